@@ -16,11 +16,12 @@ from django.db import connection
 from analysis import action_execution, actions, sessions
 from analysis.ingest import ingest
 from analysis.mcp_tools import analysis_act
-from analysis.models import Action, ActionItem, IngestedRecord, Outcome
+from analysis.models import Action, ActionItem, DeclaredSource, IngestedRecord, Outcome
 from analysis.operations import IngestRecords, RunAction
 from memories.contract import progress
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.identity.caller import Caller
+from tests.analysis.conftest import DECLARATION
 from tests.fake_rest_api import Api
 
 pytestmark = pytest.mark.django_db
@@ -283,3 +284,12 @@ def test_action_id_cannot_be_combined_with_other_arguments(api: Api, alice: Call
     with pytest.raises(Invalid) as caught:
         analysis_act(alice, action_id=result.action.pk.hex, dry_run=True)
     assert caught.value.message == "dry_run: is not accepted together with action_id; allowed: action_id"
+
+
+def test_a_write_that_never_left_is_a_failure_and_not_unknown(
+    api: Api, alice: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("analysis.sources.rest.ATTEMPTS", 1)
+    DeclaredSource.objects.update(declaration=DECLARATION.format(base="http://127.0.0.1:9"))  # nobody listens there
+    result = actions.act(operation(), caller=alice)
+    assert result.counts == {"failed": 24}

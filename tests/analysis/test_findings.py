@@ -51,7 +51,9 @@ def test_the_threshold_is_applied_before_the_limit(alice: Caller) -> None:
 def test_without_embedder_findings_match_by_word_and_the_result_is_degraded(alice: Caller, settings: Any) -> None:
     settings.EMBEDDING_PROVIDER = "none"
     embedding.reset()
-    _, note = findings.store(StoreFindings.read({"analysis_id": "audit", "findings": [OUTLIERS, SCIENCE_FICTION]}), caller=alice)
+    _, note = findings.store(
+        StoreFindings.read({"analysis_id": "audit", "findings": [OUTLIERS, SCIENCE_FICTION]}), caller=alice
+    )
     assert "until their vectors are computed" in note
     result = findings.search(sessions.get_session(alice, "audit"), "outliers")
     assert (result.degraded, result.ranking, len(result.hits)) == (True, "lexical", 1)

@@ -336,3 +336,9 @@ def test_a_parent_id_cannot_leave_its_endpoint(alice: Caller, api: Api) -> None:
     result = children(alice, parent_ids=[".."])
     assert list(result.failed) == [".."]
     assert api.requests == []
+
+
+def test_other_fields_are_another_download(alice: Caller, api: Api) -> None:
+    everything(alice, fields=["title"])
+    answer = everything(alice, fields=["rating"], resume=True)
+    assert (answer.resumed_from, answer.pages, answer.records) == (0, 3, 120)

@@ -286,3 +286,21 @@ def test_adding_and_removing_an_element_is_the_identity(tags: list[str], new: st
     added = patched("globalTags", value, ("tags", new), "add", {"tag": new})
     assert value_at("globalTags", added, ("tags", new)) == {"tag": new}
     assert equal(patched("globalTags", added, ("tags", new), "remove", None), value)
+
+
+@pytest.mark.parametrize(
+    ("aspect", "path", "new", "required"),
+    [
+        (
+            "ownership",
+            ("owners", "urn:li:corpuser:x", "NONE"),
+            {"owner": "urn:li:corpuser:x", "type": "NONE"},
+            "lastModified",
+        ),
+        ("glossaryTerms", ("terms", "urn:li:glossaryTerm:net"), {"urn": "urn:li:glossaryTerm:net"}, "auditStamp"),
+    ],
+)
+def test_the_first_element_brings_the_required_field_of_its_aspect(
+    aspect: str, path: tuple[str, ...], new: dict[str, str], required: str
+) -> None:
+    assert patched(aspect, None, path, "add", new) == {path[0]: [new], required: STAMP}

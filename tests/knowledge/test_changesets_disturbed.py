@@ -10,8 +10,8 @@ import pytest
 from django.db import connection
 
 from knowledge.catalog.current import get_catalog
-from knowledge.catalog.interface import Catalog, Run, Write
-from knowledge.changesets import rollback
+from knowledge.catalog.interface import Catalog, CatalogUnavailable, Run, Write
+from knowledge.changesets import rollback, writes
 from knowledge.changesets.apply import apply as apply_changes
 from knowledge.changesets.apply import resume
 from knowledge.models import Changeset, ChangesetState, Insight, InsightState
@@ -216,3 +216,17 @@ def test_a_changeset_killed_during_a_write_is_resumed(
     resumed = resume(caller=cora, changeset_id=changeset.pk)
     assert resumed.changeset.state == ChangesetState.APPLIED
     assert [row.outcome for row in resumed.changes] == ["landed"] * 3
+
+
+def test_a_catalog_that_is_away_before_the_first_write_frees_the_insights(
+    small_catalog: None, alice: Caller, cora: Caller, monkeypatch: Any
+) -> None:
+    def away(*args: Any) -> None:
+        raise CatalogUnavailable("the catalog is away")
+
+    monkeypatch.setattr(writes, "value_now", away)
+    result = apply(alice, cora, *THREE_CHANGES)
+    assert (result.changeset.state, result.changeset.error) == (ChangesetState.FAILED, "the catalog is away")
+    assert {row.outcome for row in result.changes} == {"planned"}
+    insight = Insight.objects.get()
+    assert (insight.state, insight.changeset) == (InsightState.APPROVED, None)

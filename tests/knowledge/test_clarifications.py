@@ -140,3 +140,12 @@ def test_questions_and_reassignments_are_sent_from_the_review_page(
     client.force_login(cora_user)
     client.post(reverse("review-decide", args=[insight.pk, action]), data)
     assert Queue(cora, state=state).ids() == [insight.pk]
+
+
+def test_a_colleague_is_not_asked_to_decide_their_own_insight(cora: Caller, colleague: User) -> None:
+    carl = build_caller(colleague, channel="test")
+    own = capture(Capture(insight_text="Tills are counted at noon.", category="data_quality"), caller=carl).insight
+    with pytest.raises(Conflict, match="is the author"):
+        clarifications.reassign(caller=cora, insight_id=own.pk, to=colleague.email)
+    own.refresh_from_db()
+    assert own.assignee == ""

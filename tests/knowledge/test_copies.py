@@ -21,7 +21,7 @@ from memories import services
 from memories.contract.errors import Conflict, Forbidden
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
-from memories.operations import Erase, Remember, Restore, Revise, Share
+from memories.operations import Erase, Reassign, Remember, Restore, Revise, Share
 from memories.writing import bulk_actions, erasure, ownership
 from memory_project.accounts import people
 from memory_project.models import User
@@ -180,3 +180,10 @@ def test_an_approved_text_stays_valid_until_its_edit_is_approved(alice: Caller, 
     decisions.approve(caller=cora, insight_id=insight.pk)
     record.refresh_from_db()
     assert record.content == "Orders come three times a day."
+
+
+def test_a_memory_moved_to_another_persona_leaves_the_analyses_of_the_first(
+    bob: Caller, ada: Caller, copied: MemoryRecord
+) -> None:
+    services.reassign(Reassign(record_id=copied.pk, persona="supply"), caller=ada)
+    assert copies(bob) == ["Bob’s own knowledge."]

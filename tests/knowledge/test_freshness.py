@@ -394,3 +394,24 @@ def test_events_are_read_again_if_their_check_failed(gms: Faults, alice: Caller,
 def test_events_of_unknown_format_are_ignored() -> None:
     for event in ({}, {"value": "nonsense"}, {"value": "[]"}, {"value": {"payload": {"value": "1"}}}):
         assert _changed_entity(event) == ""
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_check_does_not_reactivate_a_memory_that_a_person_marked_stale(small_catalog: None, alice: Caller) -> None:
+    record = about(alice, "Amounts are gross of tax.", "amount")
+    services.mark_stale(caller=alice, record_id=record.pk, reason="the tax rules changed")
+    assert comparison.check_entities([ORDERS]).fresh == 0
+    assert status(record) == (Status.STALE, "the tax rules changed")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_applying_a_changeset_hides_no_earlier_change_by_others(
+    small_catalog: None, alice: Caller, cora: Caller
+) -> None:
+    proposal = {"insight_text": "Orders leave out refunds.", "category": "data_quality", "entity_urns": [ORDERS]}
+    insight = capture(Capture.read(proposal), caller=alice).insight
+    approve(caller=cora, insight_id=insight.pk)
+    put(ORDERS, "deprecation", {"deprecated": True, "note": "use the mart", "actor": "urn:li:corpuser:x"})
+    change = {"change_type": "update_description", "target": "", "detail": "Orders without refunds."}
+    apply(Apply.read({"insight_ids": [insight.pk.hex], "changes": [change], "entity_urn": ORDERS}), caller=cora)
+    assert status(insight.record) == (Status.STALE, "sales.orders was deprecated: use the mart")

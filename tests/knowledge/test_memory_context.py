@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -302,3 +303,10 @@ def test_owners_are_asked_to_verify_memories_that_are_never_attached(alice: Call
     assert stale_review.verification_requests(bob, 20) == []
     services.verify(Verify(record_id=unused_memory.pk), caller=alice)
     assert stale_review.verification_requests(alice, 20) == []
+
+
+def test_only_memories_of_the_active_persona_are_attached(alice: Caller, bob: Caller) -> None:
+    record = remember(alice, "Orders close at ten at night.")
+    in_both = replace(bob, personas=frozenset({"sales", "supply"}))
+    assert attached_texts(in_both) == [record.content]
+    assert attached_texts(replace(in_both, persona="supply")) == []

@@ -199,3 +199,18 @@ def test_the_list_makes_a_bounded_number_of_queries(
     desk.get(reverse("review-list"))
     with django_assert_max_num_queries(15):
         desk.get(reverse("review-list"))
+
+
+def test_more_than_a_month_is_not_more_than_a_week(alice: Caller, cora: Caller) -> None:
+    rows = [propose(alice, f"Tills close at {hour} in Ghent.") for hour in ("nine", "ten", "eleven")]
+    for row, days in zip(rows, (1, 9, 40), strict=True):
+        MemoryRecord.objects.filter(pk=row.pk).update(created_at=timezone.now() - timedelta(days=days))
+    assert Queue.of(cora, {"age": "7+"}).ids() == [rows[2].pk, rows[1].pk]
+    assert Queue.of(cora, {"age": "30+"}).ids() == [rows[2].pk]
+
+
+def test_own_insights_are_hidden_only_in_states_that_are_decided(alice: Caller, cora: Caller, ada: Caller) -> None:
+    own = propose(cora, "Tills close at ten in Ghent.")
+    assert (Queue(cora).ids(), Queue(ada).ids()) == ([], [own.pk])
+    decisions.approve(caller=ada, insight_id=own.pk)
+    assert Queue(cora, state="approved").ids() == [own.pk]

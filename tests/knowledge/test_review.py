@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,10 +20,11 @@ from knowledge.operations import Apply, Capture
 from knowledge.review import decisions
 from knowledge.review.queue import Queue, QueuePosition
 from memories import services
-from memories.contract.errors import Conflict
+from memories.contract.errors import Conflict, Forbidden
 from memories.identity.caller import Caller
-from memories.models import Batch, MemoryRecord
-from memories.operations import Forget, Remember, Revise, Supersede
+from memories.identity.permissions import build_caller
+from memories.models import Batch, MemoryRecord, Persona, PersonaMembership
+from memories.operations import Forget, Reassign, Remember, Revise, Supersede
 from memory_project.models import AuditEvent, User
 from tests.knowledge.conftest import MART, ORDERS
 
@@ -397,3 +399,44 @@ def test_portal_changes_are_audited_without_their_text(alice: Caller, desk: Clie
 
 def pages_are_not_cached(client: Client) -> bool:
     return client.get(reverse("my-knowledge"))["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("entity_urns", [MART]),
+        ("related_columns", [{"urn": ORDERS, "column": "status", "relevance": "what it is about"}]),
+    ],
+)
+def test_changed_columns_of_an_approved_insight_are_reviewed(
+    alice: Caller, cora: Caller, name: str, value: list[Any]
+) -> None:
+    insight = propose(alice)
+    decisions.approve(caller=cora, insight_id=insight.pk)
+    edited = services.revise(Revise.read({"record_id": insight.pk, name: value}), caller=alice)
+    assert "waits for a curator" in edited.pending_message
+    insight = Insight.objects.get(pk=insight.pk)
+    assert getattr(insight.record, name) != value
+    assert insight.pending_edit == {name: value}
+
+
+def test_nobody_approves_their_own_edit(alice: Caller, cora: Caller) -> None:
+    insight = propose(alice)
+    decisions.approve(caller=cora, insight_id=insight.pk)
+    edited = "Something that nobody has approved."
+    services.revise(Revise(record_id=insight.pk, content=edited), caller=replace(cora, is_admin=True))  # until today
+    with pytest.raises(Forbidden, match="is your own"):
+        decisions.approve(caller=cora, insight_id=insight.pk)
+    assert Insight.objects.get(pk=insight.pk).record.content == CLAIM
+
+
+def test_a_pending_insight_is_not_moved_to_another_persona(
+    alice: Caller, alice_user: User, personas: dict[str, Persona]
+) -> None:
+    insight = propose(alice)
+    PersonaMembership.objects.create(user=alice_user, persona=personas["supply"])
+    with pytest.raises(Conflict, match="waits for review"):
+        services.reassign(
+            Reassign(record_id=insight.pk, persona="supply"), caller=build_caller(alice_user, channel="test")
+        )
+    assert MemoryRecord.objects.get(pk=insight.pk).persona == "sales"

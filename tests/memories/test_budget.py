@@ -42,3 +42,8 @@ def test_lists_are_shortened_before_texts() -> None:
     response = budget.fit({"records": ["x" * 1_500] * 20, "total": 20})
     assert all(record == "x" * 1_500 for record in response["records"])
     assert len(response["records"]) + response["omitted"] == 20
+
+
+def test_earlier_omissions_are_counted_too() -> None:
+    response = budget.fit({"records": ["x" * 1_500] * 20, "omitted": 5})
+    assert len(response["records"]) + response["omitted"] == 25

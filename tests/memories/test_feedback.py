@@ -106,3 +106,12 @@ def test_a_wrong_verdict_of_the_owner_takes_effect_for_everybody_at_once(
     fact.refresh_from_db()
     assert (fact.status, fact.stale_reason) == ("stale", f"{alice.email} marked it wrong: not since May")
     assert (recalled_texts(bob), recalled_texts(alice)) == ([], [])
+
+
+def test_withdrawing_a_verdict_keeps_a_later_stale_reason(alice: Caller, fact: MemoryRecord) -> None:
+    feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong"), caller=alice)
+    services.verify(Verify(record_id=fact.pk), caller=alice)
+    services.mark_stale(caller=alice, record_id=fact.pk, reason="the table moved")
+    feedback.withdraw(caller=alice, record_id=fact.pk)
+    fact.refresh_from_db()
+    assert (fact.status, fact.stale_reason) == ("stale", "the table moved")

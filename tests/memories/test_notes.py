@@ -14,7 +14,7 @@ from memories.identity.caller import Caller
 from memories.mcp_tools import memory_prune, memory_recall, memory_store
 from memories.models import MemoryRecord, Status
 from memories.operations import MarkFeedback, Remember, Restore, Share, Supersede, Verify
-from memories.writing import feedback
+from memories.writing import feedback, undo
 
 pytestmark = pytest.mark.django_db
 LONG_AGO = timedelta(days=100)
@@ -96,3 +96,15 @@ def test_only_own_unshared_and_unmarked_notes_are_pruned(alice: Caller, bob: Cal
     assert archived_texts() == set()
     fact.refresh_from_db()
     assert fact.status == Status.ACTIVE
+
+
+def test_a_pruned_note_that_is_restored_by_mistake_keeps_its_purge_date(alice: Caller) -> None:
+    record = store_note(alice, "old")
+    memory_prune(alice, dry_run=False)
+    record.refresh_from_db()
+    purge_after = record.purge_after
+    assert purge_after is not None
+    assert services.restore(Restore(record_id=record.pk), caller=alice).purge_after is None
+    undo.undo(caller=alice, record_id=record.pk, change="restore")
+    record.refresh_from_db()
+    assert (record.status, record.purge_after) == (Status.ARCHIVED, purge_after)

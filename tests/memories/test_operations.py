@@ -70,6 +70,7 @@ tool = Tool("things", "memory", "Things", "Keep or drop.", {"keep": keep, "drop"
             "related_columns[0].column: is missing; allowed: text of 1 to",
         ),
         ({"metadata": {"a": float("nan")}}, "metadata: is not JSON"),
+        ({"metadata": {"a": [{"b\x00": 1}]}}, "metadata: contains a NUL character"),
         ({"limit": 0}, "limit: is 0; allowed: 1 to 50"),
         ({"text": "Another fact entirely."}, "text: means the same as content; allowed: one of the two"),
     ],

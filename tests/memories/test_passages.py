@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memories import services
+from memories.conversation.operations import StoreMessages
+from memories.conversation.turns import store_messages
 from memories.identity.caller import Caller
 from memories.models import Passage
 from memories.operations import Erase, RecallMemories, Remember, Revise
@@ -93,3 +95,14 @@ def test_an_outsider_finds_no_passages(alice: Caller, olga: Caller, settings: An
     for rows in (20_000, 0):
         settings.RECALL_EXACT_SCAN_ROWS = rows
         assert recall(RecallMemories(query="vouchers expire"), caller=olga).hits == []
+
+
+@pytest.mark.django_db
+def test_a_quotation_of_a_named_speaker_starts_at_the_first_letter(alice: Caller) -> None:
+    """The speaker's name is embedded with the text, and is no part of the quotation."""
+    operation = {"user_id": alice.email, "conversation_id": "monday"}
+    message = {"role": "human", "author": "Melanie of the night shift", "content": long_text(25)}
+    store_messages(StoreMessages.read({**operation, "messages": [message]}), caller=alice)
+    (hit,) = recall(RecallMemories(query="vouchers expire ninety days gift"), caller=alice).hits
+    found = Passage.objects.filter(record=hit.record, start__gt=0)
+    assert hit.quotation in [hit.record.spoken[passage.start : passage.stop].strip() for passage in found]

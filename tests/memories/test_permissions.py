@@ -49,3 +49,10 @@ def test_a_column_of_a_newer_version_is_ignored(alice_user: User) -> None:
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE memories_persona ADD COLUMN colour text")
     assert build_caller(alice_user, channel="test") == before
+
+
+def test_the_default_persona_is_active_whatever_its_position(alice_user: User, personas: dict[str, Persona]) -> None:
+    PersonaMembership.objects.filter(user=alice_user).update(is_default=False)
+    PersonaMembership.objects.create(user=alice_user, persona=personas["supply"], is_default=True)
+    caller = build_caller(alice_user, channel="test")
+    assert (caller.persona, caller.personas) == ("supply", frozenset({"sales", "supply"}))

@@ -393,3 +393,11 @@ def test_an_identifier_matches_as_a_whole_and_in_parts(alice: Caller) -> None:
     for query in ("customer_id", "web.sessions"):
         assert records_of(recall(RecallMemories(query=query, strategy="lexical"), caller=alice)) == [complete, parts]
     assert complete in records_of(recall(RecallMemories(query="customer", strategy="lexical"), caller=alice))
+
+
+def test_of_equal_scores_the_newest_comes_first(alice: Caller) -> None:
+    for days in (2, 3, 1):
+        created_at = timezone.now() - timedelta(days=days)
+        services.remember(Remember(content=f"Returns wait, case {days}."), caller=alice, created_at=created_at)
+    answer = recall(RecallMemories(query="returns", strategy="lexical"), caller=alice)
+    assert [record.content[-2] for record in records_of(answer)] == ["1", "2", "3"]

@@ -407,3 +407,25 @@ def test_the_same_text_remembered_concurrently_is_stored_once(alice: Caller) -> 
     results = run_concurrently(*[lambda: services.remember(Remember(content=REFUNDS), caller=alice) for _ in range(4)])
     assert sorted(result.existing for result in results) == [False, True, True, True]
     assert MemoryRecord.objects.count() == 1
+
+
+def test_the_text_of_a_stale_memory_is_not_stored_a_second_time(alice: Caller, fact: MemoryRecord) -> None:
+    services.mark_stale(caller=system_caller(), record_id=fact.pk, reason="the table moved")
+    answer = services.remember(Remember(content=REFUNDS), caller=alice)
+    assert (answer.existing, answer.record) == (True, fact)
+
+
+def test_a_restored_memory_without_vectors_waits_for_them(alice: Caller, settings: Any) -> None:
+    settings.EMBEDDING_PROVIDER = "none"
+    record = services.remember(Remember(content=REFUNDS), caller=alice).record
+    services.forget(Forget(record_id=record.pk), caller=alice)
+    IndexJob.objects.all().delete()  # an archived memory needs no vectors
+    services.restore(Restore(record_id=record.pk), caller=alice)
+    assert IndexJob.objects.get().source_id == record.pk
+
+
+def test_new_metadata_alone_leaves_a_memory_stale(alice: Caller, fact: MemoryRecord) -> None:
+    services.mark_stale(caller=system_caller(), record_id=fact.pk, reason="the table moved")
+    services.revise(Revise(record_id=fact.pk, metadata={"ticket": 7}), caller=alice)
+    fact.refresh_from_db()
+    assert (fact.status, fact.stale_reason, fact.metadata) == (Status.STALE, "the table moved", {"ticket": 7})

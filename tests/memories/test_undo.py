@@ -8,7 +8,7 @@ from memories import services
 from memories.contract.errors import Conflict, Forbidden
 from memories.identity.caller import Caller
 from memories.models import Batch, MemoryRecord
-from memories.operations import Forget, RecallMemories, Remember, Restore, Revise, Supersede, Verify
+from memories.operations import Forget, Reassign, RecallMemories, Remember, Restore, Revise, Supersede, Verify
 from memories.retrieval.recall import recall
 from memories.tasks import finish_batch
 from memories.writing import bulk_actions, undo
@@ -105,3 +105,13 @@ def test_recall_counts_omitted_stale_and_superseded_matches(alice: Caller, ada: 
     result = recall(RecallMemories(query="when is the mart rebuilt"), caller=alice)
     assert [hit.record.content for hit in result.hits] == ["The mart is rebuilt at noon."]
     assert result.left_out == {"stale": 1, "superseded": 1}
+
+
+def test_a_move_is_not_undone_onto_the_same_text(alice: Caller, ada: Caller) -> None:
+    record = services.remember(Remember(content="The mart is rebuilt every night."), caller=alice).record
+    services.reassign(Reassign(record_id=record.pk, persona="supply"), caller=ada)
+    again = services.remember(Remember(content="The mart is rebuilt every night."), caller=alice).record
+    with pytest.raises(Conflict, match=again.pk.hex):
+        undo.undo(caller=ada, record_id=record.pk, change="reassign")
+    record.refresh_from_db()
+    assert record.persona == "supply"

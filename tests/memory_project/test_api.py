@@ -133,6 +133,8 @@ def test_users_create_tokens_only_for_themselves_and_without_rights(
     with pytest.raises(Forbidden):
         create_token(caller=alice, user=bob_user, name="x")
     with pytest.raises(Forbidden):
+        create_token(caller=alice, user=alice_user, name="x", graph="supply")
+    with pytest.raises(Forbidden):
         create_token(caller=alice, user=alice_user, name="x", persona="supply")
     with pytest.raises(Forbidden):
         create_token(caller=alice, user=alice_user, name="x", rights=["act_for_users"])

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
-from memory_project.audit import redacted
+from memory_project.audit import named_records, redacted
 
 
 @pytest.mark.parametrize(
@@ -35,3 +36,11 @@ def test_secrets_are_masked(key: str) -> None:
 )
 def test_other_values_are_stored_up_to_a_limit(value: Any, expected: Any) -> None:
     assert redacted(value) == expected
+
+
+@pytest.mark.parametrize("key", ["id", "ids", "insight_id", "insight_ids", "record_id"])
+def test_an_event_names_the_memories_of_its_call(key: str) -> None:
+    """Erasing a memory finds its events by them."""
+    first, second = sorted([uuid4(), uuid4()])
+    ids = [second.hex, str(first), "nonsense"] if key.endswith("s") else second.hex
+    assert named_records({key: ids}, {"id": first.hex}) == [first, second]

@@ -25,7 +25,7 @@ from memories.identity.caller import Caller, system_caller
 from memories.operations import Remember, Revise
 from memory_project.accounts.tokens import create_token
 from memory_project.audit.last_seen import last_visit
-from memory_project.mcp import subscriptions
+from memory_project.mcp import resources_and_prompts, subscriptions
 from memory_project.models import AuditEvent, User
 from tests.knowledge.conftest import ORDERS, put
 from tests.memory_project.test_mcp_server import as_caller, over_http
@@ -268,3 +268,18 @@ def test_the_session_prompt_lists_changes_about_the_caller_s_entities(
     assert json.loads(prompt.messages[1].content.text)["entities"] == 1
     closed = replace(bob, tools_deny=("memory_recall",))
     assert len(as_caller(closed, lambda client: client.get_prompt("start_of_session")).messages) == 1
+
+
+def test_a_stream_that_has_ended_makes_room_for_another(
+    alice: Caller, small_catalog: None, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.RESOURCE_POLL_S = 0.1
+    monkeypatch.setattr(subscriptions, "LISTEN_FOR_S", 0.3)
+    monkeypatch.setattr(resources_and_prompts, "MAX_STREAMS", 1)
+
+    async def listen_twice(client: Any) -> None:
+        for _ in range(2):
+            async with client.listen(resources_list_changed=True) as events:
+                assert [event async for event in events] == []
+
+    as_caller(alice, listen_twice)

@@ -14,8 +14,9 @@ from memories.conversation import deletion, tasks
 from memories.conversation.models import CachedAnswer, UserDecision, UserDecisionChange
 from memories.conversation.recall import final_score
 from memories.identity.caller import Caller
-from memories.models import MemoryRecord, Status, Tier
-from memories.operations import RecallMemories, Restore
+from memories.models import IndexJob, MemoryRecord, Status, Tier
+from memories.operations import Erase, RecallMemories, Restore, Supersede
+from memories.writing import erasure
 from tests.memories.conversation.conftest import LONG, call, long_term_memory, store_turns
 
 pytestmark = pytest.mark.django_db
@@ -322,3 +323,43 @@ def test_a_caller_without_identity_cannot_store_anything(alice: Caller) -> None:
 
     with pytest.raises(Forbidden):
         call(replace(alice, email=""), "store_decision", user_id="x", key="k", value="v")
+
+
+def test_a_corrected_message_stays_in_its_place_and_expires_like_it(alice: Caller) -> None:
+    _, turn = store_turns(alice, "one", "The stand-up is at nine.", author="Melanie")
+    answer = services.supersede(Supersede(record_id=turn.pk, content="The stand-up is at ten."), caller=alice)
+    kept = ("tier", "conversation_id", "role", "author", "thread_position", "importance", "expires_at")
+    assert {name: getattr(answer.record, name) for name in kept} == {name: getattr(turn, name) for name in kept}
+
+
+def test_without_embedder_messages_and_long_term_memories_are_queued(alice: Caller, settings: Any) -> None:
+    settings.EMBEDDING_PROVIDER = "none"
+    (turn,) = store_turns(alice, LONG)
+    waiting = set(IndexJob.objects.filter(source_kind="memory").values_list("source_id", flat=True))
+    assert waiting == {turn.pk, long_term_memory(turn).pk}
+
+
+def test_a_restored_memory_is_not_purged(alice: Caller, settings: Any) -> None:
+    settings.SOFT_DELETE_PURGE_DAYS = 0
+    (turn,) = store_turns(alice, "The stand-up is at nine.")
+    services.supersede(Supersede(record_id=turn.pk, content="The stand-up is at ten."), caller=alice)
+    call(alice, "delete_memory", memory_id=turn.pk.hex)
+    assert services.restore(Restore(record_id=turn.pk), caller=alice).status == Status.SUPERSEDED
+    assert deletion.delete_expired() == (0, 0)
+    assert MemoryRecord.objects.filter(pk=turn.pk).exists()
+
+
+def test_answers_of_another_embedding_model_are_not_compared(alice: Caller) -> None:
+    call(alice, "store_cache", **DEADLINE)
+    CachedAnswer.objects.update(embedding_model="another-384")
+    like = call(alice, "check_cache", query="What is the project deadline, please?", similarity_threshold=0.5)
+    assert like == {"cache_hit": False}
+    assert call(alice, "check_cache", query=DEADLINE["query"])["cache_hit"] is True  # the same words
+
+
+@pytest.mark.parametrize("part", ["query", "response"])
+def test_an_erased_text_is_in_no_cached_question_or_answer(alice: Caller, fact: MemoryRecord, part: str) -> None:
+    call(alice, "store_cache", **{"query": "Is that so?", "response": "Yes.", part: f"I read: {fact.content}"})
+    call(alice, "store_cache", query="Which day is it?", response="Monday")
+    erasure.erase(Erase(record_id=fact.pk, confirm=True), caller=alice)
+    assert list(CachedAnswer.objects.values_list("response", flat=True)) == ["Monday"]

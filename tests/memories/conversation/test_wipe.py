@@ -11,18 +11,19 @@ from django.apps import apps
 from django.db import connection, models
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
 from knowledge.review import decisions
 from memories import services
-from memories.contract.errors import Forbidden
+from memories.contract.errors import Forbidden, NotFound
 from memories.conversation import wipe
 from memories.conversation.models import WipeRequest
 from memories.identity.caller import ACT_FOR_USERS, WIPE, Caller
 from memories.models import MemoryRecord
 from memories.operations import MarkFeedback, Remember, Revise, Supersede
-from memories.writing import feedback
+from memories.writing import feedback, ownership
 from memory_project.models import AuditEvent, User
 from tests.knowledge.changeset_examples import apply, change
 from tests.memories.conversation.conftest import LONG, call, store_turns
@@ -171,3 +172,21 @@ def test_the_wipe_covers_every_column_that_may_name_a_person() -> None:
     } - traced
     access = {"persona_memberships", "memories_personamembership", "memory_project_apitoken", "memory_project_user"}
     assert {pair for pair in untraced if pair[0] not in access} <= {("memory_project_auditevent", "email")}
+
+
+def test_a_wipe_removes_the_name_of_a_former_owner(alice: Caller, bob: Caller, ada: Caller) -> None:
+    record = services.remember(Remember(content="Orders close at ten at night."), caller=alice).record
+    ownership.move_ownership(caller=ada, old=alice.email, new=bob.email)
+    call(replace(alice, rights=frozenset({WIPE})), "wipe_user_data", confirm=True)
+    record.refresh_from_db()
+    assert record.metadata["legacy_created_by"].startswith("wiped-")
+    assert tables_containing(alice.email) == set()
+
+
+def test_a_request_that_has_expired_is_not_carried_out(alice: Caller) -> None:
+    store_turns(alice, LONG)
+    call(alice, "wipe_user_data", confirm=True)
+    WipeRequest.objects.update(expires_at=timezone.now())
+    with pytest.raises(NotFound, match="has expired"):
+        wipe.confirm(caller=alice, request_id=WipeRequest.objects.get().pk)
+    assert MemoryRecord.objects.filter(created_by=alice.email).count() == 2
