@@ -9,9 +9,9 @@ class AnalysisConfig(AppConfig):
     toolsets = {"analysis": "analysis.mcp_tools.TOOLS", "query": "analysis.mcp_tools.QUERY_TOOLS"}
 
     def ready(self) -> None:
-        from analysis import findings  # noqa: PLC0415 - models first
-        from memories import extensions  # noqa: PLC0415 - models first
-        from memories.retrieval import indexing  # noqa: PLC0415 - models first
+        from analysis import findings  # noqa: PLC0415 - needs loaded models
+        from memories import extensions  # noqa: PLC0415 - needs loaded models
+        from memories.retrieval import indexing  # noqa: PLC0415 - needs loaded models
 
         extensions.register("analysis.memory_extension.AnalysisMemoryExtension")
         indexing.SOURCES.register("finding", findings.SOURCE)

@@ -9,13 +9,13 @@ class KnowledgeConfig(AppConfig):
     toolsets = {"knowledge": "knowledge.mcp_tools.TOOLS"}
 
     def ready(self) -> None:
-        from knowledge.catalog import document_index  # noqa: PLC0415 - models first
-        from knowledge.changesets.change_request import CHANGE_TYPES  # noqa: PLC0415 - models first
-        from knowledge.changesets.change_types import BUILT_IN  # noqa: PLC0415 - models first
-        from knowledge.review.bulk_actions import INSIGHT_ACTIONS  # noqa: PLC0415 - models first
-        from memories import extensions  # noqa: PLC0415 - models first
-        from memories.retrieval import indexing  # noqa: PLC0415 - models first
-        from memories.writing.bulk_actions import BULK_ACTIONS  # noqa: PLC0415 - models first
+        from knowledge.catalog import document_index  # noqa: PLC0415 - needs loaded models
+        from knowledge.changesets.change_request import CHANGE_TYPES  # noqa: PLC0415 - needs loaded models
+        from knowledge.changesets.change_types import BUILT_IN  # noqa: PLC0415 - needs loaded models
+        from knowledge.review.bulk_actions import INSIGHT_ACTIONS  # noqa: PLC0415 - needs loaded models
+        from memories import extensions  # noqa: PLC0415 - needs loaded models
+        from memories.retrieval import indexing  # noqa: PLC0415 - needs loaded models
+        from memories.writing.bulk_actions import BULK_ACTIONS  # noqa: PLC0415 - needs loaded models
 
         extensions.register("knowledge.memory_extension.KnowledgeMemoryExtension")
         indexing.SOURCES.register(document_index.KIND, document_index.SOURCE)

@@ -61,7 +61,12 @@ def note_erased(record_id: UUID) -> None:
         try:
             _append(erased_list(backup), f"{record_id.hex}\n")
         except OSError as error:
-            log.error("could not list the erased memory %s for the backup %s: %s", record_id.hex, backup, error)
+            log.error(
+                "could not add the erased memory %s to the .erased file of the backup %s: %s",
+                record_id.hex,
+                backup,
+                error,
+            )
 
 
 def list_backups() -> list[Path]:
@@ -239,7 +244,7 @@ def _binary(program: str) -> str:
     try:
         return str(EmbeddedPostgres(settings.COMMONPLACE_HOME).binaries / program)
     except EmbeddedPostgresError:
-        raise BackupFailed(f"{program} is not installed: install the version of your server or a later one") from None
+        raise BackupFailed(f"{program} is not installed: install the version of your server") from None
 
 
 def _major(program: str) -> int:

@@ -14,8 +14,8 @@ from django.db.models import Q
 from django_q.signing import SignedPackage
 
 APPS = ("memories", "analysis", "knowledge", "memory_project")
-# Old → new paths of functions that earlier versions have queued. Scheduled functions need no entry, because
-# update_schedules() replaces their paths.
+# Old → new paths of functions that earlier versions have queued. Scheduled functions need no entry:
+# update_schedules() replaces their paths, and a run that is already queued fails once and is scheduled again.
 RENAMED_TASKS = {
     "knowledge.tasks.ground": "knowledge.tasks.take_baselines",
     "knowledge.graph.tasks.count_uses": "knowledge.graph.tasks.count_accesses",

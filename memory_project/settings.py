@@ -119,8 +119,8 @@ DATABASE_POOL_SIZE = env.number("DATABASE_POOL_SIZE", 16, 0, 200)
 DATABASE_PREPARES = env.boolean("DATABASE_PREPARES", True)
 
 # Number of lists of the vector index that a search of a large scope compares, chosen with bench/recall_speed.py. If a
-# filter leaves too few rows, the search continues with more lists (pgvector, "Iterative Index Scans"). Without this,
-# the few memories of one owner would not be found among those of everyone.
+# filter leaves too few rows, the search continues with more lists (pgvector, "Iterative Index Scans"). Without
+# iterative scans, a search among the few memories of one owner could find none of them.
 RECALL_PROBES = env.number("RECALL_PROBES", 80, 1, 2_000)
 # random_page_cost: tables and indexes are in memory or on an SSD, where a random read costs little more than a
 # sequential one.
@@ -130,8 +130,8 @@ _server_options = (
     " -c random_page_cost=1.1"
 )
 
-# The application's role reads and writes rows. The owner's role is used to migrate, to restore a backup, to alter a
-# column and to build the vector index (memories/database/owner.py).
+# The application's role reads and writes rows. The owner's role is used to migrate, to write and restore
+# backups, to alter a column and to build the vector index (memories/database/owner.py).
 if DATABASE_URL:
     DATABASES: dict[str, Any] = {"default": dict(dj_database_url.parse(DATABASE_URL, conn_health_checks=True))}
     _owner: dict[str, Any] = dict(dj_database_url.parse(DATABASE_OWNER_URL or DATABASE_URL))
@@ -180,7 +180,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
 ]
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
-# number of wrong passwords for one account from one IP address that blocks further attempts for this account from there
+# after this number of wrong passwords for an account from one IP address, that address is blocked for the account
 AXES_FAILURE_LIMIT = env.number("SIGN_IN_ATTEMPTS", 8, 1, 1_000)
 # duration of such a block
 AXES_COOLOFF_TIME = timedelta(minutes=env.number("SIGN_IN_PAUSE_MIN", 15, 1, 10_080))
@@ -267,8 +267,8 @@ RERANK_API_KEY = env.text("RERANK_API_KEY")
 RERANK_TIMEOUT_S = env.number("RERANK_TIMEOUT_S", 2.0, 0.1, 60.0)
 # score that the hits of a search by meaning must exceed
 RECALL_MIN_SCORE = env.number("RECALL_MIN_SCORE", 0.1, 0.0, 10.0)
-# Maximum number of rows of a scope that recall scans instead of using the indexes. Large installations raise it (see
-# is_small() in memories/retrieval/ranking.py).
+# Maximum number of rows of a scope that recall scans instead of using the indexes. is_small() in
+# memories/retrieval/ranking.py raises the limit automatically in large installations.
 RECALL_EXACT_SCAN_ROWS = env.number("RECALL_EXACT_SCAN_ROWS", 4_000, 0, 1_000_000)
 NEAR_DUPLICATE_COSINE = env.number("NEAR_DUPLICATE_COSINE", 0.90, 0.0, 1.0)  # minimum cosine of near duplicates
 MEMORY_CONTEXT = env.boolean("MEMORY_CONTEXT", True)  # attach memories about mentioned entities to tool responses
@@ -308,8 +308,8 @@ MERGE_WORDS = env.number("MERGE_WORDS", 0.5, 0.0, 1.0)
 # Consolidation summarizes a conversation when one of its turns expires within CONSOLIDATE_BEFORE_HOURS.
 # A turn becomes a long-term memory if its importance, its number of uses and the minutes since its last change are at
 # least PROMOTE_IMPORTANCE, PROMOTE_USES and PROMOTE_AGE_MIN.
-# An enriched, private long-term memory that was never used, edited, corrected or verified is deleted if its importance
-# is less than FORGET_IMPORTANCE.
+# An enriched, private long-term memory that was never used, edited, corrected or verified is archived, and purged
+# after SOFT_DELETE_PURGE_DAYS, if its importance is less than FORGET_IMPORTANCE.
 CONSOLIDATE_BEFORE_HOURS = env.number("CONSOLIDATE_BEFORE_HOURS", 2.0, 0.1, 720.0)
 PROMOTE_IMPORTANCE = env.number("PROMOTE_IMPORTANCE", 0.6, 0.0, 1.0)
 PROMOTE_USES = env.number("PROMOTE_USES", 2, 0, 1_000)
@@ -407,7 +407,7 @@ MCP_TOOLSETS = env.list_of_strings(
 CALLS_AT_ONCE = env.number("CALLS_AT_ONCE", 4, 1, 1_000)
 # maximum number of calls of one person that wait, in each process; further calls are refused
 CALLS_WAITING = env.number("CALLS_WAITING", 64, 0, 10_000)
-# maximum number of tool calls of all people that run at the same time, in each process
+# maximum number of MCP calls of all people that run at the same time, in each process
 CALLS_IN_ALL = env.number("CALLS_IN_ALL", 32, 1, 1_000)
 # seconds after which PostgreSQL cancels an SQL statement of a tool or the REST API
 STATEMENT_TIMEOUT_S = env.number("STATEMENT_TIMEOUT_S", 30.0, 0.1, 3_600.0)

@@ -1,4 +1,4 @@
-"""A profile with the nine tools of Anthropic's memory server, word for word and with the same behavior.
+"""The tools of `manage.py mcp --profile anthropic`: the nine of Anthropic's memory server, with the same behavior.
 
 - Creating an entity that exists changes nothing.
 - A relation may name an entity that doesn't exist. The entity is hidden until it is created.

@@ -10,12 +10,12 @@ class GraphConfig(AppConfig):
     toolsets = {"graph": "knowledge.graph.mcp_tools.TOOLS"}
 
     def ready(self) -> None:
-        from knowledge import extensions as knowledge_extensions  # noqa: PLC0415 - models first
-        from knowledge.graph.maintenance.proposals import PROPOSAL_ACTIONS  # noqa: PLC0415 - models first
-        from knowledge.graph.search import reflections, vectors  # noqa: PLC0415 - models first
-        from memories import extensions as memory_extensions  # noqa: PLC0415 - models first
-        from memories.retrieval import indexing  # noqa: PLC0415 - models first
-        from memories.writing.bulk_actions import BULK_ACTIONS  # noqa: PLC0415 - models first
+        from knowledge import extensions as knowledge_extensions  # noqa: PLC0415 - needs loaded models
+        from knowledge.graph.maintenance.proposals import PROPOSAL_ACTIONS  # noqa: PLC0415 - needs loaded models
+        from knowledge.graph.search import reflections, vectors  # noqa: PLC0415 - needs loaded models
+        from memories import extensions as memory_extensions  # noqa: PLC0415 - needs loaded models
+        from memories.retrieval import indexing  # noqa: PLC0415 - needs loaded models
+        from memories.writing.bulk_actions import BULK_ACTIONS  # noqa: PLC0415 - needs loaded models
 
         memory_extensions.register("knowledge.graph.memory_extension.GraphMemoryExtension")
         knowledge_extensions.register("knowledge.graph.knowledge_extension.GraphKnowledgeExtension")

@@ -23,7 +23,7 @@ class InsightQuerySet(models.QuerySet["Insight"]):
         Curators also see the insights of their personas, and admins see all.
         """
         rule = readable_by(caller, "record__")
-        if caller.is_curator and not caller.is_admin:  # an admin's rule is empty, and OR would narrow it
+        if caller.is_curator and not caller.is_admin:  # an admin's rule is the empty Q(), and Q() | x is x
             rule |= Q(record__persona__in=sorted(caller.personas))
         return self.filter(rule)
 

@@ -111,7 +111,7 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
     ordering = ["-created_at"]
     search_fields = ["content"]
     search_help_text = "Words of the text, or the URN of an entity."
-    fieldsets = [(None, {"fields": SHOWN}), ("As it is stored", {"classes": ["collapse"], "fields": STORED})]
+    fieldsets = [(None, {"fields": SHOWN}), ("Stored fields", {"classes": ["collapse"], "fields": STORED})]
     readonly_fields = ["portal", "badge", "about", "chain", "changes", "batches"]
     actions = [act.as_action() for act in (VERIFY, CORRECT, FORGET, RESTORE, SHARE, REASSIGN)]
     view_page = "admin:memories_memoryrecord_changelist"

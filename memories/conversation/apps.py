@@ -10,6 +10,6 @@ class ConversationConfig(AppConfig):
     toolsets = {"conversation": "memories.conversation.mcp_tools.TOOLS"}
 
     def ready(self) -> None:
-        from memories import extensions  # noqa: PLC0415 - models first
+        from memories import extensions  # noqa: PLC0415 - needs loaded models
 
         extensions.register("memories.conversation.memory_extension.ConversationMemoryExtension")

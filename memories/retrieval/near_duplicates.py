@@ -65,11 +65,11 @@ NEAREST = """
 def nearest_records(
     scope: Condition, vectors: Vectors, *, besides: Sequence[UUID] = (), exact: bool | None = None
 ) -> dict[UUID, float]:
-    """Return the distances of the records of the scope that are nearest to any of these passages, nearest first.
+    """Return the distances of the nearest records of the scope, nearest first.
 
-    The distance of a record is the least between one of its passages and one of these. At most LOOKED_AT records are
-    returned. Short-term turns and the records in `besides` are left out. With `exact`, the vector index is not used; by
-    default, the size of the scope decides.
+    `vectors` are those of the passages of one text. The distance of a record is the smallest distance between one of
+    its passages and one of `vectors`. At most LOOKED_AT records are returned. Short-term turns and the records in
+    `besides` are left out. With `exact`, the vector index is not used; by default, the size of the scope decides.
     """
     is_exact = is_small(scope) if exact is None else exact
     distance = _distance("passage.vector", "wanted.vector", exact=is_exact)
@@ -85,9 +85,10 @@ def _distance(first: str, second: str, *, exact: bool) -> str:
 def similar_to(
     caller: Caller, vectors: Vectors, *, threshold: float, besides: MemoryRecord | None = None
 ) -> list[Similar]:
-    """Return the memories with cosine ≥ threshold with these passages, at most MAX_SIMILAR, the most similar first.
+    """Return the memories whose `whole_cosine` with a text is at least `threshold`, the most similar first.
 
-    Only active and stale facts that the caller may see are searched. The memory `besides` and the one that it corrects
+    `vectors` are those of the text's passages. At most MAX_SIMILAR memories are returned. Only active and stale facts
+    that the caller may see are searched. The memory `besides` and the one that it corrects
     are left out.
     """
     excluded = [besides.pk, *filter(None, [besides.supersedes_id])] if besides else []
@@ -102,9 +103,10 @@ def _current_facts(caller: Caller) -> Condition:
 def similar_records(
     scope: Condition, vectors: Vectors, threshold: float, besides: Sequence[UUID] = ()
 ) -> list[Similar]:
-    """Return the records of the scope whose whole text has cosine ≥ threshold with these passages, most similar first.
+    """Return the records of the scope whose `whole_cosine` with a text is at least `threshold`, most similar first.
 
-    Only the LOOKED_AT nearest records are compared. Short-term turns and the records in `besides` are left out.
+    `vectors` are those of the text's passages. Only the LOOKED_AT nearest records are compared. Short-term turns and
+    the records in `besides` are left out.
     """
     distances = nearest_records(scope, vectors, besides=besides)
     # A whole text is never more similar than its most similar passage.

@@ -37,7 +37,7 @@ ANY_HIDDEN = """
 STATUSES = "SELECT status FROM memory_records WHERE id = ANY(%s)"
 
 LEXICAL_NOTE = "results are lexical-only (exact-term matches), not semantic"
-NO_LINEAGE_NOTE = "the lineage can't be read, so only the named entities themselves were looked up"
+NO_LINEAGE_NOTE = "the lineage can't be read, so entities related by lineage were not looked up"
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Hit:
 class Recall:
     hits: list[Hit]
     strategy: str
-    ranking: str  # hybrid, context with tokens, context, lexical, entity or graph; with ", reranked" after reranking
+    ranking: str  # hybrid, context with tokens, context, lexical, entity or graph; ends in ", reranked" if so
     degraded: bool = False
     note: str = ""
     left_out: dict[str, int] = field(default_factory=dict)  # status → number of matches left out because of this status
@@ -74,7 +74,7 @@ def recall(operation: RecallMemories, *, caller: Caller, filters: Filters = NO_F
 
     Raises Invalid if the strategy lacks its input: semantic and lexical need `query`, entity and graph need
     `entity_urns`, and auto needs at least one of them. While the embedder is unavailable, texts are searched by words
-    only, and `note` mentions it.
+    only; for auto and semantic, `note` mentions it.
     """
     _check_inputs(operation)
     as_of, limit = operation.as_of, operation.limit

@@ -1,6 +1,6 @@
 """Demo content: a fictional retailer, its people, and their memories from seven months.
 
-The content is created by the services of the apps, as real content is. Loading it again adds only what is missing.
+The services of the apps create it, as they create real content. Loading it again adds only what is missing.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ PEOPLE: dict[str, tuple[str, list[str], str]] = {
 ANALYSIS = "what-we-know-2026"
 FINDINGS: list[dict[str, Any]] = [
     {"finding": "Four of six corrections concern orders and lead times.", "category": "pattern", "metadata": {"of": 6}},
-    {"finding": "Preferences are hardly ever remembered; plain knowledge is three quarters of all.", "category": "gap"},
-    {"finding": "What goes stale first are notes about data quality that name a column.", "category": "quality_issue"},
+    {"finding": "Few memories are preferences; three quarters have the dimension knowledge.", "category": "gap"},
+    {"finding": "Most stale memories are notes about data quality.", "category": "quality_issue"},
 ]
 UNREAD_NOTIFICATIONS = 2  # maximum number of notifications per person that stay unread
 MARK = "demo"  # metadata key of demo memories; its value is the line number in memories.jsonl, counted from 0

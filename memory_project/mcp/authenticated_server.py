@@ -30,9 +30,8 @@ Identify = Callable[[Any], Caller | None]
 class IdentifiedServer(MCPServer[Any]):
     """The SDK's server, with a Caller for each request.
 
-    On stdio, `identify` returns the Caller; its argument, the HTTP request, is None there. If `identify` is None, this
-    is a stateless HTTP server: RequireToken identifies the caller of each request, and the server keeps no state
-    between requests.
+    A stdio server passes `identify`, which returns the Caller. Without it, this is a stateless HTTP server:
+    RequireToken identifies the caller of each request, and the server keeps no state between requests.
     """
 
     def __init__(self, identify: Identify | None, **options: Any) -> None:
@@ -54,7 +53,7 @@ class IdentifiedServer(MCPServer[Any]):
         Raises Forbidden if the request has no caller, and Degraded if the database is unavailable.
         """
         if self.is_stateless:
-            return self._caller(request)  # reads the scope only, so no thread is needed
+            return self._caller(request)  # reads the request and not the database, so no thread is needed
         return await to_thread.run_sync(self._identified, request)
 
     def _identified(self, request: Any) -> Caller:

@@ -53,7 +53,7 @@ class ReadingServer(IdentifiedServer):
 
     def __init__(self, identify: Identify | None, **options: Any) -> None:
         self._streams: Counter[str] = Counter()
-        # for clients with a protocol version before 2026-07-28: sessions and last known stamps, by subscribed URI
+        # for clients with a protocol version before 2026-07-28: session and last known fingerprint by subscribed URI
         self._sessions: dict[str, Any] = {}
         self._stamps: dict[str, str] = {}
         super().__init__(identify, subscriptions=False, lifespan=_notify_subscribers, **options)
@@ -114,7 +114,7 @@ class ReadingServer(IdentifiedServer):
 
     def _read_stamps(self, request: Any, uris: Iterable[str]) -> subscriptions.Stamps:
         with connections.session():
-            # on stdio with the current permissions, over HTTP with those at the start of the stream
+            # On stdio, the caller has the current permissions; over HTTP, those at the start of the stream.
             caller = self._caller(request)
             stamp_of = partial(resources.fingerprint, caller, tools=self.offered)
             return {subscriptions.LIST: resources.list_fingerprint(caller, self.offered)} | {

@@ -13,7 +13,7 @@ from memories.contract.errors import DomainError
 
 
 class Command(BaseCommand):
-    help = "Load DataHub metadata files (MCE and MCP JSON) into the embedded catalog. Can be run repeatedly."
+    help = "Load DataHub metadata files (change events or proposals, JSON) into the embedded catalog. Can be repeated."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("files", nargs="*", type=Path)
