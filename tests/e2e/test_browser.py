@@ -146,7 +146,7 @@ def test_mark_a_memory_as_wrong_and_withdraw_the_mark(sign_in: SignIn) -> None:
     page.click("summary:has-text('Wrong')")
     page.fill("#wrong-why", "not in Lyon any more")
     page.click("text=Mark as wrong")
-    page.wait_for_selector("text=You marked this as wrong")
+    page.wait_for_selector("text=You marked this memory as wrong")
     assert "not in Lyon any more" in page.inner_text(".note.warn")
     page.click("button:text-is('Withdraw')")
     page.wait_for_selector("button:has-text('Useful')")

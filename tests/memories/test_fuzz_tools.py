@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from memories.identity.caller import Caller
 from memory_project.mcp.server import build_server, enabled_tools
 
-pytestmark = pytest.mark.django_db
+pytestmark = pytest.mark.django_db(transaction=True)  # the calls run in threads, which commit
 TOOLS = {offer.name: offer for offer in enabled_tools(["all"])}
 URN = "urn:li:dataset:(urn:li:dataPlatform:hive,orders,PROD)"
 texts = st.text(max_size=30) | st.sampled_from(
