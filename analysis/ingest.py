@@ -225,7 +225,7 @@ class Download:
 
         An empty page ends it. Otherwise, the response's cursor, link or total number of pages decides. If the response
         has none of them, a page without new ids ends the download. A short page doesn't, because the server may use a
-        smaller page size than requested. Only if the records have no ids, a short page ends the download.
+        smaller page size than requested. A short page ends the download only if the records have no ids.
         """
         if not page.rows:
             return True

@@ -299,17 +299,17 @@ CACHE_TTL_SECONDS = env.number("CACHE_TTL_SECONDS", 3_600, 1, 31_536_000)
 # minimum cosine of a cache hit; on the scale (1 + cosine) / 2 the default equals .95
 CACHE_SIMILARITY_THRESHOLD = env.number("CACHE_SIMILARITY_THRESHOLD", 0.9, 0.0, 1.0)
 # A new long-term memory is compared with the most similar older one of the same owner. If their cosine is at least
-# REINFORCE_COSINE, the importance of the older memory is raised. If it is less, but at least MERGE_COSINE, and at least
-# the share MERGE_WORDS of their words is in both, a merge of the two is proposed. On the scale (1 + cosine) / 2 the
-# default cosines equal .85 and .70.
+# REINFORCE_COSINE, the importance of the older memory is raised. If it is less, but at least MERGE_COSINE, and both
+# share at least MERGE_WORDS of the words of the text that has fewer, a merge of the two is proposed. On the scale
+# (1 + cosine) / 2 the default cosines equal .85 and .70.
 REINFORCE_COSINE = env.number("REINFORCE_COSINE", 0.70, 0.0, 1.0)
 MERGE_COSINE = env.number("MERGE_COSINE", 0.40, 0.0, 1.0)
 MERGE_WORDS = env.number("MERGE_WORDS", 0.5, 0.0, 1.0)
 # Consolidation summarizes a conversation when one of its turns expires within CONSOLIDATE_BEFORE_HOURS.
 # A turn becomes a long-term memory if its importance, its number of uses and the minutes since its last change are at
 # least PROMOTE_IMPORTANCE, PROMOTE_USES and PROMOTE_AGE_MIN.
-# An enriched, private long-term memory that was never used, edited, corrected or verified is archived, and purged
-# after SOFT_DELETE_PURGE_DAYS, if its importance is less than FORGET_IMPORTANCE.
+# An enriched, private long-term memory is archived if its importance is less than FORGET_IMPORTANCE and it was never
+# used, changed, corrected or verified. It is purged SOFT_DELETE_PURGE_DAYS later.
 CONSOLIDATE_BEFORE_HOURS = env.number("CONSOLIDATE_BEFORE_HOURS", 2.0, 0.1, 720.0)
 PROMOTE_IMPORTANCE = env.number("PROMOTE_IMPORTANCE", 0.6, 0.0, 1.0)
 PROMOTE_USES = env.number("PROMOTE_USES", 2, 0, 1_000)
@@ -344,13 +344,14 @@ GRAPH_AUTHORS = env.list_of_strings("GRAPH_AUTHORS", "sofia,nolan")
 GRAPH_MOODS = env.list_of_strings("GRAPH_MOODS", "frustracion,satisfaccion,curiosidad,duda,insight")
 # Number of observations above which an entity may be split, by its type. "*" stands for all other types.
 GRAPH_SPLIT_AT = env.weights_of("GRAPH_SPLIT_AT", {"Sesion": 15, "Proyecto": 25, "*": 20})
-# Constants of the limbic score of search_semantic. decay_per_hour is the rate of forgetting (a half-life of 289 days).
+# Constants of the limbic score, by which search_semantic ranks entities (see knowledge/graph/search/limbic.py).
+# decay_per_hour is the rate of forgetting, with a half-life of 289 days.
 GRAPH_LIMBIC = env.weights(
     "GRAPH_LIMBIC", importance=0.5, degree=0.15, days=0.2, degree_most=15.0, pairs=0.01, decay_per_hour=0.0001,
     least_decay=0.1,
 )  # fmt: skip
-# Factors on the limbic score: the first by an entity's status, the second for entities with more than half of their
-# observations of the kind metadata.
+# Factors on the limbic score: the first by an entity's status; the second applies if more than half of an entity's
+# observations have the kind metadata.
 GRAPH_STATUS_FACTORS = env.weights_of("GRAPH_STATUS_FACTORS", {})
 GRAPH_METADATA_FACTOR = env.number("GRAPH_METADATA_FACTOR", 1.0, 0.0, 1.0)
 
@@ -365,13 +366,13 @@ EMBEDDING_DIMENSIONS = env.number("EMBEDDING_DIMENSIONS", 384, 1, 2000)
 # URL of a server that is compatible with OpenAI's, for the provider openai
 EMBEDDING_URL = env.text("EMBEDDING_URL", "http://localhost:11434/v1")
 EMBEDDING_API_KEY = env.text("EMBEDDING_API_KEY")
-# seconds until a request of a worker to the embedding server has failed
+# timeout in seconds of a worker's request to the embedding server
 EMBEDDING_TIMEOUT_S = env.number("EMBEDDING_TIMEOUT_S", 30.0, 0.1, 600.0)
-# seconds until a request to the embedding server has failed while a caller is waiting for it
+# the same timeout if a caller waits for the response
 EMBEDDING_CALLER_TIMEOUT_S = env.number("EMBEDDING_CALLER_TIMEOUT_S", 2.5, 0.1, 60.0)
 # maximum number of seconds that a call waits for a model that is still loading
 EMBEDDING_WAIT_S = env.number("EMBEDDING_WAIT_S", 10.0, 0.0, 300.0)
-# seconds without a sign of life after which other workers take over the jobs of a worker
+# seconds after a worker has claimed a job until other workers may take it over
 INDEX_LEASE_S = env.number("INDEX_LEASE_S", 120, 5, 3600)
 INDEX_MAX_ATTEMPTS = env.number("INDEX_MAX_ATTEMPTS", 5, 1, 50)  # maximum number of attempts to run a job
 
@@ -384,7 +385,7 @@ DATAHUB_TIMEOUT_S = env.number("DATAHUB_TIMEOUT_S", 10.0, 0.1, 300.0)
 STALENESS_INTERVAL_MIN = env.number("STALENESS_INTERVAL_MIN", 15, 1, 10_080)
 STALENESS_BATCH = env.number("STALENESS_BATCH", 2_000, 1, 100_000)  # maximum number of entities per comparison
 LINEAGE_HOPS = env.number("LINEAGE_HOPS", 2, 1, 5)  # maximum number of lineage steps that graph recall follows
-# whether apply_knowledge only returns a preview unless it is called with `confirm`
+# if on, apply_knowledge writes only when called with `confirm`, and otherwise returns a preview
 APPLY_REQUIRE_CONFIRMATION = env.boolean("APPLY_REQUIRE_CONFIRMATION", True)
 
 # -- analysis ---------------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """Semantic search index of documents and glossary terms, in the embedded catalog or in the copy of DataHub.
 
-The index is derived data: its rows are created and deleted with the entities, and a worker embeds the passages of their
-texts.
+The index is derived data: an entity with a description has one row, and a worker embeds the passages of its text.
 """
 
 from __future__ import annotations

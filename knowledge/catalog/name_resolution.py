@@ -1,4 +1,4 @@
-"""Lookup of catalog entities by a typed name: the whole name, such as `fernhill.sales.orders`, or only its end."""
+"""Lookup of catalog entities by a name that a user entered: `fernhill.sales.orders`, or only its end, `orders`."""
 
 from __future__ import annotations
 

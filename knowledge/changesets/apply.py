@@ -37,7 +37,9 @@ class Preview:
 
     entity_urn: str
     planned: list[Planned]
-    entities: Mapping[str, entity_view.EntityView]  # the entity to change, as it is now, by its URN
+    entities: Mapping[
+        str, entity_view.EntityView
+    ]  # the current entity by its URN; empty if the operation names no entity
 
 
 @dataclass(frozen=True)
@@ -131,8 +133,8 @@ def _require_both_sides(caller: Caller, insight: Insight) -> None:
     is_visible = MemoryRecord.objects.visible_to(caller).filter(pk=replaced.pk).exists()
     if not is_visible or not caller.can_review_for(replaced.persona):
         raise Forbidden(
-            f"{insight.pk.hex} replaces a memory that you may not decide on. A curator of that memory's persona who "
-            "can read it has to apply the insight",
+            f"{insight.pk.hex} replaces a memory that you may not decide on. Only a curator of that memory's "
+            "persona who can read that memory can apply this insight",
             field="insight_ids",
         )
 

@@ -15,7 +15,7 @@ MAX_RELATIONS = 200  # maximum number of relations read per call
 def neighbors(caller: Caller, urns: Sequence[str]) -> tuple[dict[str, int], str]:
     """Return the catalog URNs that one graph relation connects with `urns`, each with the distance 1.
 
-    Only graphs that the caller may read are searched. The second value is an empty note, because nothing is degraded.
+    Only graphs that the caller may read are searched. The second value, a note about a failed lookup, is always empty.
     """
     graphs = Graph.objects.visible_to(caller).values("pk")
     nodes = Entity.objects.filter(graph__in=graphs, urn__in=list(urns), deleted_at=None).values("pk")

@@ -59,7 +59,7 @@ class Graph(models.Model):
 
 
 class Entity(models.Model):
-    """A node of the graph. A placeholder is an entity that only relations have named so far. It is hidden."""
+    """A node of the graph. A placeholder was created because a relation mentioned its name. It is hidden."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     graph = models.ForeignKey(Graph, on_delete=models.CASCADE, related_name="entities", db_index=False)
@@ -101,7 +101,7 @@ class Entity(models.Model):
 
 
 class Observation(models.Model):
-    """A text about an entity. It ends when it is deleted, superseded or ended as a duplicate, or its entity is deleted.
+    """A text about an entity. It ends when it is deleted, replaced or removed as a duplicate, or with its entity.
 
     An ended observation can be read with `as_of` until it is purged.
     """

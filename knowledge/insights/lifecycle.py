@@ -82,7 +82,9 @@ def set_replaced(*, caller: Caller, insight_id: UUID | str, record_id: UUID | st
         insight = locked_insight(caller, insight_id)
         require_curator_of(caller, insight.record)
         if insight.state not in (InsightState.PENDING, InsightState.APPROVED) or insight.changeset_id:
-            raise Conflict(f"is {insight.state}: the memory it replaces can no longer be changed", field="insight_id")
+            raise Conflict(
+                f"is {insight.state}: the choice of the memory that it replaces is final", field="insight_id"
+            )
         if replaced and replaced.pk == insight.pk:
             raise Conflict("can't be the insight itself", field="supersedes")
         if replaced and replaced.status not in (Status.ACTIVE, Status.STALE):

@@ -23,7 +23,9 @@ class InsightQuerySet(models.QuerySet["Insight"]):
         Curators also see the insights of their personas, and admins see all.
         """
         rule = readable_by(caller, "record__")
-        if caller.is_curator and not caller.is_admin:  # an admin's rule is the empty Q(), and Q() | x is x
+        if (
+            caller.is_curator and not caller.is_admin
+        ):  # an admin's rule is Q(); `Q() | x` is x and would restrict the admin
             rule |= Q(record__persona__in=sorted(caller.personas))
         return self.filter(rule)
 

@@ -1,4 +1,4 @@
-"""Hooks of the conversation app: delete cached answers that quote erased memories or describe changed entities."""
+"""Hooks of the conversation app, for personal data and for cached answers that erasures and catalog changes affect."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ Vectors: TypeAlias = "npt.NDArray[np.float32]"
 
 
 class EmbedderUnavailable(Exception):
-    """The model can't embed texts at present. The message gives the reason for users and operators."""
+    """The model can't embed texts at present. The message explains the reason to users and operators."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """The vector index: the tables that have vectors, the gaps in them, and the jobs that fill the gaps.
 
 A gap is a row without a vector, with the vector of another model, or with the vector of an earlier text. Most writes
-embed their text immediately. If that fails, the write or the reconciler queues a job for the row, which is then called
-a unit, and a worker runs the job. Vectors are derived from texts, so all of this may be repeated at any time.
+embed their text immediately. If that fails, the write or the reconciler queues a job, and a worker runs it. The row
+that a job embeds is called its unit. Vectors are derived from texts, so all of this may be repeated at any time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from memories.retrieval import passages
 BATCH = 32  # maximum number of jobs claimed at once
 BACKOFF_BASE_S = 5  # a job is retried after BACKOFF_BASE_S · 2^attempts seconds
 RETENTION = timedelta(days=14)  # time until a closed job is deleted, except an unresolved failure
-FAILED_PAUSE = timedelta(minutes=15)  # time after which the reconciler queues a unit again whose job has failed
+FAILED_PAUSE = timedelta(minutes=15)  # after a job has failed, time until the reconciler queues its unit again
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,10 @@ SOURCES: Registry[VectorSource] = Registry("vector sources")
 def index(
     kind: str, texts: Mapping[UUID, str], waiting: embedding.Waiting = embedding.Waiting.CALLER
 ) -> dict[UUID, Vectors]:
-    """Embed the texts of these units and save the vectors; return the vectors of each unit, (passages, dimensions).
+    """Embed the texts of these units and save the vectors; return an array (passages, dimensions) for each unit.
 
-    The vectors of a unit whose text has changed meanwhile are not saved. Raises EmbedderUnavailable, also if the vector
-    column has other dimensions.
+    The vectors of a unit whose text has changed meanwhile are not saved. Raises EmbedderUnavailable if the embedder
+    fails, or if the vector column has other dimensions than EMBEDDING_DIMENSIONS.
     """
     try:
         return SOURCES[kind].index(texts, waiting)
@@ -152,7 +152,7 @@ def dimension_problem() -> str:
 
 
 def enqueue(kind: str, units: Iterable[UUID], trigger: Trigger) -> int:
-    """Open a job for each unit that has no open job; return the number of units, with and without one."""
+    """Open a job for each unit that has no open job; return the number of all given units."""
     jobs = [IndexJob(source_kind=kind, source_id=unit, trigger_kind=trigger) for unit in units]
     prepared_statements.insert_missing(jobs)
     return len(jobs)

@@ -1,9 +1,9 @@
 """The vector index for large scopes: IVFFlat over half-precision vectors.
 
 The index is derived data. No migration creates it, because its quality depends on the rows on which its lists are
-trained. A worker builds it when there are enough rows, and rebuilds it when their number has about tripled and a new
-index would have at least twice as many lists. Without the index, PostgreSQL scans the table for the same statements and
-finds the same rows or more.
+trained. A worker builds it when there are enough rows, and rebuilds it when a new index would have at least twice as
+many lists, which takes about 2.8 times the rows. Without the index, the same statements still work: PostgreSQL scans
+the whole table and finds the same rows or more.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from memories.database.owner import as_owner
 
 NAME, NEXT = "passage_vectors", "passage_vectors_next"
 TRAINED_FROM = 5_000  # minimum number of passages for an index; fewer are scanned as quickly
-# A search compares the vectors of RECALL_PROBES lists, by default 80. These are most of 10,000 vectors, a fifth of
-# 100,000 vectors, or 1 in 25 of a million. If the index had fewer lists, a search would take longer. If it had more
-# lists, a search would miss more rows (bench/recall_speed.py).
+# A search compares the vectors of RECALL_PROBES lists, by default 80. They hold most of the vectors if there are
+# 10,000, a fifth if there are 100,000, and 1 in 25 if there are a million. If the index had fewer lists, a search
+# would take longer. If it had more lists, a search would miss more rows (bench/recall_speed.py).
 MAX_LISTS = 2_000  # maximum number of lists; memory for training grows with their square, to about 1 GB for 2,000
-LISTS_AT_RETRAINING = 2  # factor by which the number of lists must grow before a rebuild: with 2.8 times the rows
-SAMPLES_PER_LIST = 50  # number of vectors per list that training samples, as in pgvector's k-means
+LISTS_AT_RETRAINING = 2  # factor by which the number of lists must grow before a rebuild
+SAMPLES_PER_LIST = 50  # number of vectors sampled per list for training, as in pgvector's k-means
 IN_A_WORKER = 3_000_000  # maximum number of passages that a worker indexes; more would take too long for its task
 
 STATE = """
@@ -52,7 +52,7 @@ def train(*, in_worker: bool = False) -> str:
     if rows < TRAINED_FROM or lists_due < LISTS_AT_RETRAINING * lists:
         return f"{rows} passages, {lists} lists" if lists else f"{rows} passages: no index needed below {TRAINED_FROM}"
     if in_worker and rows > IN_A_WORKER:
-        return f"{rows} passages, {lists} lists: too many to rebuild in a worker; run `manage.py rebuild_search`"
+        return f"{rows} passages, {lists} lists: too many for a worker to index; run `manage.py rebuild_search`"
     try:
         with (
             exclusive("vector index", UUID(int=0), Conflict("another process is building the vector index")),

@@ -53,7 +53,7 @@ def mark_superseded(old: MemoryRecord, new: MemoryRecord) -> None:
 
 
 def relink_neighbors(caller: Caller, record: MemoryRecord, old: MemoryRecord | None) -> None:
-    """Link the predecessor of a record that is about to be erased to the record's correction.
+    """Before a record is erased, link its predecessor to its correction.
 
     If the record has no correction, the predecessor is archived. It is not reactivated, because it was found to be
     wrong.
@@ -76,7 +76,7 @@ def relink_neighbors(caller: Caller, record: MemoryRecord, old: MemoryRecord | N
 def supersede_with(*, caller: Caller, record: MemoryRecord, predecessor_id: UUID) -> bool:
     """Make the locked `record` the correction of another memory.
 
-    Return False if the other memory is no longer active or stale, or if `record` already corrects a memory.
+    Return False if the other memory is gone or is neither active nor stale, or if `record` already corrects a memory.
     """
     # An active or stale memory has no correction in force, so the chain gets no branch.
     old = MemoryRecord.objects.select_for_update().filter(pk=predecessor_id).first()

@@ -10,7 +10,7 @@ from memories.contract.urls import LINKS
 
 
 class PortalConfig(AppConfig):
-    """The web pages of the product. This is a top-level app, so its pages may import from every other app."""
+    """The web pages of the product. No other app imports it, so its pages may import from every other app."""
 
     name = "memory_project.portal"
     label = "portal"

@@ -12,7 +12,7 @@ from memory_project.portal.form_fields import EntitiesField, form_field, tags_fi
 
 
 class MemoryForm(forms.Form):
-    """A form to write or edit a memory. The operation validates the text fields."""
+    """A form to write or edit a memory. The operation validates the texts, the form itself the entities."""
 
     content = form_field(
         Remember,
