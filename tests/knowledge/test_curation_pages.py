@@ -120,7 +120,7 @@ def test_a_memory_marked_wrong_is_in_the_stale_review_of_its_owner(
 def test_a_memory_shows_my_feedback_and_i_can_withdraw_it(bob: Caller, bob_user: User, fact: MemoryRecord) -> None:
     feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong"), caller=bob)
     client = browser(bob_user)
-    assert "You marked this as wrong." in text(client, reverse("memory", args=[fact.pk]))
+    assert "You marked this memory as wrong." in text(client, reverse("memory", args=[fact.pk]))
     client.post(reverse("change-memory", args=[fact.pk, "withdraw"]))
     fact.refresh_from_db()
     assert fact.status == "active"
