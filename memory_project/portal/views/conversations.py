@@ -54,7 +54,7 @@ def forget_turn(request: HttpRequest, record_id: UUID) -> HttpResponse:
     """Archive a turn or a long-term memory, together with its copies. Archived memories are purged later."""
     caller = caller_from_request(request, channel="portal")
     try:
-        deletion.delete_memories(DeleteMemories(user_id=caller.email, memory_id=record_id), caller=caller)
+        deletion.delete_memories(DeleteMemories.read({"user_id": caller.email, "memory_id": record_id}), caller=caller)
     except DomainError as error:
         messages.error(request, message_with_label(error))
     else:
@@ -103,7 +103,9 @@ def cached(request: HttpRequest) -> HttpResponse:
 @login_required
 def drop_cache(request: HttpRequest) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
-    count = cache.invalidate_cache(InvalidateCache(user_id=caller.email, invalidate_all=True), caller=caller)
+    count = cache.invalidate_cache(
+        InvalidateCache.read({"user_id": caller.email, "invalidate_all": True}), caller=caller
+    )
     messages.success(request, f"{count} cached answers deleted.")
     return redirect("cached-answers")
 

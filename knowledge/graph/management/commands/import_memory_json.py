@@ -33,7 +33,7 @@ class Command(BaseCommand):
                 text = "\n".join(jsonl.export_lines(caller))
                 sys.stdout.write(text + "\n") if file == "-" else Path(file).write_text(text, encoding="utf-8")
                 return
-            imported = jsonl.migrate(Migrate(source_path=file), caller=caller)
+            imported = jsonl.migrate(Migrate.read({"source_path": file}), caller=caller)
         except DomainError as error:
             raise CommandError(error.message) from None
         self.stdout.write(
