@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import connections
 from mcp import Client
 
@@ -272,3 +272,8 @@ def test_a_file_is_imported_and_exported_by_command(alice: Caller, memory: Sessi
     assert names(memory("read_graph")) == ["Alice", "Bob", "Acme"]
     call_command("import_memory_json", str(target), "--as", alice.email, "--export")
     assert target.read_text() == source.read_text()
+
+
+def test_the_import_command_names_an_invalid_file_name(alice: Caller) -> None:
+    with pytest.raises(CommandError, match="source_path: has 5000 characters"):
+        call_command("import_memory_json", "x" * 5_000, "--as", alice.email)
