@@ -15,7 +15,7 @@ from knowledge.catalog import lineage
 from knowledge.context.memory_context import attach_memories
 from knowledge.freshness import baselines, comparison
 from knowledge.insights import entity_linking, redaction, sql_corrections
-from knowledge.models import Changeset, Decision, EntityBaseline, Insight, InsightState
+from knowledge.models import Changeset, Decision, Insight, InsightState
 from knowledge.review import decisions
 from memories.contract.errors import Conflict, DomainError
 from memories.contract.tools import Call, ContextBlock
@@ -49,13 +49,23 @@ class KnowledgeMemoryExtension(MemoryExtension):
     def defer_correction(self, caller: Caller, record: MemoryRecord, fields: Mapping[str, Any]) -> str:
         return decisions.defer_correction(record)
 
+    def proposals_among(self, record_ids: Sequence[UUID]) -> Mapping[UUID, bool]:
+        rows = Insight.objects.filter(pk__in=record_ids).exclude(state=InsightState.SUPERSEDED)
+        return {pk: state in decisions.IN_FORCE for pk, state in rows.values_list("pk", "state")}
+
     def record_saved(self, record: MemoryRecord, *, created: bool) -> None:
-        if not baselines.urns_of(record) and (created or not EntityBaseline.objects.filter(record=record).exists()):
-            return
+        if created and baselines.urns_of(record):
+            self._catch_up_after_commit(record.pk)
+
+    def record_changed(self, record: MemoryRecord, change: str, before: Mapping[str, Any]) -> None:
+        if baselines.note_change(record, change, before):
+            self._catch_up_after_commit(record.pk)
+
+    def _catch_up_after_commit(self, record_id: UUID) -> None:
         if settings.DATAHUB_GMS_URL:  # in a worker, so that saving a memory does not wait for DataHub
-            transaction.on_commit(partial(async_task, "knowledge.tasks.take_baselines", record.pk.hex))
+            transaction.on_commit(partial(async_task, "knowledge.tasks.take_baselines", record_id.hex))
         else:
-            transaction.on_commit(partial(baselines.take_baselines, [record.pk]))
+            transaction.on_commit(partial(comparison.catch_up, [record_id]))
 
     def correction_proposed(self, caller: Caller, record: MemoryRecord, replaces: MemoryRecord) -> None:
         decisions.keep_proposal(record, replaces)
@@ -65,6 +75,9 @@ class KnowledgeMemoryExtension(MemoryExtension):
 
     def erase_copies(self, record_id: UUID, texts: Sequence[str]) -> None:
         redaction.redact(record_id, texts)
+        # The correction of an erased memory is linked to the memory before it.
+        for insight in Insight.objects.filter(replaces=record_id).select_related("record"):
+            Insight.objects.filter(pk=insight.pk).update(replaces=insight.record.supersedes_id)
 
     def personal_data(self) -> Sequence[PersonalDataColumn]:
         # These rows stay, under a pseudonym, because other people rely on them.

@@ -61,6 +61,7 @@ class ChangeResponse(TypedDict, total=False):
     outcome: str
     error: str
     before_is_ingested: bool
+    relied_on_by: list[str]  # ids of insights for which a rollback keeps the value
 
 
 class ChangesetResponse(TypedDict, total=False):

@@ -4,11 +4,11 @@ from uuid import UUID
 
 from django.conf import settings
 
-from knowledge.freshness import baselines, comparison
+from knowledge.freshness import comparison
 
 
 def take_baselines(record_id: str) -> int:
-    return baselines.take_baselines([UUID(record_id)])
+    return comparison.catch_up([UUID(record_id)]).baselines_taken
 
 
 def check_freshness() -> str:

@@ -53,10 +53,17 @@ class MemoryExtension:
         """Return why a correction has to wait for approval, or "" to allow the correction now."""
         return ""
 
+    def proposals_among(self, record_ids: Sequence[UUID]) -> Mapping[UUID, bool]:
+        """Return those of these memories that are proposals for review, each with whether it has been approved."""
+        return {}
+
     # -- life cycle of a memory --------------------------------------------------------------------------
 
     def record_saved(self, record: MemoryRecord, *, created: bool) -> None:
-        """Called after a memory was created, restored, verified, enriched, or edited in text, entities or columns."""
+        """Called after a memory was created, enriched, or edited in text, entities or columns."""
+
+    def record_changed(self, record: MemoryRecord, change: str, before: Mapping[str, Any]) -> None:
+        """Called after each change of a saved memory. `before` has the earlier values of all columns, by attname."""
 
     def correction_proposed(self, caller: Caller, record: MemoryRecord, replaces: MemoryRecord) -> None:
         """Called after a correction of `replaces` was stored as the proposal `record`."""

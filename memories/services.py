@@ -37,8 +37,14 @@ from memories.retrieval import indexing, passages
 from memories.retrieval.language import language_of
 from memories.retrieval.near_duplicates import Similar, similar_to
 from memories.retrieval.passages import Stamped
-from memories.writing.correction_chains import activate, active_correction, locked_with_predecessor, mark_superseded
-from memories.writing.duplicates import lock_duplicates, normalized_key
+from memories.writing.correction_chains import (
+    activate,
+    active_correction,
+    locked_with_predecessor,
+    mark_superseded,
+    reactivate,
+)
+from memories.writing.duplicates import find_duplicate, lock_duplicates, normalized_key
 from memories.writing.revision import locked, revised, save_new
 
 # Fields of conversation memories that a correction copies from the corrected memory.
@@ -59,20 +65,32 @@ class Remembered:
 # -- creating memories -----------------------------------------------------------------------------------
 
 
-def remember(
-    operation: operations.Remember,
-    *,
-    caller: Caller,
-    created_at: datetime | None = None,
-    within: Callable[[MemoryRecord], None] | None = None,
-) -> Remembered:
+def remember(operation: operations.Remember, *, caller: Caller, created_at: datetime | None = None) -> Remembered:
     """Store a fact.
 
     If the caller already has an active or stale fact with the same text in the active persona, that record is returned.
     A near-duplicate is stored, because two similar sentences may be two facts. Similar memories are returned in
     `similar`.
+    """
 
-    `within` is called with the new or existing record, inside the transaction, to write rows that belong to the record.
+    def find_existing() -> MemoryRecord | None:
+        return lock_duplicates(caller, [operation.content]).get(normalized_key(operation.content))
+
+    return store(operation, caller=caller, created_at=created_at, find_existing=find_existing)
+
+
+def store(
+    operation: operations.Remember,
+    *,
+    caller: Caller,
+    created_at: datetime | None = None,
+    find_existing: Callable[[], MemoryRecord | None],
+    after_save: Callable[[MemoryRecord], object] | None = None,
+) -> Remembered:
+    """Store a record, or return the one that `find_existing` finds.
+
+    Both functions are called inside the transaction. `after_save` is called with a new record, to write rows that
+    belong to it.
     """
     fields = operation.values() | {"language": operation.language or language_of(operation.content)}
     fields["metadata"] = _with_session(caller, operation.metadata)
@@ -81,14 +99,12 @@ def remember(
     require_user(caller)
     encoded, problem = _encode(operation.content)
     with transaction.atomic():
-        if duplicate := lock_duplicates(caller, [operation.content]).get(normalized_key(operation.content)):
-            if within:
-                within(duplicate)
-            return Remembered(duplicate, existing=True, note=_describe_differences(duplicate, fields))
+        if existing := find_existing():
+            return Remembered(existing, existing=True, note=_describe_differences(existing, fields))
         record = MemoryRecord(created_by=caller.email, persona=caller.persona, **fields)
         save_new(record, encoded)
-        if within:
-            within(record)
+        if after_save:
+            after_save(record)
     return _with_similar(caller, record, encoded.passages.vectors if encoded else None, problem)
 
 
@@ -156,9 +172,10 @@ def supersede(operation: operations.Supersede, *, caller: Caller, created_at: da
 def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
     """Edit a memory in place. `metadata` is merged key by key.
 
-    A stale memory becomes active again, unless only its metadata change. An edit of a memory that a curator has
-    approved may need approval. Then the record is returned unchanged, with a message in `pending_message`. Raises
-    Invalid if the operation names no fields, and Conflict if the memory is archived or superseded.
+    A stale memory becomes active again if its text changes. If its entities or columns change, extensions compare it
+    again after the transaction. An edit of a memory that a curator has approved may need approval. Then the record is
+    returned unchanged, with a message in `pending_message`. Raises Invalid if the operation names no fields, and
+    Conflict if the memory is archived or superseded.
     """
     changes = operation.explicit_values(*EDITABLE)
     language = operation.language or language_of(operation.content or "")
@@ -183,12 +200,12 @@ def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
             record.language = language or record.language
             if operation.metadata is not None:
                 record.metadata = validate(JsonObject, record.metadata | operation.metadata, "metadata")
-            if changes and record.status == Status.STALE:
+            if "content" in changes and record.status == Status.STALE:
                 activate(record)
         text_changed = record.embedding_text_hash is None
     if text_changed:
         index_now(caller, record)
-    return record
+    return with_current_status(record)
 
 
 def forget(operation: operations.Forget, *, caller: Caller) -> MemoryRecord:
@@ -201,11 +218,12 @@ def forget(operation: operations.Forget, *, caller: Caller) -> MemoryRecord:
 
 
 def restore(operation: operations.Restore, *, caller: Caller) -> MemoryRecord:
-    """Make an archived or stale memory active again.
+    """Make an archived memory active again, or stale if it was stale before. Make a stale memory active.
 
-    A restored correction supersedes its predecessor again. An archived memory that has a correction becomes superseded.
-    Raises Conflict in these cases: the memory is superseded by a correction, another memory has the same text, or the
-    predecessor has another correction. Extensions may refuse, too.
+    Extensions may then make it stale, for example because its entities have changed: only a verification says that it
+    is still true. A restored correction supersedes its predecessor again. An archived memory that has a correction
+    becomes superseded. Raises Conflict in these cases: the memory is superseded by a correction, another memory has the
+    same text, or the predecessor has another correction. Extensions may refuse, too.
     """
     with transaction.atomic():
         record, old = locked_with_predecessor(caller, operation.record_id)
@@ -214,7 +232,7 @@ def restore(operation: operations.Restore, *, caller: Caller) -> MemoryRecord:
         successor = active_correction(record)
         if successor and record.status == Status.SUPERSEDED:
             raise Conflict(f"is superseded by {successor.pk.hex}: forget that one first", field="id")
-        other_correction = old and active_correction(old)
+        other_correction = None if successor or old is None else active_correction(old)
         if record.status == Status.ARCHIVED and other_correction and other_correction.pk != record.pk:
             raise Conflict(f"the original memory already has a newer correction, {other_correction.pk.hex}", field="id")
         duplicate = None if successor else find_duplicate(record)
@@ -223,14 +241,16 @@ def restore(operation: operations.Restore, *, caller: Caller) -> MemoryRecord:
         with revised(caller, record, "restore", operation.reason):
             if successor:  # it was corrected before it was archived
                 mark_superseded(record, successor)
-            else:
+            elif record.status == Status.STALE:
                 activate(record)
+            else:
+                reactivate(record)
         if old and old.status in (Status.ACTIVE, Status.STALE):
             with revised(caller, old, "supersede", "its correction was restored"):
                 mark_superseded(old, record)
     if record.embedding_text_hash is None:
         indexing.enqueue("memory", [record.pk], Trigger.WRITE)
-    return record
+    return with_current_status(record)
 
 
 def share(operation: operations.Share, *, caller: Caller) -> MemoryRecord:
@@ -254,20 +274,25 @@ def reassign(operation: operations.Reassign, *, caller: Caller) -> MemoryRecord:
             raise NotFound(f"no persona {operation.persona!r} available to you", field="persona")
         if not caller.is_admin:
             check_share(record)
-        previous_persona = record.persona
-        record.persona = persona.name  # find_duplicate searches the new persona
-        if record.status in (Status.ACTIVE, Status.STALE) and (duplicate := find_duplicate(record)):
+        is_living = record.status in (Status.ACTIVE, Status.STALE)
+        if is_living and (duplicate := find_duplicate(record, persona.name)):
             raise Conflict(f"that persona already has the same text, as {duplicate.pk.hex}", field="persona")
-        record.persona = previous_persona
         with revised(caller, record, "reassign", operation.reason):
             record.persona = persona.name
     return record
 
 
-def mark_stale(*, caller: Caller, record_id: UUID | str, reason: str) -> MemoryRecord:
-    """Mark an active memory as stale because an entity it mentions has changed. By default, recall leaves it out."""
+def mark_stale(
+    *, caller: Caller, record_id: UUID | str, reason: str, unchanged_since: datetime | None = None
+) -> MemoryRecord:
+    """Mark an active memory as stale because an entity it mentions has changed. By default, recall leaves it out.
+
+    Raises Conflict if the memory is not active, or was changed after `unchanged_since`, its `updated_at` when the
+    entity was compared.
+    """
     with transaction.atomic():
         record = locked(caller, record_id)
+        _require_unchanged(record, unchanged_since)
         if record.status != Status.ACTIVE:
             raise Conflict(f"is {record.status}: only an active memory can go stale", field="id")
         with revised(caller, record, "mark_stale", reason):
@@ -275,13 +300,30 @@ def mark_stale(*, caller: Caller, record_id: UUID | str, reason: str) -> MemoryR
     return record
 
 
-def mark_fresh(*, caller: Caller, record_id: UUID | str, reason: str) -> MemoryRecord:
+def replace_stale_reason(
+    *, caller: Caller, record_id: UUID | str, reason: str, unchanged_since: datetime | None = None
+) -> MemoryRecord:
+    """Replace the reason of a stale memory, of whose causes some have gone or others have come."""
+    with transaction.atomic():
+        record = locked(caller, record_id)
+        _require_unchanged(record, unchanged_since)
+        if record.status != Status.STALE:
+            raise Conflict(f"is {record.status}: only a stale memory has a reason", field="id")
+        with revised(caller, record, "mark_stale", reason):
+            record.stale_reason = reason
+    return record
+
+
+def mark_fresh(
+    *, caller: Caller, record_id: UUID | str, reason: str, unchanged_since: datetime | None = None
+) -> MemoryRecord:
     """Reactivate a stale memory because the catalog change that made it stale was reverted.
 
     The time of the last verification is unchanged, because no person has checked the memory.
     """
     with transaction.atomic():
         record = locked(caller, record_id)
+        _require_unchanged(record, unchanged_since)
         if record.status != Status.STALE:
             raise Conflict(f"is {record.status}: only a stale memory becomes fresh again", field="id")
         with revised(caller, record, "mark_fresh", reason):
@@ -302,6 +344,17 @@ def verify(operation: operations.Verify, *, caller: Caller) -> MemoryRecord:
 
 
 # -- shared steps ----------------------------------------------------------------------------------------
+
+
+def with_current_status(record: MemoryRecord) -> MemoryRecord:
+    """Return the record with the status that extensions have given it after the transaction."""
+    record.refresh_from_db(fields=["status", "stale_reason", "stale_at"])
+    return record
+
+
+def _require_unchanged(record: MemoryRecord, since: datetime | None) -> None:
+    if since is not None and record.updated_at != since:
+        raise Conflict("was changed in the meantime", field="id")
 
 
 def check_share(record: MemoryRecord) -> None:
@@ -325,15 +378,6 @@ def _describe_differences(existing: MemoryRecord, fields: Mapping[str, Any]) -> 
     differences = [name for name in compared if fields[name] != getattr(existing, name) and fields[name] != []]
     details = ", ".join(f"{name} is {getattr(existing, name)!r}" for name in differences)
     return f"kept as it was ({details}): update it to change that" if differences else ""
-
-
-def find_duplicate(record: MemoryRecord) -> MemoryRecord | None:
-    """Return another active or stale fact with the same text, owner and persona, or None."""
-    if record.tier:  # conversation memories may have the same text
-        return None
-    rows = MemoryRecord.objects.facts().filter(created_by=record.created_by, persona=record.persona)
-    rows = rows.filter(content_key=record.content_key, status__in=[Status.ACTIVE, Status.STALE])
-    return rows.exclude(pk=record.pk).first()
 
 
 def index_now(caller: Caller, record: MemoryRecord) -> Remembered:

@@ -42,6 +42,7 @@ SERVICES = {
     "knowledge.catalog.projections",
     "knowledge.changesets.apply",
     "knowledge.changesets.rollback",
+    "knowledge.changesets.shared_values",
     "knowledge.changesets.writes",
     "knowledge.freshness.baselines",
     "knowledge.freshness.comparison",

@@ -6,7 +6,7 @@ See writes.py for sending a single write and saving its outcome, and rollback.py
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from django.db import transaction
@@ -20,7 +20,14 @@ from knowledge.changesets.change_request import Request
 from knowledge.changesets.planning import Planned, plan
 from knowledge.changesets.writes import DONE, CatalogWrite, catalog_of, delivery_queue_of, exclusive
 from knowledge.freshness import comparison
-from knowledge.insights.lifecycle import bind, mark_applied, require_curator, require_curator_of, unbind
+from knowledge.insights.lifecycle import (
+    bind,
+    mark_applied,
+    require_curator,
+    require_curator_of,
+    require_replaceable,
+    unbind,
+)
 from knowledge.models import Change, ChangeOutcome, Changeset, ChangesetState, Insight, InsightState
 from knowledge.operations import Apply
 from memories.contract.errors import Conflict, Forbidden, NotFound
@@ -40,6 +47,7 @@ class Preview:
     entities: Mapping[
         str, entity_view.EntityView
     ]  # the current entity by its URN; empty if the operation names no entity
+    replaces: dict[str, str] = field(default_factory=dict)  # ids of insights → of the memories that they replace
 
 
 @dataclass(frozen=True)
@@ -47,6 +55,7 @@ class Applied:
     changeset: Changeset
     changes: list[Change]
     insights_marked: int = 0
+    notes: list[str] = field(default_factory=list)  # why memories were not superseded
 
 
 # -- apply -------------------------------------------------------------------------------------------------
@@ -60,7 +69,8 @@ def preview(operation: Apply, *, caller: Caller) -> Preview:
     urn, requests, insights = _validate(caller, operation)
     catalog = get_catalog()
     planned = plan(catalog, urn, requests, caller.email, "preview", authors_of(insights))
-    return Preview(urn, planned, {urn: entity_view.load_entity(catalog, urn)} if urn else {})
+    replaces = {insight.pk.hex: insight.replaces_id.hex for insight in insights if insight.replaces_id}
+    return Preview(urn, planned, {urn: entity_view.load_entity(catalog, urn)} if urn else {}, replaces)
 
 
 def apply(operation: Apply, *, caller: Caller) -> Applied:
@@ -84,17 +94,23 @@ def apply(operation: Apply, *, caller: Caller) -> Applied:
     with transaction.atomic():
         changeset.save(force_insert=True)
         Change.objects.bulk_create([_row(changeset, position, change) for position, change in enumerate(planned)])
-        bind([insight.pk for insight in insights], changeset)
+        bind(insights, changeset)
     return _carry_out(caller, catalog, changeset)
 
 
 def resume(*, caller: Caller, changeset_id: UUID | str) -> Applied:
-    """Continue an interrupted or partial changeset. Writes that succeeded are not repeated."""
+    """Continue an interrupted or partial changeset. Writes that succeeded are not repeated.
+
+    Raises Conflict or Forbidden if its insights can no longer be applied, for example because the author has archived
+    one. Then the changeset can only be rolled back.
+    """
     require_curator(caller)
     changeset = get_changeset(caller, changeset_id)
     if changeset.state not in (ChangesetState.PLANNED, ChangesetState.PARTIAL):
         raise Conflict(f"is {changeset.state}: there is nothing to resume", field="changeset_id")
     catalog = catalog_of(changeset)
+    bound = Insight.objects.filter(changeset=changeset, state=InsightState.APPROVED)
+    _check(caller, list(bound.select_related("record", "replaces")))
     delivery_queue_of(changeset).retry()
     return _carry_out(caller, catalog, changeset)
 
@@ -116,6 +132,12 @@ def _validate(caller: Caller, operation: Apply) -> tuple[str, list[Request], lis
     if not_approved := [insight for insight in insights if insight.state != InsightState.APPROVED]:
         states = ", ".join(f"{insight.pk.hex} is {insight.state}" for insight in not_approved[:5])
         raise Conflict(f"only approved insights can be applied: {states}", field="insight_ids")
+    _check(caller, insights)
+    return operation.entity_urn or "", operation.changes, insights
+
+
+def _check(caller: Caller, insights: Sequence[Insight]) -> None:
+    """Raise Conflict or Forbidden if the caller may not apply one of the insights now."""
     for insight in insights:
         require_curator_of(caller, insight.record)
         if insight.record.status not in (Status.ACTIVE, Status.STALE):
@@ -123,7 +145,7 @@ def _validate(caller: Caller, operation: Apply) -> tuple[str, list[Request], lis
         if insight.pending_edit:
             raise Conflict(f"an edit of {insight.pk.hex} is pending: decide on it first", field="insight_ids")
         _require_both_sides(caller, insight)
-    return operation.entity_urn or "", operation.changes, insights
+    require_replaceable(insights)
 
 
 def _require_both_sides(caller: Caller, insight: Insight) -> None:
@@ -182,11 +204,11 @@ def _carry_out(caller: Caller, catalog: Catalog, changeset: Changeset) -> Applie
 def _settle(caller: Caller, changeset: Changeset) -> Applied:
     changes = list(changeset.changes.all())
     outcomes = {change.outcome for change in changes}
-    marked = 0
+    marked, notes = 0, list[str]()
     changeset.error = next((change.error for change in changes if change.error), "")
     if outcomes <= set(DONE):
         changeset.state, changeset.error = ChangesetState.APPLIED, ""
-        marked = mark_applied(caller, changeset)
+        marked, notes = mark_applied(caller, changeset)
     elif outcomes & {ChangeOutcome.LANDED, ChangeOutcome.SENDING}:
         changeset.state = ChangesetState.PARTIAL
     else:
@@ -194,4 +216,4 @@ def _settle(caller: Caller, changeset: Changeset) -> Applied:
         unbind(changeset)
     changeset.finished_at = timezone.now()
     changeset.save(update_fields=["state", "error", "finished_at"])
-    return Applied(changeset, changes, marked)
+    return Applied(changeset, changes, marked, notes)

@@ -10,6 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from knowledge.catalog.interface import Catalog, Run, Write
+from knowledge.changesets import shared_values
 from knowledge.changesets.apply import get_changeset
 from knowledge.changesets.new_entities import UNDO_CREATION
 from knowledge.changesets.writes import (
@@ -35,14 +36,30 @@ class RolledBack:
     reverted: list[Change] = field(default_factory=list)
     conflicts: list[Change] = field(default_factory=list)
     skipped: list[Change] = field(default_factory=list)
+    kept: list[Undo] = field(default_factory=list)
     insights_returned: int = 0
+
+
+@dataclass(frozen=True)
+class Undo:
+    """How a rollback treats one change."""
+
+    change: Change
+    is_ours: bool  # the catalog still has the written value, or has the one from before again
+    heirs: list[Change] = field(default_factory=list)  # changes of other changesets that rest on the value
+
+    @property
+    def relied_on_by(self) -> list[str]:
+        """The ids of the insights that still rely on the value."""
+        return sorted({pk for heir in self.heirs for pk in heir.changeset.insight_ids})
 
 
 def roll_back(*, caller: Caller, changeset_id: UUID | str, skip_conflicts: bool = False) -> RolledBack:
     """Undo the writes of a changeset, and return its insights to review.
 
-    If others have changed some of the written values since, nothing is undone and Conflict is raised. With
-    `skip_conflicts`, those values stay as they are and all other writes are undone.
+    Values that the insights of other changesets rest on are kept. If others have changed some of the written values
+    since, nothing is undone and Conflict is raised. With `skip_conflicts`, those values stay as they are and all other
+    writes are undone.
     """
     require_curator(caller)
     changeset = get_changeset(caller, changeset_id)
@@ -55,11 +72,25 @@ def roll_back(*, caller: Caller, changeset_id: UUID | str, skip_conflicts: bool 
         return _restore(caller, catalog, changeset, skip_conflicts)
 
 
-def roll_back_preview(*, caller: Caller, changeset_id: UUID | str) -> list[tuple[Change, bool]]:
-    """Return the changes to undo, newest first, each with True if the catalog still has the written value."""
+def roll_back_preview(*, caller: Caller, changeset_id: UUID | str) -> list[Undo]:
+    """Return how a rollback would treat each change, newest first."""
     changeset = get_changeset(caller, changeset_id)
-    catalog = catalog_of(changeset)
-    return [(change, as_written(change, value_now(catalog, change))) for change in _changes_to_undo(changeset)]
+    return _plan(catalog_of(changeset), changeset)
+
+
+def _plan(catalog: Catalog, changeset: Changeset) -> list[Undo]:
+    changes = _changes_to_undo(changeset)
+    heirs = shared_values.heirs_of(changeset, changes)
+    return [
+        Undo(change, _is_ours(change, value_now(catalog, change)), heirs.get(change.position, [])) for change in changes
+    ]
+
+
+def _is_ours(change: Change, current: Any) -> bool:
+    if as_written(change, current) or is_creation_undone(change, current):
+        return True
+    # A crash may have ended a write before it began, or a revert after it was sent.
+    return change.outcome != ChangeOutcome.LANDED and as_before(change, current)
 
 
 def _changes_to_undo(changeset: Changeset) -> list[Change]:
@@ -75,16 +106,9 @@ def _changes_to_undo(changeset: Changeset) -> list[Change]:
 
 
 def _restore(caller: Caller, catalog: Catalog, changeset: Changeset, skip_conflicts: bool) -> RolledBack:
-    changes = _changes_to_undo(changeset)
-    created = {change.urn for change in changes if change.creates}
-    own_changes: list[Change] = []
-    conflicts: list[Change] = []
-    for change in changes:
-        current = value_now(catalog, change)
-        resumed = (change.outcome != ChangeOutcome.LANDED and as_before(change, current)) or is_creation_undone(
-            change, current
-        )
-        (own_changes if resumed or as_written(change, current) else conflicts).append(change)
+    plan = _plan(catalog, changeset)
+    conflicts = [undo.change for undo in plan if not undo.is_ours]
+    kept = [undo for undo in plan if undo.is_ours and undo.heirs]
     if conflicts and not skip_conflicts:
         paths = "; ".join(f"{change.urn} {change}" for change in conflicts[:5])
         raise Conflict(
@@ -92,29 +116,46 @@ def _restore(caller: Caller, catalog: Catalog, changeset: Changeset, skip_confli
             field="changeset_id",
             allowed="skip_conflicts=true, which leaves these values as they are",
         )
+    own_changes = [undo.change for undo in plan if undo.is_ours and not undo.heirs]
+    deleted = {change.urn for change in own_changes if change.creates}
     run = Run(f"{changeset.run_id}-back", caller.email, {"rolls_back": changeset.pk.hex})
+    reverted: list[Change] = []
     for change in own_changes:
-        _revert(catalog, change, run, entity_is_deleted=change.urn in created and not change.creates)
+        is_reverted = _revert(catalog, change, run, entity_is_deleted=change.urn in deleted and not change.creates)
+        (reverted if is_reverted else conflicts).append(change)
+    with transaction.atomic():
+        _settle(caller, changeset, conflicts, kept)
+        returned = return_to_review(caller, changeset)
+    skipped = list(changeset.changes.filter(outcome=ChangeOutcome.NOOP))
+    return RolledBack(changeset, reverted, conflicts, skipped, kept, returned)
+
+
+def _settle(caller: Caller, changeset: Changeset, conflicts: list[Change], kept: list[Undo]) -> None:
     for change in conflicts:
         note(change, ChangeOutcome.CONFLICT, "others have changed the value since, so it was left as it is")
+        shared_values.pass_on_before(changeset, change)
+    for undo in kept:
+        note(undo.change, ChangeOutcome.KEPT)
+        shared_values.pass_on(undo.change, undo.heirs)
     changeset.changes.filter(outcome=ChangeOutcome.LANDED).update(outcome=ChangeOutcome.REVERTED)
-    with transaction.atomic():
-        returned = return_to_review(caller, changeset)
-        changeset.state = ChangesetState.ROLLED_BACK
-        changeset.rolled_back_by, changeset.rolled_back_at = caller.email, timezone.now()
-        changeset.save(update_fields=["state", "rolled_back_by", "rolled_back_at"])
-    skipped = list(changeset.changes.filter(outcome=ChangeOutcome.NOOP))
-    return RolledBack(changeset, own_changes, conflicts, skipped, returned)
+    changeset.state = ChangesetState.ROLLED_BACK
+    changeset.rolled_back_by, changeset.rolled_back_at = caller.email, timezone.now()
+    changeset.save(update_fields=["state", "rolled_back_by", "rolled_back_at"])
 
 
-def _revert(catalog: Catalog, change: Change, run: Run, *, entity_is_deleted: bool) -> None:
+def _revert(catalog: Catalog, change: Change, run: Run, *, entity_is_deleted: bool) -> bool:
+    """Undo one write. Return False if others have changed the value, which then stays as it is."""
     current = value_now(catalog, change)
     # A change of an entity that the changeset created is undone by deleting the entity.
     if entity_is_deleted or as_before(change, current) or is_creation_undone(change, current):
-        return note(change, ChangeOutcome.REVERTED)
+        note(change, ChangeOutcome.REVERTED)
+        return True
+    if not as_written(change, current):  # changed since the plan was made
+        return False
     note(change, ChangeOutcome.REVERTING)
     catalog.write(inverse(change), run)
     note(change, ChangeOutcome.REVERTED)
+    return True
 
 
 def inverse(change: Change) -> Write:

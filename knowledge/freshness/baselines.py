@@ -10,19 +10,24 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from uuid import UUID
+from typing import Any
 
 from django.utils import timezone
+from django.utils.dateparse import parse_datetime
 
 from knowledge.catalog import entity_view, identity
-from knowledge.catalog.current import get_catalog
-from knowledge.catalog.interface import Catalog, CatalogRefused, CatalogUnavailable
-from knowledge.models import EntityBaseline
-from memories.models import MemoryRecord
+from knowledge.catalog.interface import Catalog
+from knowledge.models import Due, EntityBaseline
+from memories.models import MemoryRecord, Status
+from memories.writing.revision import STATEMENT_FIELDS
 
 # Aspects that a baseline is made from. Descriptions don't make a memory stale, but are evidence in reviews.
 DESCRIBING = {aspect for texts in entity_view.DESCRIPTIONS.values() for aspect, _ in texts}
 WATCHED = tuple(sorted({"status", "deprecation", "schemaMetadata", "glossaryTermInfo", "documentInfo"} | DESCRIBING))
+
+LIVING = (Status.ACTIVE, Status.STALE)
+UNDOES = {"undo": "verify", "undo_review": "approve_edit"}  # change → the change whose baselines it takes back
+REPLACED = ("catalog", "existed", "deprecated", "columns", "mentioned", "description_hash", "to_verify", "hint")
 
 
 @dataclass(frozen=True)
@@ -66,10 +71,10 @@ def hash_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest() if text else ""
 
 
-def save_baselines(records: Sequence[MemoryRecord], entities: Mapping[str, EntitySnapshot]) -> int:
-    """Save the state of the entities that these records refer to, and return the number of saved baselines.
+def save_baselines(missing: Iterable[tuple[MemoryRecord, str]], entities: Mapping[str, EntitySnapshot]) -> int:
+    """Save the state of entities as baselines of records, and return the number of saved baselines.
 
-    Baselines of entities that a record no longer refers to are deleted.
+    `missing` has pairs of a record and the URN of an entity. Entities that were not read are skipped.
     """
     now, catalog = timezone.now(), identity()
     rows = [
@@ -85,8 +90,7 @@ def save_baselines(records: Sequence[MemoryRecord], entities: Mapping[str, Entit
             taken_at=now,
             checked_at=now,
         )
-        for record in records
-        for urn in urns_of(record)
+        for record, urn in missing
         if urn in entities
     ]
     columns = ["catalog", "existed", "deprecated", "columns", "mentioned", "description_hash"]
@@ -94,35 +98,104 @@ def save_baselines(records: Sequence[MemoryRecord], entities: Mapping[str, Entit
         rows,
         update_conflicts=True,
         unique_fields=["record", "urn"],
-        update_fields=[*columns, "taken_at", "checked_at", "to_verify", "hint"],
+        update_fields=[*columns, "taken_at", "checked_at", "to_verify", "hint", "due"],
         batch_size=500,
     )
-    for record in records:
-        EntityBaseline.objects.filter(record=record).exclude(urn__in=urns_of(record)).delete()
     return len(rows)
 
 
-def take_baselines(record_ids: Iterable[UUID]) -> int:
-    """Take the baselines of these memories from the catalog, and return their number.
+def note_change(record: MemoryRecord, change: str, before: Mapping[str, Any]) -> bool:
+    """Note which baselines a change of a memory replaces or brings back.
 
-    Returns 0 if the catalog can't be read. The scheduled check later takes the baselines of active memories that have
-    none.
+    Return whether `comparison.catch_up` has to be called: it takes and compares the baselines that are due. An existing
+    baseline is replaced by a verification, by an edit of the text, and by an edit of the columns of its entity. A
+    memory that becomes active again keeps its baselines, and is compared.
     """
-    records = list(MemoryRecord.objects.filter(pk__in=list(record_ids)).defer("search"))
-    without_urns = [record.pk for record in records if not urns_of(record)]
-    EntityBaseline.objects.filter(record__in=without_urns).delete()
-    records = [record for record in records if urns_of(record)]
-    if not records:
-        return 0
-    try:
-        entities = read_entities(get_catalog(), {urn for record in records for urn in urns_of(record)})
-    except (CatalogUnavailable, CatalogRefused):
-        return 0
-    return save_baselines(records, entities)
+    is_edited = any(before[name] != getattr(record, name) for name in STATEMENT_FIELDS)
+    is_undone = change in UNDOES and (is_edited or before["last_verified_at"] != record.last_verified_at)
+    is_reactivated = before["status"] != record.status and (
+        (before["status"] not in LIVING and record.status in LIVING)
+        or (record.status == Status.ACTIVE and change != "mark_fresh")
+    )
+    if not (is_edited or is_undone or is_reactivated or change == "verify"):
+        return False
+    if is_edited:
+        _expect(record)
+    if is_undone:
+        _bring_back(record, UNDOES[change])
+    elif is_edited or change == "verify":
+        _replace(record, change, _concerned(record, change, before))
+    if is_reactivated or is_undone:
+        EntityBaseline.objects.filter(record=record, due=Due.NOTHING).update(due=Due.COMPARE)
+    return True
+
+
+def _expect(record: MemoryRecord) -> None:
+    """Add the missing baselines of a record as due, and delete those of entities that it no longer refers to."""
+    urns, rows = urns_of(record), EntityBaseline.objects.filter(record=record)
+    rows.exclude(urn__in=urns).delete()
+    known = set(rows.values_list("urn", flat=True))
+    missing = [urn for urn in urns if urn not in known]
+    EntityBaseline.objects.bulk_create(
+        EntityBaseline(record=record, catalog=identity(), urn=urn, existed=False, taken_at=None, due=Due.TAKE)
+        for urn in missing
+    )
+
+
+def _concerned(record: MemoryRecord, change: str, before: Mapping[str, Any]) -> list[str]:
+    """Return the URNs of the entities whose baselines a verification or an edit replaces."""
+    if change == "verify" or before["content"] != record.content:
+        return urns_of(record)
+    listed, listed_before = (
+        {(column["urn"], column["column"]) for column in columns}
+        for columns in (record.related_columns, before["related_columns"])
+    )
+    return [urn for urn, _ in listed ^ listed_before]
+
+
+def _replace(record: MemoryRecord, change: str, urns: Sequence[str]) -> None:
+    rows = list(EntityBaseline.objects.filter(record=record, urn__in=urns, taken_at__isnull=False))
+    for row in rows:
+        values = {name: getattr(row, name) for name in REPLACED}
+        values |= {"change": change, "taken_at": row.taken_at and row.taken_at.isoformat()}
+        row.due, row.replaced = Due.TAKE, values
+    EntityBaseline.objects.bulk_update(rows, ["due", "replaced"])
+
+
+def _bring_back(record: MemoryRecord, undone: str) -> None:
+    rows = list(EntityBaseline.objects.filter(record=record, replaced__change=undone))
+    for row in rows:
+        earlier = row.replaced or {}
+        for name in REPLACED:
+            setattr(row, name, earlier[name])
+        row.taken_at = parse_datetime(earlier["taken_at"])
+        row.due, row.replaced = Due.COMPARE, None
+    EntityBaseline.objects.bulk_update(rows, [*REPLACED, "taken_at", "due", "replaced"])
 
 
 def urns_of(record: MemoryRecord) -> list[str]:
     return list(dict.fromkeys([*record.entity_urns, *(column["urn"] for column in record.related_columns)]))
+
+
+def is_unmistakable(text: str, urn: str, column: str) -> bool:
+    """Return whether a text names a column so that no ordinary word can be meant.
+
+    The name must be in backticks, follow the name of its table and a dot, or be written with an underscore, a digit or
+    capitals inside.
+    """
+    name = re.escape(column.rpartition(".")[2])
+    whole = rf"(?<!\w){name}(?!\w)"
+    if any(re.search(whole, span, re.IGNORECASE) for span in re.findall(r"`([^`]+)`", text)):
+        return True
+    if follows_table(text, urn, column):
+        return True
+    return any(re.search(r"[^\W\d].*\d|_|[^\W\d_A-Z][A-Z]", word) for word in re.findall(whole, text, re.IGNORECASE))
+
+
+def follows_table(text: str, urn: str, column: str) -> bool:
+    """Return whether a text names a column after the name of its table, as in `orders.status`."""
+    table, name = (re.escape(path.rpartition(".")[2]) for path in (entity_view.short_name(urn), column))
+    return re.search(rf"(?<!\w){table}[\"`\]]?\.[\"`\[]?{name}(?!\w)", text, re.IGNORECASE) is not None
 
 
 def mentioned(text: str, columns: Iterable[str]) -> list[str]:

@@ -2,11 +2,14 @@
 
 - A memory becomes stale if an entity that it refers to was removed or newly deprecated, or if a column that it refers
   to was added, removed or changed.
+- The same holds if a column was removed that its text names unmistakably, for example in backticks.
 - A change of another column sets a note to verify the memory, and also a hint if the memory's text mentions the column.
 - A check stops if the catalog is unavailable. The scheduled check also stops if the catalog is empty.
 - An entity that the catalog did not have when the baseline was taken makes no memory stale. Baselines that were taken
   from another catalog are ignored.
-- A memory that a check made stale becomes active again when the differences are gone.
+- A memory that a check made stale becomes active again when the differences of all its entities are gone.
+- A memory that became active again in another way is compared for all its entities, even if they have not changed since
+  the last check.
 """
 
 from __future__ import annotations
@@ -17,15 +20,22 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from django.db import connection
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from knowledge.catalog import entity_view, identity
 from knowledge.catalog.current import copy_note, get_catalog, get_readable_catalog
 from knowledge.catalog.interface import Catalog, CatalogRefused, CatalogUnavailable
 from knowledge.freshness import baselines
-from knowledge.freshness.baselines import EntitySnapshot, read_entities, urns_of
-from knowledge.models import CatalogCursor, Changeset, EntityBaseline, EntityState
+from knowledge.freshness.baselines import (
+    LIVING,
+    EntitySnapshot,
+    follows_table,
+    is_unmistakable,
+    read_entities,
+    urns_of,
+)
+from knowledge.models import CatalogCursor, Changeset, Due, EntityBaseline, EntityState
 from memories import services
 from memories.contract.errors import Conflict, NotFound
 from memories.contract.fields import MAX_REASON
@@ -34,7 +44,8 @@ from memories.models import MemoryRecord, MemoryRevision, Status
 from memories.models.record import MemoryRecordQuerySet
 
 CHUNK = 500  # maximum number of entities, or of memories, that are read at once
-MAX_NEW = 5_000  # maximum number of memories per check that get a missing baseline
+MAX_NEW = 5_000  # maximum number of memories per check whose due baselines are taken
+REVERTED = "the change in the catalog was reverted"
 WATCHER = Caller(email="watcher", persona="", personas=frozenset(), is_admin=True, channel="watcher")
 
 
@@ -66,6 +77,7 @@ class Difference:
 
 
 def difference(baseline: EntityBaseline, entity: EntitySnapshot, named_columns: set[str]) -> Difference:
+    """Compare an entity with its baseline. `named_columns` are the columns that the memory depends on."""
     name = entity_view.short_name(baseline.urn)
     if not baseline.existed:
         return Difference()  # the catalog did not have the entity, so the entity can't have changed
@@ -82,6 +94,25 @@ def difference(baseline: EntityBaseline, entity: EntitySnapshot, named_columns: 
         if column in baseline.mentioned and column not in named_columns:
             hints.append(f"{name}: {change}")
     return Difference(stale, verify, hints)
+
+
+def _columns_depended_on(
+    record: MemoryRecord, baseline: EntityBaseline, entity: EntitySnapshot, others: Sequence[EntityBaseline]
+) -> set[str]:
+    """Return the columns whose change makes the memory stale: those it lists, and removed ones that it surely names."""
+    listed = {entity_view.simple_path(c["column"]) for c in record.related_columns if c["urn"] == baseline.urn}
+    removed = set(baseline.mentioned) - set(entity.columns) - listed
+    elsewhere = {column for other in others if other.urn != baseline.urn for column in other.columns}
+    surely = {
+        column
+        for column in removed
+        if (
+            follows_table(record.content, baseline.urn, column)
+            if column in elsewhere  # the text may mean the column of the other table
+            else is_unmistakable(record.content, baseline.urn, column)
+        )
+    }
+    return listed | surely
 
 
 def columns_changed(
@@ -121,7 +152,7 @@ def check_all_entities(limit: int) -> CheckReport:
     """
     result, catalog = CheckReport(), get_readable_catalog()
     try:
-        _take_missing_baselines(catalog, result)
+        _catch_up_all(catalog, result)
         due = _due(limit)
         for start in range(0, len(due), CHUNK):
             if not _check_chunk(catalog, due[start : start + CHUNK], result):
@@ -140,15 +171,54 @@ def _due(limit: int) -> list[str]:
         return [urn for (urn,) in cursor.fetchall()]
 
 
-def _take_missing_baselines(catalog: Catalog, result: CheckReport) -> None:
-    own_baselines = EntityBaseline.objects.filter(record=OuterRef("pk"), catalog=identity())
-    rows = _memories_about_entities().filter(~Exists(own_baselines), status=Status.ACTIVE)
+def catch_up(record_ids: Iterable[UUID]) -> CheckReport:
+    """Take the due baselines of these memories, and compare those that became active again or are stale.
+
+    If the catalog is unavailable, the report's note says why, and the scheduled check catches up.
+    """
+    result = CheckReport()
+    try:
+        records = MemoryRecord.objects.filter(pk__in=list(record_ids)).defer("search")
+        _catch_up(get_catalog(), list(records), result)
+    except (CatalogUnavailable, CatalogRefused) as error:
+        result.note = error.message
+    return result
+
+
+def _catch_up_all(catalog: Catalog, result: CheckReport) -> None:
+    own = EntityBaseline.objects.filter(record=OuterRef("pk"), catalog=identity())
+    has_none = ~Exists(own) & Q(status=Status.ACTIVE)
+    rows = _memories_about_entities().filter(has_none | Exists(own.exclude(due=Due.NOTHING)))
     records = list(rows.order_by("created_at", "pk")[:MAX_NEW].defer("search"))
     for start in range(0, len(records), CHUNK):
-        chunk = records[start : start + CHUNK]
-        result.baselines_taken += baselines.save_baselines(
-            chunk, read_entities(catalog, {u for record in chunk for u in urns_of(record)})
-        )
+        _catch_up(catalog, records[start : start + CHUNK], result)
+
+
+def _catch_up(catalog: Catalog, records: Sequence[MemoryRecord], result: CheckReport) -> None:
+    rows_of = _baselines_of(records)
+    wanted = {(record, urn) for record in records for urn in urns_of(record)}
+    entities = read_entities(catalog, {urn for _, urn in wanted}) if wanted else {}
+    current = {(row.record_id, row.urn) for rows in rows_of.values() for row in rows if row.due != Due.TAKE}
+    result.baselines_taken += baselines.save_baselines(
+        [(record, urn) for record, urn in wanted if (record.pk, urn) not in current], entities
+    )
+    to_compare = [
+        record
+        for record in records
+        if record.status == Status.STALE or any(row.due == Due.COMPARE for row in rows_of.get(record.pk, ()))
+    ]
+    EntityBaseline.objects.filter(record__in=to_compare, due=Due.COMPARE).update(due=Due.NOTHING)
+    for record in to_compare:
+        # A memory whose only baselines are of another catalog can't be compared.
+        if record.status in LIVING and (record.pk in rows_of or not urns_of(record)):
+            _compare_one(record, rows_of.get(record.pk, ()), entities, result)
+
+
+def _baselines_of(records: Iterable[MemoryRecord]) -> dict[UUID, list[EntityBaseline]]:
+    rows_of: dict[UUID, list[EntityBaseline]] = {}
+    for row in EntityBaseline.objects.filter(record__in=list(records), catalog=identity()):
+        rows_of.setdefault(row.record_id, []).append(row)
+    return rows_of
 
 
 def _check_chunk(catalog: Catalog, urns: Sequence[str], result: CheckReport) -> bool:
@@ -160,7 +230,7 @@ def _check_chunk(catalog: Catalog, urns: Sequence[str], result: CheckReport) -> 
     before = dict(states.values_list("urn", "fingerprint"))
     changed = [urn for urn in urns if before.get(urn) != entities[urn].fingerprint]
     result.checked += _count_active(urns)
-    compare(changed, entities, result)
+    compare(catalog, changed, entities, result)
     _save_states(entities)
     return True
 
@@ -187,28 +257,33 @@ def check_entities(urns: Iterable[str]) -> CheckReport:
         chunk = known_urns[start : start + CHUNK]
         try:
             entities = read_entities(catalog, chunk)
+            result.checked += _count_active(chunk)
+            compare(catalog, chunk, entities, result)
         except (CatalogUnavailable, CatalogRefused) as error:
             result.note = error.message
             return result
-        result.checked += _count_active(chunk)
-        compare(chunk, entities, result)
         _save_states(entities)
     return result
 
 
-def compare(urns: Sequence[str], entities: Mapping[str, EntitySnapshot], result: CheckReport) -> None:
+def compare(catalog: Catalog, urns: Sequence[str], entities: Mapping[str, EntitySnapshot], result: CheckReport) -> None:
+    """Compare the memories about these entities. `entities` has the current state of the entities.
+
+    The other entities of stale memories are read, because a memory becomes active again only if none of them differs.
+    """
     records = list(_memories_about_entities().filter(baselines__urn__in=urns).distinct().defer("search"))
     for start in range(0, len(records), CHUNK):
-        chunk = {record.pk: record for record in records[start : start + CHUNK]}
-        by_record: dict[UUID, list[EntityBaseline]] = {}
-        for baseline in EntityBaseline.objects.filter(record__in=chunk, catalog=identity()):
-            by_record.setdefault(baseline.record_id, []).append(baseline)
-        for pk, rows in by_record.items():
-            _compare_one(chunk[pk], rows, entities, result)
+        chunk = records[start : start + CHUNK]
+        rows_of = _baselines_of(chunk)
+        stale = [record.pk for record in chunk if record.status == Status.STALE]
+        unread = {row.urn for pk in stale for row in rows_of.get(pk, ())} - set(entities)
+        known = {**entities, **read_entities(catalog, unread)} if unread else entities
+        for record in chunk:
+            _compare_one(record, rows_of.get(record.pk, ()), known, result)
 
 
 def _memories_about_entities() -> MemoryRecordQuerySet:
-    living = MemoryRecord.objects.filter(status__in=[Status.ACTIVE, Status.STALE])
+    living = MemoryRecord.objects.filter(status__in=LIVING)
     return living.exclude(entity_urns=[], related_columns=[])
 
 
@@ -218,31 +293,45 @@ def _compare_one(
     stale: list[str] = []
     for baseline in rows:
         entity = entities.get(baseline.urn)
+        if baseline.due == Due.TAKE:
+            continue
         if entity is None:
             if record.status == Status.STALE:
                 return  # the entity that was not read may be the one that made the memory stale
             continue
         if entity.exists and not baseline.existed:  # the catalog has the entity now
-            result.baselines_taken += baselines.save_baselines([record], {baseline.urn: entity})
+            result.baselines_taken += baselines.save_baselines([(record, baseline.urn)], {baseline.urn: entity})
             continue
-        columns = {entity_view.simple_path(c["column"]) for c in record.related_columns if c["urn"] == baseline.urn}
-        changes = difference(baseline, entity, columns)
+        changes = difference(baseline, entity, _columns_depended_on(record, baseline, entity, rows))
         stale += changes.stale
         note, hint = "; ".join(changes.verify), "; ".join(changes.hints)
         if (note, hint) != (baseline.to_verify, baseline.hint):
             EntityBaseline.objects.filter(pk=baseline.pk).update(to_verify=note, hint=hint)
             result.to_verify += bool(note)
-    with contextlib.suppress(Conflict, NotFound):  # a concurrent request has changed the memory
-        if stale and record.status == Status.ACTIVE:
-            services.mark_stale(caller=WATCHER, record_id=record.pk, reason="; ".join(stale)[:MAX_REASON])
-            result.stale += 1
-        elif not stale and record.status == Status.STALE and _was_marked_by_watcher(record):
-            services.mark_fresh(caller=WATCHER, record_id=record.pk, reason="the change in the catalog was reverted")
-            result.fresh += 1
+    _set_status(record, "; ".join(stale)[:MAX_REASON], result)
+
+
+def _set_status(record: MemoryRecord, reason: str, result: CheckReport) -> None:
+    """Make the memory stale if there is a reason, and otherwise active again, if a check made it stale."""
+    pk, seen = record.pk, record.updated_at
+    try:
+        if record.status == Status.ACTIVE:
+            if reason:
+                services.mark_stale(caller=WATCHER, record_id=pk, reason=reason, unchanged_since=seen)
+                result.stale += 1
+        elif reason != record.stale_reason and _was_marked_by_watcher(record):
+            if reason:
+                services.replace_stale_reason(caller=WATCHER, record_id=pk, reason=reason, unchanged_since=seen)
+            else:
+                services.mark_fresh(caller=WATCHER, record_id=pk, reason=REVERTED, unchanged_since=seen)
+                result.fresh += 1
+    except (Conflict, NotFound):  # a concurrent request has changed the memory
+        EntityBaseline.objects.filter(record=record.pk, due=Due.NOTHING).update(due=Due.COMPARE)
 
 
 def _was_marked_by_watcher(record: MemoryRecord) -> bool:
-    last = MemoryRevision.objects.filter(record=record).order_by("-valid_to", "-id").first()
+    marks = MemoryRevision.objects.filter(record=record, change__in=["mark_stale", "mark_wrong"])
+    last = marks.order_by("-valid_to", "-id").first()
     return last is not None and last.change == "mark_stale" and last.changed_by == WATCHER.email
 
 

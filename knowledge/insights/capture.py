@@ -1,4 +1,8 @@
-"""Capture of insights, which are private memories that await a curator's review."""
+"""Capture of insights, which are private memories that await a curator's review.
+
+An insight has a record of its own, also if its author has a memory with the same text. Rejecting the insight leaves
+that memory as it is, and applying the insight supersedes it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from analysis import findings
 from knowledge import extensions
 from knowledge.extensions import Origin
 from knowledge.insights.lifecycle import replaceable_memory
-from knowledge.models import Insight
+from knowledge.models import Insight, InsightState
 from knowledge.operations import Capture
 from memories import services
 from memories.contract.errors import Invalid, NotFound
@@ -16,7 +20,7 @@ from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Visibility
 from memories.operations import Remember
 from memories.retrieval.near_duplicates import Similar
-from memories.writing.revision import revised
+from memories.writing.duplicates import lock_same_text
 
 
 @dataclass(frozen=True)
@@ -36,32 +40,49 @@ def capture(operation: Capture, *, caller: Caller) -> Captured:
       text of the finding or observation is used if `insight_text` is empty.
     """
     origin = _origin(caller, operation)
-    actions = [action.as_action() for action in operation.suggested_actions]
     replaced = replaceable_memory(caller, operation.supersedes) if operation.supersedes else None
-    proposals: list[Insight] = []
+    fact = _fact(operation, origin)
+    insight = Insight(
+        suggested_actions=[action.as_action() for action in operation.suggested_actions],
+        wanted_visibility=operation.visibility,
+        replaces=replaced,
+    )
 
-    def propose(record: MemoryRecord) -> None:
-        proposals.append(_get_or_create_insight(caller, record, actions, operation.visibility, replaced))
+    def find_existing() -> MemoryRecord | None:
+        same_text = lock_same_text(caller, [fact.content])
+        insights = Insight.objects.filter(pk__in=[record.pk for record in same_text]).exclude(
+            state=InsightState.SUPERSEDED
+        )
+        proposals = set(insights.values_list("pk", flat=True))
+        insight.beside = next((record for record in same_text if record.pk not in proposals), None)
+        return next((record for record in same_text if record.pk in proposals), None)
 
+    def save_insight(record: MemoryRecord) -> None:
+        insight.record = record
+        insight.save(force_insert=True)
+
+    stored = services.store(fact, caller=caller, find_existing=find_existing, after_save=save_insight)
+    if stored.existing:
+        insight = Insight.objects.get(pk=stored.record.pk)
+        insight.record = stored.record
+    return Captured(insight, existing=stored.existing, similar=stored.similar, note=stored.note)
+
+
+def _fact(operation: Capture, origin: Origin) -> Remember:
     try:
-        remembered = services.remember(
-            Remember.read(
-                {
-                    "content": operation.insight_text or origin.text or None,
-                    "entity_urns": operation.entity_urns or origin.entity_urns,
-                    "visibility": Visibility.PRIVATE,
-                    "metadata": origin.provenance,
-                    **operation.values("category", "confidence", "source", "related_columns"),
-                }
-            ),
-            caller=caller,
-            within=propose,
+        return Remember.read(
+            {
+                "content": operation.insight_text or origin.text or None,
+                "entity_urns": operation.entity_urns or origin.entity_urns,
+                "visibility": Visibility.PRIVATE,
+                "metadata": origin.provenance,
+                **operation.values("category", "confidence", "source", "related_columns"),
+            }
         )
     except Invalid as error:
         # The argument `content` of Remember is called `insight_text` in this operation.
         field_name = "insight_text" if error.field == "content" else error.field
         raise Invalid(error.fault, field=field_name, allowed=error.allowed) from None
-    return Captured(proposals[0], existing=remembered.existing, similar=remembered.similar, note=remembered.note)
 
 
 def _origin(caller: Caller, operation: Capture) -> Origin:
@@ -76,23 +97,3 @@ def _origin(caller: Caller, operation: Capture) -> Origin:
             raise NotFound("no such observation in your graph", field="observation_id")
         return origin
     return Origin("", [], {})
-
-
-def _get_or_create_insight(
-    caller: Caller,
-    record: MemoryRecord,
-    actions: list[dict[str, str]],
-    visibility: str,
-    replaced: MemoryRecord | None,
-) -> Insight:
-    insight = Insight.objects.filter(pk=record.pk).first()
-    if insight:
-        return insight
-    if record.visibility != Visibility.PRIVATE:
-        # A plain memory with the same text exists. It becomes the insight, and is private until approval.
-        locked = MemoryRecord.objects.select_for_update().get(pk=record.pk)
-        with revised(caller, locked, "capture", "proposed as an insight"):
-            locked.visibility = Visibility.PRIVATE
-    return Insight.objects.create(
-        record=record, suggested_actions=actions, wanted_visibility=visibility, replaces=replaced
-    )

@@ -5,7 +5,8 @@ An insight and its memory are changed in the same transaction. For the decisions
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 from django.db import transaction
@@ -22,6 +23,7 @@ from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status, Visibility
 from memories.writing import correction_chains
+from memories.writing.duplicates import find_plain
 from memories.writing.revision import revised
 
 
@@ -55,6 +57,8 @@ def edit(operation: Edit, *, caller: Caller) -> Insight:
             for name, value in changes.items():
                 setattr(insight.record, name, value)
             if is_new_text:
+                if insight.record.status == Status.STALE:
+                    correction_chains.activate(insight.record)
                 insight.record.metadata = services.with_editor(caller, insight.record, insight.record.metadata)
         if actions is not None:
             insight.suggested_actions = actions
@@ -107,7 +111,7 @@ def locked_insight(caller: Caller, insight_id: UUID | str) -> Insight:
 
 def back_to_pending(caller: Caller, insight: Insight, change: str) -> None:
     """Move an insight back to the review queue and make its memory private."""
-    # A rejection archives the memory, so the memory of a rejected insight becomes active again. The memory of a
+    # A rejection archives the memory, so the memory of a rejected insight gets its earlier state back. The memory of a
     # withdrawn insight stays archived.
     was_rejected = insight.state == InsightState.REJECTED
     insight.state, insight.changeset = InsightState.PENDING, None
@@ -120,23 +124,49 @@ def back_to_pending(caller: Caller, insight: Insight, change: str) -> None:
     with revised(caller, record, change, ""):
         record.visibility = Visibility.PRIVATE
         if was_rejected and record.status == Status.ARCHIVED:
-            record.status = Status.ACTIVE
+            correction_chains.reactivate(record)
 
 
 # -- effects of applying and rolling back ---------------------------------------------------------------
 
 
-def bind(insight_ids: Iterable[UUID], changeset: Changeset) -> None:
+def bind(insights: Sequence[Insight], changeset: Changeset) -> None:
     """Bind approved insights to a changeset. Raises Conflict if one of them can no longer be applied.
 
     Call it inside the transaction that saves the changeset.
     """
-    ids = list(insight_ids)
-    current = [Status.ACTIVE, Status.STALE]
+    replaced = [insight.replaces_id for insight in insights if insight.replaces_id]
+    # Locked, so that two changesets can't replace the same memory at the same time.
+    list(MemoryRecord.objects.select_for_update().filter(pk__in=replaced).order_by("pk").values_list("pk"))
+    require_replaceable(insights)
+    ids, current = [insight.pk for insight in insights], [Status.ACTIVE, Status.STALE]
     free = Insight.objects.filter(pk__in=ids, state=InsightState.APPROVED, changeset__isnull=True)
     free = free.filter(record__in=MemoryRecord.objects.filter(pk__in=ids, status__in=current))
     if free.update(changeset=changeset) != len(ids):
         raise Conflict("another user is applying or has changed one of these insights", field="insight_ids")
+
+
+def require_replaceable(insights: Sequence[Insight]) -> None:
+    """Raise Conflict if a memory that one of the insights replaces has another correction, or will have one.
+
+    Otherwise a correction chain would have two current ends.
+    """
+    ids = [insight.pk for insight in insights]
+    in_progress = Insight.objects.filter(state=InsightState.APPROVED, changeset__isnull=False).exclude(pk__in=ids)
+    replacing: dict[UUID, UUID] = dict(in_progress.filter(replaces__isnull=False).values_list("replaces_id", "pk"))
+    for insight in insights:
+        if insight.replaces_id is None:
+            continue
+        old = MemoryRecord.objects.defer("search").get(pk=insight.replaces_id)
+        correction = correction_chains.active_correction(old)
+        other = correction.pk if correction else replacing.get(old.pk)
+        if other and other != insight.pk:
+            raise Conflict(
+                f"{insight.pk.hex} replaces {old.pk.hex}, which {other.hex} has replaced already, or replaces at the "
+                f"same time: let {insight.pk.hex} replace {other.hex}, or no memory",
+                field="insight_ids",
+            )
+        replacing[old.pk] = insight.pk
 
 
 def unbind(changeset: Changeset) -> None:
@@ -144,37 +174,80 @@ def unbind(changeset: Changeset) -> None:
     Insight.objects.filter(changeset=changeset, state=InsightState.APPROVED).update(changeset=None)
 
 
-def mark_applied(caller: Caller, changeset: Changeset) -> int:
+def mark_applied(caller: Caller, changeset: Changeset) -> tuple[int, list[str]]:
     """Mark the insights of a changeset as applied and make their memories readable by everyone.
 
-    Active or stale memories that the insights replace are superseded. Returns the number of insights.
+    Memories that the insights replace are superseded. Returns the number of insights, and why memories were not
+    superseded that another correction has replaced since the changeset was planned.
     """
+    problems = []
     with transaction.atomic():
         bound = list(Insight.objects.select_for_update().filter(changeset=changeset, state=InsightState.APPROVED))
         for insight in bound:
+            old = _lock_replaced(insight)  # before its correction, as everywhere
             insight.record = MemoryRecord.objects.select_for_update().get(pk=insight.pk)
             insight.state, insight.applied_by, insight.applied_at = InsightState.APPLIED, caller.email, timezone.now()
             insight.save(update_fields=["state", "applied_by", "applied_at"])
             with revised(caller, insight.record, "apply", f"changeset {changeset.pk.hex}"):
                 insight.record.visibility = Visibility.EVERYONE
-            if insight.replaces_id:
-                correction_chains.supersede_with(
-                    caller=caller, record=insight.record, predecessor_id=insight.replaces_id
-                )
+            if old is not None:
+                problems.append(correction_chains.supersede_with(caller=caller, record=insight.record, old=old))
             events.announce(events.APPLIED, insight, by=caller.email, to=[insight.record.created_by])
-    return len(bound)
+    return len(bound), [problem for problem in problems if problem]
+
+
+def _lock_replaced(insight: Insight) -> MemoryRecord | None:
+    """Lock and return the memory that the insight replaces, or its author's memory with the same text."""
+    rows = MemoryRecord.objects.select_for_update()
+    if insight.replaces_id:
+        return rows.filter(pk=insight.replaces_id).first()
+    plain = find_plain(MemoryRecord.objects.defer("search").get(pk=insight.pk))
+    pk = plain.pk if plain else insight.beside_id
+    return rows.filter(pk=pk, status__in=[Status.ACTIVE, Status.STALE]).first() if pk else None
 
 
 def return_to_review(caller: Caller, changeset: Changeset) -> int:
     """Move the insights of a rolled-back changeset back to review.
 
-    The memories that the insights had superseded become active again. Returns the number of insights.
+    A memory that such an insight had superseded gets its earlier state back, unless another correction is in force.
+    Then the two are linked to each other. Returns the number of insights.
     """
     with transaction.atomic():
         bound = list(Insight.objects.select_for_update().filter(changeset=changeset))
         for insight in bound:
+            old = correction_chains.lock_predecessor(insight.pk)
             insight.record = MemoryRecord.objects.select_for_update().get(pk=insight.pk)
-            correction_chains.reactivate_predecessor(caller=caller, record=insight.record)
+            correction_chains.undo_supersede(caller=caller, record=insight.record, old=old)
+            if old is not None:
+                relinked = Insight.objects.filter(replaces=insight.pk, record__supersedes=old)
+                relinked.update(replaces=old)
             back_to_pending(caller, insight, "roll_back")
             events.announce(events.ROLLED_BACK, insight, by=caller.email, to=[insight.record.created_by])
     return len(bound)
+
+
+@dataclass(frozen=True)
+class ChainEffect:
+    """What a rollback does with a memory that an insight had replaced."""
+
+    memory: MemoryRecord
+    correction: MemoryRecord | None  # corrects the memory from then on; None if the memory is in force again
+
+    def __str__(self) -> str:
+        if self.correction:
+            return f"{self.memory.pk.hex} stays superseded: {self.correction.pk.hex} corrects it from then on"
+        return f"{self.memory.pk.hex} is in force again"
+
+
+def chain_effects(caller: Caller, changeset: Changeset) -> list[ChainEffect]:
+    """Return what a rollback of the changeset would do with replaced memories, as far as the caller may read them."""
+    visible = MemoryRecord.objects.visible_to(caller).defer("search")
+    effects = []
+    for insight in Insight.objects.filter(changeset=changeset).select_related("record"):
+        old = visible.filter(successors=insight.pk).first()
+        correction = correction_chains.active_correction(insight.record)
+        if old and correction and visible.filter(pk=correction.pk).exists():
+            effects.append(ChainEffect(old, correction))
+        elif old and not correction and old.superseded_by == insight.pk and old.status == Status.SUPERSEDED:
+            effects.append(ChainEffect(old, None))
+    return effects

@@ -73,6 +73,11 @@ def insight_of(caller: Caller, record: MemoryRecord) -> Insight | None:
     return Insight.objects.visible_to(caller).filter(pk=record.pk).select_related("changeset").first()
 
 
+def by_ids(caller: Caller, ids: Sequence[UUID]) -> InsightQuerySet:
+    """Return those of these insights that the caller may see."""
+    return Insight.objects.visible_to(caller).filter(pk__in=ids).select_related("record")
+
+
 def proposed_by(caller: Caller) -> InsightQuerySet:
     return Insight.objects.filter(record__created_by=caller.email).select_related("record", "changeset")
 

@@ -15,7 +15,7 @@ from knowledge.changesets import rollback
 from knowledge.changesets.apply import Applied, apply, get_changeset, resume
 from knowledge.changesets.apply import preview as preview_changes
 from knowledge.insights import queries
-from knowledge.insights.lifecycle import edit, require_curator
+from knowledge.insights.lifecycle import chain_effects, edit, require_curator
 from knowledge.models import Insight, InsightState
 from knowledge.operations import Edit
 from knowledge.responses import ChangeResponse, ChangesetResponse, InsightResponse
@@ -76,6 +76,8 @@ class PreviewResponse(TypedDict):
     entity_urn: NotRequired[str]
     changes_count: NotRequired[int]
     preview: list[ChangeResponse]
+    replaces: NotRequired[dict[str, str]]
+    chains: NotRequired[list[str]]
     message: str
 
 
@@ -99,6 +101,7 @@ class RolledBackResponse(TypedDict):
     state: str
     reverted_changes: list[ChangeResponse]
     skipped_changes: list[ChangeResponse]
+    kept_changes: list[ChangeResponse]
     insights_rolled_back: int
     rolled_back_by: str
     message: str
@@ -236,7 +239,7 @@ def _apply(caller: Caller, operation: operations.Apply) -> AppliedResponse | Pre
     if not _needs_confirmation(operation):
         return _applied(apply(operation, caller=caller))
     preview = preview_changes(operation, caller=caller)
-    return {
+    response: PreviewResponse = {
         "confirmation_required": not operation.dry_run,
         "dry_run": operation.dry_run,
         "entity_urn": preview.entity_urn,
@@ -244,6 +247,9 @@ def _apply(caller: Caller, operation: operations.Apply) -> AppliedResponse | Pre
         "preview": [responses.planned_response(planned, preview.entities) for planned in preview.planned],
         "message": "nothing was written; to write this, repeat with confirm=true and without dry_run",
     }
+    if preview.replaces:
+        response["replaces"] = preview.replaces
+    return response
 
 
 MESSAGES = {
@@ -267,8 +273,8 @@ def _applied(applied: Applied) -> AppliedResponse:
         "created_ids": sorted({change.urn for change in landed if change.creates}),
         "message": MESSAGES.get(changeset.state, changeset.state),
     }
-    if changeset.error:
-        response["note"] = changeset.error
+    if note := "; ".join(filter(None, [changeset.error, *applied.notes])):
+        response["note"] = note
     if changeset.entity_urn and changeset.state == "applied":
         try:
             response["resulting_state"] = evidence.entity_evidence(get_catalog(), changeset.entity_urn)
@@ -293,6 +299,7 @@ def _rollback(caller: Caller, operation: operations.RollBack) -> RolledBackRespo
         "state": result.changeset.state,
         "reverted_changes": [responses.change_response(change) for change in result.reverted],
         "skipped_changes": [responses.change_response(change) for change in [*result.skipped, *result.conflicts]],
+        "kept_changes": [_kept_response(undo) for undo in result.kept],
         "insights_rolled_back": result.insights_returned,
         "rolled_back_by": result.changeset.rolled_back_by,
         "message": "rolled back; its insights wait for review again",
@@ -301,16 +308,27 @@ def _rollback(caller: Caller, operation: operations.RollBack) -> RolledBackRespo
 
 def _rollback_preview(caller: Caller, operation: operations.RollBack) -> PreviewResponse:
     preview = rollback.roll_back_preview(caller=caller, changeset_id=operation.changeset_id)
-    changes: list[ChangeResponse] = [
-        {**responses.change_response(change), "outcome": "would be reverted" if is_ours else "changed by others since"}
-        for change, is_ours in preview
-    ]
-    return {
+    changes = [_undo_response(undo) for undo in preview]
+    response: PreviewResponse = {
         "confirmation_required": not operation.dry_run,
         "dry_run": operation.dry_run,
         "preview": changes,
         "message": "nothing was written; to roll this back, repeat with confirm=true and without dry_run",
     }
+    if effects := chain_effects(caller, get_changeset(caller, operation.changeset_id)):
+        response["chains"] = [str(effect) for effect in effects]
+    return response
+
+
+def _undo_response(undo: rollback.Undo) -> ChangeResponse:
+    if undo.is_ours and undo.heirs:
+        return {**_kept_response(undo), "outcome": "would be kept"}
+    outcome = "would be reverted" if undo.is_ours else "changed by others since"
+    return {**responses.change_response(undo.change), "outcome": outcome}
+
+
+def _kept_response(undo: rollback.Undo) -> ChangeResponse:
+    return {**responses.change_response(undo.change), "relied_on_by": undo.relied_on_by}
 
 
 def _list_changesets(caller: Caller, operation: operations.ListChangesets) -> ChangesetsResponse:

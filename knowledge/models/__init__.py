@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from knowledge.models.baseline import EntityBaseline
+from knowledge.models.baseline import Due, EntityBaseline
 from knowledge.models.catalog import (
     CatalogAspect,
     CatalogCursor,
@@ -27,6 +27,7 @@ __all__ = [
     "ChangesetState",
     "Decision",
     "DecisionKind",
+    "Due",
     "EntityBaseline",
     "EntityState",
     "FailedCall",

@@ -7,6 +7,14 @@ from django.utils import timezone
 from memories.models import MemoryRecord
 
 
+class Due(models.TextChoices):
+    """What the next check of a memory has to do with a baseline first."""
+
+    NOTHING = "", "Nothing"
+    TAKE = "take", "Take it"  # it is missing, or was replaced by a verification or an edit
+    COMPARE = "compare", "Compare it"  # the memory became active again, or changed while it was compared
+
+
 class EntityBaseline(models.Model):
     """State of an entity when a memory about it was written or last verified, compared with the current state later."""
 
@@ -21,7 +29,13 @@ class EntityBaseline(models.Model):
         models.CharField(max_length=300), default=list, help_text="Columns named in the memory's text."
     )
     description_hash = models.CharField(max_length=64, blank=True, help_text="SHA-256 of the entity's description.")
-    taken_at = models.DateTimeField(default=timezone.now)
+    taken_at = models.DateTimeField(
+        default=timezone.now, null=True, help_text="Empty if the catalog was unavailable: it is taken later."
+    )
+    due = models.CharField(max_length=10, choices=Due.choices, default=Due.NOTHING, blank=True)
+    replaced = models.JSONField(
+        null=True, help_text="The baseline before the last verification or edit, and the name of that change."
+    )
     checked_at = models.DateTimeField(default=timezone.now)
     to_verify = models.TextField(
         blank=True, help_text="Changes to columns that the memory does not refer to. It may still be true."
@@ -38,6 +52,7 @@ class EntityBaseline(models.Model):
             models.Index(fields=["checked_at"], name="baseline_check_next"),  # order by time of the last check
             models.Index(fields=["urn"], name="baseline_of_entity"),  # checks after events and applied changesets
             models.Index(fields=["record"], condition=~models.Q(hint=""), name="baseline_with_hint"),  # recall, review
+            models.Index(fields=["record"], condition=~models.Q(due=""), name="baseline_due"),  # scheduled checks
         ]
 
     def __str__(self) -> str:

@@ -28,6 +28,7 @@ class ChangeOutcome(models.TextChoices):
     CONFLICT = "conflict"  # others have changed the value, so it is left as it is
     REVERTING = "reverting"
     REVERTED = "reverted"
+    KEPT = "kept", "Kept for other insights"  # rolled back, but another changeset rests on the same value
 
 
 class ChangesetQuerySet(models.QuerySet["Changeset"]):

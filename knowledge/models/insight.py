@@ -48,6 +48,14 @@ class Insight(models.Model):
         related_name="proposed_corrections",
         help_text="The memory that this one supersedes when it is applied.",
     )
+    beside = models.ForeignKey(
+        MemoryRecord,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="captured_beside",
+        help_text="The author's memory with the same text when it was captured. Applying supersedes it, too.",
+    )
     changeset = models.ForeignKey("Changeset", null=True, blank=True, on_delete=models.PROTECT, related_name="insights")
     reviewed_by = models.CharField(max_length=254, blank=True)
     reviewed_at = models.DateTimeField(null=True, blank=True)

@@ -25,7 +25,10 @@ from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status, Visibility
 from memories.operations import EDITED_BY
+from memories.writing.correction_chains import activate
+from memories.writing.duplicates import find_duplicate
 from memories.writing.revision import revised
+from memories.writing.undo import restore_status
 
 IN_FORCE = (InsightState.APPROVED, InsightState.APPLIED)
 # Curators read these fields before approving, so edits of them need approval, too.
@@ -154,6 +157,8 @@ def _approve_edit(caller: Caller, insight: Insight, notes: str) -> Insight:
     with revised(caller, record, "approve_edit", notes):
         for name, value in edit.items():
             setattr(record, name, value)
+        if "content" in edit and record.status == Status.STALE:
+            activate(record)
         record.metadata = services.with_editor(_editor_as_caller(insight, caller), record, record.metadata)
     editor = insight.edit_by
     decision = record_decision(caller, insight, DecisionKind.EDIT_APPROVED, notes, before=before)
@@ -185,6 +190,7 @@ def _undo_edit(caller: Caller, insight: Insight, last: Decision) -> Insight:
     with revised(caller, record, "undo_review", ""):
         for name, value in last.before.items():
             setattr(record, name, value)
+        restore_status(record, "approve_edit")
     record_decision(caller, insight, DecisionKind.TAKEN_BACK, "")
     transaction.on_commit(lambda: services.index_now(caller, record))
     return insight
@@ -225,7 +231,7 @@ def _require_state(insight: Insight, allowed: set[InsightState]) -> None:
 
 
 def _require_no_duplicate(insight: Insight) -> None:
-    if duplicate := services.find_duplicate(insight.record):
+    if duplicate := find_duplicate(insight.record):
         raise Conflict(f"has the same text as another memory, {duplicate.pk.hex}", field="insight_id")
 
 

@@ -95,7 +95,8 @@ def recall(operation: RecallMemories, *, caller: Caller, filters: Filters = NO_F
     else:
         rows = sorted(map(Ranked.of, found), key=order)
     should_rerank = settings.RERANK_PROVIDER != "none" and bool(operation.query)
-    hits = _with_passages(_hits(caller, rows[: max(limit, rerank.LOOKED_AT) if should_rerank else limit]), question)
+    looked_at = max(limit, rerank.LOOKED_AT) if should_rerank else limit
+    hits = _with_passages(_first_hits(caller, rows, looked_at), question)
     if should_rerank and hits:
         hits, result = _reranked(operation.query, hits, result)
     hits = hits[:limit]
@@ -116,6 +117,22 @@ def _reranked(query: str, hits: list[Hit], result: Recall) -> tuple[list[Hit], R
     ranks = sorted(range(len(first)), key=lambda n: (-scores[n], n))
     reordered = [replace(first[n], score=scores[n]) for n in ranks]
     return reordered + rest, replace(result, ranking=f"{result.ranking}, reranked")
+
+
+def _first_hits(caller: Caller, rows: Sequence[Ranked], limit: int) -> list[Hit]:
+    """Return the first `limit` hits, of which no two are facts with the same text and owner.
+
+    A proposal for review has a record of its own beside its author's memory.
+    """
+    hits: dict[tuple[str, str], Hit] = {}
+    for start in range(0, len(rows), limit):
+        for hit in _hits(caller, rows[start : start + limit]):
+            record = hit.record
+            text = record.pk.hex if record.tier else record.content_key
+            hits.setdefault((record.created_by, text), hit)
+        if len(hits) >= limit:
+            break
+    return list(hits.values())[:limit]
 
 
 def _hits(caller: Caller, rows: Sequence[Ranked]) -> list[Hit]:

@@ -22,9 +22,13 @@ def locked_with_predecessor(caller: Caller, record_id: UUID | str) -> tuple[Memo
     The older memory is locked first, which prevents deadlocks between concurrent calls.
     """
     pk = validate(Id, record_id, "id")
-    predecessor_id = MemoryRecord.objects.filter(successors=pk).values("pk")
-    predecessor = MemoryRecord.objects.select_for_update().filter(pk__in=predecessor_id).first()
+    predecessor = lock_predecessor(pk)
     return locked(caller, pk), predecessor
+
+
+def lock_predecessor(record_id: UUID) -> MemoryRecord | None:
+    predecessor_id = MemoryRecord.objects.filter(successors=record_id).values("pk")
+    return MemoryRecord.objects.select_for_update().filter(pk__in=predecessor_id).first()
 
 
 def active_correction(record: MemoryRecord) -> MemoryRecord | None:
@@ -44,57 +48,68 @@ def active_correction(record: MemoryRecord) -> MemoryRecord | None:
 
 
 def activate(record: MemoryRecord) -> None:
+    """Make a record active, and not stale, whatever its state was."""
     record.status, record.stale_reason, record.stale_at = Status.ACTIVE, "", None
     record.superseded_by, record.superseded_at, record.purge_after = None, None, None
+
+
+def reactivate(record: MemoryRecord) -> None:
+    """Give an archived or superseded record back the state that it had before: stale, with its reason, or active."""
+    reason, since = record.stale_reason, record.stale_at
+    activate(record)
+    if since:
+        record.status, record.stale_reason, record.stale_at = Status.STALE, reason, since
 
 
 def mark_superseded(old: MemoryRecord, new: MemoryRecord) -> None:
     old.status, old.superseded_by, old.superseded_at = Status.SUPERSEDED, new.pk, new.created_at
 
 
-def relink_neighbors(caller: Caller, record: MemoryRecord, old: MemoryRecord | None) -> None:
-    """Before a record is erased, link its predecessor to its correction.
+def take_out(caller: Caller, record: MemoryRecord, old: MemoryRecord | None, reason: str) -> bool:
+    """Take a locked record out of its chain. `old` is its locked predecessor.
 
-    If the record has no correction, the predecessor is archived. It is not reactivated, because it was found to be
-    wrong.
+    If a correction of the record is in force, the predecessor is linked to it and stays superseded, and True is
+    returned. Otherwise the predecessor is left as it is. A superseded record gets its earlier state back.
     """
-    successor = (
-        MemoryRecord.objects.select_for_update().filter(supersedes=record).exclude(status=Status.ARCHIVED).first()
-    )
-    MemoryRecord.objects.filter(supersedes=record).update(supersedes=None)
-    MemoryRecord.objects.filter(pk=record.pk).update(supersedes=None)
-    if old is None or old.superseded_by != record.pk:
-        return
-    with revised(caller, old, "erase", "its correction was erased"):
-        if successor:  # no cycle can result, because the successor moves toward the start of the chain
-            MemoryRecord.objects.filter(pk=successor.pk).update(supersedes=old)
-            old.superseded_by = successor.pk
-        else:
-            old.status, old.superseded_by, old.superseded_at = Status.ARCHIVED, None, None
+    corrected = active_correction(record) is not None
+    successors = list(MemoryRecord.objects.select_for_update().filter(supersedes=record)) if corrected else []
+    with revised(caller, record, "relink", reason):
+        record.supersedes = None
+        if record.status == Status.SUPERSEDED:
+            reactivate(record)
+    for successor in successors:  # at most one of them is not archived
+        with revised(caller, successor, "relink", reason):
+            successor.supersedes = old
+    if corrected and old is not None and old.superseded_by == record.pk:
+        nearest = next((row for row in successors if row.status != Status.ARCHIVED), successors[0])
+        with revised(caller, old, "relink", reason):
+            old.superseded_by = nearest.pk
+    return corrected
 
 
-def supersede_with(*, caller: Caller, record: MemoryRecord, predecessor_id: UUID) -> bool:
-    """Make the locked `record` the correction of another memory.
+def supersede_with(*, caller: Caller, record: MemoryRecord, old: MemoryRecord) -> str:
+    """Make the locked `record` the correction of the locked memory `old`, and return "".
 
-    Return False if the other memory is gone or is neither active nor stale, or if `record` already corrects a memory.
+    If `old` is archived, it stays so, and becomes superseded if it is restored. If the chain would get a branch,
+    nothing is changed, and the reason is returned.
     """
-    # An active or stale memory has no correction in force, so the chain gets no branch.
-    old = MemoryRecord.objects.select_for_update().filter(pk=predecessor_id).first()
-    if old is None or old.status not in (Status.ACTIVE, Status.STALE) or record.supersedes_id:
-        return False
+    if record.supersedes_id and record.supersedes_id != old.pk:
+        return f"{record.pk.hex} already corrects {record.supersedes_id.hex}"
+    other = active_correction(old)
+    if other is not None and other.pk != record.pk:
+        return f"{old.pk.hex} was already replaced, by {other.pk.hex}"
     with revised(caller, record, "apply", ""):
         record.supersedes = old
-    with revised(caller, old, "supersede", "by an applied insight"):
-        old.status, old.superseded_by, old.superseded_at = Status.SUPERSEDED, record.pk, timezone.now()
-    return True
+    if old.status in (Status.ACTIVE, Status.STALE):
+        with revised(caller, old, "supersede", "by an applied insight"):
+            old.status, old.superseded_by, old.superseded_at = Status.SUPERSEDED, record.pk, timezone.now()
+    return ""
 
 
-def reactivate_predecessor(*, caller: Caller, record: MemoryRecord) -> None:
-    """Undo `supersede_with`: activate the predecessor of the locked record and remove the link between the two."""
-    old = record.supersedes_id and MemoryRecord.objects.select_for_update().filter(pk=record.supersedes_id).first()
-    if not old or old.superseded_by != record.pk:
+def undo_supersede(*, caller: Caller, record: MemoryRecord, old: MemoryRecord | None) -> None:
+    """Undo `supersede_with`. Unless another correction is in force, the predecessor gets its earlier state back."""
+    if take_out(caller, record, old, "its correction was rolled back") or old is None:
         return
-    with revised(caller, old, "restore", "its correction was rolled back"):
-        activate(old)
-    with revised(caller, record, "roll_back", ""):
-        record.supersedes = None
+    if old.status == Status.SUPERSEDED and old.superseded_by == record.pk:
+        with revised(caller, old, "restore", "its correction was rolled back"):
+            reactivate(old)

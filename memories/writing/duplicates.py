@@ -1,15 +1,18 @@
 """Exact duplicates: an owner's active and stale facts in a persona with the same text.
 
-Texts that differ only in case and white space count as the same.
+Texts that differ only in case and white space count as the same. A proposal that waits for review or was rejected has
+a record of its own, and is no duplicate of a memory with the same text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from uuid import UUID
 
+from memories import extensions
 from memories.database import prepared_statements
 from memories.identity.caller import Caller
-from memories.models import MemoryRecord
+from memories.models import MemoryRecord, Status
 from memories.models.fields import ContentKey
 
 LOCKS = """
@@ -31,14 +34,57 @@ def normalized_key(text: str) -> str:
 def lock_duplicates(caller: Caller, texts: Sequence[str]) -> dict[str, MemoryRecord]:
     """Return the caller's active and stale facts in the active persona with one of these texts, by normalized key.
 
-    The texts stay locked until the end of the transaction, so that concurrent calls can't store the same text twice.
+    Proposals that are not approved are left out, and of an approved one and a memory, the memory is returned. The texts
+    are locked as by `lock_same_text`.
+    """
+    rows = lock_same_text(caller, texts)
+    approved = proposals([row.pk for row in rows])
+    in_force = [row for row in rows if approved.get(row.pk, True)]
+    in_force.sort(key=lambda row: row.pk not in approved)  # a stable sort: the last one of each text is returned
+    return {normalized_key(row.content): row for row in in_force}
+
+
+def lock_same_text(caller: Caller, texts: Sequence[str]) -> list[MemoryRecord]:
+    """Return the caller's active and stale facts and proposals in the active persona with one of these texts.
+
+    The oldest record of each text comes last. The texts stay locked until the end of the transaction, so that
+    concurrent calls can't store the same text twice.
     """
     # The statement takes the locks in the order of their hashes, which prevents deadlocks.
     prepared_statements.rows(
         LOCKS, {"turnstiles": sorted({f"{caller.email} {normalized_key(text)}" for text in texts})}
     )
     values = {"owner": caller.email, "persona": caller.persona, "texts": list(texts)}
-    return {
-        normalized_key(row.content): row
-        for row in prepared_statements.instances(MemoryRecord, DUPLICATES_SQL, values, defer=["search"])
-    }
+    return list(prepared_statements.instances(MemoryRecord, DUPLICATES_SQL, values, defer=["search"]))
+
+
+def find_duplicate(record: MemoryRecord, persona: str = "") -> MemoryRecord | None:
+    """Return another active or stale fact with the same text and owner in this or the given persona, or None.
+
+    A proposal is only compared with proposals, and any other memory only with such memories.
+    """
+    others, approved = _same_text(record, persona)
+    return next((other for other in others if (other.pk in approved) == (record.pk in approved)), None)
+
+
+def find_plain(record: MemoryRecord) -> MemoryRecord | None:
+    """Return an active or stale fact with the text, owner and persona of a proposal that is not a proposal, or None."""
+    others, approved = _same_text(record, "")
+    return next((other for other in others if other.pk not in approved), None)
+
+
+def _same_text(record: MemoryRecord, persona: str) -> tuple[list[MemoryRecord], dict[UUID, bool]]:
+    if record.tier:  # conversation memories may have the same text
+        return [], {}
+    rows = MemoryRecord.objects.facts().filter(created_by=record.created_by, persona=persona or record.persona)
+    rows = rows.filter(content_key=record.content_key, status__in=[Status.ACTIVE, Status.STALE])
+    others = list(rows.exclude(pk=record.pk).defer("search").order_by("created_at", "pk"))
+    return others, proposals([record.pk, *(other.pk for other in others)]) if others else {}
+
+
+def proposals(record_ids: Sequence[UUID]) -> dict[UUID, bool]:
+    """Return those of these records that are proposals for review, each with whether it is approved."""
+    approved: dict[UUID, bool] = {}
+    for extension in extensions.registered() if record_ids else ():
+        approved |= extension.proposals_among(record_ids)
+    return approved

@@ -8,20 +8,23 @@ from django.db.models import Q
 from memories import extensions
 from memories.contract.errors import Invalid
 from memories.identity.caller import Caller
-from memories.models import Batch, Feedback, IndexJob, MemoryRecord, MemoryRevision, Tombstone
+from memories.models import Batch, Feedback, IndexJob, MemoryRecord, MemoryRevision, Status, Tombstone
 from memories.operations import Erase
-from memories.writing.correction_chains import locked_with_predecessor, relink_neighbors
+from memories.writing.correction_chains import locked_with_predecessor, take_out
+from memories.writing.revision import revised
 
 # Minimum number of characters of a text whose quotations are erased. A shorter text may occur elsewhere by chance.
 QUOTED_FROM = 10
+ERASED = "its correction was erased"  # reason in the history of the memories before and after an erased one
 
 
 def erase(operation: Erase, *, caller: Caller) -> Tombstone:
     """Erase a memory, its copies, and quotations of its texts. A tombstone remains.
 
-    The memory's predecessor and correction are linked to each other. Raises Invalid without `confirm`, Forbidden if the
-    caller is neither the owner nor an admin, and Conflict if an extension refuses, for example because the memory is
-    applied to the catalog.
+    The memory's predecessor and correction are linked to each other. If there is no correction in force, the
+    predecessor is archived: it is not reactivated, because it was found to be wrong. Raises Invalid without `confirm`,
+    Forbidden if the caller is neither the owner nor an admin, and Conflict if an extension refuses, for example because
+    the memory is applied to the catalog.
     """
     if not operation.confirm:
         raise Invalid("is not set: erasing can't be undone", field="confirm", allowed="true")
@@ -35,7 +38,9 @@ def erase(operation: Erase, *, caller: Caller) -> Tombstone:
             record_id=record.pk,
             defaults={"created_by": record.created_by, "persona": record.persona, "erased_by": caller.email},
         )
-        relink_neighbors(caller, record, old)
+        if not take_out(caller, record, old, ERASED) and old is not None and old.superseded_by == record.pk:
+            with revised(caller, old, "erase", ERASED):
+                old.status, old.superseded_by, old.superseded_at = Status.ARCHIVED, None, None
         _erase_quotations(record, old, texts)
         for extension in extensions.registered():
             extension.erase_copies(record.pk, texts)

@@ -23,7 +23,11 @@ from memories.writing.revision import revised
 
 
 def mark(operation: MarkFeedback, *, caller: Caller) -> Feedback:
-    """Mark a memory as `useful` or `wrong`. Every reader may do this. A new mark replaces the reader's earlier mark."""
+    """Mark a memory as `useful` or `wrong`. Every reader may do this. A new mark replaces the reader's earlier mark.
+
+    A decisive mark also becomes the reason of a memory that is stale already, so that the memory stays stale if its
+    other causes go away.
+    """
     verdict, note = operation.verdict, operation.note
     with transaction.atomic():
         record = _readable(caller, operation.record_id)
@@ -31,15 +35,20 @@ def mark(operation: MarkFeedback, *, caller: Caller) -> Feedback:
             raise Conflict(f"is {record.status}: there is nothing to rate", field="id")
         _remove_mark(caller, record)
         reason = ""
-        if verdict == Verdict.WRONG and record.status == Status.ACTIVE and _is_decisive(caller, record):
+        if verdict == Verdict.WRONG and _is_decisive(caller, record):
             reason = f"{caller.email} marked it wrong" + (f": {note}" if note else "")
             with revised(caller, record, "mark_wrong", note):
-                record.status, record.stale_reason, record.stale_at = Status.STALE, reason, timezone.now()
+                record.status, record.stale_reason = Status.STALE, reason
+                record.stale_at = record.stale_at or timezone.now()
         return Feedback.objects.create(record=record, by=caller.email, verdict=verdict, note=note, made_stale=reason)
 
 
 def withdraw(*, caller: Caller, record_id: UUID | str) -> None:
-    """Remove the caller's mark. If the mark is the reason that the memory is stale, the memory becomes active again."""
+    """Remove the caller's mark.
+
+    If the mark is the reason that the memory is stale, the memory becomes active again, unless another decisive mark
+    is left, which then is the reason.
+    """
     with transaction.atomic():
         _remove_mark(caller, _readable(caller, record_id))
 
@@ -70,6 +79,13 @@ def _remove_mark(caller: Caller, record: MemoryRecord) -> None:
     if previous is None:
         return
     if previous.made_stale and record.status == Status.STALE and record.stale_reason == previous.made_stale:
+        others = Feedback.objects.filter(record=record).exclude(pk=previous.pk).exclude(made_stale="")
+        if record.last_verified_at:
+            others = others.filter(at__gt=record.last_verified_at)
+        other = others.order_by("-at").first()
         with revised(caller, record, "withdraw_feedback", ""):
-            activate(record)
+            if other:
+                record.stale_reason = other.made_stale
+            else:
+                activate(record)
     Feedback.objects.filter(pk=previous.pk).delete()

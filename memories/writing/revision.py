@@ -26,7 +26,6 @@ DETAILS = (
     "purge_after",
 )  # fmt: skip
 STATEMENT_FIELDS = {"content", "entity_urns", "related_columns"}  # the text of a memory, and what it is about
-CONFIRMING_CHANGES = {"restore", "verify"}  # changes by which a person confirms the memory
 READER_FIELDS = {"visibility", "persona", "created_by"}  # fields that decide who may read the memory
 WIDTH: dict[str, int] = {Visibility.PRIVATE: 0, Visibility.PERSONA: 1, Visibility.EVERYONE: 2}
 
@@ -64,8 +63,8 @@ def revised(
     """Save the changes that the block makes to the locked record, and keep the earlier state as a revision.
 
     If the block changes nothing, nothing is written. If the text changes, its passages and vectors are deleted.
-    Extensions are notified if one of STATEMENT_FIELDS was changed, if the memory was confirmed, if it became stale, and
-    if readers may have lost access.
+    Extensions are notified of every change, and also if one of STATEMENT_FIELDS was changed, if the memory became
+    stale, and if readers may have lost access.
     """
     reason = validate(Reason, reason, "reason")
     columns = [f for f in record._meta.concrete_fields if not f.generated]
@@ -95,8 +94,10 @@ def revised(
     record.updated_at = now
     names = {f.name for f in changed}
     record.save(update_fields=names | {"updated_at"})
-    if names & STATEMENT_FIELDS or change in CONFIRMING_CHANGES:
+    if names & STATEMENT_FIELDS:
         _notify_saved(record)
+    for extension in extensions.registered():
+        extension.record_changed(record, change, before)
     if "status" in names and record.status == Status.STALE:
         for extension in extensions.registered():
             extension.record_stale(record, caller)

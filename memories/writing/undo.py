@@ -14,6 +14,8 @@ from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, MemoryRevision, Status
 from memories.models.revision import value_of
+from memories.writing.correction_chains import active_correction, lock_predecessor, mark_superseded
+from memories.writing.duplicates import find_duplicate
 from memories.writing.revision import revised
 
 UNDOABLE = ("forget", "restore", "verify", "share", "reassign")
@@ -30,6 +32,7 @@ def undo(*, caller: Caller, record_id: UUID | str, change: str) -> MemoryRecord:
     """
     pk = validate(Id, record_id, "id")
     with transaction.atomic():
+        old = lock_predecessor(pk)
         record = MemoryRecord.objects.visible_to(caller).select_for_update().filter(pk=pk).first()
         if record is None:
             raise NotFound("no such memory", field="id")
@@ -44,8 +47,20 @@ def undo(*, caller: Caller, record_id: UUID | str, change: str) -> MemoryRecord:
             for extension in extensions.registered():
                 extension.check_share(record)
         _restore_state(caller, record, last)
-        _restore_predecessor(caller, record, last)
+        if change == "forget":
+            _relink(caller, record, old)
+        else:
+            _restore_predecessor(caller, record, old, last)
+    record.refresh_from_db(fields=["status", "stale_reason", "stale_at"])  # extensions may have compared it
     return record
+
+
+def restore_status(record: MemoryRecord, change: str) -> None:
+    """Give an active record the stale status back that it had before its last `change`."""
+    last = MemoryRevision.objects.filter(record=record, change=change).order_by("-valid_to", "-id").first()
+    if last and last.status == Status.STALE and record.status == Status.ACTIVE and last.details.get("stale_reason"):
+        record.status, record.stale_reason = Status.STALE, last.details["stale_reason"]
+        record.stale_at = value_of("stale_at", last.details["stale_at"])
 
 
 def _restore_state(caller: Caller, record: MemoryRecord, last: MemoryRevision) -> None:
@@ -64,15 +79,14 @@ def _restore_state(caller: Caller, record: MemoryRecord, last: MemoryRevision) -
             record.stale_reason = "stale before"
 
 
-def _restore_predecessor(caller: Caller, record: MemoryRecord, last: MemoryRevision) -> None:
+def _restore_predecessor(caller: Caller, record: MemoryRecord, old: MemoryRecord | None, last: MemoryRevision) -> None:
     # Of the UNDOABLE changes, only `restore` also changes the predecessor, which a restored correction supersedes
     # again.
-    if last.change != "restore" or not record.supersedes_id:
+    if last.change != "restore" or old is None:
         return
-    old = MemoryRecord.objects.select_for_update().filter(pk=record.supersedes_id).first()
     revision = MemoryRevision.objects.filter(record_id=record.supersedes_id).order_by("-valid_to", "-id").first()
     is_same_restore = revision is not None and revision.change == "supersede" and revision.valid_to >= last.valid_to
-    if old and revision and is_same_restore and old.superseded_by == record.pk:
+    if revision and is_same_restore and old.superseded_by == record.pk:
         _restore_state(caller, old, revision)
         if old.status != Status.SUPERSEDED:
             with revised(caller, old, "undo", ""):
@@ -83,14 +97,20 @@ def _check_no_replacement(record: MemoryRecord, last: MemoryRevision) -> None:
     """Raise Conflict if another memory has the same text now, or if the predecessor has another correction."""
     if last.status not in (Status.ACTIVE, Status.STALE):
         return
-    other_records = MemoryRecord.objects.exclude(pk=record.pk)
-    duplicates = other_records.facts().filter(
-        created_by=record.created_by,
-        persona=last.details.get("persona", record.persona),
-        content_key=record.content_key,
-    )
-    if duplicate := duplicates.filter(status__in=[Status.ACTIVE, Status.STALE]).first():
+    if duplicate := find_duplicate(record, last.details.get("persona", "")):
         raise Conflict(f"the same text is already remembered, as {duplicate.pk.hex}", field="id")
-    corrections = other_records.filter(supersedes=record.supersedes_id).exclude(status=Status.ARCHIVED)
-    if record.supersedes_id and (other_correction := corrections.first()):
+    corrections = MemoryRecord.objects.exclude(pk=record.pk).filter(supersedes=record.supersedes_id)
+    if record.supersedes_id and (other_correction := corrections.exclude(status=Status.ARCHIVED).first()):
         raise Conflict(f"the original memory already has a newer correction, {other_correction.pk.hex}", field="id")
+
+
+def _relink(caller: Caller, record: MemoryRecord, old: MemoryRecord | None) -> None:
+    """Adapt the chain of a memory that is no longer archived, so that only one of its members is in force."""
+    if record.status not in (Status.ACTIVE, Status.STALE):
+        return
+    if successor := active_correction(record):
+        with revised(caller, record, "supersede", "it has a correction"):
+            mark_superseded(record, successor)
+    if old and old.status in (Status.ACTIVE, Status.STALE):
+        with revised(caller, old, "supersede", "its correction was restored"):
+            mark_superseded(old, record)

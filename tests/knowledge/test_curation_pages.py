@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from knowledge.catalog.embedded import LocalCatalog
 from knowledge.changesets.apply import apply
-from knowledge.freshness import baselines, comparison
+from knowledge.freshness import comparison
 from knowledge.insights.capture import capture
 from knowledge.models import Changeset
 from knowledge.operations import Apply, Capture
@@ -66,7 +66,7 @@ def about_status(caller: Caller, content: str = "The status closed includes canc
     record = services.remember(
         Remember.read({"content": content, "entity_urns": [ORDERS], "related_columns": related}), caller=caller
     ).record
-    baselines.take_baselines([record.pk])
+    comparison.catch_up([record.pk])
     return record
 
 

@@ -19,7 +19,7 @@ from knowledge.catalog.embedded import LocalCatalog
 from knowledge.catalog.interface import Run, Write
 from knowledge.changesets import rollback
 from knowledge.changesets.apply import apply
-from knowledge.freshness import baselines, comparison, stale_review
+from knowledge.freshness import comparison, stale_review
 from knowledge.freshness.catalog_events import follow_once
 from knowledge.insights.capture import capture
 from knowledge.insights.lifecycle import edit
@@ -127,7 +127,7 @@ def test_an_empty_catalog_makes_nothing_stale(small_catalog: None, alice: Caller
 
 def test_an_outage_makes_nothing_stale(gms: Faults, alice: Caller, settings: Any) -> None:
     record = about(alice, "Orders come in with two days of delay.")
-    baselines.take_baselines([record.pk])
+    comparison.catch_up([record.pk])
     settings.DATAHUB_GMS_URL = "http://127.0.0.1:9"
     settings.DATAHUB_TIMEOUT_S = 0.3
     DataHubCatalog.configured.cache_clear()
@@ -365,7 +365,7 @@ def test_known_column_lineage_is_returned(small_catalog: None, alice: Caller) ->
 
 def test_an_event_makes_memories_stale_within_seconds(gms: Faults, alice: Caller) -> None:
     record = about(alice, "Orders come in with two days of delay.")
-    baselines.take_baselines([record.pk])
+    comparison.catch_up([record.pk])
     assert follow_once(wait_s=1).checked == 0  # the first poll only finds the end of the stream
     put(ORDERS, "deprecation", {"deprecated": True, "note": "use the mart", "actor": "urn:li:corpuser:x"})
     threading.Timer(0.3, gms.events.append, [ORDERS]).start()
@@ -379,7 +379,7 @@ def test_an_event_makes_memories_stale_within_seconds(gms: Faults, alice: Caller
 
 def test_events_are_read_again_if_their_check_failed(gms: Faults, alice: Caller, monkeypatch: Any) -> None:
     record = about(alice, "Orders come in with two days of delay.")
-    baselines.take_baselines([record.pk])
+    comparison.catch_up([record.pk])
     follow_once(wait_s=1)
     put(ORDERS, "deprecation", {"deprecated": True, "note": "use the mart", "actor": "urn:li:corpuser:x"})
     gms.events.append(ORDERS)

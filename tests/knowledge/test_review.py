@@ -325,10 +325,10 @@ def test_a_rejection_needs_a_reason(alice: Caller, desk: Client) -> None:
     assert (insight.state, insight.review_notes) == ("rejected", "Too vague to use. Which stores?")
 
 
-def test_undoing_a_rejection_creates_no_duplicate(alice: Caller, cora: Caller, desk: Client) -> None:
+def test_undoing_a_rejection_creates_no_second_proposal(alice: Caller, cora: Caller, desk: Client) -> None:
     insight = propose(alice)
     decisions.reject(caller=cora, insight_id=insight.pk)
-    services.remember(Remember(content=CLAIM), caller=alice)
+    propose(alice)
     desk.post(reverse("review-undo", args=[insight.pk]))
     insight.refresh_from_db()
     assert insight.state == "rejected"

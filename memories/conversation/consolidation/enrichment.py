@@ -95,6 +95,9 @@ def _save_result(worker: str, job: IndexJob, result: Reading | None, urns: Seque
 
 
 def _save(record: MemoryRecord, result: Reading, urns: Sequence[str]) -> None:
+    before = {
+        field.attname: getattr(record, field.attname) for field in record._meta.concrete_fields if not field.generated
+    }
     record.importance, record.dimension = result.importance, result.dimension
     record.summary = record.summary or (result.summary if result.summary != record.content else "")
     record.tags = list(dict.fromkeys([*record.tags, *result.tags]))
@@ -103,6 +106,7 @@ def _save(record: MemoryRecord, result: Reading, urns: Sequence[str]) -> None:
     record.save(update_fields=["importance", "dimension", "summary", "tags", "entity_urns", "enrichment_status"])
     for extension in extensions.registered():
         extension.record_saved(record, created=False)
+        extension.record_changed(record, "enrich", before)
     if record.derived_from:
         MemoryRecord.objects.filter(pk=record.derived_from, tier=Tier.SHORT_TERM).update(importance=record.importance)
 

@@ -18,7 +18,7 @@ from knowledge.changesets import diff, rollback
 from knowledge.changesets.apply import get_changeset
 from knowledge.changesets.apply import resume as resume_changeset
 from knowledge.insights import queries
-from knowledge.insights.lifecycle import require_curator
+from knowledge.insights.lifecycle import chain_effects, require_curator
 from knowledge.models import ChangesetState, Insight
 from memories.contract.errors import DomainError
 from memories.contract.fields import UNSTORABLE
@@ -80,6 +80,8 @@ def roll_back(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
             return redirect("roll-back", changeset_id=changeset_id)
         request.session.pop("last_decision", None)  # the “Undo” of the last decision no longer applies
         remainder = f" {len(result.conflicts)} values changed by others were kept." if result.conflicts else ""
+        if result.kept:
+            remainder += f" {len(result.kept)} values stay, because other insights rely on them."
         messages.success(
             request,
             f"Rolled back: {len(result.reverted)} values restored.{remainder} "
@@ -87,15 +89,18 @@ def roll_back(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
         )
         return redirect("changeset", changeset_id=changeset_id)
     changeset = get_changeset(caller, changeset_id)
-    error_text, written = "", []
+    error_text, plan = "", []
     try:
-        written = rollback.roll_back_preview(caller=caller, changeset_id=changeset_id)
+        plan = rollback.roll_back_preview(caller=caller, changeset_id=changeset_id)
     except DomainError as error:
         error_text = message_with_label(error)
     context = {
         "changeset": changeset,
-        "own_changes": diff.of_changes((change for change, is_own in written if is_own), back=True),
-        "conflicts": diff.of_changes((change for change, is_own in written if not is_own), back=True),
+        "own_changes": diff.of_changes((undo.change for undo in plan if undo.is_ours and not undo.heirs), back=True),
+        "kept": diff.of_changes(undo.change for undo in plan if undo.is_ours and undo.heirs),
+        "relying": queries.by_ids(caller, [UUID(pk) for undo in plan for pk in undo.relied_on_by]),
+        "conflicts": diff.of_changes((undo.change for undo in plan if not undo.is_ours), back=True),
+        "chains": chain_effects(caller, changeset),
         "error": error_text,
     }
     return render(request, "changesets/roll_back.html", context)

@@ -1,0 +1,148 @@
+"""Correction chains across insights: a chain never has two memories in force, whatever is applied and rolled back."""
+
+from __future__ import annotations
+
+import pytest
+
+from knowledge.changesets import rollback, suggested
+from knowledge.insights import queries
+from knowledge.mcp_tools.curate import apply_knowledge
+from knowledge.models import Changeset, Insight, InsightState
+from memories import services
+from memories.contract.errors import Conflict
+from memories.identity.caller import Caller
+from memories.models import MemoryRecord, Status
+from memories.operations import Erase, Forget, Remember, Restore, Supersede
+from memories.writing import erasure, undo
+from tests.knowledge.changeset_examples import approved, change
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("small_catalog")]
+
+
+def apply(curator: Caller, insight: Insight) -> Changeset:
+    return suggested.apply(caller=curator, insight_id=insight.pk)
+
+
+def in_force(*records: MemoryRecord) -> list[MemoryRecord]:
+    for record in records:
+        record.refresh_from_db()
+    return [record for record in records if record.status in (Status.ACTIVE, Status.STALE)]
+
+
+@pytest.fixture
+def plain(alice: Caller) -> MemoryRecord:
+    """The end of a chain of two plain memories."""
+    first = services.remember(Remember(content="Training stores are 9001 to 9020."), caller=alice).record
+    correction = Supersede(record_id=first.pk, content="Training stores are 9001 to 9030.")
+    return services.supersede(correction, caller=alice).record
+
+
+@pytest.fixture
+def chain(alice: Caller, cora: Caller, plain: MemoryRecord) -> tuple[Insight, Insight, Changeset]:
+    """Two applied insights, of which the second replaces the first, and the first's changeset."""
+    third = approved(alice, cora, supersedes=plain.pk.hex)
+    applied = apply(cora, third)
+    fourth = approved(alice, cora, supersedes=third.pk.hex)
+    apply(cora, fourth)
+    return third, fourth, applied
+
+
+def test_rolling_back_the_middle_of_a_chain_relinks_its_neighbors(
+    alice: Caller, cora: Caller, plain: MemoryRecord, chain: tuple[Insight, Insight, Changeset]
+) -> None:
+    third, fourth, applied = chain
+    preview = apply_knowledge(cora, "rollback", changeset_id=applied.pk.hex, dry_run=True)
+    assert preview["chains"] == [f"{plain.pk.hex} stays superseded: {fourth.pk.hex} corrects it from then on"]
+    rollback.roll_back(caller=cora, changeset_id=applied.pk)
+    assert in_force(plain, third.record, fourth.record) == [third.record, fourth.record]
+    assert (plain.superseded_by, fourth.record.supersedes_id) == (fourth.pk, plain.pk)
+    assert (third.record.supersedes_id, third.record.superseded_by, third.record.visibility) == (None, None, "private")
+    third.refresh_from_db()
+    assert third.state == InsightState.PENDING
+    assert third in queries.waiting(cora)
+
+
+def test_rolling_back_a_chain_from_its_middle_to_its_end_reactivates_the_first(
+    cora: Caller, plain: MemoryRecord, chain: tuple[Insight, Insight, Changeset]
+) -> None:
+    _, fourth, applied = chain
+    rollback.roll_back(caller=cora, changeset_id=applied.pk)
+    fourth.refresh_from_db()
+    assert fourth.replaces_id == plain.pk
+    suggested.roll_back(caller=cora, insight_id=fourth.pk)
+    assert plain in in_force(plain)
+
+
+def test_only_one_insight_replaces_a_memory(alice: Caller, cora: Caller, plain: MemoryRecord) -> None:
+    first, second = (approved(alice, cora, supersedes=plain.pk.hex) for _ in range(2))
+    apply(cora, first)
+    request = {
+        "insight_ids": [second.pk.hex],
+        "changes": [change("add_context_document", "Training stores", "Their numbers.")],
+    }
+    for options in ({"dry_run": True}, {"confirm": True}):
+        with pytest.raises(Conflict, match=first.pk.hex):
+            apply_knowledge(cora, "apply", **request, **options)
+    assert in_force(plain, first.record, second.record) == [first.record, second.record]
+    assert Changeset.objects.count() == 1
+
+
+def test_two_insights_of_one_changeset_do_not_replace_the_same_memory(
+    alice: Caller, cora: Caller, plain: MemoryRecord
+) -> None:
+    insights = [approved(alice, cora, supersedes=plain.pk.hex) for _ in range(2)]
+    changes = [change("add_context_document", "Training stores", "Their numbers.")]
+    with pytest.raises(Conflict, match="at the same time"):
+        apply_knowledge(cora, "apply", insight_ids=[i.pk.hex for i in insights], changes=changes, dry_run=True)
+
+
+def test_the_dry_run_names_the_memory_that_is_replaced(alice: Caller, cora: Caller, plain: MemoryRecord) -> None:
+    insight = approved(alice, cora, supersedes=plain.pk.hex)
+    changes = [change("add_context_document", "Training stores", "Their numbers.")]
+    preview = apply_knowledge(cora, "apply", insight_ids=[insight.pk.hex], changes=changes, dry_run=True)
+    assert preview["replaces"] == {insight.pk.hex: plain.pk.hex}
+
+
+def test_an_insight_does_not_replace_a_memory_that_was_corrected_since(
+    alice: Caller, cora: Caller, plain: MemoryRecord
+) -> None:
+    insight = approved(alice, cora, supersedes=plain.pk.hex)
+    correction = Supersede(record_id=plain.pk, content="Training stores are 9001 to 9040.")
+    newer = services.supersede(correction, caller=alice).record
+    with pytest.raises(Conflict, match=newer.pk.hex):
+        apply(cora, insight)
+
+
+def test_a_forgotten_memory_that_was_replaced_is_not_in_force_again(
+    alice: Caller, cora: Caller, plain: MemoryRecord
+) -> None:
+    insight = approved(alice, cora, supersedes=plain.pk.hex)
+    services.forget(Forget(record_id=plain.pk), caller=alice)
+    changeset = apply(cora, insight)
+    undo.undo(caller=alice, record_id=plain.pk, change="forget")
+    assert in_force(plain, insight.record) == [insight.record]
+    services.forget(Forget(record_id=plain.pk), caller=alice)
+    services.restore(Restore(record_id=plain.pk), caller=alice)
+    assert in_force(plain, insight.record) == [insight.record]
+    rollback.roll_back(caller=cora, changeset_id=changeset.pk)
+    assert plain in in_force(plain)
+
+
+def test_undoing_the_forgetting_of_a_correction_supersedes_its_predecessor_again(alice: Caller) -> None:
+    old = services.remember(Remember(content="Training stores are 9001 to 9020."), caller=alice).record
+    correction = Supersede(record_id=old.pk, content="Training stores are 9001 to 9030.")
+    new = services.supersede(correction, caller=alice).record
+    services.forget(Forget(record_id=new.pk), caller=alice)
+    services.restore(Restore(record_id=old.pk), caller=alice)
+    undo.undo(caller=alice, record_id=new.pk, change="forget")
+    assert in_force(old, new) == [new]
+
+
+def test_erasing_a_rolled_back_insight_keeps_the_links_of_the_others(
+    alice: Caller, cora: Caller, plain: MemoryRecord, chain: tuple[Insight, Insight, Changeset]
+) -> None:
+    third, fourth, applied = chain
+    rollback.roll_back(caller=cora, changeset_id=applied.pk)
+    erasure.erase(Erase(record_id=third.pk, confirm=True), caller=alice)
+    suggested.roll_back(caller=cora, insight_id=fourth.pk)
+    assert in_force(plain) == [plain]
