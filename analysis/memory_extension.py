@@ -7,7 +7,7 @@ from uuid import UUID
 
 from analysis import memory_copies
 from analysis.models import Action, Session
-from memories.extensions import MemoryExtension, PersonalDataColumn
+from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn
 
 
 class AnalysisMemoryExtension(MemoryExtension):
@@ -16,6 +16,12 @@ class AnalysisMemoryExtension(MemoryExtension):
 
     def access_narrowed(self, record_ids: Sequence[UUID]) -> None:
         memory_copies.drop_unreadable_copies(record_ids)
+
+    def owned_rows(self) -> Sequence[OwnedRows]:
+        return [
+            OwnedRows("analyses", Session, "owner", unique=("analysis_id",)),
+            OwnedRows("actions", Action, "owner"),
+        ]
 
     def personal_data(self) -> Sequence[PersonalDataColumn]:
         return [

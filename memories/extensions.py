@@ -7,7 +7,7 @@ transaction of the change. Hooks for recall and tool calls run outside of a tran
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -28,6 +28,21 @@ class PersonalDataColumn:
     model: type[Model]
     column: str
     stays: bool = False  # if true, the rows are kept and a pseudonym replaces the name
+
+
+@dataclass(frozen=True)
+class OwnedRows:
+    """A table whose rows belong to a person, and move along when the person hands everything over.
+
+    `unique` are the columns that must differ between the rows of one owner: None if no two rows can collide, and () if
+    an owner has at most one row. A row that would collide with one of the heir stays.
+    """
+
+    kind: str  # what the rows are called on pages, for example "analyses"
+    model: type[Model]
+    column: str
+    unique: tuple[str, ...] | None = None
+    owner_value: Callable[[str], Any] = str  # from an e-mail address to the column's value; None if there is none
 
 
 class MemoryExtension:
@@ -92,6 +107,10 @@ class MemoryExtension:
 
     def personal_data(self) -> Sequence[PersonalDataColumn]:
         """Return the app's columns that name a person."""
+        return ()
+
+    def owned_rows(self) -> Sequence[OwnedRows]:
+        """Return the app's tables whose rows a hand-over moves. Memories are moved in any case."""
         return ()
 
     def owner_wiped(self, owner: str, pseudonym: str) -> Mapping[str, int]:

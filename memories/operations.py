@@ -39,8 +39,8 @@ EDITED_BY = "edited_by"  # metadata key: address of the person who wrote the tex
 # Metadata keys that only services may write, because they record the state and the authors of a memory.
 RESERVED_METADATA = frozenset(
     {
-        "superseded_by", "superseded_at", "legacy_created_by", "insight_status", "reviewed_by", "applied_by",
-        "changeset_ref", EDITED_BY,
+        "superseded_by", "superseded_at", "legacy_created_by", "duplicate_of", "insight_status", "reviewed_by",
+        "applied_by", "changeset_ref", EDITED_BY,
     }
 )  # fmt: skip
 

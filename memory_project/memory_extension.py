@@ -9,11 +9,11 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Q
 
-from memories.extensions import MemoryExtension, PersonalDataColumn
+from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memory_project import backups
-from memory_project.models import AuditEvent, Notification, SavedView
+from memory_project.models import AuditEvent, Notification, SavedView, User
 from memory_project.notifications import inbox
 
 
@@ -30,6 +30,12 @@ class ProjectMemoryExtension(MemoryExtension):
         AuditEvent.objects.filter(record_ids__contains=[record_id]).update(arguments={"erased": True}, message="")
         transaction.on_commit(partial(backups.note_erased, record_id))
         Notification.objects.filter(record_id=record_id).delete()
+
+    def owned_rows(self) -> Sequence[OwnedRows]:
+        def account(email: str) -> int | None:
+            return User.objects.filter(email=email).values_list("pk", flat=True).first()
+
+        return [OwnedRows("saved views", SavedView, "person_id", unique=("name",), owner_value=account)]
 
     def personal_data(self) -> Sequence[PersonalDataColumn]:
         # Accounts, tokens and memberships are not listed: admins manage them, and a wipe leaves them in place.

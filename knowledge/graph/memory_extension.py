@@ -7,11 +7,14 @@ from collections.abc import Mapping, Sequence
 from knowledge.graph import catalog_links
 from knowledge.graph.models import Graph, UpkeepProposal
 from knowledge.graph.search.rebuild import rebuild
-from memories.extensions import MemoryExtension, PersonalDataColumn
+from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn
 from memories.identity.caller import Caller
 
 
 class GraphMemoryExtension(MemoryExtension):
+    def owned_rows(self) -> Sequence[OwnedRows]:
+        return [OwnedRows("knowledge graphs", Graph, "created_by", unique=())]
+
     def personal_data(self) -> Sequence[PersonalDataColumn]:
         return [PersonalDataColumn(Graph, "created_by"), PersonalDataColumn(UpkeepProposal, "decided_by", stays=True)]
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from memories.conversation import cache
 from memories.conversation.models import CachedAnswer, CacheUse, UserDecision, WipeRequest
-from memories.extensions import MemoryExtension, PersonalDataColumn
+from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn
 
 
 class ConversationMemoryExtension(MemoryExtension):
@@ -20,3 +20,9 @@ class ConversationMemoryExtension(MemoryExtension):
     def personal_data(self) -> Sequence[PersonalDataColumn]:
         models = (CachedAnswer, CacheUse, UserDecision, WipeRequest)
         return [PersonalDataColumn(model, "created_by") for model in models]
+
+    def owned_rows(self) -> Sequence[OwnedRows]:
+        return [
+            OwnedRows("cached answers", CachedAnswer, "created_by"),
+            OwnedRows("decisions", UserDecision, "created_by", unique=("key",)),
+        ]

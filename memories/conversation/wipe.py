@@ -23,7 +23,17 @@ from memories.conversation.models import WipeRequest
 from memories.conversation.operations import Wipe
 from memories.extensions import PersonalDataColumn
 from memories.identity.caller import WIPE, Caller
-from memories.models import Batch, Feedback, Impression, IndexJob, MemoryRecord, MemoryRevision, Tier, Tombstone
+from memories.models import (
+    Batch,
+    Feedback,
+    HandOver,
+    Impression,
+    IndexJob,
+    MemoryRecord,
+    MemoryRevision,
+    Tier,
+    Tombstone,
+)
 from memories.operations import EDITED_BY, Erase
 from memories.writing.erasure import erase
 
@@ -151,6 +161,10 @@ def _personal_data() -> list[PersonalDataColumn]:
         PersonalDataColumn(Feedback, "by"),
         PersonalDataColumn(Impression, "to"),
         PersonalDataColumn(MemoryRevision, "changed_by", stays=True),
+        PersonalDataColumn(HandOver, "from_owner", stays=True),
+        PersonalDataColumn(HandOver, "to_owner", stays=True),
+        PersonalDataColumn(HandOver, "by", stays=True),
+        PersonalDataColumn(HandOver, "undone_by", stays=True),
         PersonalDataColumn(Tombstone, "created_by", stays=True),
         PersonalDataColumn(Tombstone, "erased_by", stays=True),
     ]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from memories.models.batch import Batch
 from memories.models.feedback import Feedback, Verdict
+from memories.models.hand_over import HandOver
 from memories.models.impression import Impression
 from memories.models.index_job import IndexJob, Lexeme
 from memories.models.passage import Passage
@@ -27,6 +28,7 @@ __all__ = [
     "Correction",
     "Dimension",
     "Feedback",
+    "HandOver",
     "Impression",
     "IndexJob",
     "Lexeme",

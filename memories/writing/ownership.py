@@ -1,21 +1,57 @@
-"""Transfer of ownership after a person's identity has changed or when a person leaves."""
+"""Hand-over of everything that a person owns, when the person leaves or has a new e-mail address, and its undo.
+
+Facts that both people have become one: the copy that fewer people may read is archived, with the id of the other one in
+metadata.duplicate_of.
+"""
 
 from __future__ import annotations
 
-from django.db import transaction
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from django.db import connection, transaction
+from django.db.models import Max
+from django.utils import timezone
 
 from memories import extensions
-from memories.contract.errors import Forbidden, Invalid
+from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
+from memories.extensions import OwnedRows
 from memories.identity.caller import Caller
-from memories.models import MemoryRecord
+from memories.models import HandOver, MemoryRecord, MemoryRevision, Status
+from memories.writing.correction_chains import reactivate
+from memories.writing.duplicates import proposals
+from memories.writing.revision import revised
+
+BATCH = 1_000  # number of memories that are loaded at once
+FIRST_OWNER = "legacy_created_by"  # key in the metadata of a memory that was handed over
+DUPLICATE_OF = "duplicate_of"  # key in the metadata of a memory that was archived because the heir has the same text
+# Reasons in the history. They name nobody, so that wiping a person's data leaves them as they are.
+MOVED = "handed over to another owner"
+UNDONE = "the hand-over was undone"
+SAME = "the other owner has the same text"
+
+# Pairs of facts of two owners with the same text in one persona: the leaver's id, the heir's id, and whether more
+# people may read the leaver's. Of several copies of one owner, each is paired.
+SAME_TEXT = """
+    SELECT mine.id, theirs.id,
+           array_position(ARRAY['private', 'persona', 'everyone'], mine.visibility::text)
+           > array_position(ARRAY['private', 'persona', 'everyone'], theirs.visibility::text)
+    FROM memory_records mine JOIN memory_records theirs USING (persona, content_key)
+    WHERE mine.created_by = %(old)s AND theirs.created_by = %(new)s AND mine.tier = '' AND theirs.tier = ''
+    AND mine.status IN ('active', 'stale') AND theirs.status IN ('active', 'stale')"""
+# Conversations of two owners with the same id. Those of the leaver get a new one.
+SAME_CONVERSATION = """
+    SELECT DISTINCT mine.conversation_id FROM memory_records mine JOIN memory_records theirs USING (conversation_id)
+    WHERE mine.created_by = %(old)s AND theirs.created_by = %(new)s AND mine.conversation_id <> ''"""
 
 
-def move_ownership(*, caller: Caller, old: str, new: str) -> int:
-    """Move all memories of `old` to `new`, and return the number of moved memories.
+def hand_over(*, caller: Caller, old: str, new: str) -> HandOver:
+    """Move everything of `old` to `new`: memories, conversations, analyses and what extensions list as owned.
 
-    If `old` has memories that once belonged to `new`, only those are moved back. The original owner is kept in
-    metadata.legacy_created_by until the memory is moved back. Raises Forbidden if the caller is not an admin, and
-    Invalid if one of the two is empty, if both are the same, or if `new` is not an e-mail address.
+    `stays` of the returned row counts what could not be moved, because the heir has a row of this name. The first owner
+    of a memory is kept in metadata.legacy_created_by. Raises Forbidden if the caller is not an admin, and Invalid if
+    one of the two is empty, if both are the same, or if `new` is not an e-mail address.
     """
     if not caller.is_admin:
         raise Forbidden("only admins can transfer ownership")
@@ -24,18 +60,212 @@ def move_ownership(*, caller: Caller, old: str, new: str) -> int:
         raise Invalid("old and new owner must be given and must differ", field="new", allowed="an e-mail address")
     if len(new) > 254 or "@" not in new:
         raise Invalid(f"{new[:60]!r} is not an e-mail address", field="new", allowed="an e-mail address")
-    owned = MemoryRecord.objects.filter(created_by=old)
-    returning = owned.filter(metadata__legacy_created_by=new)
     with transaction.atomic():
-        # An earlier move is undone: only its memories are moved back, not those that `old` wrote.
-        rows = list((returning if returning.exists() else owned).select_for_update())
+        _lock_owners(old, new)
+        record = HandOver(from_owner=old, to_owner=new, by=caller.email)
+        duplicates = _archive_duplicates(caller, old, new)
+        record.moved = {"memories": [], "returned": [], "duplicates": duplicates, "conversations": []}
+        record.moved["conversations"] = _rename_conversations(old, new)
+        for rows in _batches(old):
+            record.moved["memories"] += [row.pk.hex for row in rows]
+            record.moved["returned"] += [row.pk.hex for row in rows if row.metadata.get(FIRST_OWNER) == new]
+            _move(caller, rows, new, MOVED)
+        for owned in _owned_rows():
+            moved, stays = _move_rows(owned, old, new)
+            record.moved[owned.kind] = moved
+            if stays:
+                record.stays[owned.kind] = stays
+        record.save(force_insert=True)
+        _notify([UUID(pk) for pk in record.moved["memories"]])
+    return record
+
+
+def undo_hand_over(*, caller: Caller, hand_over_id: UUID | str) -> dict[str, int]:
+    """Take back what a hand-over moved, as far as it still exists and belongs to the heir.
+
+    Return the numbers of rows that were taken back, by kind, and as `kept` the number of those that were not. Raises
+    Forbidden if the caller is not an admin, NotFound, and Conflict if the hand-over was undone already.
+    """
+    if not caller.is_admin:
+        raise Forbidden("only admins can transfer ownership")
+    with transaction.atomic():
+        row = HandOver.objects.select_for_update().filter(pk=hand_over_id).first()
+        if row is None:
+            raise NotFound("no such hand-over", field="hand_over_id")
+        if row.undone_at:
+            raise Conflict(f"was undone by {row.undone_by}", field="hand_over_id")
+        old, new = row.from_owner, row.to_owner
+        _lock_owners(old, new)
+        counts = {"memories": _take_back_memories(caller, row)}
+        _restore_duplicates(caller, row)
+        for conversation in row.moved["conversations"]:
+            renamed = MemoryRecord.objects.filter(created_by=old, conversation_id=_renamed(conversation, old))
+            renamed.update(conversation_id=conversation)
+        for owned in _owned_rows():
+            counts[owned.kind] = len(_move_rows(owned, new, old, row.moved.get(owned.kind, []))[0])
+        row.undone_by, row.undone_at = caller.email, timezone.now()
+        row.save(update_fields=["undone_by", "undone_at"])
+    counts = {kind: count for kind, count in counts.items() if count}
+    kept = sum(row.counts.get(kind, 0) for kind in ("memories", *(owned.kind for owned in _owned_rows())))
+    return counts | {"kept": kept - sum(counts.values())}
+
+
+def open_hand_overs(old: str) -> list[HandOver]:
+    """Return a person's hand-overs that can be undone, newest first."""
+    return list(HandOver.objects.filter(from_owner=old, undone_at=None))
+
+
+def _lock_owners(*owners: str) -> None:
+    # Two hand-overs at the same time could move a row twice.
+    with connection.cursor() as cursor:
+        for owner in sorted(owners):
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 2))", [owner])
+
+
+# -- memories ---------------------------------------------------------------------------------------------
+
+
+def _batches(owner: str, ids: Sequence[UUID] | None = None) -> Iterator[list[MemoryRecord]]:
+    """Yield the owner's memories, or those of them with these ids, locked, in batches."""
+    owned = MemoryRecord.objects.filter(created_by=owner)
+    pks = list((owned if ids is None else owned.filter(pk__in=ids)).order_by("pk").values_list("pk", flat=True))
+    for start in range(0, len(pks), BATCH):
+        rows = MemoryRecord.objects.select_for_update().filter(pk__in=pks[start : start + BATCH], created_by=owner)
+        yield list(rows.order_by("pk").defer("search"))
+
+
+def _move(caller: Caller, rows: Sequence[MemoryRecord], new: str, reason: str) -> None:
+    """Change the owner of locked memories, and keep the earlier state of each as a revision."""
+    now = timezone.now()
+    _keep_revisions(caller, rows, "hand_over", reason, now)
+    for row in rows:
+        first_owner = row.metadata.pop(FIRST_OWNER, row.created_by)
+        if first_owner != new:
+            row.metadata[FIRST_OWNER] = first_owner
+        row.created_by, row.updated_at = new, now
+    MemoryRecord.objects.bulk_update(rows, ["created_by", "metadata", "updated_at"], batch_size=500)
+
+
+def _keep_revisions(caller: Caller, rows: Sequence[MemoryRecord], change: str, reason: str, now: datetime) -> None:
+    """Keep the current states of locked memories as revisions, in few statements."""
+    ids = [row.pk for row in rows]
+    ended = MemoryRevision.objects.filter(record__in=ids).order_by().values("record").annotate(at=Max("valid_to"))
+    since: dict[UUID, datetime] = dict(ended.values_list("record", "at"))
+    MemoryRevision.objects.bulk_create(
+        MemoryRevision(
+            record=row,
+            valid_from=since.get(row.pk, row.created_at),
+            valid_to=now,
+            content=row.content,
+            status=row.status,
+            visibility=row.visibility,
+            details={"created_by": row.created_by},
+            change=change,
+            changed_by=caller.email,
+            reason=reason,
+        )
+        for row in rows
+    )
+
+
+def _take_back_memories(caller: Caller, row: HandOver) -> int:
+    ids, returned = [UUID(pk) for pk in row.moved["memories"]], set(row.moved["returned"])
+    taken: list[UUID] = []
+    for rows in _batches(row.to_owner, ids):
         for record in rows:
-            original_owner = record.metadata.get("legacy_created_by", old)
-            record.metadata.pop("legacy_created_by", None)
-            if original_owner != new:
-                record.metadata["legacy_created_by"] = original_owner
-            record.created_by = new
-        MemoryRecord.objects.bulk_update(rows, ["created_by", "metadata"], batch_size=500)
-        for extension in extensions.registered():
-            extension.access_narrowed([record.pk for record in rows])
-    return len(rows)
+            if record.pk.hex in returned:  # the heir was its first owner
+                record.metadata[FIRST_OWNER] = row.to_owner
+        _move(caller, rows, row.from_owner, UNDONE)
+        taken += [record.pk for record in rows]
+    _notify(taken)
+    return len(taken)
+
+
+def _notify(record_ids: Sequence[UUID]) -> None:
+    for extension in extensions.registered():
+        extension.access_narrowed(record_ids)
+
+
+# -- facts and conversations that both have -----------------------------------------------------------------
+
+
+def _archive_duplicates(caller: Caller, old: str, new: str) -> list[str]:
+    """Archive one of each pair of facts with the same text, and return the ids of the archived ones."""
+    with connection.cursor() as cursor:
+        cursor.execute(SAME_TEXT, {"old": old, "new": new})
+        pairs = cursor.fetchall()
+    proposed = proposals([pk for mine, theirs, _ in pairs for pk in (mine, theirs)])
+    archived: dict[UUID, UUID] = {}
+    for mine, theirs, mine_is_wider in pairs:
+        gone, stays = (theirs, mine) if mine_is_wider else (mine, theirs)
+        if not {mine, theirs} & (set(proposed) | set(archived)):
+            archived[gone] = stays
+    now = timezone.now()
+    rows = list(MemoryRecord.objects.select_for_update().filter(pk__in=archived).order_by("pk").defer("search"))
+    _keep_revisions(caller, rows, "forget", SAME, now)
+    for row in rows:
+        row.status, row.updated_at = Status.ARCHIVED, now
+        row.metadata = row.metadata | {DUPLICATE_OF: archived[row.pk].hex}
+    MemoryRecord.objects.bulk_update(rows, ["status", "metadata", "updated_at"], batch_size=500)
+    return [row.pk.hex for row in rows]
+
+
+def _restore_duplicates(caller: Caller, row: HandOver) -> None:
+    """Give the archived duplicates their earlier state back, unless they were restored or erased in the meantime."""
+    ids = [UUID(pk) for pk in row.moved["duplicates"]]
+    rows = list(
+        MemoryRecord.objects.select_for_update()
+        .filter(pk__in=ids, status=Status.ARCHIVED, metadata__has_key=DUPLICATE_OF)
+        .defer("search")
+    )
+    for record in rows:
+        with revised(caller, record, "restore", UNDONE):
+            record.metadata = {name: value for name, value in record.metadata.items() if name != DUPLICATE_OF}
+            reactivate(record)
+
+
+def _rename_conversations(old: str, new: str) -> list[str]:
+    with connection.cursor() as cursor:
+        cursor.execute(SAME_CONVERSATION, {"old": old, "new": new})
+        conversations = sorted(conversation for (conversation,) in cursor.fetchall())
+    for conversation in conversations:
+        own = MemoryRecord.objects.filter(created_by=old, conversation_id=conversation)
+        own.update(conversation_id=_renamed(conversation, old))
+    return conversations
+
+
+def _renamed(conversation: str, owner: str) -> str:
+    suffix = f" of {owner}"[:100]
+    return conversation[: 200 - len(suffix)] + suffix
+
+
+# -- other rows ---------------------------------------------------------------------------------------------
+
+
+def _owned_rows() -> list[OwnedRows]:
+    return [owned for extension in extensions.registered() for owned in extension.owned_rows()]
+
+
+def _move_rows(owned: OwnedRows, old: str, new: str, ids: Sequence[str] | None = None) -> tuple[list[str], int]:
+    """Move rows, or those of them with these ids. Return the ids of the moved ones, and how many could not be moved."""
+    source, target = owned.owner_value(old), owned.owner_value(new)
+    if source is None or target is None:
+        return [], 0
+    rows = owned.model._default_manager.select_for_update().filter(**{owned.column: source})
+    if ids is not None:
+        rows = rows.filter(pk__in=ids)
+    existing = owned.model._default_manager.filter(**{owned.column: target})
+    taken = set(existing.values_list(*owned.unique)) if owned.unique else set()
+    moving, stays = [], 0
+    for pk, *values in rows.order_by("pk").values_list("pk", *(owned.unique or ())):
+        if owned.unique is not None and (tuple(values) in taken or (not owned.unique and existing.exists())):
+            stays += 1
+        else:
+            moving.append(pk)
+    owned.model._default_manager.filter(pk__in=moving).update(**{owned.column: target})
+    return [str(pk) for pk in moving], stays
+
+
+def describe(counts: Mapping[str, int]) -> str:
+    """Return counts by kind as text, for example "memories (3), analyses (1)"."""
+    return ", ".join(f"{kind} ({count:,})" for kind, count in counts.items() if count)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
+from uuid import UUID
 from zoneinfo import available_timezones
 
 from django.conf import settings
@@ -12,7 +13,7 @@ from django.contrib.auth.tokens import default_token_generator
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
-from django.db.models import Count, F
+from django.db.models import F
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.encoding import force_bytes
@@ -23,8 +24,8 @@ from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.contract.fields import Text
 from memories.contract.operations import validate
 from memories.identity.caller import Caller
-from memories.models import MemoryRecord, Persona, PersonaMembership
-from memories.writing.ownership import move_ownership
+from memories.models import HandOver, Persona, PersonaMembership
+from memories.writing import ownership
 from memory_project.accounts.tokens import revoke_all
 from memory_project.models import User
 from memory_project.notifications import mail
@@ -121,10 +122,10 @@ def reset(*, caller: Caller, person: User) -> tuple[str, bool]:
     return link, mail.send([person.email], "Set a new password", "mail/reset.txt", {"link": link, "by": caller.email})
 
 
-def offboard(*, caller: Caller, person: User, to: str) -> int:
-    """Transfer a user's memories to a colleague, revoke the user's tokens and deactivate the account.
+def offboard(*, caller: Caller, person: User, to: str) -> HandOver:
+    """Hand everything of a user over to a colleague, revoke the user's tokens and deactivate the account.
 
-    Returns the number of transferred memories. `undo_offboarding` reverses the transfer.
+    `undo_offboarding` reverses the hand-over.
     """
     _require_admin(caller)
     new_owner = User.objects.filter(email=to.strip().lower(), is_active=True).first()
@@ -133,30 +134,23 @@ def offboard(*, caller: Caller, person: User, to: str) -> int:
     if person.email == caller.email:
         raise Conflict("is your own account: ask another admin", field="person")
     with transaction.atomic():
-        moved = move_ownership(caller=caller, old=person.email, new=new_owner.email)
+        handed_over = ownership.hand_over(caller=caller, old=person.email, new=new_owner.email)
         deactivate(caller=caller, person=person)
-    return moved
+    return handed_over
 
 
-def list_transfers(person: User) -> list[tuple[str, int]]:
-    """Return (e-mail address, number of memories) of each user who holds memories transferred from this person."""
-    rows = MemoryRecord.objects.filter(metadata__legacy_created_by=person.email).exclude(created_by=person.email)
-    return list(rows.order_by().values_list("created_by").annotate(count=Count("pk")).order_by("created_by"))
+def undo_offboarding(*, caller: Caller, person: User, hand_over_id: UUID | str) -> dict[str, int]:
+    """Take back what a hand-over moved, and reactivate the account. The user's revoked tokens stay revoked.
 
-
-def undo_offboarding(*, caller: Caller, person: User) -> int:
-    """Transfer a user's memories back and reactivate the account. The user's revoked tokens stay revoked.
-
-    Returns the number of memories transferred back.
+    Return the numbers of rows taken back, by kind, and as `kept` the number of those that could not be.
     """
     _require_admin(caller)
+    if hand_over_id not in {str(row.pk) for row in ownership.open_hand_overs(person.email)}:
+        raise Conflict("has no such hand-over to take back", field="person")
     with transaction.atomic():
-        transfers = list_transfers(person)
-        if not transfers:
-            raise Conflict("has no transferred memories to take back", field="person")
-        moved = sum(move_ownership(caller=caller, old=holder, new=person.email) for holder, _ in transfers)
+        counts = ownership.undo_hand_over(caller=caller, hand_over_id=hand_over_id)
         activate(caller=caller, person=person)
-    return moved
+    return counts
 
 
 def deactivate(*, caller: Caller, person: User) -> None:

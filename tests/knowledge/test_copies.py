@@ -114,7 +114,7 @@ def test_moving_ownership_removes_copies_of_the_previous_owner(
     services.share(Share(record_id=copied.pk, visibility="private"), caller=alice)
     ingest(IngestRecords(analysis_id="a", model="memory", ingest_all=True), caller=alice)
     assert SECRET in copies(alice)
-    ownership.move_ownership(caller=ada, old=alice.email, new=olga.email)
+    ownership.hand_over(caller=ada, old=alice.email, new=olga.email)
     assert SECRET not in copies(alice)
 
 

@@ -70,11 +70,12 @@ def test_metadata_nested_too_deep_is_rejected(alice: Caller) -> None:
     services.remember(Remember(content="A backslash and u0000 as text.", metadata={"text": "\\u0000"}), caller=alice)
 
 
-def test_moving_ownership_back_keeps_memories_of_the_other_owner(alice: Caller, bob: Caller, ada: Caller) -> None:
+def test_undoing_a_hand_over_keeps_memories_of_the_heir(alice: Caller, bob: Caller, ada: Caller) -> None:
     services.remember(Remember(content="This is a fact of Alice's."), caller=alice)
     services.remember(Remember(content="This is a fact of Bob's."), caller=bob)
-    assert ownership.move_ownership(caller=ada, old=alice.email, new=bob.email) == 1
-    assert ownership.move_ownership(caller=ada, old=bob.email, new=alice.email) == 1
+    moved = ownership.hand_over(caller=ada, old=alice.email, new=bob.email)
+    assert moved.counts == {"memories": 1}
+    assert ownership.undo_hand_over(caller=ada, hand_over_id=moved.pk) == {"memories": 1, "kept": 0}
     assert set(MemoryRecord.objects.values_list("created_by", "content")) == {
         (alice.email, "This is a fact of Alice's."),
         (bob.email, "This is a fact of Bob's."),

@@ -357,11 +357,12 @@ def test_erasing_the_middle_of_a_chain_links_its_neighbors(alice: Caller, fact: 
 
 def test_ownership_can_be_moved_and_moved_back(alice: Caller, ada: Caller, fact: MemoryRecord) -> None:
     with pytest.raises(Forbidden):
-        ownership.move_ownership(caller=alice, old="alice@example.org", new="new@example.org")
-    assert ownership.move_ownership(caller=ada, old="alice@example.org", new="New@Example.org") == 1
+        ownership.hand_over(caller=alice, old="alice@example.org", new="new@example.org")
+    moved = ownership.hand_over(caller=ada, old="alice@example.org", new="New@Example.org")
+    assert moved.counts == {"memories": 1}
     fact.refresh_from_db()
     assert (fact.created_by, fact.metadata) == ("new@example.org", {"legacy_created_by": "alice@example.org"})
-    ownership.move_ownership(caller=ada, old="new@example.org", new="alice@example.org")
+    ownership.undo_hand_over(caller=ada, hand_over_id=moved.pk)
     fact.refresh_from_db()
     assert (fact.created_by, fact.metadata) == ("alice@example.org", {})
 

@@ -90,7 +90,7 @@ def test_offboarding_moves_memories_and_ends_access(
     ada: Caller, alice: Caller, alice_user: User, bob_user: User, fact: MemoryRecord
 ) -> None:
     create_token(caller=alice, user=alice_user, name="laptop")
-    assert people.offboard(caller=ada, person=alice_user, to="Bob@example.org") == 1
+    assert people.offboard(caller=ada, person=alice_user, to="Bob@example.org").counts == {"memories": 1}
     fact.refresh_from_db()
     alice_user.refresh_from_db()
     assert (fact.created_by, alice_user.is_active) == ("bob@example.org", False)

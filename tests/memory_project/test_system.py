@@ -131,20 +131,22 @@ def test_an_offboarding_can_be_undone(
     record = services.remember(Remember(content="What Alice knew of refunds."), caller=alice).record
     his_memory = services.remember(Remember(content="What Bob knew all along."), caller=bob).record
     tokens.create_token(caller=alice, user=alice_user, name="laptop")
-    people.offboard(caller=ada, person=alice_user, to="bob@example.org")
-    assert people.list_transfers(alice_user) == [("bob@example.org", 1)]
+    moved = people.offboard(caller=ada, person=alice_user, to="bob@example.org")
+    assert moved.counts == {"memories": 1}
     client = browser(ada_user)
-    assert "Undo the hand-over" in client.get(reverse("admin:person", args=[alice_user.pk])).content.decode()
-    client.post(reverse("admin:person-act", args=[alice_user.pk, "take-back"]))
+    page = client.get(reverse("admin:person", args=[alice_user.pk])).content.decode()
+    assert "Undo the hand-over" in page
+    assert "memories (1)" in page
+    client.post(reverse("admin:person-act", args=[alice_user.pk, "take-back"]), {"hand_over": str(moved.pk)})
     record.refresh_from_db()
     his_memory.refresh_from_db()
     alice_user.refresh_from_db()
     assert (record.created_by, his_memory.created_by) == ("alice@example.org", "bob@example.org")
     assert (alice_user.is_active, alice_user.api_tokens.get().revoked_at is not None) == (True, True)
     with pytest.raises(Conflict):
-        people.undo_offboarding(caller=ada, person=alice_user)
+        people.undo_offboarding(caller=ada, person=alice_user, hand_over_id=str(moved.pk))
     with pytest.raises(Forbidden):
-        people.undo_offboarding(caller=bob, person=alice_user)
+        people.undo_offboarding(caller=bob, person=alice_user, hand_over_id=str(moved.pk))
 
 
 def test_rights_are_granted_and_revoked(ada: Caller, alice_user: User) -> None:

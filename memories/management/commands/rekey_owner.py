@@ -5,21 +5,37 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from memories.contract.errors import DomainError
+from memories.contract.errors import DomainError, NotFound
 from memories.identity.caller import system_caller
-from memories.writing.ownership import move_ownership
+from memories.models import HandOver
+from memories.writing import ownership
 
 
 class Command(BaseCommand):
-    help = "Moves all memories from OLD to NEW after a person's identity has changed. Swap OLD and NEW to undo this."
+    help = "Moves everything of OLD to NEW after a person's identity has changed. With --undo, takes it back again."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("old", help="the current owner of the memories")
+        parser.add_argument("old", help="the owner of the memories")
         parser.add_argument("new", help="the e-mail address of the new owner")
+        parser.add_argument("--undo", action="store_true", help="take back what the last such move moved")
 
-    def handle(self, *, old: str, new: str, **options: Any) -> None:
+    def handle(self, *, old: str, new: str, undo: bool, **options: Any) -> None:
+        caller = system_caller()
         try:
-            moved = move_ownership(caller=system_caller(), old=old, new=new)
+            if undo:
+                taken = ownership.undo_hand_over(caller=caller, hand_over_id=self._last(old, new).pk)
+                kept = taken.pop("kept")
+                note = f"; {kept} are gone or belong to someone else" if kept else ""
+                self.stdout.write(f"taken back by {old}: {ownership.describe(taken) or 'nothing'}{note}")
+                return
+            moved = ownership.hand_over(caller=caller, old=old, new=new)
         except DomainError as error:
             raise CommandError(error.message) from None
-        self.stdout.write(f"{moved} memories moved from {old} to {new}")
+        stays = f"; {new} has these already, so they stay: {ownership.describe(moved.stays)}" if moved.stays else ""
+        self.stdout.write(f"moved from {old} to {new}: {ownership.describe(moved.counts) or 'nothing'}{stays}")
+
+    def _last(self, old: str, new: str) -> HandOver:
+        for row in ownership.open_hand_overs(old):
+            if row.to_owner == new.strip().lower():
+                return row
+        raise NotFound(f"nothing was moved from {old} to {new} that could be taken back")

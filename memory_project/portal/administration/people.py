@@ -17,6 +17,7 @@ from memories.contract.paging import page
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
 from memories.models import MemoryRecord, Persona, PersonaMembership
+from memories.writing import ownership
 from memory_project.accounts import people, tokens
 from memory_project.models import User
 from memory_project.portal.error_labels import message_with_label
@@ -75,7 +76,10 @@ def _person(request: HttpRequest, caller: Caller, person: User, link: str = "") 
         "owned": queries.capped_count(MemoryRecord.objects.visible_to(caller).filter(created_by=person.email)),
         "tokens": person.api_tokens.filter(revoked_at=None)[:50],
         "colleagues": User.objects.filter(is_active=True).exclude(pk=person.pk)[:500],
-        "heirs": people.list_transfers(person),
+        "hand_overs": [
+            (row, ownership.describe(row.counts), ownership.describe(row.stays))
+            for row in ownership.open_hand_overs(person.email)
+        ],
         "is_self": person.email == caller.email,
     }
     return render(request, "operate/person.html", context)
@@ -96,10 +100,20 @@ def change_person(request: HttpRequest, person_id: int, act: str) -> HttpRespons
                 messages.success(request, "Saved.")
             case "hand-over":
                 moved = people.offboard(caller=caller, person=person, to=request.POST.get("to", ""))
-                messages.success(request, f"{moved} memories handed over. The account is disabled.")
+                messages.success(
+                    request,
+                    f"Handed over: {ownership.describe(moved.counts) or 'nothing'}. The account is disabled.",
+                )
             case "take-back":
-                moved = people.undo_offboarding(caller=caller, person=person)
-                messages.success(request, f"{moved} memories returned. The account is enabled again.")
+                counts = people.undo_offboarding(
+                    caller=caller, person=person, hand_over_id=request.POST.get("hand_over", "")
+                )
+                kept = counts.pop("kept")
+                note = f" {kept} are gone or belong to someone else by now." if kept else ""
+                messages.success(
+                    request,
+                    f"Taken back: {ownership.describe(counts) or 'nothing'}.{note} The account is enabled again.",
+                )
             case "end-access":
                 people.end_sessions(caller=caller, person=person)
                 ended = tokens.revoke_all(caller=caller, user=person)

@@ -138,7 +138,8 @@ HAPPENED = {
     "mark_wrong": "marked wrong", "withdraw_feedback": "“wrong” mark withdrawn", "capture": "proposed",
     "approve": "approved", "reject": "rejected", "undo_review": "decision undone", "apply": "applied",
     "undo": "undone", "mark_fresh": "reactivated", "appeal": "appealed", "approve_edit": "edit approved",
-    "roll_back": "rolled back", "edit": "edited in review", "erase": "correction erased",
+    "roll_back": "rolled back", "edit": "edited in review", "erase": "correction erased", "hand_over": "handed over",
+    "relink": "linked to another memory",
 }  # fmt: skip
 
 

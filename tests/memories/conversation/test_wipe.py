@@ -176,7 +176,7 @@ def test_the_wipe_covers_every_column_that_may_name_a_person() -> None:
 
 def test_a_wipe_removes_the_name_of_a_former_owner(alice: Caller, bob: Caller, ada: Caller) -> None:
     record = services.remember(Remember(content="Orders close at ten at night."), caller=alice).record
-    ownership.move_ownership(caller=ada, old=alice.email, new=bob.email)
+    ownership.hand_over(caller=ada, old=alice.email, new=bob.email)
     call(replace(alice, rights=frozenset({WIPE})), "wipe_user_data", confirm=True)
     record.refresh_from_db()
     assert record.metadata["legacy_created_by"].startswith("wiped-")
