@@ -129,6 +129,9 @@ def _wipe_memories(user: Caller, pseudonym: str) -> Mapping[str, int]:
     for name in NAMES_IN_METADATA:
         for record in MemoryRecord.objects.filter(**{f"metadata__{name}": user.email}).defer("search"):
             MemoryRecord.objects.filter(pk=record.pk).update(metadata=record.metadata | {name: pseudonym})
+        for revision in MemoryRevision.objects.filter(**{f"details__metadata__{name}": user.email}):
+            details = revision.details | {"metadata": revision.details["metadata"] | {name: pseudonym}}
+            MemoryRevision.objects.filter(pk=revision.pk).update(details=details)
     for revision in MemoryRevision.objects.filter(details__created_by=user.email):
         MemoryRevision.objects.filter(pk=revision.pk).update(details=revision.details | {"created_by": pseudonym})
     return {"memory_records": count}

@@ -63,6 +63,6 @@ class Tombstone(models.Model):
 
 
 def value_of(name: str, json_value: Any) -> Any:
-    """Convert a JSON value in a revision's `details` to the Python value of the column `name`."""
-    field = next(field for field in MemoryRecord._meta.concrete_fields if field.name == name)
+    """Convert a JSON value in a revision's `details` to the Python value of the attribute `name`."""
+    field = next(field for field in MemoryRecord._meta.concrete_fields if field.attname == name)
     return None if json_value is None else field.to_python(json_value)

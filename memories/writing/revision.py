@@ -19,11 +19,15 @@ from memories.identity.caller import Caller
 from memories.models import MemoryRecord, MemoryRevision, Passage, Status, Tier, Visibility
 from memories.retrieval.passages import Stamped, keep, stamp_of
 
-# Fields that a revision keeps in `details`, if they changed. Text, status and visibility have their own columns.
-DETAILS = (
-    "summary", "language", "dimension", "category", "confidence", "persona", "created_by", "tags", "entity_urns",
-    "related_columns", "metadata", "stale_reason", "stale_at", "last_verified_at", "superseded_by", "superseded_at",
-    "purge_after",
+# Columns of a memory that a revision does not keep in `details`. A column that is not listed is kept when it changes.
+NOT_IN_DETAILS = frozenset(
+    {
+        "content", "status", "visibility",  # the revision has columns of its own for them
+        "id", "created_at",  # never change
+        "updated_at",  # changes with every revision, which has valid_to
+        "embedding_model", "embedding_text_hash",  # derived from the text
+        "access_count", "last_accessed_at",  # usage counters, which change without a revision
+    }
 )  # fmt: skip
 STATEMENT_FIELDS = {"content", "entity_urns", "related_columns"}  # the text of a memory, and what it is about
 READER_FIELDS = {"visibility", "persona", "created_by"}  # fields that decide who may read the memory
@@ -56,6 +60,11 @@ def locked(caller: Caller, record_id: UUID | str, *, deciding: bool = False) -> 
     return record
 
 
+def stored_columns() -> list[Any]:
+    """Return the columns of a memory that PostgreSQL does not compute."""
+    return [field for field in MemoryRecord._meta.concrete_fields if not field.generated]
+
+
 @contextmanager
 def revised(
     caller: Caller, record: MemoryRecord, change: str, reason: str, moment: datetime | None = None
@@ -67,7 +76,7 @@ def revised(
     stale, and if readers may have lost access.
     """
     reason = validate(Reason, reason, "reason")
-    columns = [f for f in record._meta.concrete_fields if not f.generated]
+    columns = stored_columns()
     before = {f.attname: getattr(record, f.attname) for f in columns}
     yield
     changed = [f for f in columns if getattr(record, f.attname) != before[f.attname]]
@@ -86,7 +95,7 @@ def revised(
         content=before["content"],
         status=before["status"],
         visibility=before["visibility"],
-        details={f.name: _to_json(before[f.attname]) for f in changed if f.name in DETAILS},
+        details={f.attname: _to_json(before[f.attname]) for f in changed if f.name not in NOT_IN_DETAILS},
         change=change,
         changed_by=caller.email,
         reason=reason,

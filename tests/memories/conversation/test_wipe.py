@@ -183,6 +183,16 @@ def test_a_wipe_removes_the_name_of_a_former_owner(alice: Caller, bob: Caller, a
     assert tables_containing(alice.email) == set()
 
 
+def test_a_wipe_removes_the_name_of_a_former_editor(alice: Caller, ada: Caller) -> None:
+    record = services.remember(Remember(content="Orders close at ten at night."), caller=alice).record
+    corrected = services.supersede(
+        Supersede(record_id=record.pk, content="Orders close at nine at night."), caller=ada
+    ).record
+    services.revise(Revise(record_id=corrected.pk, metadata={"ticket": "A-1"}), caller=alice)
+    call(replace(ada, rights=frozenset({WIPE})), "wipe_user_data", confirm=True)
+    assert tables_containing(ada.email) == set()
+
+
 def test_a_request_that_has_expired_is_not_carried_out(alice: Caller) -> None:
     store_turns(alice, LONG)
     call(alice, "wipe_user_data", confirm=True)
