@@ -16,7 +16,17 @@ ERROR: dict[str, Any] = {
     "properties": {"error": {"type": "string"}, "code": {"type": "string"}},
     "required": ["error", "code"],
 }
-ERRORS = {400: "invalid", 401: "no valid token", 403: "forbidden", 404: "not_found", 409: "conflict", 503: "degraded"}
+ERRORS = {
+    400: "invalid",
+    401: "no valid token",
+    403: "forbidden",
+    404: "not_found",
+    409: "conflict",
+    422: "limit",
+    429: "limit: too many requests of this person are waiting",
+    502: "upstream",
+    503: "degraded",
+}
 
 
 def request_body(operation: type[Operation], exclude: str = "") -> dict[str, Any]:

@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils import timezone
 from drf_spectacular.validation import validate_schema
 
-from memories.contract.errors import Forbidden, Invalid
+from memories.contract.errors import Conflict, Degraded, Forbidden, Invalid, LimitReached, NotFound, Upstream
 from memories.identity.caller import Caller, system_caller
 from memories.models import Dimension, MemoryRecord, Persona, Status
 from memory_project.accounts.tokens import create_token, find_token, revoke_token
@@ -165,5 +165,6 @@ def test_the_openapi_document_is_valid_and_matches_the_operations(alice_user: Us
     assert limit["schema"] == {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}
     response = paths[RECALL]["post"]["responses"]["200"]["content"]["application/json"]["schema"]
     assert response["required"] == ["memories", "count", "strategy", "ranking"]
-    assert {"400", "401", "403"} <= set(paths[RECALL]["post"]["responses"])
+    statuses = {error.status for error in (Invalid, Forbidden, NotFound, Conflict, LimitReached, Upstream, Degraded)}
+    assert {str(code) for code in statuses | {401, 429}} == set(paths[RECALL]["post"]["responses"]) - {"200"}
     assert {"token": []} in paths[RECALL]["post"]["security"]
