@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,10 @@ class KnowledgeExtension:
     def observation(self, caller: Caller, number: int) -> Origin | None:
         """Return the content of the observation with this number in the caller's graph, or None if there is none."""
         return None
+
+    def built_in_prompts(self) -> Collection[str]:
+        """Return the names of the MCP server's built-in prompts. Curators can't add prompts with these names."""
+        return ()
 
     def insight_reviewed(self, kind: str, insight: Insight, *, by: str, notes: str, people: Sequence[str]) -> None:
         """Called after each step in the review of an insight except undo, and after it is applied or rolled back.

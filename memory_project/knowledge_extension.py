@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
 from django.db import transaction
@@ -13,6 +13,11 @@ from memory_project.notifications import digest_and_alerts, inbox
 
 
 class ProjectKnowledgeExtension(KnowledgeExtension):
+    def built_in_prompts(self) -> Collection[str]:
+        from memory_project.mcp.prompts import BUILT_IN_NAMES  # noqa: PLC0415 - imports the MCP SDK, which is slow
+
+        return BUILT_IN_NAMES
+
     def insight_reviewed(self, kind: str, insight: Insight, *, by: str, notes: str, people: Sequence[str]) -> None:
         inbox.notify_review(kind, insight, by=by, notes=notes, people=people)
 

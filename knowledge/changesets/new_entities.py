@@ -9,6 +9,7 @@ import re
 import uuid
 from typing import Annotated, Any
 
+from knowledge import extensions
 from knowledge.catalog.interface import Write, entity_type, make_urn
 from knowledge.changesets.change_request import MAX_TARGET, Context, Request, Step, add, detail_of
 from memories.contract.errors import Conflict, Invalid, NotFound
@@ -16,7 +17,6 @@ from memories.contract.fields import Text
 from memories.contract.operations import validate
 
 NAMESPACE = uuid.UUID("6f0c8a3e-7d0f-4f6e-9b0e-0a4a5a0d1c11")  # for computing URNs
-RESERVED_PROMPTS = frozenset({"analyse_data_set", "capture_guidance", "capture_this"})  # prompts of the MCP server
 ATTACHABLE = ("dataset", "container", "chart", "dashboard", "dataJob", "dataFlow")
 VALUE_TYPES = ("string", "number", "date", "urn", "rich_text")
 PROPERTY_OF = ("dataset", "container", "chart", "dashboard", "dataJob", "dataFlow", "glossaryTerm", "domain")
@@ -155,7 +155,7 @@ def add_prompt(request: Request, context: Context) -> list[Step]:
             field="target",
             allowed="lower-case letters, digits, - and _, with a letter or digit first",
         )
-    if name in RESERVED_PROMPTS:
+    if any(name in extension.built_in_prompts() for extension in extensions.registered()):
         raise Conflict(f"{name!r} is the name of a built-in prompt", field="target", allowed="another name")
     info = {
         "name": name,
