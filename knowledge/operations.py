@@ -93,7 +93,8 @@ class Edit(Operation):
     suggested_actions: Actions | None = None
 
 
-TEXTS = tuple(name for name in Edit.model_fields if name not in ("insight_id", "suggested_actions"))
+EDITABLE = tuple(name for name in Edit.model_fields if name != "insight_id")
+TEXTS = tuple(name for name in EDITABLE if name != "suggested_actions")
 
 
 class CountQueue(Operation):
@@ -137,6 +138,11 @@ class EditInsight(Operation):
     insight_ids: Annotated[list[Annotated[str, Text(1, 80)]], Field(min_length=1, max_length=1)]
     content: Content | None = Field(None, description="The new text.")
     changes: Annotated[list[Request], Field(max_length=MAX_ACTIONS)] = []
+
+    def as_edit(self) -> Edit:
+        """Return the edit. Without `changes`, the suggested actions stay as they are."""
+        actions = [change.as_action() for change in self.changes] or None
+        return Edit.read({"insight_id": self.insight_ids[0], "content": self.content, "suggested_actions": actions})
 
 
 class EditAndApprove(EditInsight):

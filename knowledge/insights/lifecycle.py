@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from knowledge.insights.queries import may_curate
 from knowledge.models import Changeset, Insight, InsightState
-from knowledge.operations import TEXTS, Edit
+from knowledge.operations import EDITABLE, TEXTS, Edit
 from knowledge.review import events
 from memories import services
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
@@ -40,30 +40,40 @@ def require_curator(caller: Caller) -> None:
 
 
 def edit(operation: Edit, *, caller: Caller) -> Insight:
+    with transaction.atomic():
+        insight = save_edit(operation, caller=caller)
+    services.index_now(caller, insight.record)
+    return insight
+
+
+def save_edit(operation: Edit, *, caller: Caller) -> Insight:
+    """Edit a pending insight inside the caller's transaction. Its new text is not indexed yet.
+
+    Raises Invalid if the operation names no fields, Conflict if the insight is not pending, and Forbidden if the caller
+    is neither its owner nor a curator of its persona.
+    """
     actions = (
         None if operation.suggested_actions is None else [action.as_action() for action in operation.suggested_actions]
     )
     changes = operation.explicit_values(*TEXTS)
     if actions is None and not changes:
-        raise Invalid("no fields to change; allowed: content, suggested_actions, category, confidence, entity_urns")
-    with transaction.atomic():
-        insight = locked_insight(caller, operation.insight_id)
-        if not caller.can_edit_for(insight.record.created_by):
-            require_curator_of(caller, insight.record)
-        if insight.state != InsightState.PENDING:
-            raise Conflict(f"is {insight.state}: only pending insights can be edited", field="insight_id")
-        is_new_text = changes.get("content", insight.record.content) != insight.record.content
-        with revised(caller, insight.record, "edit", "edited in review"):
-            for name, value in changes.items():
-                setattr(insight.record, name, value)
-            if is_new_text:
-                if insight.record.status == Status.STALE:
-                    correction_chains.activate(insight.record)
-                insight.record.metadata = services.with_editor(caller, insight.record, insight.record.metadata)
-        if actions is not None:
-            insight.suggested_actions = actions
-            insight.save(update_fields=["suggested_actions"])
-    services.index_now(caller, insight.record)
+        raise Invalid(f"no fields to change; allowed: {', '.join(EDITABLE)}")
+    insight = locked_insight(caller, operation.insight_id)
+    if not caller.can_edit_for(insight.record.created_by):
+        require_curator_of(caller, insight.record)
+    if insight.state != InsightState.PENDING:
+        raise Conflict(f"is {insight.state}: only pending insights can be edited", field="insight_id")
+    is_new_text = changes.get("content", insight.record.content) != insight.record.content
+    with revised(caller, insight.record, "edit", "edited in review"):
+        for name, value in changes.items():
+            setattr(insight.record, name, value)
+        if is_new_text:
+            if insight.record.status == Status.STALE:
+                correction_chains.activate(insight.record)
+            insight.record.metadata = services.with_editor(caller, insight.record, insight.record.metadata)
+    if actions is not None:
+        insight.suggested_actions = actions
+        insight.save(update_fields=["suggested_actions"])
     return insight
 
 

@@ -17,7 +17,6 @@ from knowledge.changesets.apply import preview as preview_changes
 from knowledge.insights import queries
 from knowledge.insights.lifecycle import chain_effects, edit, require_curator
 from knowledge.models import Insight, InsightState
-from knowledge.operations import Edit
 from knowledge.responses import ChangeResponse, ChangesetResponse, InsightResponse
 from knowledge.review import clarifications, decisions, evidence
 from memories.contract.budget import fit_items
@@ -201,24 +200,15 @@ def _undo(caller: Caller, operation: operations.UndoReview) -> DecidedResponse:
 
 
 def _edit(caller: Caller, operation: operations.EditInsight) -> EditedResponse:
-    edited = edit(
-        Edit.read(
-            {
-                "insight_id": operation.insight_ids[0],
-                "content": operation.content,
-                "suggested_actions": [change.as_action() for change in operation.changes] or None,
-            }
-        ),
-        caller=caller,
-    )
-    return {"updated": 1, "total": 1, "insights": [responses.insight_response(edited)]}
+    return _edited(edit(operation.as_edit(), caller=caller))
 
 
 def _edit_and_approve(caller: Caller, operation: operations.EditAndApprove) -> EditedResponse:
-    edited = _edit(caller, operation)
-    (insight_id,) = operation.insight_ids
-    decisions.approve(caller=caller, insight_id=insight_id, notes=operation.review_notes)
-    return {**edited, "insights": [responses.insight_response(queries.insight(caller, insight_id))]}
+    return _edited(decisions.edit_and_approve(operation, caller=caller))
+
+
+def _edited(insight: Insight) -> EditedResponse:
+    return {"updated": 1, "total": 1, "insights": [responses.insight_response(insight)]}
 
 
 def _synthesize(caller: Caller, operation: operations.Synthesize) -> SynthesisResponse:

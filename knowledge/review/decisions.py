@@ -14,9 +14,15 @@ from uuid import UUID
 from django.db import transaction
 from django.utils import timezone
 
-from knowledge.insights.lifecycle import back_to_pending, locked_insight, require_curator, require_curator_of
+from knowledge.insights.lifecycle import (
+    back_to_pending,
+    locked_insight,
+    require_curator,
+    require_curator_of,
+    save_edit,
+)
 from knowledge.models import Decision, DecisionKind, Insight, InsightState
-from knowledge.operations import Appeal
+from knowledge.operations import Appeal, EditAndApprove
 from knowledge.review import events
 from memories import services
 from memories.contract.errors import Conflict, Forbidden
@@ -47,6 +53,15 @@ def approve(*, caller: Caller, insight_id: UUID | str, notes: str = "") -> Insig
         _decide(caller, insight, InsightState.APPROVED, notes)
         with revised(caller, insight.record, "approve", notes):
             insight.record.visibility = insight.wanted_visibility
+    return insight
+
+
+def edit_and_approve(operation: EditAndApprove, *, caller: Caller) -> Insight:
+    """Edit a pending insight and approve it. If the approval is refused, the edit is not saved either."""
+    with transaction.atomic():
+        edited = save_edit(operation.as_edit(), caller=caller)
+        insight = approve(caller=caller, insight_id=edited.pk, notes=operation.review_notes)
+    services.index_now(caller, insight.record)
     return insight
 
 

@@ -189,6 +189,13 @@ def test_a_curator_edits_an_insight_before_approval(alice: Caller, bob: Caller, 
         edit(Edit.read({"insight_id": insight.pk, "content": "Something else altogether."}), caller=bob)
 
 
+def test_an_edit_without_fields_names_every_field(cora: Caller, insight: Insight) -> None:
+    with pytest.raises(Invalid) as error:
+        edit(Edit(insight_id=insight.pk), caller=cora)
+    allowed = error.value.message.partition("allowed: ")[2].split(", ")
+    assert set(allowed) == set(Edit.model_fields) - {"insight_id"}
+
+
 def test_the_overview_counts_only_pending_insights(alice: Caller, cora: Caller, insight: Insight) -> None:
     second = capture(
         Capture(insight_text="Another thing about orders.", category="correction", entity_urns=[ORDERS]), caller=alice

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from knowledge.insights import queries
 from knowledge.mcp_tools.capture import capture_insight
 from knowledge.mcp_tools.catalog import catalog_entity, catalog_search
 from knowledge.mcp_tools.curate import apply_knowledge
-from memories.contract.errors import DomainError, Forbidden, Invalid, NotFound
+from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
 from memories.identity.caller import Caller
 from memories.mcp_tools import memory_recall
 from memory_project.models import AuditEvent
@@ -109,6 +110,17 @@ def test_a_curator_edits_approves_and_undoes(small_catalog: None, alice: Caller,
     assert apply_knowledge(cora, "undo_review", insight_ids=[id])["updated"] == 1
 
 
+def test_an_edit_is_not_kept_if_its_approval_is_refused(cora: Caller) -> None:
+    own = capture(cora, suggested_actions=[])["insight_id"]
+    with pytest.raises(Forbidden, match="is your own"):
+        apply_knowledge(
+            cora, "edit_and_approve", insight_ids=[own], content="Stores 9001 to 9099 train.", changes=[TAG]
+        )
+    insight = queries.insight(cora, own)
+    assert (insight.record.content, insight.suggested_actions) == ("Test stores are 9001 to 9099.", [])
+    assert not insight.record.revisions.exists()
+
+
 def test_bulk_decisions_return_an_outcome_for_each_insight(alice: Caller, cora: Caller) -> None:
     ids = [capture(alice, insight_text=f"Insight with number {n}.")["insight_id"] for n in range(2)]
     apply_knowledge(cora, "reject", insight_ids=[ids[0]])
@@ -158,7 +170,8 @@ def test_curated_prompts_are_listed_while_they_are_applied(small_catalog: None, 
     async def offered(client: Any) -> Any:
         return [prompt.name for prompt in (await client.list_prompts()).prompts]
 
-    assert as_caller(alice, offered) == ["analyse_data_set", "capture_guidance", "capture_this", "start_of_session"]
+    built_in = as_caller(alice, offered)
+    assert built_in == ["analyse_data_set", "capture_guidance", "capture_this", "start_of_session"]
     id = capture(alice)["insight_id"]
     apply_knowledge(cora, "approve", insight_ids=[id])
     prompt = {"change_type": "add_prompt", "target": "monday-review", "detail": "Compare the last two weeks."}
@@ -166,6 +179,11 @@ def test_curated_prompts_are_listed_while_they_are_applied(small_catalog: None, 
     assert as_caller(alice, offered)[-1] == "monday-review"
     response = as_caller(alice, lambda client: client.get_prompt("monday-review"))
     assert response.messages[0].content.text == "Compare the last two weeks."
+    id = capture(alice, insight_text="Another insight.")["insight_id"]
+    apply_knowledge(cora, "approve", insight_ids=[id])
+    for name in built_in:
+        with pytest.raises(Conflict, match="built-in"):
+            apply_knowledge(cora, "apply", insight_ids=[id], changes=[{**prompt, "target": name}], confirm=True)
     guidance = as_caller(alice, lambda client: client.get_prompt("capture_this", {"topic": "refunds"}))
     assert "about refunds" in guidance.messages[0].content.text
     apply_knowledge(cora, "rollback", changeset_id=result["changeset_id"], confirm=True)
