@@ -41,8 +41,17 @@ ABSENT = object()  # no value, as opposed to null
 
 
 def equal(first: Any, second: Any) -> bool:
-    """Compare two JSON values. The order of keys does not matter, and 1 differs from true."""
-    return canonical(first) == canonical(second)
+    """Compare two JSON values. The order of keys does not matter, 1 equals 1.0, and 1 differs from true."""
+    return canonical(_with_plain_numbers(first)) == canonical(_with_plain_numbers(second))
+
+
+def _with_plain_numbers(value: Any) -> Any:
+    # PostgreSQL returns the float 1e16 as an integer, and other stores return the integer 90 as a float.
+    if isinstance(value, dict):
+        return {key: _with_plain_numbers(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_with_plain_numbers(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def canonical(value: Any) -> str:

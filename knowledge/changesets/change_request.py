@@ -19,7 +19,7 @@ from pydantic import (
 from pydantic_core import CoreSchema
 
 from knowledge.catalog.entity_view import EntityView
-from knowledge.catalog.interface import Write, make_urn
+from knowledge.catalog.interface import Value, Write, make_urn
 from memories.contract.errors import Invalid
 from memories.contract.fields import OneOf, Text, validation_error
 from memories.contract.registry import Registry
@@ -96,6 +96,7 @@ class Context:
     changeset: str  # id of the changeset in hexadecimal digits, or "preview"
     find_term: Callable[[str], str]  # returns the URN of the glossary term with this name, or ""
     exists: Callable[[str], bool]  # returns whether the catalog has an entity with this URN
+    read: Callable[[str, str], Value | None]  # returns the aspect of this name of the entity with this URN
     authors: tuple[str, ...] = ()  # e-mail addresses of the insights' authors
 
     @property

@@ -7,14 +7,13 @@ created, except those whose aspect UNDO_CREATION (in new_entities.py) lists.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from typing import Annotated
 
 from knowledge.catalog.entity_view import DESCRIPTIONS
 from knowledge.catalog.interface import entity_type, make_urn
-from knowledge.changesets import new_entities
+from knowledge.changesets import new_entities, property_values
 from knowledge.changesets.change_request import (
     CHANGE_TYPES,
     MAX_TARGET,
@@ -133,22 +132,13 @@ def _structured_property(request: Request, context: Context) -> str:
 
 
 def set_structured_property(request: Request, context: Context) -> list[Step]:
-    """Replace all values of a property. `detail` is one value, or a JSON array of texts and numbers."""
+    """Replace all values of a property. The property's definition says which values it takes."""
     text = detail_of(request, "a value, or a JSON array of values")
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = text
-    values = value if isinstance(value, list) else [value]
-    if not values or not all(isinstance(v, str | int | float) and not isinstance(v, bool) for v in values):
-        raise Invalid(
-            "can't be the value of a property",
-            field="detail",
-            allowed="a text, a number, or a JSON array of texts and numbers",
-        )
     urn = _structured_property(request, context)
-    elements = [{"string": v} if isinstance(v, str) else {"double": float(v)} for v in values]
-    return [add(context.urn, "structuredProperties", ("properties", urn), {"propertyUrn": urn, "values": elements})]
+    definition = context.read(urn, "propertyDefinition") or {}
+    property_values.check_carrier(definition, context.urn)
+    values = property_values.parse_values(definition, text)
+    return [add(context.urn, "structuredProperties", ("properties", urn), {"propertyUrn": urn, "values": values})]
 
 
 def remove_structured_property(request: Request, context: Context) -> list[Step]:
@@ -274,7 +264,7 @@ BUILT_IN = (
         set_structured_property,
         "Set a property",
         "name or URN",
-        "value or JSON array",
+        "value of the property's type, or JSON array",
     ),
     ChangeType(
         "define_structured_property",

@@ -53,6 +53,7 @@ def plan(
         changeset,
         lambda name: _find_term(catalog, name),
         lambda target: bool(catalog.existing([target])),
+        lambda target, aspect: catalog.read([target], [aspect])[target][aspect].value,
         tuple(authors),
     )
     steps = [

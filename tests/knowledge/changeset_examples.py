@@ -93,7 +93,7 @@ CASES: dict[str, dict[str, str]] = {
     "set_domain": change("set_domain", detail="sales"),
     "add_owner": change("add_owner", "DATA_STEWARD", "cora@example.org"),
     "remove_owner": change("remove_owner", "TECHNICAL_OWNER", "maya@example.org"),
-    "set_structured_property": change("set_structured_property", "retention", "[90, 180]"),
+    "set_structured_property": change("set_structured_property", "retention", "90 days"),
     "define_structured_property": change("define_structured_property", "cost.center", "Who pays."),
     "remove_structured_property": change("remove_structured_property", "owner.team"),
     "raise_incident": change("raise_incident", "Late again", "The load of Monday is late."),
