@@ -10,6 +10,7 @@ from knowledge.changesets.change_request import Action, Request
 from memories.contract.fields import (
     Columns,
     Content,
+    EntityUrn,
     Id,
     Offset,
     OneOf,
@@ -17,7 +18,6 @@ from memories.contract.fields import (
     ResultLimit,
     Tags,
     Text,
-    Urn,
     Urns,
     if_any,
     validation_error,
@@ -42,7 +42,7 @@ InsightSource = Annotated[str, OneOf(SOURCES)]
 Actions = Annotated[list[Action], Field(max_length=MAX_ACTIONS)]
 Insights = Annotated[list[Annotated[str, Text(1, 80)]], Field(min_length=1, max_length=AT_ONCE)]
 Changes = Annotated[list[Request], Field(min_length=1, max_length=MAX_CHANGES)]
-Entity = Annotated[Urn, Field(description="The entity's DataHub URN.")]
+Entity = Annotated[EntityUrn, Field(description="The entity's URN or name.")]
 
 
 class Capture(Operation):
@@ -104,7 +104,7 @@ class CountQueue(Operation):
 class ReviewEntity(Operation):
     """What the catalog says of an entity, and every insight about it with the evidence"""
 
-    entity_urn: Urn
+    entity_urn: Annotated[EntityUrn, Field(description="URN or name.")]
     limit: Annotated[int, ResultLimit(MAX_LISTED)] = 20
 
 
@@ -154,7 +154,7 @@ class EditAndApprove(EditInsight):
 class Synthesize(Operation):
     """What approved insights would change: of an entity, or these"""
 
-    entity_urn: Annotated[Urn | None, if_any] = None
+    entity_urn: Annotated[EntityUrn | None, if_any] = Field(None, description="URN or name.")
     insight_ids: Annotated[list[Annotated[str, Text(1, 80)]], Field(max_length=AT_ONCE)] = []
 
     @model_validator(mode="after")
@@ -169,7 +169,7 @@ class Apply(Operation):
 
     insight_ids: Annotated[list[Id], Field(min_length=1, max_length=AT_ONCE)]
     changes: Changes
-    entity_urn: Annotated[Urn | None, if_any] = None
+    entity_urn: Annotated[EntityUrn | None, if_any] = Field(None, description="URN or name.")
     confirm: bool = False
     dry_run: bool = False
 
@@ -192,7 +192,7 @@ class RollBack(Operation):
 class ListChangesets(Operation):
     """List changesets, or show one whole"""
 
-    entity_urn: Annotated[Urn | None, if_any] = None
+    entity_urn: Annotated[EntityUrn | None, if_any] = Field(None, description="URN or name.")
     changeset_id: Annotated[Id | None, if_any] = None
     limit: Annotated[int, ResultLimit(MAX_LISTED)] = 20
     offset: Offset = 0

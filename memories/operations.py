@@ -11,6 +11,7 @@ from memories.contract.fields import (
     CONTENT_MAX,
     Columns,
     Content,
+    EntityUrn,
     Id,
     JsonObject,
     Moment,
@@ -21,7 +22,6 @@ from memories.contract.fields import (
     Summary,
     Tags,
     Text,
-    Urn,
     Urns,
     validation_error,
 )
@@ -60,7 +60,7 @@ VisibilityName = Annotated[str, OneOf(Visibility.values)]
 LanguageCode = Annotated[str, OneOf(settings.RECALL_LANGUAGES)]
 MemoryId = Annotated[Id, Field(alias="id", description="The memory's id.")]
 
-ABOUT = "DataHub URNs it is about."
+ABOUT = "URNs or names of the entities it is about."
 READERS = "Who may read it."
 WHY = "Why, for the history."
 LANGUAGE = "Of the content, where it can't be told from it."
@@ -187,7 +187,7 @@ class ListMemories(Operation):
     dimension: DimensionName | None = Field(None, alias="filter_dimension")
     category: CategoryName | None = Field(None, alias="filter_category")
     status: Annotated[str, OneOf(Status.values)] = Field(Status.ACTIVE.value, alias="filter_status")
-    entity_urn: Urn | None = Field(None, alias="filter_entity_urn")
+    entity_urn: EntityUrn | None = Field(None, alias="filter_entity_urn", description="URN or name.")
     limit: Annotated[int, ResultLimit(MAX_LIST)] = 20
     offset: Offset = 0
 
@@ -224,7 +224,7 @@ class RecallMemories(Operation):
         "", description="What to find, in words. Needed for semantic and lexical."
     )
     strategy: Annotated[str, OneOf(STRATEGIES)] = "auto"
-    entity_urns: Urns = Field([], description="DataHub URNs to look up. Needed for entity and graph.")
+    entity_urns: Urns = Field([], description="URNs or names to look up. Needed for entity and graph.")
     dimension: DimensionName | None = None
     tags: Tags = Field([], description="All of them must be set.")
     include_stale: bool = Field(False, description="Also memories whose subject has changed since.")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from django.conf import settings
 from django.db.models import Case, IntegerField, Q, QuerySet, Value, When
 
+from knowledge.catalog.mirror import last_copied_at
 from knowledge.models import CatalogEntity
 from memories.contract.errors import Invalid
 from memories.contract.fields import Urn
@@ -37,25 +39,54 @@ def entities_like(text: str, *, kinds: Sequence[str] = ()) -> QuerySet[CatalogEn
 
 
 def urn_of(text: str) -> str:
-    """Return the URN of the entity with this name. A valid URN is returned unchanged.
+    """Return the URN of the entity with this name. A valid URN is returned unchanged, without a query.
 
-    Raises Invalid if the URN is not valid, or if the name is unknown or ambiguous. For a name, the message lists
-    similar names or the matching entities.
+    A name is the entity's name or qualified name, or the end of its qualified name after a dot. The case of letters
+    only matters if it is all that distinguishes entities. Removed entities have no name. Raises Invalid if the URN is
+    not valid, or if the name is unknown or ambiguous. For a name, the message lists similar names or the matching
+    entities.
     """
     text = text.strip()
-    if text.startswith("urn:li:"):
+    if text.startswith("urn:"):
         urn: str = validate(Urn, text, "entity_urns")
         return urn
-    exact = [row for row in entities_like(text)[: CANDIDATES_SHOWN + 1] if row.rank < 2]  # type: ignore[attr-defined]
-    best = [row for row in exact if row.rank == exact[0].rank]  # type: ignore[attr-defined]  # annotated
+    if settings.DATAHUB_GMS_URL and last_copied_at() is None:
+        raise Invalid(
+            f"{text[:80]!r} is a name, and names are known only once DataHub has been copied",
+            field="entity_urns",
+            allowed="the URN of the entity",
+        )
+    best = _best_matches(text)
     if len(best) == 1:
         return best[0].urn
     if best:
-        candidates = "; ".join(f"{row} ({row.platform or row.entity_type})" for row in best[:CANDIDATES_SHOWN])
-        raise Invalid(f"{text[:80]!r} is ambiguous", field="entity_urns", allowed=candidates)
+        candidates = "; ".join(
+            f"{row} ({row.platform or row.entity_type}): {row.urn}" for row in best[:CANDIDATES_SHOWN]
+        )
+        more = f"; and {len(best) - CANDIDATES_SHOWN} more" if len(best) > CANDIDATES_SHOWN else ""
+        raise Invalid(f"{text[:80]!r} is ambiguous", field="entity_urns", allowed=candidates + more)
     similar = "; ".join(str(row) for row in entities_like(text)[:CANDIDATES_SHOWN])
     raise Invalid(
         f"{text[:80]!r} is not in the catalog",
         field="entity_urns",
         allowed=similar or "the name or URN of a catalog entity",
     )
+
+
+def _best_matches(name: str) -> list[CatalogEntity]:
+    # The index on `tail` finds qualified names and their ends. Names are compared as a whole.
+    lowered = name.lower()
+    rows = CatalogEntity.objects.filter(removed=False).defer("search", "description", "columns")
+    rows = rows.filter(Q(tail=lowered.rpartition(".")[2]) | Q(name__iexact=name)).order_by("qualified_name", "urn")
+    by_rank: dict[int, list[CatalogEntity]] = {}
+    for row in rows:
+        by_rank.setdefault(_rank(row, name, lowered), []).append(row)
+    return next((by_rank[rank] for rank in (0, 1, 2) if rank in by_rank), [])
+
+
+def _rank(row: CatalogEntity, name: str, lowered: str) -> int:
+    if name in (row.name, row.qualified_name):
+        return 0
+    if lowered in (row.name.lower(), row.qualified_name.lower()):
+        return 1
+    return 2 if row.qualified_name.lower().endswith(f".{lowered}") else 3

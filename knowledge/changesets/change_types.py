@@ -264,7 +264,7 @@ BUILT_IN = (
         set_structured_property,
         "Set a property",
         "name or URN",
-        "value of the property's type, or JSON array",
+        "value or JSON array",
     ),
     ChangeType(
         "define_structured_property",

@@ -8,7 +8,7 @@ from django.conf import settings
 from pydantic import BeforeValidator, Field, with_config
 from typing_extensions import TypedDict
 
-from memories.contract.fields import FORBID, Moment, ResultLimit, Text, Urn, Verbatim, validation_error
+from memories.contract.fields import FORBID, EntityUrn, Moment, ResultLimit, Text, Verbatim, validation_error
 from memories.contract.operations import Operation
 
 MAX_ENTITIES = 50
@@ -31,7 +31,7 @@ class EntityData(TypedDict):
     entityType: NotRequired[Kind]
     observations: NotRequired[Annotated[list[Observed], Field(max_length=MAX_OBSERVATIONS)]]
     status: NotRequired[Kind]
-    urn: NotRequired[Urn]
+    urn: NotRequired[EntityUrn]
 
 
 RelationData = TypedDict(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
@@ -29,6 +29,8 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from typing_extensions import TypedDict
 
 from memories.contract import schemas
+from memories.contract.errors import Invalid
+from memories.contract.registry import Registry
 from memories.contract.timestamps import parse_timestamp
 
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # PostgreSQL's text stores neither NUL nor half a surrogate pair
@@ -45,6 +47,9 @@ METADATA_BYTES = 16_000
 METADATA_DEPTH = 20  # maximum number of nesting levels, because clients' JSON parsers have a limit, too
 MAX_OFFSET = 1_000_000
 FORBID = ConfigDict(extra="forbid")  # for objects in fields: rejects unknown keys
+
+# Functions that return the URN of the entity with a name. They raise Invalid if the name is unknown or ambiguous.
+ENTITY_NAMES: Registry[Callable[[str], str]] = Registry("names of entities")
 
 
 def validation_error(text: str, allowed: str = "", field: str = "") -> PydanticCustomError:
@@ -126,6 +131,18 @@ def _urn(text: str) -> str:
     return text
 
 
+def _entity(text: str) -> str:
+    if text.startswith("urn:") or not ENTITY_NAMES:
+        return _urn(text)
+    refusal = Invalid("is unknown")
+    for find_urn in ENTITY_NAMES.values():
+        try:
+            return find_urn(text)
+        except Invalid as error:
+            refusal = error
+    raise validation_error(refusal.fault, refusal.allowed)
+
+
 def _tag(text: str) -> str:
     if "," in text:
         raise validation_error(f"{text!r} contains a comma", "texts without commas")
@@ -204,14 +221,28 @@ Urn = Annotated[
 ]
 
 
+# A URN, or a name that is resolved to the URN of the only entity with this name. A value is always a URN.
+EntityUrn = Annotated[
+    str,
+    Text(1, URN_LENGTH),
+    AfterValidator(_entity),
+    Field(json_schema_extra={schemas.ALLOWED: "urn:li:<entity type>:<key>, or the name of a catalog entity"}),
+]
+
+
 @with_config(FORBID)
 class Column(TypedDict):
-    urn: Urn
+    urn: Annotated[EntityUrn, Field(description="URN or name.")]
     column: Annotated[str, Text(1, 300)]
     relevance: Annotated[str, Text(1, 300)]
 
 
-Urns = Annotated[list[Urn], BeforeValidator(_without_blanks_and_repeats), Field(max_length=MAX_URNS)]
+Urns = Annotated[
+    list[EntityUrn],
+    BeforeValidator(_without_blanks_and_repeats),
+    AfterValidator(lambda urns: list(dict.fromkeys(urns))),  # a name and a URN may mean the same entity
+    Field(max_length=MAX_URNS),
+]
 Tags = Annotated[
     list[Annotated[str, Text(1, TAG_LENGTH), AfterValidator(_tag)]],
     BeforeValidator(_without_blanks_and_repeats),

@@ -64,7 +64,7 @@ tool = Tool("things", "memory", "Things", "Keep or drop.", {"keep": keep, "drop"
         ({"content": 5}, "content: is a number; allowed: text of 10 to 4000 characters"),
         ({"tags": ["a,b"]}, "tags[0]: 'a,b' contains a comma; allowed: texts without commas"),
         ({"tags": "red"}, "tags: is 'red'; allowed: a list of at most 20 texts"),
-        ({"entity_urns": ["urn:li:tag:a", "orders"]}, "entity_urns[1]: 'orders' is not a DataHub URN"),
+        ({"entity_urns": ["urn:li:tag:a", "urn:orders"]}, "entity_urns[1]: 'urn:orders' is not a DataHub URN"),
         (
             {"related_columns": [{"urn": "urn:li:tag:a"}]},
             "related_columns[0].column: is missing; allowed: text of 1 to",

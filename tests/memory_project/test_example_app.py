@@ -52,10 +52,10 @@ def test_a_tool_counts_what_its_caller_may_read(
     (counted,) = call(bob_user, ("count_memories", {"entity_urn": ORDERS}))
     assert counted == {"total": 1, "by_category": {"data_quality": 1}}
     counted, refused = call(
-        olga_user, ("count_memories", {"entity_urn": ORDERS}), ("count_memories", {"entity_urn": "orders"})
+        olga_user, ("count_memories", {"entity_urn": ORDERS}), ("count_memories", {"entity_urn": "nothing"})
     )
     assert counted["total"] == 0
-    assert refused["error"].startswith("entity_urn: 'orders' is not a DataHub URN")
+    assert refused["error"].startswith("entity_urn: 'nothing' is not in the catalog")
 
 
 def test_a_change_type_is_applied_and_rolled_back(alice_user: User, ada_user: User, small_catalog: None) -> None:

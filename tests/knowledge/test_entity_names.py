@@ -1,0 +1,121 @@
+"""Arguments that take the name of a catalog entity in place of its URN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from knowledge.catalog.datahub import DataHubCatalog
+from knowledge.catalog.mirror import mirror
+from knowledge.mcp_tools.capture import capture_insight
+from knowledge.mcp_tools.catalog import catalog_entity, catalog_lineage
+from knowledge.mcp_tools.curate import apply_knowledge
+from memories.contract.errors import DomainError, Invalid
+from memories.identity.caller import Caller
+from memories.mcp_tools import memory_manage, memory_recall
+from memories.models import MemoryRecord
+from memories.operations import Remember
+from memory_project.models import User
+from tests.fake_datahub import Faults
+from tests.knowledge.conftest import MART, ORDERS, REFUNDS, put
+from tests.memory_project.test_api import LIST, client, post
+
+TERM = "urn:li:glossaryTerm:net"
+OTHER_ORDERS = ORDERS.replace("snowflake", "oracle")
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("small_catalog")]
+
+
+def put_table(urn: str, name: str) -> None:
+    put(urn, "datasetProperties", {"name": name, "qualifiedName": name, "customProperties": {}, "tags": []})
+
+
+@pytest.mark.parametrize("name", ["sales.orders", "orders", "Sales.Orders", "  sales.orders\n", ORDERS])
+def test_a_name_means_its_entity(alice: Caller, name: str) -> None:
+    assert catalog_entity(alice, urn=name)["entity"]["urn"] == ORDERS
+    response = catalog_lineage(alice, urn=name, direction="downstream")
+    assert (response["urn"], [node["urn"] for node in response["nodes"]]) == (ORDERS, [MART])
+
+
+def test_terms_and_documents_have_names_with_spaces(alice: Caller) -> None:
+    document = "urn:li:document:closing"
+    put(document, "documentInfo", {"title": "How the books close. Q4", "contents": {"text": "On the third."}})
+    assert catalog_entity(alice, urn="net revenue")["entity"]["urn"] == TERM
+    assert catalog_entity(alice, urn="How the books close. Q4")["entity"]["urn"] == document
+
+
+def test_every_argument_for_entities_takes_names(alice: Caller, cora: Caller) -> None:
+    column = {"urn": "sales.orders", "column": "amount", "relevance": "measured"}
+    text = "Amounts are with tax, as of this year."
+    made = memory_manage(
+        alice, "remember", content=text, entity_urns=["orders", "Net revenue", ORDERS], related_columns=[column]
+    )
+    record = MemoryRecord.objects.get(pk=made["id"])
+    assert (record.entity_urns, record.related_columns) == ([ORDERS, TERM], [{**column, "urn": ORDERS}])
+    assert memory_manage(alice, "list", filter_entity_urn="orders")["total"] == 1
+    assert memory_recall(alice, strategy="entity", entity_urns=["sales.orders"]).data["count"] == 1
+    memory_manage(alice, "update", id=made["id"], entity_urns=["refunds"])
+    record.refresh_from_db()
+    assert record.entity_urns == [REFUNDS]
+    id = capture_insight(
+        alice, insight_text="Test stores are 9001 to 9099.", category="data_quality", entity_urns=["sales.orders"]
+    )["insight_id"]
+    assert apply_knowledge(cora, "review", entity_urn="sales.orders")["entity_urn"] == ORDERS
+    apply_knowledge(cora, "approve", insight_ids=[id])
+    assert apply_knowledge(cora, "synthesize", entity_urn="sales.orders")["entity_urn"] == ORDERS
+    tag = {"change_type": "add_tag", "detail": "Training"}
+    applied = apply_knowledge(cora, "apply", insight_ids=[id], changes=[tag], entity_urn="sales.orders", confirm=True)
+    assert applied["entity_urn"] == ORDERS
+    assert apply_knowledge(cora, "list_changesets", entity_urn="sales.orders")["total"] == 1
+
+
+def test_the_rest_api_takes_names(alice_user: User) -> None:
+    sender = client(alice_user)
+    response = post(sender, LIST, {"content": "Orders close at ten.", "entity_urns": ["sales.orders"]})
+    assert response.json()["memory"]["entity_urns"] == [ORDERS]
+    assert sender.get(LIST, {"entity_urn": "sales.orders"}).json()["total"] == 1
+    refused = post(sender, LIST, {"content": "Orders close at ten.", "entity_urns": [ORDERS, "nowhere.at.all"]})
+    assert (refused.status_code, refused.json()["code"]) == (400, "invalid")
+    assert refused.json()["error"].startswith("entity_urns[1]: 'nowhere.at.all' is not in the catalog")
+
+
+def test_an_ambiguous_name_lists_its_candidates(alice: Caller) -> None:
+    put_table(OTHER_ORDERS, "sales.orders")
+    with pytest.raises(Invalid) as error:
+        catalog_entity(alice, urn="sales.orders")
+    assert error.value.message == (
+        f"urn: 'sales.orders' is ambiguous; allowed: sales.orders (oracle): {OTHER_ORDERS}; "
+        f"sales.orders (snowflake): {ORDERS}"
+    )
+    put(OTHER_ORDERS, "status", {"removed": True})
+    assert catalog_entity(alice, urn="sales.orders")["entity"]["urn"] == ORDERS
+
+
+def test_a_whole_name_precedes_an_end_and_the_exact_case_another(alice: Caller) -> None:
+    put_table(whole := ORDERS.replace("sales.orders", "orders"), "orders")
+    put_table(capital := ORDERS.replace("sales.orders", "ORDERS"), "ORDERS")
+    assert catalog_entity(alice, urn="orders")["entity"]["urn"] == whole
+    assert catalog_entity(alice, urn="ORDERS")["entity"]["urn"] == capital
+    with pytest.raises(Invalid, match="is ambiguous"):
+        catalog_entity(alice, urn="Orders")
+
+
+@pytest.mark.parametrize("name", ["%", "sales_orders", ".orders", ".", "'; DROP TABLE x; --", "ales.orders", "urn:x"])
+def test_other_texts_are_no_names(alice: Caller, name: str) -> None:
+    with pytest.raises(DomainError, match=r"^entity_urns\[0\]: "):
+        memory_recall(alice, strategy="entity", entity_urns=[name])
+
+
+def test_a_urn_needs_no_query(django_assert_num_queries: Callable[[int], Any]) -> None:
+    with django_assert_num_queries(0):
+        Remember(content="Orders close at ten.", entity_urns=[ORDERS, "urn:li:tag:unknown"])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_names_of_a_datahub_are_known_once_it_was_copied(gms: Faults, alice: Caller) -> None:
+    with pytest.raises(Invalid, match=r"is a name, and names are known only once .* allowed: the URN of the entity"):
+        catalog_entity(alice, urn="sales.orders")
+    list(mirror(DataHubCatalog.configured()))
+    assert catalog_entity(alice, urn="sales.orders")["entity"]["urn"] == ORDERS
