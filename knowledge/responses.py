@@ -10,12 +10,14 @@ from typing_extensions import TypedDict
 from knowledge.catalog.entity_view import EntityView
 from knowledge.catalog.interface import EntitySummary
 from knowledge.catalog.json_patch import ABSENT
+from knowledge.catalog.usage import Usage
 from knowledge.changesets.change_request import CHANGE_TYPES
 from knowledge.changesets.diff import ingested_description
 from knowledge.changesets.planning import Planned
 from knowledge.models import Change, Changeset, Insight
 from memories.operations import EDITED_BY
 
+USERS_SHOWN = 20  # maximum number of entities that are listed as users of a removed entity
 SUMMARY_SHOWN = 300  # maximum number of characters of a description in search results
 
 
@@ -62,6 +64,14 @@ class ChangeResponse(TypedDict, total=False):
     error: str
     before_is_ingested: bool
     relied_on_by: list[str]  # ids of insights for which a rollback keeps the value
+
+
+class UsageResponse(TypedDict, total=False):
+    urn: str
+    name: str
+    users: list[dict[str, str]]
+    users_total: int
+    note: str
 
 
 class ChangesetResponse(TypedDict, total=False):
@@ -153,6 +163,16 @@ def change_response(change: Change) -> ChangeResponse:
         "outcome": change.outcome,
         "error": change.error,
     }
+
+
+def usage_response(usage: Usage) -> UsageResponse:
+    shown = [{"urn": urn, "name": name} for urn, name in usage.users.items()][:USERS_SHOWN]
+    response: UsageResponse = {"urn": usage.urn, "name": usage.name}
+    if not usage.is_unknown:
+        response |= {"users": shown, "users_total": len(usage.users)}
+    if usage.note:
+        response["note"] = usage.note
+    return response
 
 
 def changeset_response(changeset: Changeset, changes: list[Change] | None = None) -> ChangesetResponse:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
 
+from knowledge.catalog.entity_view import name_of
 from knowledge.catalog.interface import Catalog, Run, Write
+from knowledge.catalog.usage import Usage, usage_of
 from knowledge.changesets import shared_values
 from knowledge.changesets.apply import get_changeset
 from knowledge.changesets.new_entities import UNDO_CREATION
@@ -38,6 +40,7 @@ class RolledBack:
     skipped: list[Change] = field(default_factory=list)
     kept: list[Undo] = field(default_factory=list)
     insights_returned: int = 0
+    used: list[Usage] = field(default_factory=list)  # removed entities that others use, see `users_of_created`
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,10 @@ def roll_back(*, caller: Caller, changeset_id: UUID | str, skip_conflicts: bool 
         )
     catalog = catalog_of(changeset)
     with exclusive(changeset), comparison.keep_baselines_current(changeset):
-        return _restore(caller, catalog, changeset, skip_conflicts)
+        used = users_of_created(changeset)
+        result = _restore(caller, catalog, changeset, skip_conflicts)
+    removed = {change.urn for change in result.reverted if change.creates}
+    return replace(result, used=[usage for usage in used if usage.urn in removed])
 
 
 def roll_back_preview(*, caller: Caller, changeset_id: UUID | str) -> list[Undo]:
@@ -91,6 +97,28 @@ def _is_ours(change: Change, current: Any) -> bool:
         return True
     # A crash may have ended a write before it began, or a revert after it was sent.
     return change.outcome != ChangeOutcome.LANDED and as_before(change, current)
+
+
+def users_of_created(changeset: Changeset) -> list[Usage]:
+    """Return the entities that a rollback removes and that others use by now, or whose users can't be known.
+
+    The references that the rollback removes as well don't count.
+    """
+    changes = _changes_to_undo(changeset)
+    own_values: dict[tuple[str, str], list[Any]] = {}
+    for change in changes:
+        own_values.setdefault((change.urn, change.aspect), []).append(change.written)
+    kept = shared_values.heirs_of(changeset, changes)
+    created = [
+        change
+        for change in changes
+        if change.creates and change.aspect not in UNDO_CREATION and change.position not in kept
+    ]
+    usages = [
+        usage_of(change.urn, name_of({change.aspect: change.written or {}}) or change.urn, own_values)
+        for change in created
+    ]
+    return [usage for usage in usages if usage.users or usage.is_unknown]
 
 
 def _changes_to_undo(changeset: Changeset) -> list[Change]:

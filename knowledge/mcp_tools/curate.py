@@ -17,7 +17,7 @@ from knowledge.changesets.apply import preview as preview_changes
 from knowledge.insights import queries
 from knowledge.insights.lifecycle import chain_effects, edit, require_curator
 from knowledge.models import Insight, InsightState
-from knowledge.responses import ChangeResponse, ChangesetResponse, InsightResponse
+from knowledge.responses import ChangeResponse, ChangesetResponse, InsightResponse, UsageResponse
 from knowledge.review import clarifications, decisions, evidence
 from memories.contract.budget import fit_items
 from memories.contract.errors import DomainError, Forbidden, NotFound
@@ -77,6 +77,7 @@ class PreviewResponse(TypedDict):
     preview: list[ChangeResponse]
     replaces: NotRequired[dict[str, str]]
     chains: NotRequired[list[str]]
+    removed_in_use: NotRequired[list[UsageResponse]]
     message: str
 
 
@@ -103,6 +104,7 @@ class RolledBackResponse(TypedDict):
     kept_changes: list[ChangeResponse]
     insights_rolled_back: int
     rolled_back_by: str
+    removed_in_use: NotRequired[list[UsageResponse]]
     message: str
 
 
@@ -283,7 +285,7 @@ def _rollback(caller: Caller, operation: operations.RollBack) -> RolledBackRespo
     result = rollback.roll_back(
         caller=caller, changeset_id=operation.changeset_id, skip_conflicts=operation.skip_conflicts
     )
-    return {
+    response: RolledBackResponse = {
         "changeset_id": result.changeset.pk.hex,
         "target_urn": result.changeset.entity_urn,
         "state": result.changeset.state,
@@ -292,19 +294,26 @@ def _rollback(caller: Caller, operation: operations.RollBack) -> RolledBackRespo
         "kept_changes": [_kept_response(undo) for undo in result.kept],
         "insights_rolled_back": result.insights_returned,
         "rolled_back_by": result.changeset.rolled_back_by,
-        "message": "rolled back; its insights wait for review again",
+        "message": "; ".join(["rolled back", *map(str, result.used), "its insights wait for review again"]),
     }
+    if result.used:
+        response["removed_in_use"] = [responses.usage_response(usage) for usage in result.used]
+    return response
 
 
 def _rollback_preview(caller: Caller, operation: operations.RollBack) -> PreviewResponse:
     preview = rollback.roll_back_preview(caller=caller, changeset_id=operation.changeset_id)
     changes = [_undo_response(undo) for undo in preview]
+    used = rollback.users_of_created(get_changeset(caller, operation.changeset_id))
+    steps = "to roll this back, repeat with confirm=true and without dry_run"
     response: PreviewResponse = {
         "confirmation_required": not operation.dry_run,
         "dry_run": operation.dry_run,
         "preview": changes,
-        "message": "nothing was written; to roll this back, repeat with confirm=true and without dry_run",
+        "message": "; ".join(["nothing was written", *map(str, used), steps]),
     }
+    if used:
+        response["removed_in_use"] = [responses.usage_response(usage) for usage in used]
     if effects := chain_effects(caller, get_changeset(caller, operation.changeset_id)):
         response["chains"] = [str(effect) for effect in effects]
     return response

@@ -85,13 +85,15 @@ def roll_back(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
         messages.success(
             request,
             f"Rolled back: {len(result.reverted)} values restored.{remainder} "
-            f"{result.insights_returned} insight{pluralize(result.insights_returned)} returned to review.",
+            f"{result.insights_returned} insight{pluralize(result.insights_returned)} returned to review."
+            + "".join(f" {usage}." for usage in result.used),
         )
         return redirect("changeset", changeset_id=changeset_id)
     changeset = get_changeset(caller, changeset_id)
-    error_text, plan = "", []
+    error_text, plan, used = "", [], []
     try:
         plan = rollback.roll_back_preview(caller=caller, changeset_id=changeset_id)
+        used = rollback.users_of_created(changeset)
     except DomainError as error:
         error_text = message_with_label(error)
     context = {
@@ -101,6 +103,7 @@ def roll_back(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
         "relying": queries.by_ids(caller, [UUID(pk) for undo in plan for pk in undo.relied_on_by]),
         "conflicts": diff.of_changes((undo.change for undo in plan if not undo.is_ours), back=True),
         "chains": chain_effects(caller, changeset),
+        "used": used,
         "error": error_text,
     }
     return render(request, "changesets/roll_back.html", context)
