@@ -38,12 +38,12 @@ class KnowledgeExtension:
     def insight_reviewed(self, kind: str, insight: Insight, *, by: str, notes: str, people: Sequence[str]) -> None:
         """Called after each step in the review of an insight except undo, and after it is applied or rolled back.
 
-        `kind` is a DecisionKind, or APPLIED or ROLLED_BACK of review/events.py. `by` is the e-mail address of the
-        person who acted, and `people` are the e-mail addresses of the other people concerned.
+        `kind` is a DecisionKind, or APPLIED, ROLLED_BACK or OVERTURNED of review/events.py. `by` is the e-mail address
+        of the person who acted, and `people` are the e-mail addresses of the other people concerned.
         """
 
-    def approval_overturned(self, insight: Insight, decision: Decision) -> None:
-        """Called after a curator rejected an insight that another curator had approved."""
+    def decision_overturned(self, insight: Insight, decision: Decision) -> None:
+        """Called after a curator decided otherwise on an insight than `decision.overturns` had."""
 
 
 _extensions: dict[str, KnowledgeExtension] = {}

@@ -43,6 +43,10 @@ Actions = Annotated[list[Action], Field(max_length=MAX_ACTIONS)]
 Insights = Annotated[list[Annotated[str, Text(1, 80)]], Field(min_length=1, max_length=AT_ONCE)]
 Changes = Annotated[list[Request], Field(min_length=1, max_length=MAX_CHANGES)]
 Entity = Annotated[EntityUrn, Field(description="The entity's URN or name.")]
+Token = Annotated[str, Text(0, 80)]
+SeenById = Annotated[dict[str, Token], Field(max_length=AT_ONCE)]
+SEEN = "The state that you saw: `seen` of the review. If it has changed, you are told who changed it."
+OVERRIDE = "Decide although it has changed, or although a colleague has decided otherwise."
 
 
 class Capture(Operation):
@@ -91,9 +95,11 @@ class Edit(Operation):
     entity_urns: Urns | None = None
     related_columns: Columns | None = None
     suggested_actions: Actions | None = None
+    seen: Token = Field("", description=SEEN)
+    override: bool = Field(False, description=OVERRIDE)
 
 
-EDITABLE = tuple(name for name in Edit.model_fields if name != "insight_id")
+EDITABLE = tuple(name for name in Edit.model_fields if name not in ("insight_id", "seen", "override"))
 TEXTS = tuple(name for name in EDITABLE if name != "suggested_actions")
 
 
@@ -108,10 +114,34 @@ class ReviewEntity(Operation):
     limit: Annotated[int, ResultLimit(MAX_LISTED)] = 20
 
 
-class Approve(Operation):
-    """Approve insights"""
+class Decide(Operation):
+    """Decide on insights, each in the state that the caller saw"""
 
     insight_ids: Insights
+    seen: SeenById = Field(
+        {}, description="By insight id, `seen` of the review. If an insight has changed, you are told who changed it."
+    )
+    override: bool = Field(False, description=OVERRIDE)
+
+    @model_validator(mode="after")
+    def _sees_what_it_decides(self) -> Self:
+        ids = {_plain(insight_id) for insight_id in self.insight_ids}
+        if unknown := [name for name in self.seen if _plain(name) not in ids]:
+            raise validation_error(f"{unknown[0][:80]!r} is not among insight_ids", "ids of insight_ids", field="seen")
+        return self
+
+    def seen_of(self, insight_id: str) -> str:
+        tokens = {_plain(name): token for name, token in self.seen.items()}
+        return tokens.get(_plain(insight_id), "")
+
+
+def _plain(insight_id: str) -> str:
+    return insight_id.strip().replace("-", "").lower()
+
+
+class Approve(Decide):
+    """Approve insights"""
+
     review_notes: Reason = ""
 
 
@@ -119,20 +149,17 @@ class Reject(Approve):
     """Reject insights"""
 
 
-class NeedMore(Operation):
+class NeedMore(Decide):
     """Ask the authors for more, in review_notes"""
 
-    insight_ids: Insights
     review_notes: Annotated[str, Text(1, 1000)] = Field()
 
 
-class UndoReview(Operation):
+class UndoReview(Decide):
     """Undo your decisions, until they are acted on"""
 
-    insight_ids: Insights
 
-
-class EditInsight(Operation):
+class EditInsight(Decide):
     """Edit a pending insight's text, or its suggested actions"""
 
     insight_ids: Annotated[list[Annotated[str, Text(1, 80)]], Field(min_length=1, max_length=1)]
@@ -141,8 +168,16 @@ class EditInsight(Operation):
 
     def as_edit(self) -> Edit:
         """Return the edit. Without `changes`, the suggested actions stay as they are."""
-        actions = [change.as_action() for change in self.changes] or None
-        return Edit.read({"insight_id": self.insight_ids[0], "content": self.content, "suggested_actions": actions})
+        (insight_id,) = self.insight_ids
+        return Edit.read(
+            {
+                "insight_id": insight_id,
+                "content": self.content,
+                "suggested_actions": [change.as_action() for change in self.changes] or None,
+                "seen": self.seen_of(insight_id),
+                "override": self.override,
+            }
+        )
 
 
 class EditAndApprove(EditInsight):

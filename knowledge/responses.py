@@ -47,6 +47,7 @@ class InsightResponse(TypedDict, total=False):
     pending_edit: dict[str, Any]
     edit_by: str
     withdrawn: bool
+    seen: str
     evidence: dict[str, Any]
 
 

@@ -383,9 +383,11 @@ def _describe_differences(existing: MemoryRecord, fields: Mapping[str, Any]) -> 
 def index_now(caller: Caller, record: MemoryRecord) -> Remembered:
     """Embed a saved record and find similar memories. If the embedder is unavailable, queue an index job instead."""
     try:
-        vectors = indexing.index("memory", {record.pk: record.spoken})[record.pk]
+        vectors = indexing.index("memory", {record.pk: record.spoken}).get(record.pk)
     except embedding.EmbedderUnavailable as error:
         return _with_similar(caller, record, None, str(error))
+    if vectors is None:  # somebody has changed the text since, and their write embeds it
+        return Remembered(record)
     return _with_similar(caller, record, vectors, "")
 
 

@@ -21,5 +21,5 @@ class ProjectKnowledgeExtension(KnowledgeExtension):
     def insight_reviewed(self, kind: str, insight: Insight, *, by: str, notes: str, people: Sequence[str]) -> None:
         inbox.notify_review(kind, insight, by=by, notes=notes, people=people)
 
-    def approval_overturned(self, insight: Insight, decision: Decision) -> None:
+    def decision_overturned(self, insight: Insight, decision: Decision) -> None:
         transaction.on_commit(partial(digest_and_alerts.notify_overturned, insight, decision))

@@ -19,6 +19,7 @@ from memory_project.mcp.server import build_server
 RECORDING = Path(__file__).parent / "recorded_calls.json"
 ID = re.compile(r"\b[0-9a-f]{32}\b|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+(?:[+-]\d\d:\d\d|Z)?")
+SEEN = re.compile(r"(?<=\")[a-z]+\.\d+\.[0-9a-f]{10}\.[0-9a-f]{10}\.[0-9a-f]+(?=\")")  # an insight's state
 DAY = re.compile(r"(?<=; )\d{4}-\d\d-\d\d(?=; )")  # the day of a memory, inside a text response
 SIGNED = re.compile(r"(?<=export=)[\w:.~-]+|[\w-]{16,}:[\w-]{4,}:[\w-]{20,}")
 
@@ -58,6 +59,7 @@ class Session:
     def _record(self, call: str, arguments: Any, response: dict[str, Any]) -> None:
         response = {name: _sorted_by_score(value) for name, value in response.items()}
         line = json.dumps({"call": call, "arguments": arguments, **response}, ensure_ascii=False, default=str)
+        line = SEEN.sub("<seen>", line)
         line = DAY.sub("<day>", TIME.sub("<time>", SIGNED.sub("<signed>", line)))
         self.responses.append(json.loads(ID.sub(self._mask, line)))
 

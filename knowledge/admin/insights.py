@@ -20,6 +20,7 @@ from knowledge.insights.queries import may_curate
 from knowledge.models import Insight, InsightState
 from knowledge.review import clarifications
 from knowledge.review.cases import QUESTIONS, REASONS, effect_of
+from knowledge.review.seen import versions_of
 from memories.admin.actions import AdminAct
 from memories.admin.base import PickFilter, ReadOnlyAdmin, admin_caller, age, badge, entity_names, stacked
 from memories.contract.display import show_invisible
@@ -72,6 +73,7 @@ ACTS = [
         "Each memory gets the visibility that its owner asked for. Unless you are an admin, your own insights and "
         "those of personas that you don't hold are skipped and stay undecided.",
         permissions=CURATES,
+        versions=versions_of,
         preview=preview_approval,
     ),
     AdminAct(
@@ -81,6 +83,7 @@ ACTS = [
         needs_reason=True,
         reasons=REASONS,
         permissions=CURATES,
+        versions=versions_of,
     ),
     AdminAct(
         "needs_more",
@@ -89,6 +92,7 @@ ACTS = [
         needs_reason=True,
         reasons=QUESTIONS,
         permissions=CURATES,
+        versions=versions_of,
     ),
     AdminAct(
         "hand_over",
@@ -97,6 +101,7 @@ ACTS = [
         choices=colleague_choices,
         choice_label="The colleague",
         permissions=CURATES,
+        versions=versions_of,
     ),
     AdminAct(
         "apply",
@@ -104,6 +109,7 @@ ACTS = [
         "Writes the suggested changes of approved insights to the catalog. Each insight gets its own changeset, which "
         "can be rolled back.",
         permissions=CURATES,
+        versions=versions_of,
         preview=preview_application,
         narrow=in_states(InsightState.APPROVED),
     ),
@@ -120,6 +126,7 @@ ACTS = [
         "Undo decision",
         "Undoes the last decision and returns the insights to review. Applied insights have to be rolled back instead.",
         permissions=CURATES,
+        versions=versions_of,
         narrow=in_states(InsightState.APPROVED, InsightState.REJECTED),
     ),
 ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from django.db import connection, transaction
+
 from knowledge.catalog import document_index, entity_view
 from knowledge.catalog.interface import Value, entity_type
 from knowledge.catalog.lineage_edges import edges
@@ -11,11 +13,23 @@ from knowledge.models import CatalogAspect, CatalogEntity, LineageEdge
 from memories import extensions
 
 BATCH_SIZE = 500
+LOCK_SEED = 4  # seed of the hash of an entity's lock; advisory locks elsewhere use the seeds 0 to 3
 MIN_NAME_LENGTH = 8  # minimum number of characters of names that are looked for in texts: shorter names are often words
 FIELDS = ["entity_type", "name", "qualified_name", "description", "columns", "platform", "removed", "deprecated"]
 
 
+@transaction.atomic
 def refresh_entities(urns: Sequence[str]) -> None:
+    """Derive the rows of these entities from their aspects.
+
+    Waits for other writers of these entities, so that each sees the aspects which the one before has written.
+    """
+    with connection.cursor() as cursor:
+        # Writers of different aspects of an entity hold different locks, but the rows below are made of all aspects.
+        cursor.execute(
+            "SELECT pg_advisory_xact_lock(hashtextextended(urn, %s)) FROM unnest(%s::text[]) AS urn",
+            [LOCK_SEED, sorted(set(urns))],
+        )
     aspects: dict[str, dict[str, Value]] = {urn: {} for urn in urns}
     newest = CatalogAspect.objects.filter(urn__in=list(urns), is_latest=True, value__isnull=False)
     for urn, aspect, value in newest.values_list("urn", "aspect", "value"):

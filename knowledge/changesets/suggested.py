@@ -18,20 +18,24 @@ from knowledge.insights import queries
 from knowledge.models import Changeset, ChangesetState, Insight, InsightState
 from knowledge.operations import Apply
 from knowledge.review.cases import Effect, effect_of
+from knowledge.review.seen import require_unchanged
 from memories.contract.errors import Conflict
 from memories.identity.caller import Caller
 
 MAX_PREVIEWED = 200  # maximum number of insights in one preview
 
 
-def apply(*, caller: Caller, insight_id: UUID | str) -> Changeset:
+def apply(*, caller: Caller, insight_id: UUID | str, seen: str = "") -> Changeset:
     """Apply the changes that an approved insight suggests, and return the changeset.
 
-    If the insight is already applied, nothing is written. Raises Conflict if not all changes were written.
+    `seen` is the token of review/seen.py for the state that the curator saw. If the insight is already applied, nothing
+    is written. Raises ChangedMeanwhile if the insight is in another state, and Conflict if not all changes were
+    written.
     """
     insight = queries.insight(caller, insight_id)
     if insight.state == InsightState.APPLIED and insight.changeset:
         return insight.changeset
+    require_unchanged(insight, seen, override=False)  # what is written below comes from the insight compared here
     applied = apply_changes(
         Apply.read(
             {

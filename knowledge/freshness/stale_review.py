@@ -21,6 +21,7 @@ from memories.models.record import MemoryRecordQuerySet
 from memories.queries import decided_by, reviewable_stale, stale_memories, unresolved_reports
 from memories.retrieval.scope import Filters, in_scope
 from memories.writing.revision import can_review
+from memories.writing.seen import memory_versions
 
 CAUSES_SHOWN = 12
 UNUSED_DAYS = 90  # minimum number of days since a memory was written, and since its last verification
@@ -50,6 +51,7 @@ class StaleCase:
     record: MemoryRecord
     can_review: bool
     may_edit: bool
+    seen: str  # token of the memory's state, which a decision carries back
     entities: list[Entity] = field(default_factory=list)
     doubts: list[Feedback] = field(default_factory=list)
 
@@ -138,7 +140,7 @@ def cases(caller: Caller, records: Sequence[MemoryRecord]) -> tuple[list[StaleCa
     by_record: dict[UUID, list[EntityBaseline]] = {}
     for baseline in EntityBaseline.objects.filter(record__in=ids):
         by_record.setdefault(baseline.record_id, []).append(baseline)
-    doubts = _doubts(ids)
+    doubts, versions = _doubts(ids), memory_versions(records)
     entities, note = {}, ""
     urns = {baseline.urn for group in by_record.values() for baseline in group}
     if urns:
@@ -153,6 +155,7 @@ def cases(caller: Caller, records: Sequence[MemoryRecord]) -> tuple[list[StaleCa
             record=record,
             can_review=can_review(caller, record),
             may_edit=caller.can_edit_for(record.created_by),
+            seen=versions[record.pk],
             entities=[
                 _entity(baseline, entities[baseline.urn])
                 for baseline in by_record.get(record.pk, [])

@@ -16,6 +16,7 @@ from knowledge.insights.queries import may_curate
 from knowledge.models import Changeset, Insight, InsightState
 from knowledge.operations import EDITABLE, TEXTS, Edit
 from knowledge.review import events
+from knowledge.review.seen import require_unchanged
 from memories import services
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.contract.fields import Id
@@ -61,6 +62,7 @@ def save_edit(operation: Edit, *, caller: Caller) -> Insight:
     insight = locked_insight(caller, operation.insight_id)
     if not caller.can_edit_for(insight.record.created_by):
         require_curator_of(caller, insight.record)
+    require_unchanged(insight, operation.seen, operation.override)
     if insight.state != InsightState.PENDING:
         raise Conflict(f"is {insight.state}: only pending insights can be edited", field="insight_id")
     is_new_text = changes.get("content", insight.record.content) != insight.record.content

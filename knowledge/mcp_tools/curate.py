@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NotRequired
 
 from django.conf import settings
@@ -19,8 +20,9 @@ from knowledge.insights.lifecycle import chain_effects, edit, require_curator
 from knowledge.models import Insight, InsightState
 from knowledge.responses import ChangeResponse, ChangesetResponse, InsightResponse, UsageResponse
 from knowledge.review import clarifications, decisions, evidence
+from knowledge.review.seen import version_of, versions_of
 from memories.contract.budget import fit_items
-from memories.contract.errors import DomainError, Forbidden, NotFound
+from memories.contract.errors import Conflict, DomainError, Forbidden, NotFound
 from memories.contract.tools import Hints, Tool
 from memories.identity.caller import Caller
 
@@ -135,9 +137,15 @@ def _review(caller: Caller, operation: operations.ReviewEntity) -> EntityReviewR
         current = evidence.entity_evidence(get_catalog(), operation.entity_urn)
     except DomainError as error:
         note = error.message
+    insights = list(rows[: operation.limit])
+    versions = versions_of(insights)
     with_evidence: list[Any] = [
-        {**responses.insight_response(insight), "evidence": evidence.evidence_for(insight)}
-        for insight in rows[: operation.limit]
+        {
+            **responses.insight_response(insight),
+            "seen": versions[insight.pk],
+            "evidence": evidence.evidence_for(insight),
+        }
+        for insight in insights
     ]
     shown_insights, omitted = fit_items(with_evidence)
     response: EntityReviewResponse = {
@@ -152,16 +160,23 @@ def _review(caller: Caller, operation: operations.ReviewEntity) -> EntityReviewR
     return response
 
 
-def _decide_each(insight_ids: Sequence[str], decide: Callable[[str], Insight]) -> DecidedResponse:
+OVERTURNED = {"rejected": "approved", "approved": "rejected"}  # what the overturned decision was, by the new one
+
+
+def _decide_each(caller: Caller, operation: operations.Decide, decide: Callable[..., Insight]) -> DecidedResponse:
     """Call `decide` for each insight. The response lists refused decisions in `errors`."""
     updated, overturns = 0, []
     errors: list[RefusedResponse] = []
+    insight_ids = operation.insight_ids
     for insight_id in dict.fromkeys(insight_ids):
+        seen = operation.seen_of(insight_id)
         try:
-            last = decide(insight_id).decisions.last()
+            insight = decide(caller=caller, insight_id=insight_id, seen=seen, override=operation.override)
+            last = insight.decisions.last()
             updated += 1
             if last is not None and last.overturns:
-                overturns.append(f"{insight_id} was approved by {last.overturns}, who is notified")
+                before = OVERTURNED.get(last.kind, "decided")
+                overturns.append(f"{insight_id} was {before} by {last.overturns}, who is notified")
         except DomainError as error:
             errors.append(RefusedResponse(id=insight_id, error=error.message, code=error.code))
     if not updated and len(errors) == 1:  # the decision on the only insight was refused, so the call itself fails
@@ -173,32 +188,27 @@ def _decide_each(insight_ids: Sequence[str], decide: Callable[[str], Insight]) -
 
 
 def _error_of(refused: RefusedResponse) -> DomainError:
-    classes = {"not_found": NotFound, "forbidden": Forbidden}
-    error_class: type[DomainError] = classes.get(refused["code"], DomainError)
+    classes: dict[str, type[DomainError]] = {"not_found": NotFound, "forbidden": Forbidden, "conflict": Conflict}
+    error_class = classes.get(refused["code"], DomainError)
     error = error_class(refused["error"])
     error.code = refused["code"]
     return error
 
 
 def _approve(caller: Caller, operation: operations.Approve) -> DecidedResponse:
-    notes = operation.review_notes
-    return _decide_each(operation.insight_ids, lambda pk: decisions.approve(caller=caller, insight_id=pk, notes=notes))
+    return _decide_each(caller, operation, partial(decisions.approve, notes=operation.review_notes))
 
 
 def _reject(caller: Caller, operation: operations.Reject) -> DecidedResponse:
-    notes = operation.review_notes
-    return _decide_each(operation.insight_ids, lambda pk: decisions.reject(caller=caller, insight_id=pk, notes=notes))
+    return _decide_each(caller, operation, partial(decisions.reject, notes=operation.review_notes))
 
 
 def _need_more(caller: Caller, operation: operations.NeedMore) -> DecidedResponse:
-    notes = operation.review_notes
-    return _decide_each(
-        operation.insight_ids, lambda pk: clarifications.request_changes(caller=caller, insight_id=pk, notes=notes)
-    )
+    return _decide_each(caller, operation, partial(clarifications.request_changes, notes=operation.review_notes))
 
 
 def _undo(caller: Caller, operation: operations.UndoReview) -> DecidedResponse:
-    return _decide_each(operation.insight_ids, lambda pk: decisions.undo_review(caller=caller, insight_id=pk))
+    return _decide_each(caller, operation, decisions.undo_review)
 
 
 def _edit(caller: Caller, operation: operations.EditInsight) -> EditedResponse:
@@ -210,7 +220,8 @@ def _edit_and_approve(caller: Caller, operation: operations.EditAndApprove) -> E
 
 
 def _edited(insight: Insight) -> EditedResponse:
-    return {"updated": 1, "total": 1, "insights": [responses.insight_response(insight)]}
+    response: InsightResponse = {**responses.insight_response(insight), "seen": version_of(insight)}
+    return {"updated": 1, "total": 1, "insights": [response]}
 
 
 def _synthesize(caller: Caller, operation: operations.Synthesize) -> SynthesisResponse:

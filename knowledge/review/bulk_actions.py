@@ -9,36 +9,38 @@ from memories.writing.bulk_actions import BulkAction
 INSIGHT_ACTIONS = {
     "approve": BulkAction(
         "Approved",
-        lambda caller, pk, words: decisions.approve(caller=caller, insight_id=pk, notes=words.note),
+        lambda caller, pk, words: decisions.approve(caller=caller, insight_id=pk, notes=words.note, seen=words.seen),
         inverse="undo_review",
         kind="insight",
     ),
     "reject": BulkAction(
         "Rejected",
-        lambda caller, pk, words: decisions.reject(caller=caller, insight_id=pk, notes=words.note),
+        lambda caller, pk, words: decisions.reject(caller=caller, insight_id=pk, notes=words.note, seen=words.seen),
         inverse="undo_review",
         kind="insight",
     ),
     "undo_review": BulkAction(
         "Returned to the queue",
-        lambda caller, pk, words: decisions.undo_review(caller=caller, insight_id=pk),
+        lambda caller, pk, words: decisions.undo_review(caller=caller, insight_id=pk, seen=words.seen),
         kind="insight",
     ),
     "needs_more": BulkAction(
         "Sent back to the author with a question",
-        lambda caller, pk, words: clarifications.request_changes(caller=caller, insight_id=pk, notes=words.note),
+        lambda caller, pk, words: clarifications.request_changes(
+            caller=caller, insight_id=pk, notes=words.note, seen=words.seen
+        ),
         kind="insight",
     ),
     "hand_over": BulkAction(
         "Handed to a colleague",
         lambda caller, pk, words: clarifications.reassign(
-            caller=caller, insight_id=pk, to=words.choice, notes=words.note
+            caller=caller, insight_id=pk, to=words.choice, notes=words.note, seen=words.seen
         ),
         kind="insight",
     ),
     "apply": BulkAction(
         "Applied",
-        lambda caller, pk, words: suggested.apply(caller=caller, insight_id=pk),
+        lambda caller, pk, words: suggested.apply(caller=caller, insight_id=pk, seen=words.seen),
         inverse="roll_back_insight",
         kind="insight",
         is_slow=True,

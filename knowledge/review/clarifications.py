@@ -18,7 +18,8 @@ from knowledge.insights.lifecycle import locked_insight
 from knowledge.models import Decision, DecisionKind, Insight, InsightState
 from knowledge.operations import AnswerQuestion
 from knowledge.review import events
-from knowledge.review.decisions import record_decision, under_review
+from knowledge.review.decisions import record_decision, reopen, under_review
+from knowledge.review.seen import overridden
 from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
 from memories.identity.caller import CURATE, Caller
 from memories.identity.permissions import build_caller
@@ -27,16 +28,23 @@ from memories.models import Status
 MAX_COLLEAGUES = 100
 
 
-def request_changes(*, caller: Caller, insight_id: UUID | str, notes: str) -> Insight:
-    """Ask the author for more information before deciding. `notes` is the question."""
+def request_changes(
+    *, caller: Caller, insight_id: UUID | str, notes: str, seen: str = "", override: bool = False
+) -> Insight:
+    """Ask the author for more information before deciding. `notes` is the question.
+
+    An insight that was decided meanwhile returns to review, if the caller saw the decision or overrides it.
+    """
     if not notes.strip():
         raise Invalid("is missing: write what the author should clarify", field="review_notes")
-    with under_review(caller, insight_id, notes) as insight:
+    with under_review(caller, insight_id, notes, seen, override) as insight:
+        overturned = reopen(caller, insight) if seen or override else ""
         _require_pending(insight)
         insight.question_at = timezone.now()
         insight.save(update_fields=["question_at"])
-        decision = record_decision(caller, insight, DecisionKind.NEEDS_MORE, notes)
-        events.announce_decision(insight, decision, to=[insight.record.created_by])
+        others = overridden(caller, insight, seen)
+        decision = record_decision(caller, insight, DecisionKind.NEEDS_MORE, notes, overturns=overturned)
+        events.announce_decision(insight, decision, to=[insight.record.created_by], overridden=others)
     return insight
 
 
@@ -55,13 +63,15 @@ def answer(operation: AnswerQuestion, *, caller: Caller) -> Insight:
     return insight
 
 
-def reassign(*, caller: Caller, insight_id: UUID | str, to: str, notes: str = "") -> Insight:
+def reassign(
+    *, caller: Caller, insight_id: UUID | str, to: str, notes: str = "", seen: str = "", override: bool = False
+) -> Insight:
     """Ask a colleague to decide. Other curators of the persona can still decide, too.
 
     Raises NotFound if the colleague can't review insights of this persona, and Conflict if the colleague is the author
     and not an admin.
     """
-    with under_review(caller, insight_id, notes) as insight:
+    with under_review(caller, insight_id, notes, seen, override) as insight:
         _require_pending(insight)
         colleague = _curator(to)
         if colleague is None or not colleague.can_review_for(insight.record.persona):

@@ -1,7 +1,10 @@
 """Decisions on insights: approval, rejection, undo, appeal, and the review of edits to approved insights.
 
-Every decision is recorded. An edit of REVIEWED_FIELDS of an approved memory is stored in `pending_edit`, and the
-approved version stays in effect until a curator approves the edit.
+Every decision is recorded. `seen` is the token of review/seen.py for the state that the curator saw: if the insight has
+changed since, the decision is refused, unless `override` is set. Curators whose decisions are overturned are notified.
+
+An edit of REVIEWED_FIELDS of an approved memory is stored in `pending_edit`, and the approved version stays in effect
+until a curator approves the edit.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from knowledge.insights.lifecycle import (
 from knowledge.models import Decision, DecisionKind, Insight, InsightState
 from knowledge.operations import Appeal, EditAndApprove
 from knowledge.review import events
+from knowledge.review.seen import overridden, require_own_or_seen, require_unchanged
 from memories import services
 from memories.contract.errors import Conflict, Forbidden
 from memories.contract.fields import Reason
@@ -41,16 +45,22 @@ IN_FORCE = (InsightState.APPROVED, InsightState.APPLIED)
 REVIEWED_FIELDS = frozenset({"content", "entity_urns", "related_columns"})
 
 
-def approve(*, caller: Caller, insight_id: UUID | str, notes: str = "") -> Insight:
+def approve(
+    *, caller: Caller, insight_id: UUID | str, notes: str = "", seen: str = "", override: bool = False
+) -> Insight:
     """Approve an insight, or only its pending edit if there is one.
 
-    The memory of an approved insight gets the visibility that its owner asked for.
+    The memory of an approved insight gets the visibility that its owner asked for. A rejected insight can be approved
+    if the curator saw the rejection or overrides it.
     """
-    with under_review(caller, insight_id, notes) as insight:
+    with under_review(caller, insight_id, notes, seen, override) as insight:
         if insight.pending_edit:
             return _approve_edit(caller, insight, notes)
+        rejecter = ""
+        if insight.state == InsightState.REJECTED and (seen or override):
+            rejecter = reopen(caller, insight)
         _require_state(insight, {InsightState.PENDING})
-        _decide(caller, insight, InsightState.APPROVED, notes)
+        _decide(caller, insight, InsightState.APPROVED, notes, rejecter, seen)
         with revised(caller, insight.record, "approve", notes):
             insight.record.visibility = insight.wanted_visibility
     return insight
@@ -65,24 +75,28 @@ def edit_and_approve(operation: EditAndApprove, *, caller: Caller) -> Insight:
     return insight
 
 
-def reject(*, caller: Caller, insight_id: UUID | str, notes: str = "") -> Insight:
+def reject(
+    *, caller: Caller, insight_id: UUID | str, notes: str = "", seen: str = "", override: bool = False
+) -> Insight:
     """Reject an insight, or only its pending edit if there is one.
 
-    The memory of a rejected insight becomes private and is archived, so that recall no longer finds it.
+    The memory of a rejected insight becomes private and is archived, so that recall no longer finds it. Raises Conflict
+    if another curator has approved the insight, unless the caller saw the approval or overrides it.
     """
-    with under_review(caller, insight_id, notes) as insight:
+    with under_review(caller, insight_id, notes, seen, override) as insight:
         if insight.pending_edit:
             return _reject_edit(caller, insight, notes)
         _require_state(insight, {InsightState.PENDING, InsightState.APPROVED})
         approver = insight.reviewed_by if insight.state == InsightState.APPROVED else ""
-        _decide(caller, insight, InsightState.REJECTED, notes, approver)
+        require_own_or_seen(caller, insight, approver, seen=seen, override=override)
+        _decide(caller, insight, InsightState.REJECTED, notes, approver, seen)
         with revised(caller, insight.record, "reject", notes):
             insight.record.status = Status.ARCHIVED
             insight.record.visibility = Visibility.PRIVATE
     return insight
 
 
-def undo_review(*, caller: Caller, insight_id: UUID | str) -> Insight:
+def undo_review(*, caller: Caller, insight_id: UUID | str, seen: str = "", override: bool = False) -> Insight:
     """Undo the approval or rejection of an insight, or only the approval of its edit if that was the last decision.
 
     The approval of an insight can't be undone once a changeset applies it. Raises Forbidden unless the caller made the
@@ -92,8 +106,10 @@ def undo_review(*, caller: Caller, insight_id: UUID | str) -> Insight:
     with transaction.atomic():
         insight = locked_insight(caller, insight_id)
         require_curator_of(caller, insight.record)
+        require_unchanged(insight, seen, override)
         last = Decision.objects.filter(insight=insight).order_by("-at", "-pk").first()
         if last is not None and last.kind == DecisionKind.EDIT_APPROVED:
+            require_own_or_seen(caller, insight, last.by if caller.is_admin else "", seen=seen, override=override)
             return _undo_edit(caller, insight, last)
         if insight.state not in (InsightState.APPROVED, InsightState.REJECTED):
             raise Conflict(f"is {insight.state}: there is no decision to undo", field="insight_id")
@@ -101,13 +117,38 @@ def undo_review(*, caller: Caller, insight_id: UUID | str) -> Insight:
             raise Conflict("is being applied: roll back the changeset instead", field="insight_id")
         if insight.reviewed_by != caller.email and not caller.is_admin:
             raise Forbidden(_not_yours(insight.reviewed_by), field="insight_id")
+        require_own_or_seen(caller, insight, insight.reviewed_by, seen=seen, override=override)
         if insight.state == InsightState.APPROVED and insight.record.status == Status.ARCHIVED:
             raise Conflict("belongs to a memory that is archived", field="insight_id")
         if insight.state == InsightState.REJECTED:
             _require_no_duplicate(insight)
-        record_decision(caller, insight, DecisionKind.TAKEN_BACK, "")
+        _take_back(caller, insight, insight.reviewed_by)
         back_to_pending(caller, insight, "undo_review")
     return insight
+
+
+def _take_back(caller: Caller, insight: Insight, decided_by: str) -> None:
+    overturns = "" if decided_by == caller.email else decided_by
+    decision = record_decision(caller, insight, DecisionKind.TAKEN_BACK, "", overturns=overturns)
+    if overturns:
+        events.announce_decision(insight, decision, to=[])
+
+
+def reopen(caller: Caller, insight: Insight) -> str:
+    """Return an approved or rejected insight to review, for another decision by the caller.
+
+    Returns whose decision this overturns: "" if it was the caller's own. Does nothing if the insight is in another
+    state, is being applied, or has a pending edit.
+    """
+    decided_by = insight.reviewed_by
+    if insight.state not in (InsightState.APPROVED, InsightState.REJECTED):
+        return ""
+    if insight.changeset_id or insight.pending_edit:
+        return ""
+    if insight.state == InsightState.REJECTED:
+        _require_no_duplicate(insight)
+    back_to_pending(caller, insight, "undo_review")
+    return "" if decided_by == caller.email else decided_by
 
 
 def appeal(operation: Appeal, *, caller: Caller) -> Insight:
@@ -126,8 +167,8 @@ def appeal(operation: Appeal, *, caller: Caller) -> Insight:
     return insight
 
 
-def overturned_approvals(caller: Caller) -> Any:
-    """Return the decisions that overturned the caller's approvals, newest first."""
+def overturned_decisions(caller: Caller) -> Any:
+    """Return the decisions that overturned a decision of the caller, newest first."""
     visible = Insight.objects.visible_to(caller).values("pk")
     rows = Decision.objects.filter(overturns=caller.email, insight__in=visible).select_related("insight__record")
     return rows.order_by("-at")
@@ -161,7 +202,13 @@ def defer_correction(record: MemoryRecord) -> str:
 
 
 def keep_proposal(record: MemoryRecord, replaces: MemoryRecord) -> None:
-    """Create the insight for a correction of an approved memory."""
+    """Create the insight for a correction of an approved memory. The memory must be locked.
+
+    Raises Conflict if the same correction waits already: a bulk action that was interrupted repeats its last row.
+    """
+    waiting = Insight.objects.filter(replaces=replaces, state=InsightState.PENDING, record__content=record.content)
+    if waiting.filter(record__status__in=[Status.ACTIVE, Status.STALE]).exists():
+        raise Conflict("is the same as a correction that waits for a curator", field="content")
     before = Insight.objects.get(pk=replaces.pk)
     Insight.objects.create(record=record, wanted_visibility=before.wanted_visibility, replaces=replaces)
 
@@ -206,7 +253,7 @@ def _undo_edit(caller: Caller, insight: Insight, last: Decision) -> Insight:
         for name, value in last.before.items():
             setattr(record, name, value)
         restore_status(record, "approve_edit")
-    record_decision(caller, insight, DecisionKind.TAKEN_BACK, "")
+    _take_back(caller, insight, last.by)
     transaction.on_commit(lambda: services.index_now(caller, record))
     return insight
 
@@ -220,11 +267,13 @@ def _drop_edit(insight: Insight) -> None:
 
 
 @contextmanager
-def under_review(caller: Caller, insight_id: UUID | str, notes: str) -> Iterator[Insight]:
+def under_review(
+    caller: Caller, insight_id: UUID | str, notes: str, seen: str = "", override: bool = False
+) -> Iterator[Insight]:
     """Lock the insight and yield it, inside the transaction of the decision.
 
-    Raises Forbidden if the caller may not decide on it, and Conflict if its memory was archived or replaced
-    outside of the review.
+    Raises Forbidden if the caller may not decide on it, ChangedMeanwhile if it is not in the state `seen`, and Conflict
+    if its memory was archived or replaced outside of the review.
     """
     require_curator(caller)
     validate(Reason, notes, "review_notes")
@@ -234,6 +283,7 @@ def under_review(caller: Caller, insight_id: UUID | str, notes: str) -> Iterator
         authors = {insight.record.created_by, insight.edit_by} if insight.pending_edit else {insight.record.created_by}
         if caller.email in authors and not caller.is_admin:
             raise Forbidden("is your own: another curator has to review it", field="insight_id")
+        require_unchanged(insight, seen, override)
         if insight.record.status not in (Status.ACTIVE, Status.STALE) and insight.state != InsightState.REJECTED:
             raise Conflict(f"belongs to a memory that is {insight.record.status}", field="insight_id")
         yield insight
@@ -242,7 +292,10 @@ def under_review(caller: Caller, insight_id: UUID | str, notes: str) -> Iterator
 def _require_state(insight: Insight, allowed: set[InsightState]) -> None:
     if insight.state not in allowed or insight.changeset_id:
         by = f" by {insight.reviewed_by}" if insight.reviewed_by else ""
-        raise Conflict(f"is {insight.state} already{by}", field="insight_id")
+        # An approval of a rejected insight is possible, once its curator has seen the rejection.
+        is_open = insight.state == InsightState.REJECTED and InsightState.REJECTED not in allowed
+        hint = "override=true, to decide otherwise" if is_open and InsightState.APPROVED not in allowed else ""
+        raise Conflict(f"is {insight.state} already{by}", field="insight_id", allowed=hint)
 
 
 def _require_no_duplicate(insight: Insight) -> None:
@@ -254,14 +307,15 @@ def _not_yours(decided_by: str) -> str:
     return f"was decided by {decided_by}: only they or an admin can undo it"
 
 
-def _decide(caller: Caller, insight: Insight, state: InsightState, notes: str, approver: str = "") -> None:
+def _decide(caller: Caller, insight: Insight, state: InsightState, notes: str, decided_by: str, seen: str) -> None:
     insight.state, insight.question_at = state, None
     insight.reviewed_by, insight.reviewed_at, insight.review_notes = caller.email, timezone.now(), notes.strip()
     insight.save(update_fields=["state", "question_at", "reviewed_by", "reviewed_at", "review_notes"])
     kind = DecisionKind.APPROVED if state == InsightState.APPROVED else DecisionKind.REJECTED
-    overturns = "" if approver == caller.email else approver
+    overturns = "" if decided_by == caller.email else decided_by
+    colleagues = overridden(caller, insight, seen)
     decision = record_decision(caller, insight, kind, notes, overturns=overturns)
-    events.announce_decision(insight, decision, to=[insight.record.created_by, overturns])
+    events.announce_decision(insight, decision, to=[insight.record.created_by], overridden=colleagues)
 
 
 def record_decision(

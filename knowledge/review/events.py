@@ -7,14 +7,20 @@ from collections.abc import Iterable
 from knowledge import extensions
 from knowledge.models import Decision, Insight
 
-APPLIED, ROLLED_BACK = "applied", "rolled_back"  # kinds of events besides those of DecisionKind
+# kinds of events besides those of DecisionKind
+APPLIED, ROLLED_BACK, OVERTURNED = "applied", "rolled_back", "overturned"
 
 
-def announce_decision(insight: Insight, decision: Decision, *, to: Iterable[str]) -> None:
+def announce_decision(
+    insight: Insight, decision: Decision, *, to: Iterable[str], overridden: Iterable[str] = ()
+) -> None:
+    """Notify the people `to` of the decision, and those whose decision it overturns or overrides of that."""
     if decision.overturns:
         for extension in extensions.registered():
-            extension.approval_overturned(insight, decision)
+            extension.decision_overturned(insight, decision)
     announce(decision.kind, insight, by=decision.by, notes=decision.notes, to=to)
+    if decided_before := {decision.overturns, *overridden} - {"", decision.by}:
+        announce(OVERTURNED, insight, by=decision.by, to=decided_before)
 
 
 def announce(kind: str, insight: Insight, *, by: str, notes: str = "", to: Iterable[str]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
@@ -18,6 +20,8 @@ from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
 from memories.writing import bulk_actions
 
+COMPARED = 200  # maximum number of rows whose state the confirmation page keeps
+SEEN = re.compile(r"seen-[0-9a-f]{32}")  # the field with the token of a row's state
 SHOWN = 20  # maximum number of rows listed on the confirmation page
 
 Choices = Callable[[Caller], Sequence[tuple[str, str]]]
@@ -42,6 +46,7 @@ class AdminAct:
     choice_label: str = ""
     asks_text: bool = False  # the action needs a text instead of an option, and only one row
     preview: Callable[[Caller, Sequence[Any]], Sequence[Any]] = as_they_are  # a text for each row, about the effect
+    versions: Callable[[Collection[Any]], Mapping[UUID, str]] | None = None  # tokens of the rows' states
     narrow: Callable[[Caller, Rows], Rows] = lambda caller, rows: rows  # filters to rows that the caller may act on
 
     def as_action(self) -> Callable[..., HttpResponse | None]:
@@ -60,11 +65,16 @@ def confirm(model_admin: Any, request: HttpRequest, rows: QuerySet[Any], act: Ad
     """
     caller = caller_from_request(request, channel="admin")
     chosen_count = rows.count()
-    rows = act.narrow(caller, rows)
+    chosen, rows = rows, act.narrow(caller, rows)
     total = rows.count()
     problem = _problem(request, act, total) if "confirm" in request.POST else ""
     if "confirm" in request.POST and not problem:
-        return _start(request, caller, rows, act)
+        # A row that was shown and no longer fits stays in the batch, which reports what has changed.
+        seen = {UUID(name[5:]): str(token) for name, token in request.POST.items() if SEEN.fullmatch(name)}
+        ids = [*rows.values_list("pk", flat=True)[: bulk_actions.MAX_UNITS + 1]]
+        ids += chosen.filter(pk__in=seen).exclude(pk__in=ids).values_list("pk", flat=True) if seen else []
+        unseen = list(rows.exclude(pk__in=seen)[: bulk_actions.MAX_UNITS]) if act.versions else []
+        return _start(request, caller, ids, act, {**_versions(act, unseen), **seen})
     context = {
         **admin.site.each_context(request),
         "title": f"{act.label}: {total:,}",
@@ -72,6 +82,7 @@ def confirm(model_admin: Any, request: HttpRequest, rows: QuerySet[Any], act: Ad
         "act": act,
         "lines": act.preview(caller, list(rows[:SHOWN])),
         "total": total,
+        "seen": [(pk.hex, token) for pk, token in _versions(act, rows[:COMPARED]).items()],
         "not_decidable": chosen_count - total,
         "hidden_count": max(total - SHOWN, 0),
         "is_refused": total > bulk_actions.MAX_UNITS or not total or (act.asks_text and total > 1),
@@ -88,6 +99,10 @@ def confirm(model_admin: Any, request: HttpRequest, rows: QuerySet[Any], act: Ad
     return TemplateResponse(request, "admin/act.html", context, status=400 if problem else 200)
 
 
+def _versions(act: AdminAct, rows: Iterable[Any]) -> dict[UUID, str]:
+    return dict(act.versions(list(rows))) if act.versions else {}
+
+
 def _problem(request: HttpRequest, act: AdminAct, total: int) -> str:
     if act.needs_reason and not request.POST.get("reason", "").strip():
         return "The reason is missing: the author needs to know why."
@@ -98,8 +113,9 @@ def _problem(request: HttpRequest, act: AdminAct, total: int) -> str:
     return ""
 
 
-def _start(request: HttpRequest, caller: Caller, rows: QuerySet[Any], act: AdminAct) -> HttpResponse | None:
-    ids = list(rows.values_list("pk", flat=True)[: bulk_actions.MAX_UNITS + 1])
+def _start(
+    request: HttpRequest, caller: Caller, ids: Sequence[UUID], act: AdminAct, seen: Mapping[UUID, str]
+) -> HttpResponse | None:
     try:
         batch = bulk_actions.start(
             caller=caller,
@@ -108,6 +124,7 @@ def _start(request: HttpRequest, caller: Caller, rows: QuerySet[Any], act: Admin
             note=request.POST.get("reason", "").strip(),
             choice=request.POST.get("choice", "").strip(),
             back_to=request.get_full_path(),
+            seen=seen,
         )
     except DomainError as error:
         messages.error(request, error.message)

@@ -17,7 +17,7 @@ from django.db import connection
 
 from memories.contract.errors import DomainError
 
-SEED = 2  # seed of the hash of a lock's name; advisory locks elsewhere use the seeds 0, 1 and 3
+SEED = 2  # seed of the hash of a lock's name; advisory locks elsewhere use the seeds 0, 1, 3 and 4
 ACQUIRE = "SELECT pg_try_advisory_lock(hashtextextended(%s, %s))"
 RELEASE = "SELECT pg_advisory_unlock(hashtextextended(%s, %s))"
 

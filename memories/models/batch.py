@@ -21,6 +21,7 @@ class Batch(models.Model):
     )
     unit_ids = ArrayField(models.UUIDField())
     outcomes = models.JSONField(default=list, help_text="In the order of unit_ids: '' if done, otherwise the error.")
+    seen = models.JSONField(default=dict, help_text="By id of the row: a token for the state that the person saw.")
     back_to = models.CharField(max_length=500, blank=True, help_text="The page where it was started.")
     undoes = models.OneToOneField("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="undone_by")
     finished_at = models.DateTimeField(null=True, blank=True)

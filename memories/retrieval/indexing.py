@@ -71,7 +71,7 @@ SOURCES: Registry[VectorSource] = Registry("vector sources")
 def index(
     kind: str, texts: Mapping[UUID, str], waiting: embedding.Waiting = embedding.Waiting.CALLER
 ) -> dict[UUID, Vectors]:
-    """Embed the texts of these units and save the vectors; return an array (passages, dimensions) for each unit.
+    """Embed the texts of these units and save the vectors; return an array (passages, dimensions) for each saved unit.
 
     The vectors of a unit whose text has changed meanwhile are not saved. Raises EmbedderUnavailable if the embedder
     fails, or if the vector column has other dimensions than EMBEDDING_DIMENSIONS.
@@ -85,8 +85,7 @@ def index(
 def index_memories(texts: Mapping[UUID, str], waiting: embedding.Waiting) -> dict[UUID, Vectors]:
     encoded, model = passages.encode(list(texts.values()), waiting=waiting)
     units = {pk: (text, part) for (pk, text), part in zip(texts.items(), encoded, strict=True)}
-    passages.store(units, model)
-    return {pk: part.vectors for pk, (_, part) in units.items()}
+    return {pk: units[pk][1].vectors for pk in passages.store(units, model)}
 
 
 def passage_source(
@@ -255,17 +254,22 @@ def run_batch(worker: str) -> tuple[int, int]:
         else:
             close(worker, finished)
             completed += len(finished)
+            # The write of the new text could not open a job, because this one was still open.
+            changed = [job for job in kind_jobs if job not in finished]
+            put_back(worker, changed, "the text changed while it was embedded")
+            failed += len(changed)
     return completed, failed
 
 
 def _embed_units(kind: str, jobs: list[IndexJob]) -> list[IndexJob]:
+    """Embed the texts of these jobs. Returns the jobs that are done, which leaves out texts that changed meanwhile."""
     source = SOURCES[kind]
     rows = source.rows().filter(pk__in=[job.source_id for job in jobs])
     texts = dict(rows.values_list("pk", source.text))
     if not texts:
         return jobs
-    index(kind, texts, embedding.Waiting.BATCH)
-    return jobs
+    saved = index(kind, texts, embedding.Waiting.BATCH)
+    return [job for job in jobs if job.source_id in saved or job.source_id not in texts]
 
 
 def close(worker: str, jobs: list[IndexJob]) -> None:

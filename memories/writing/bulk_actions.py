@@ -8,7 +8,7 @@ finishes the batch even if the page is closed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -43,6 +43,7 @@ SLICE_S = 0.8  # seconds after which a slice ends, so that the page can show the
 class ActionInput:
     note: str = ""  # reason for the action
     choice: str = ""  # for example a visibility, a persona or a corrected text, if the action needs one
+    seen: str = ""  # token of the row's state that the person saw, if the rows have such tokens
 
 
 @dataclass(frozen=True)
@@ -108,8 +109,12 @@ def start(
     note: str = "",
     choice: str = "",
     back_to: str = "",
+    seen: Mapping[UUID, str] | None = None,
 ) -> Batch:
-    """Save a batch, run its first slice, and let a worker run the remaining slices."""
+    """Save a batch, run its first slice, and let a worker run the remaining slices.
+
+    `seen` holds a token for the state in which the person saw a row. If the row has changed, the action is refused.
+    """
     check_choice("act", act, BULK_ACTIONS)
     note = validate(Reason, note, "note")
     ids = sorted(
@@ -118,7 +123,7 @@ def start(
     if not ids:
         raise Invalid("is empty: no rows were selected", field="ids", allowed=f"1 to {MAX_UNITS:,}")
     check_count("ids", ids, MAX_UNITS)
-    return _begin(caller, _save(caller, act, ids, ActionInput(note, choice), back_to, None))
+    return _begin(caller, _save(caller, act, ids, ActionInput(note, choice), back_to, seen=seen or {}))
 
 
 def _begin(caller: Caller, batch: Batch) -> Batch:
@@ -129,7 +134,14 @@ def _begin(caller: Caller, batch: Batch) -> Batch:
 
 
 def _save(
-    caller: Caller, act: str, ids: Sequence[UUID], entered: ActionInput, back_to: str, undoes: Batch | None
+    caller: Caller,
+    act: str,
+    ids: Sequence[UUID],
+    entered: ActionInput,
+    back_to: str,
+    *,
+    undoes: Batch | None = None,
+    seen: Mapping[UUID, str],
 ) -> Batch:
     return Batch.objects.create(
         created_by=caller.email,
@@ -140,6 +152,7 @@ def _save(
         choice=entered.choice,
         back_to=back_to[:500],
         undoes=undoes,
+        seen={pk.hex: seen[pk] for pk in ids if seen.get(pk)},
     )
 
 
@@ -202,7 +215,7 @@ def _run_slow_row(caller: Caller, batch: Batch) -> Batch:
     """Run a slow action on the next row, outside of a transaction.
 
     If the process ends before the outcome is saved, the action is repeated on the row. If the action had completed, the
-    repetition changes nothing or is refused, except that a correction that needs approval is proposed a second time.
+    repetition changes nothing or is refused.
     """
     try:
         with exclusive("batch", batch.pk, Conflict("is being processed elsewhere", field="batch_id")):
@@ -220,7 +233,7 @@ def _run_slow_row(caller: Caller, batch: Batch) -> Batch:
 
 
 def _run_row(caller: Caller, batch: Batch, unit: UUID) -> str:
-    action, entered = BULK_ACTIONS[batch.act], ActionInput(batch.note, batch.choice)
+    action, entered = BULK_ACTIONS[batch.act], ActionInput(batch.note, batch.choice, batch.seen.get(unit.hex, ""))
     try:
         with nullcontext() if action.is_slow else transaction.atomic():
             action.do(caller, unit, entered)
@@ -244,7 +257,7 @@ def undo(*, caller: Caller, batch_id: UUID | str) -> Batch:
         Batch.objects.select_for_update().get(pk=batch.pk)
         if Batch.objects.filter(undoes=batch).exists():
             raise Conflict("was already undone", field="batch_id")
-        undoing = _save(caller, inverse, completed_units(batch), ActionInput(), batch.back_to, batch)
+        undoing = _save(caller, inverse, completed_units(batch), ActionInput(), batch.back_to, undoes=batch, seen={})
     return _begin(caller, undoing)
 
 

@@ -1,4 +1,4 @@
-"""E-mails: the weekly digest, the alert about insights that have waited too long, and overturned approvals."""
+"""E-mails: the weekly digest, the alert about insights that have waited too long, and overturned decisions."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from memory_project.notifications import inbox, mail
 
 # names of audit events, which also record when a mail was last sent
 DIGEST, ALERT = "mail.digest", "mail.review_alert"
+SUBJECTS = {"rejected": "An approved insight was rejected", "approved": "A rejected insight was approved"}
 NEW_SHOWN = 5  # maximum number of new memories listed in a digest
 
 
@@ -84,13 +85,13 @@ def alert_about_reviews() -> str:
 
 
 def notify_overturned(insight: Insight, decision: Decision) -> int:
-    """Mail the author of an insight and the curator whose approval was overturned. Returns how many mails were sent.
+    """Mail the author of an insight and the curator whose decision was overturned. Returns how many mails were sent.
 
     The curator who overturned it gets none.
     """
     people = {decision.overturns, insight.record.created_by} - {decision.by}
     context = {"insight": insight, "decision": decision}
-    subject = "An approved insight was rejected"
+    subject = SUBJECTS.get(decision.kind, "A decision on an insight was undone")
     return sum(mail.send([address], subject, "mail/overturned.txt", context) for address in sorted(people))
 
 

@@ -53,6 +53,9 @@ KINDS: Mapping[str, Kind] = {
     "answered": Kind("An author answered my question", "answered your question", "insight"),
     "appealed": Kind("An author appealed a decision of mine", "appealed your decision", "insight"),
     "handed_over": Kind("An insight was handed over to me", "handed an insight over to you", "insight"),
+    "overturned": Kind(
+        "A review decision of mine was overturned", "decided otherwise on an insight than you", "insight"
+    ),
     "stale": Kind("A memory of mine went stale", "found that your memory may no longer be true", "stale"),
     "mentioned": Kind("I was mentioned", "mentioned you"),
 }

@@ -73,6 +73,7 @@ urlpatterns = [
     path("batches/", batches.batch_list, name="start-batch"),
     path("batches/<id:batch_id>/", batches.batch_detail, name="batch"),
     path("batches/<id:batch_id>/go-on/", batches.resume_batch, name="batch-on"),
+    path("batches/<id:batch_id>/repeat/", batches.repeat_batch, name="repeat-batch"),
     path("batches/<id:batch_id>/undo/", batches.undo_batch, name="undo-batch"),
     path("changesets/", changesets.changeset_list, name="changesets"),
     path("changesets/<id:changeset_id>/", changesets.changeset_detail, name="changeset"),

@@ -143,3 +143,27 @@ def test_times_are_in_the_time_zone_of_the_browser(sign_in: SignIn) -> None:
     page.reload()  # the server knows the time zone from the second page on
     page.goto("/")
     assert "JST" in page.get_attribute(".card time >> nth=0", "title")
+
+
+def test_a_decision_in_a_second_tab_shows_what_the_first_decided(sign_in: SignIn) -> None:
+    page = sign_in("priya")
+    page.goto("/review/")
+    second_tab = page.context.new_page()
+    second_tab.goto(page.url)
+    with page.expect_navigation():
+        page.keyboard.press("a")
+    second_tab.fill("#note", "I asked the till people")
+    second_tab.press("#note", "Escape")
+    second_tab.evaluate("document.activeElement.blur()")
+    second_tab.keyboard.press("r")
+    with second_tab.expect_navigation():
+        second_tab.keyboard.press("1")
+    conflict = second_tab.inner_text("section[aria-labelledby=conflict]")
+    assert "approved it on" in conflict
+    assert "It is approved now" in conflict
+    assert second_tab.input_value("#conflict-note") == "I asked the till people"
+    with second_tab.expect_navigation():
+        second_tab.keyboard.press("o")
+    second_tab.click(".last a")
+    assert second_tab.inner_text(".head .badge") == "rejected"
+    assert "I asked the till people" in second_tab.inner_text("main")

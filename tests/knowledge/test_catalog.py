@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection
+from django.db import connection, transaction
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +23,7 @@ from knowledge.catalog.metadata_files import aspect_name
 from knowledge.catalog.projections import rebuild
 from knowledge.models import CatalogAspect, CatalogEntity, LineageEdge
 from tests.fake_datahub import Faults
-from tests.knowledge.conftest import MART, ORDERS, REFUNDS, STAMP, V2_COLUMN, put, upstream
+from tests.knowledge.conftest import MART, ORDERS, REFUNDS, STAMP, V2_COLUMN, fill_catalog, put, upstream
 
 RUN = Run("cs-test", "cora@example.org", {"changeset": "1"})
 TAG = "urn:li:tag:PII"
@@ -108,6 +109,51 @@ def test_twenty_concurrent_writers_lose_nothing(either_catalog: Catalog) -> None
         thread.join()
     assert len(at(either_catalog, "globalTags", "tags")) == 20
     assert len(at(either_catalog, "institutionalMemory", "elements")) == 6
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("other", ["writer", "rebuild"])
+def test_derived_rows_keep_what_another_transaction_wrote_meanwhile(other: str) -> None:
+    fill_catalog()
+    started = threading.Event()
+    faults: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SET application_name = 'second'")
+            started.set()
+            if other == "rebuild":
+                list(rebuild())
+            else:
+                put(ORDERS, "deprecation", {"deprecated": True, "note": "", "actor": STAMP["actor"]})
+        except BaseException as error:
+            faults.append(error)
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=work)
+    with transaction.atomic():
+        put(ORDERS, "editableDatasetProperties", {"description": "One row per order."})
+        thread.start()
+        started.wait()
+        wait_until_blocked("second")
+    thread.join()
+    row = CatalogEntity.objects.get(urn=ORDERS)
+    assert not faults
+    assert (row.description, row.deprecated) == ("One row per order.", other == "writer")
+
+
+def wait_until_blocked(application: str) -> None:
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND wait_event_type = 'Lock'"
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_stat_clear_snapshot()")
+            cursor.execute(waiting, [application])
+            if cursor.fetchone()[0]:
+                return
+    pytest.fail("the second connection does not wait for the first")
 
 
 def test_existing_leaves_out_soft_deleted_entities(either_catalog: Catalog) -> None:

@@ -12,8 +12,8 @@ from memories import embedding, services, tasks
 from memories.identity.caller import Caller
 from memories.models import IndexJob, MemoryRecord, Passage
 from memories.models.index_job import JobStatus, Trigger
-from memories.operations import Forget, Remember
-from memories.retrieval import index_status, indexing, term_statistics
+from memories.operations import Forget, Remember, Revise
+from memories.retrieval import index_status, indexing, passages, term_statistics
 
 pytestmark = pytest.mark.django_db
 MODEL = "deterministic-384"
@@ -170,3 +170,26 @@ def test_the_search_column_can_be_rebuilt_in_another_language(alice: Caller, fac
     settings.TEXT_SEARCH_CONFIG = "english"
     call_command("rebuild_search", verbosity=0)
     assert term_statistics.query_terms("refunds")[0].lexeme == "refund"
+
+
+def test_a_text_that_changes_while_a_worker_embeds_it_is_embedded_later(
+    gap: MemoryRecord, alice: Caller, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode = passages.encode
+
+    def edit_meanwhile(texts: Any, **options: Any) -> Any:
+        encoded = encode(texts, **options)
+        monkeypatch.undo()
+        settings.EMBEDDING_PROVIDER = "none"
+        services.revise(Revise(record_id=gap.pk, content="Edited while the worker was busy."), caller=alice)
+        settings.EMBEDDING_PROVIDER = "deterministic"
+        return encoded
+
+    monkeypatch.setattr(passages, "encode", edit_meanwhile)
+    assert indexing.run_batch("here:1") == (0, 1)
+    job = IndexJob.objects.get()
+    assert (job.status, job.last_error) == (JobStatus.PENDING, "the text changed while it was embedded")
+    IndexJob.objects.update(next_run_at=timezone.now())
+    assert indexing.run_batch("here:1") == (1, 0)
+    gap.refresh_from_db()
+    assert bytes(gap.embedding_text_hash or b"") == embedding.text_hash("Edited while the worker was busy.")

@@ -11,6 +11,7 @@ from memories.operations import RecallMemories, Remember, Revise
 from memories.retrieval.language import language_of
 from memories.retrieval.recall import recall
 from memories.services import remember, revise
+from memories.writing import language_backfill
 
 FACTS = {
     "de": "Der Umsatz enthält keine Gutscheine und keine Retouren.",
@@ -70,3 +71,21 @@ def test_rebuilding_detects_the_language_of_older_memories(alice: Caller) -> Non
         RecallMemories(query="Wie hoch waren die Umsätze mit Gutscheinen?", strategy="lexical"), caller=alice
     ).hits
     assert [hit.record.pk for hit in hits] == [record.pk]
+
+
+@pytest.mark.django_db
+def test_a_memory_that_is_edited_during_the_detection_keeps_the_language_of_its_new_text(
+    alice: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = remember(Remember(content=FACTS["de"]), caller=alice).record
+    MemoryRecord.objects.filter(pk=record.pk).update(language="")
+
+    def edit_meanwhile(text: str) -> str:
+        monkeypatch.undo()
+        revise(Revise(record_id=record.pk, content=FACTS["es"], language="es"), caller=alice)
+        return language_of(text)
+
+    monkeypatch.setattr(language_backfill, "language_of", edit_meanwhile)
+    assert language_backfill.backfill_languages() == 0
+    record.refresh_from_db()
+    assert (record.content, record.language) == (FACTS["es"], "es")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from django.db import transaction
 from django.db.models import QuerySet
 
 from knowledge.graph.models import Entity, Observation
@@ -27,14 +28,26 @@ def entity_text(name: str, entity_type: str) -> str:
 
 def _rebuild(rows: QuerySet[Any], text: Callable[[Any], str]) -> int:
     count = 0
-    changes: list[Any] = []
+    outdated: list[Any] = []
     for row in rows.order_by("pk").iterator(chunk_size=BATCH_SIZE):
-        row_text = text(row)
-        row_grams = grams(row_text)
-        if (row.folded, row.grams) != (row_text, row_grams):
-            row.folded, row.grams = row_text, row_grams
-            changes.append(row)
-        if len(changes) == BATCH_SIZE:
-            count += rows.bulk_update(changes, ["folded", "grams"])
-            changes = []
-    return count + (rows.bulk_update(changes, ["folded", "grams"]) if changes else 0)
+        if _refresh(row, text):
+            outdated.append(row.pk)
+        if len(outdated) == BATCH_SIZE:
+            count += _save(rows, outdated, text)
+            outdated = []
+    return count + _save(rows, outdated, text)
+
+
+def _refresh(row: Any, text: Callable[[Any], str]) -> bool:
+    """Set the row's search columns. Returns whether they were outdated."""
+    before, row_text = (row.folded, row.grams), text(row)
+    row.folded, row.grams = row_text, grams(row_text)
+    return before != (row.folded, row.grams)
+
+
+@transaction.atomic
+def _save(rows: QuerySet[Any], outdated: Sequence[Any], text: Callable[[Any], str]) -> int:
+    # Read again, with a lock: somebody may have renamed or rewritten a row since.
+    current = rows.filter(pk__in=outdated).order_by("pk").select_for_update(of=("self",))
+    changes = [row for row in current if _refresh(row, text)]
+    return rows.bulk_update(changes, ["folded", "grams"]) if changes else 0

@@ -93,10 +93,13 @@ def search_reflections(operation: SearchReflections, *, caller: Caller) -> tuple
 
 def index_reflections(texts: Mapping[UUID, str], waiting: embedding.Waiting) -> dict[UUID, Vectors]:
     vectors, model = embedding.embed(list(texts.values()), waiting=waiting)
-    for (pk, text), vector in zip(texts.items(), vectors, strict=True):
+    saved: dict[UUID, Vectors] = {}
+    for position, (pk, text) in enumerate(texts.items()):
         row = Reflection.objects.filter(pk=pk, content=text)
-        row.update(vector=vector, embedding_model=model, embedding_text_hash=embedding.text_hash(text))
-    return {pk: vectors[position : position + 1] for position, pk in enumerate(texts)}
+        stamp = {"embedding_model": model, "embedding_text_hash": embedding.text_hash(text)}
+        if row.update(vector=vectors[position], **stamp):
+            saved[pk] = vectors[position : position + 1]
+    return saved
 
 
 SOURCE = indexing.VectorSource(

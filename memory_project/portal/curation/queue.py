@@ -23,7 +23,10 @@ from knowledge.models import Insight
 from knowledge.review import queue as queues
 from knowledge.review.cases import QUESTIONS, REASONS
 from knowledge.review.queue import Queue
+from knowledge.review.seen import versions_of
 from memories.contract.errors import DomainError
+from memories.contract.fields import Id
+from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memories.models import Category, Confidence
 from memories.queries import capped_counts
@@ -49,6 +52,7 @@ class Row:
     insight: Insight
     claim: ClosestMemory | None
     group: str  # id of the first insight of the group
+    seen: str  # token of the insight's state, which a decision carries back
     alike: int  # number of near-duplicates that follow the first insight of the group; 0 for every other insight
 
 
@@ -99,8 +103,9 @@ def _rows(caller: Caller, groups: Sequence[Sequence[UUID]]) -> list[Row]:
     insights = Insight.objects.visible_to(caller).select_related("record")
     by_id = insights.defer("record__search").in_bulk([pk for group in groups for pk in group])
     claims = closest_memories(caller, list(by_id.values()))
+    versions = versions_of(by_id.values())
     return [
-        Row(by_id[pk], claims.get(pk), group[0].hex, len(group) - 1 if pk == group[0] else 0)
+        Row(by_id[pk], claims.get(pk), group[0].hex, versions[pk], len(group) - 1 if pk == group[0] else 0)
         for group in groups
         for pk in group
         if pk in by_id
@@ -126,7 +131,13 @@ def bulk_decide(request: HttpRequest) -> HttpResponse:
         return _apply_preview(request, caller, ids, back)
     try:
         batch = bulk_actions.start(
-            caller=caller, act=name, unit_ids=ids, note=note, choice=request.POST.get("to", ""), back_to=back
+            caller=caller,
+            act=name,
+            unit_ids=ids,
+            note=note,
+            choice=request.POST.get("to", ""),
+            back_to=back,
+            seen=_seen(caller, request, ids),
         )
     except DomainError as error:
         messages.error(request, message_with_label(error))
@@ -149,12 +160,24 @@ def _chosen_ids(caller: Caller, request: HttpRequest) -> list[str]:
     return [pk.hex for pk in queue.ids(bulk_actions.MAX_UNITS)]
 
 
+def _seen(caller: Caller, request: HttpRequest, ids: Sequence[str]) -> dict[UUID, str]:
+    """Return the token of each chosen insight: as the page showed it, or as it is now if the page did not show it."""
+    shown = {validate(Id, pk, "ids"): request.POST.get(f"seen-{pk}", "") for pk in ids}
+    shown = {pk: token for pk, token in shown.items() if token}
+    if request.POST.get("all") != "1":
+        return shown
+    chosen = [UUID(pk) for pk in ids]
+    unseen = Insight.objects.visible_to(caller).filter(pk__in=chosen).exclude(pk__in=shown).select_related("record")
+    return {**versions_of(list(unseen.defer("record__search"))), **shown}
+
+
 def _apply_preview(request: HttpRequest, caller: Caller, ids: Sequence[str], back: str) -> HttpResponse:
     approved = queues.STATES["approved"][1](caller).filter(pk__in=[UUID(pk) for pk in ids])
     insights = list(approved.order_by("record__created_at", "pk")[: suggested.MAX_PREVIEWED + 1])
     shown_insights = insights[: suggested.MAX_PREVIEWED]
     context = {
         "preview": suggested.preview(shown_insights),
+        "seen": [(pk.hex, token) for pk, token in versions_of(shown_insights).items()],
         "is_cut": len(insights) > len(shown_insights),
         "most": suggested.MAX_PREVIEWED,
         "left_out": len(ids) - len(insights),

@@ -16,12 +16,13 @@ from knowledge.changesets import suggested
 from knowledge.insights import queries
 from knowledge.insights.lifecycle import edit as edit_insight
 from knowledge.insights.lifecycle import require_curator, set_replaced
-from knowledge.models import InsightState
+from knowledge.models import Insight, InsightState
 from knowledge.operations import Edit
 from knowledge.review import clarifications, decisions
 from knowledge.review.cases import MAX_ALIKE, QUESTIONS, REASONS, also_waiting, build_case, decided_today
 from knowledge.review.queue import Queue, QueuePosition
-from memories.contract.errors import DomainError, Invalid, NotFound
+from knowledge.review.seen import ChangedMeanwhile, version_of, versions_of
+from memories.contract.errors import Conflict, DomainError, Invalid, NotFound
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
 from memories.queries import capped_counts
@@ -30,7 +31,7 @@ from memory_project.portal.proposal_forms import InsightForm
 from memory_project.portal.search.autocomplete import colleagues
 
 APPROVED_SHOWN = 20  # maximum number of approved insights listed when the queue is empty
-MAX_OVERTURNED = 5  # maximum number of the caller's overturned approvals listed when the queue is empty
+MAX_OVERTURNED = 5  # maximum number of the caller's overturned decisions listed when the queue is empty
 LAST = "last_decision"  # session key of the last decision, which the next page reports and may offer to undo
 
 
@@ -45,7 +46,7 @@ def next_in_queue(request: HttpRequest) -> HttpResponse:
         return redirect(_address(position.next_id, review_queue))
     context = {
         "queue": review_queue,
-        "against": list(decisions.overturned_approvals(caller)[:MAX_OVERTURNED]),
+        "against": list(decisions.overturned_decisions(caller)[:MAX_OVERTURNED]),
         "approved": list(queries.backlog(caller).order_by("record__created_at")[:APPROVED_SHOWN]),
         "decided": decided_today(caller).count(),
         "last": request.session.get(LAST),
@@ -56,13 +57,22 @@ def next_in_queue(request: HttpRequest) -> HttpResponse:
 @require_safe
 @login_required
 def review_detail(request: HttpRequest, insight_id: UUID) -> HttpResponse:
-    caller = curator(request)
+    return _show(request, curator(request), insight_id)
+
+
+def _show(
+    request: HttpRequest, caller: Caller, insight_id: UUID, conflict: Mapping[str, object] | None = None
+) -> HttpResponse:
+    """Show the insight. With `conflict`, explain why the decision was refused, and keep what the curator entered."""
     review_queue = _queue(caller, request)
     insight = queries.insight(caller, insight_id)
     counts = capped_counts(decided=decided_today(caller), also=also_waiting(caller, insight))
     past_decisions = list(insight.decisions.all())
+    case = build_case(caller, insight)
     context = {
-        "case": build_case(caller, insight),
+        "case": case,
+        "seen": [(pk.hex, token) for pk, token in versions_of([insight, *case.alike]).items()],
+        "conflict": conflict,
         "insight": insight,
         "record": insight.record,
         "queue": review_queue,
@@ -76,7 +86,48 @@ def review_detail(request: HttpRequest, insight_id: UUID) -> HttpResponse:
         "last": request.session.get(LAST),
         **counts,
     }
-    return render(request, "review/one.html", context)
+    return render(request, "review/one.html", context, status=409 if conflict else 200)
+
+
+# The states in which a decision can be repeated after its curator has seen what colleagues did meanwhile.
+REPEATABLE = {
+    "approve": ("Approve", {InsightState.PENDING, InsightState.REJECTED}),
+    "reject": ("Reject", {InsightState.PENDING, InsightState.APPROVED}),
+    "needs-more": ("Ask", {InsightState.PENDING, InsightState.APPROVED, InsightState.REJECTED}),
+    "hand-over": ("Hand over", {InsightState.PENDING}),
+    "apply": ("Apply", {InsightState.PENDING, InsightState.APPROVED}),
+    "undo": ("Return to queue", {InsightState.APPROVED, InsightState.REJECTED}),
+}
+
+
+def _show_conflict(
+    request: HttpRequest, caller: Caller, insight_id: UUID, act: str, error: ChangedMeanwhile
+) -> HttpResponse:
+    insight = queries.insight(caller, insight_id)
+    label, states = REPEATABLE[act]
+    view = (
+        reverse("review-undo", args=[insight_id]) if act == "undo" else reverse("review-decide", args=[insight_id, act])
+    )
+    also = request.POST.getlist("also")
+    fields = [("reason", request.POST.get("reason", "")), ("to", request.POST.get("to", ""))]
+    fields += [(f"seen-{pk}", request.POST.get(f"seen-{pk}", "")) for pk in also]
+    if insight.pending_edit:
+        label, states = f"{label} the edit", set(InsightState) if act in ("approve", "reject") else set()
+    conflict = {
+        "fault": error.fault,
+        "label": label,
+        "address": view + _queue(caller, request).query_string,
+        "is_possible": insight.state in states and not error.is_about_other and not _is_being_applied(insight),
+        "note": request.POST.get("note", ""),
+        "reason": request.POST.get("reason", ""),
+        "version": version_of(insight),
+        "fields": [*(field for field in fields if field[1]), *(("also", pk) for pk in also)],
+    }
+    return _show(request, caller, insight_id, conflict)
+
+
+def _is_being_applied(insight: Insight) -> bool:
+    return insight.state == InsightState.APPROVED and insight.changeset_id is not None
 
 
 @require_POST
@@ -90,7 +141,9 @@ def decide(request: HttpRequest, insight_id: UUID, act: str) -> HttpResponse:
     duplicates = [pk for pk in request.POST.getlist("also") if pk != insight.pk.hex]
     position = review_queue.locate(insight)
     try:
-        outcome, extra = DECISIONS[act](caller, insight_id, _note(request), request.POST)
+        outcome, extra = DECISIONS[act](caller, insight_id, _note(request), _seen(request, insight_id), request.POST)
+    except ChangedMeanwhile as error:
+        return _show_conflict(request, caller, insight_id, act, error)
     except DomainError as error:
         messages.error(request, message_with_label(error))
         return redirect(_address(insight_id, review_queue))
@@ -113,7 +166,7 @@ def _decide_alike(request: HttpRequest, caller: Caller, act: str, duplicates: li
     decided_ids = []
     for pk in duplicates[:MAX_ALIKE]:
         try:
-            DECISIONS[act](caller, UUID(pk), _note(request), request.POST)
+            DECISIONS[act](caller, UUID(pk), _note(request), _seen(request, UUID(pk)), request.POST)
             decided_ids.append(pk)
         except (DomainError, ValueError) as error:
             messages.error(
@@ -128,40 +181,48 @@ def _note(request: HttpRequest) -> str:
     return ". ".join(part.strip().rstrip(".") for part in parts if part.strip())
 
 
+def _seen(request: HttpRequest, insight_id: UUID) -> str:
+    """Return the token of the insight's state when the page was shown."""
+    return request.POST.get(f"seen-{insight_id.hex}", "")
+
+
 Outcome = tuple[str, dict[str, str]]
 
 
-def _approve(caller: Caller, insight_id: UUID, note: str, data: Mapping[str, str]) -> Outcome:
-    decisions.approve(caller=caller, insight_id=insight_id, notes=note)
+def _approve(caller: Caller, insight_id: UUID, note: str, seen: str, data: Mapping[str, str]) -> Outcome:
+    decisions.approve(caller=caller, insight_id=insight_id, notes=note, seen=seen)
     return "Approved", {"undo": "yes"}
 
 
-def _reject(caller: Caller, insight_id: UUID, note: str, data: Mapping[str, str]) -> Outcome:
+def _reject(caller: Caller, insight_id: UUID, note: str, seen: str, data: Mapping[str, str]) -> Outcome:
     if not note:
         raise Invalid("is missing: the author needs to know why", field="reason")
-    decisions.reject(caller=caller, insight_id=insight_id, notes=note)
+    decisions.reject(caller=caller, insight_id=insight_id, notes=note, seen=seen)
     return "Rejected", {"undo": "yes"}
 
 
-def _need_more(caller: Caller, insight_id: UUID, note: str, data: Mapping[str, str]) -> Outcome:
-    clarifications.request_changes(caller=caller, insight_id=insight_id, notes=note)
+def _need_more(caller: Caller, insight_id: UUID, note: str, seen: str, data: Mapping[str, str]) -> Outcome:
+    clarifications.request_changes(caller=caller, insight_id=insight_id, notes=note, seen=seen)
     return "Sent back with your question", {}
 
 
-def _hand_over(caller: Caller, insight_id: UUID, note: str, data: Mapping[str, str]) -> Outcome:
-    insight = clarifications.reassign(caller=caller, insight_id=insight_id, to=data.get("to", ""), notes=note)
+def _hand_over(caller: Caller, insight_id: UUID, note: str, seen: str, data: Mapping[str, str]) -> Outcome:
+    insight = clarifications.reassign(
+        caller=caller, insight_id=insight_id, to=data.get("to", ""), notes=note, seen=seen
+    )
     return f"Handed to {insight.assignee}", {}
 
 
-def _apply(caller: Caller, insight_id: UUID, note: str, data: Mapping[str, str]) -> Outcome:
+def _apply(caller: Caller, insight_id: UUID, note: str, seen: str, data: Mapping[str, str]) -> Outcome:
     """Approve the insight if it is pending, then write the changes that it suggests to the catalog."""
-    if queries.insight(caller, insight_id).state == InsightState.PENDING:
-        decisions.approve(caller=caller, insight_id=insight_id, notes=note)
-    changeset = suggested.apply(caller=caller, insight_id=insight_id)
+    insight = queries.insight(caller, insight_id)
+    if insight.state == InsightState.PENDING:
+        seen = version_of(decisions.approve(caller=caller, insight_id=insight_id, notes=note, seen=seen))
+    changeset = suggested.apply(caller=caller, insight_id=insight_id, seen=seen)
     return "Applied", {"changeset": str(changeset.pk)}
 
 
-DECISIONS: dict[str, Callable[[Caller, UUID, str, Mapping[str, str]], Outcome]] = {
+DECISIONS: dict[str, Callable[[Caller, UUID, str, str, Mapping[str, str]], Outcome]] = {
     "approve": _approve,
     "reject": _reject,
     "needs-more": _need_more,
@@ -189,8 +250,10 @@ def undo(request: HttpRequest, insight_id: UUID) -> HttpResponse:
     last = request.session.get(LAST) or {}
     duplicates = last.get("also", []) if last.get("id") == str(insight_id) else []
     try:
-        for pk in [insight_id, *duplicates]:
-            decisions.undo_review(caller=caller, insight_id=pk)
+        for pk in [insight_id, *map(UUID, duplicates)]:
+            decisions.undo_review(caller=caller, insight_id=pk, seen=_seen(request, pk))
+    except ChangedMeanwhile as error:
+        return _show_conflict(request, caller, insight_id, "undo", error)
     except DomainError as error:
         messages.error(request, message_with_label(error))
     else:
@@ -206,18 +269,32 @@ def edit(request: HttpRequest, insight_id: UUID) -> HttpResponse:
     insight = queries.insight(caller, insight_id)
     form = InsightForm(request.POST or None, insight=insight)
     review_queue = _queue(caller, request)
+    seen, conflict = _seen(request, insight_id) or version_of(insight), ""
     if request.method == "POST" and form.is_valid():
         try:
-            edit_insight(Edit.read({"insight_id": insight_id, **form.values()}), caller=caller)
+            edited = edit_insight(Edit.read({"insight_id": insight_id, "seen": seen, **form.values()}), caller=caller)
             if "approve" in request.POST:
+                decided = request.POST.copy()
+                decided[f"seen-{insight_id.hex}"] = version_of(edited)
+                request.POST = decided  # type: ignore[assignment]  # a QueryDict, too
                 return decide(request, insight_id, "approve")
         except Invalid as error:
             form.refuse(error)
+        except Conflict as error:  # what the curator typed stays in the form
+            insight = queries.insight(caller, insight_id)
+            seen, conflict = version_of(insight), error.fault
         else:
             messages.success(request, "Saved.")
             return redirect(_address(insight_id, review_queue))
-    context = {"form": form, "insight": insight, "record": insight.record, "back": _address(insight_id, review_queue)}
-    return render(request, "review/edit.html", context)
+    context = {
+        "form": form,
+        "insight": insight,
+        "record": insight.record,
+        "back": _address(insight_id, review_queue),
+        "seen": seen,
+        "conflict": conflict,
+    }
+    return render(request, "review/edit.html", context, status=409 if conflict else 200)
 
 
 def curator(request: HttpRequest) -> Caller:

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from knowledge.graph.models import UpkeepProposal
 from knowledge.models import Insight
+from knowledge.review.seen import versions_of
 from memories import queries
 from memories.contract.paging import page
 from memories.identity.caller import Caller
@@ -79,6 +80,28 @@ def resume_batch(request: HttpRequest, batch_id: UUID) -> HttpResponse:
 
 @require_POST
 @login_required
+def repeat_batch(request: HttpRequest, batch_id: UUID) -> HttpResponse:
+    """Repeat the action on insights that had changed meanwhile, in the state in which the page showed them."""
+    caller = caller_from_request(request, channel="portal")
+    batch = bulk_actions.get_batch(caller=caller, batch_id=batch_id)
+    ids = request.POST.getlist("ids")
+    if not ids:
+        messages.warning(request, "Select at least one item first.")
+        return redirect("batch", batch_id=batch.pk)
+    repeated = bulk_actions.start(
+        caller=caller,
+        act=batch.act,
+        unit_ids=ids,
+        note=batch.note,
+        choice=batch.choice,
+        back_to=batch.back_to,
+        seen={unit: request.POST.get(f"seen-{unit.hex}", "") for unit in batch.unit_ids},
+    )
+    return redirect("batch", batch_id=repeated.pk)
+
+
+@require_POST
+@login_required
 def undo_batch(request: HttpRequest, batch_id: UUID) -> HttpResponse:
     batch = bulk_actions.undo(caller=caller_from_request(request, channel="portal"), batch_id=batch_id)
     return redirect("batch", batch_id=batch.pk)
@@ -94,18 +117,28 @@ def _texts(caller: Caller, kind: str, units: list[UUID]) -> dict[UUID, str]:
     return dict(MemoryRecord.objects.visible_to(caller).filter(pk__in=units).values_list("pk", "content"))
 
 
+def _changed(caller: Caller, batch: Batch, units: list[UUID]) -> list[tuple[Insight, str]]:
+    """Return the refused insights that changed after the caller had selected them, with the tokens of their states."""
+    known = [unit for unit in units if unit.hex in batch.seen]
+    insights = list(Insight.objects.visible_to(caller).filter(pk__in=known).select_related("record"))
+    versions = versions_of(insights)
+    return [(row, versions[row.pk]) for row in insights if versions[row.pk] != batch.seen[row.pk.hex]]
+
+
 def _context(caller: Caller, batch: Batch) -> dict[str, object]:
     bulk_action = bulk_actions.BULK_ACTIONS[batch.act]
     outcomes = list(zip(batch.unit_ids, batch.outcomes, strict=False))
     outcomes.sort(key=lambda row: not row[1])  # refusals first
     shown_outcomes = outcomes[:SHOWN]
     texts = _texts(caller, bulk_action.kind, [unit for unit, _ in shown_outcomes])
+    refused_units = [unit for unit, outcome in shown_outcomes if outcome]
     refused = sum(1 for _, outcome in outcomes if outcome)
     return {
         "batch": batch,
         "label": bulk_action.label,
         "kind": bulk_action.kind,
         "rows": [(unit, texts.get(unit, "no longer visible to you"), outcome) for unit, outcome in shown_outcomes],
+        "changed": _changed(caller, batch, refused_units) if batch.finished_at and batch.seen else [],
         "handled": len(batch.outcomes),
         "total": len(batch.unit_ids),
         "refused": refused,

@@ -37,6 +37,7 @@ from memories.retrieval import impressions
 from memories.retrieval.recall import hints_about
 from memories.writing import erasure, feedback, undo
 from memories.writing.revision import can_review
+from memories.writing.seen import unchanged
 from memory_project.portal import onboarding
 from memory_project.portal.error_labels import message_with_label
 from memory_project.portal.forms import MemoryForm
@@ -153,7 +154,8 @@ def change_memory(request: HttpRequest, record_id: UUID, act: str) -> HttpRespon
     if act not in ACTS:
         raise NotFound(f"{act!r} is not a known action")
     try:
-        message = ACTS[act](caller, record_id, request)
+        with unchanged(caller, record_id, request.POST.get("seen", "")):
+            message = ACTS[act](caller, record_id, request)
     except DomainError as error:
         messages.error(request, message_with_label(error))
     else:

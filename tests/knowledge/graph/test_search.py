@@ -8,6 +8,7 @@ import pytest
 
 from knowledge.graph.models import Entity, Observation
 from knowledge.graph.search import rebuild
+from knowledge.graph.search.trigrams import grams
 from memories.contract.errors import Invalid, NotFound
 from memories.identity.caller import Caller
 from tests.knowledge.graph.calls import call, create_space, names
@@ -58,3 +59,22 @@ def test_the_columns_of_literal_search_can_be_rebuilt(alice: Caller) -> None:
     for query in ("starlight", "cachorrospace"):
         assert names(call(alice, "search_nodes", query=query)) == ["CachorroSpace"]
     assert rebuild.rebuild().startswith("graphs: 0 entities and 0 observations")
+
+
+def test_a_rebuild_loses_no_entity_that_is_renamed_meanwhile(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    create_space(alice)
+    Entity.objects.filter(name="Astro").update(folded="", grams=[])
+    entity_text = rebuild.entity_text
+
+    def rename_meanwhile(name: str, entity_type: str) -> str:
+        monkeypatch.undo()
+        entity = Entity.objects.get(name="Astro")
+        entity.name, entity.folded = "Comet", rebuild.entity_text("Comet", entity.entity_type)
+        entity.grams = grams(entity.folded)
+        entity.save()
+        return entity_text(name, entity_type)
+
+    monkeypatch.setattr(rebuild, "entity_text", rename_meanwhile)
+    rebuild.rebuild()
+    entity = Entity.objects.get(name="Comet")
+    assert entity.folded == rebuild.entity_text("Comet", entity.entity_type)
