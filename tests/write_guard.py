@@ -21,6 +21,7 @@ APPS = ("memory_project", "knowledge", "analysis", "memories")
 SET_UP = {"Persona", "PersonaMembership", "User", "DeclaredSource"}
 # Layers that are skipped: the guard checks the module that called them.
 PASSED_THROUGH = (
+    "migrations",
     "models",
     "contract",
     "database",

@@ -5,6 +5,23 @@ import uuid
 from django.db import migrations, models
 
 
+def keep_earlier_hand_overs(apps, schema_editor):
+    """Make earlier transfers of memories undoable: they are known by the first owner in the memory's metadata."""
+    records = apps.get_model("memories", "MemoryRecord").objects.filter(metadata__has_key="legacy_created_by")
+    moved = {}
+    for pk, owner, metadata in records.values_list("pk", "created_by", "metadata"):
+        moved.setdefault((metadata["legacy_created_by"], owner), []).append(pk.hex)
+    apps.get_model("memories", "HandOver").objects.bulk_create(
+        apps.get_model("memories", "HandOver")(
+            from_owner=first_owner,
+            to_owner=owner,
+            by="migrate",
+            moved={"memories": ids, "returned": [], "duplicates": [], "conversations": []},
+        )
+        for (first_owner, owner), ids in moved.items()
+    )
+
+
 class Migration(migrations.Migration):
 
     dependencies = [
@@ -31,4 +48,5 @@ class Migration(migrations.Migration):
                 'indexes': [models.Index(fields=['from_owner', '-at'], name='hand_over_of_person')],
             },
         ),
+        migrations.RunPython(keep_earlier_hand_overs, migrations.RunPython.noop),
     ]

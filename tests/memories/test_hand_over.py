@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from io import StringIO
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.core.management import CommandError, call_command
 
 from analysis.models import Session
@@ -156,6 +158,17 @@ def test_conversations_with_the_same_id_stay_apart(alice: Caller, bob: Caller, a
     assert set(conversations) == {"c1", f"c1 of {alice.email}"}
     undo(ada, row)
     assert MemoryRecord.objects.get(created_by=alice.email).conversation_id == "c1"
+
+
+def test_transfers_before_hand_overs_were_kept_can_be_undone(alice: Caller, bob: Caller, ada: Caller) -> None:
+    record = remember(alice, "Orders close at ten.")
+    metadata = {"legacy_created_by": alice.email}
+    MemoryRecord.objects.filter(pk=record.pk).update(created_by=bob.email, metadata=metadata)
+    import_module("memories.migrations.0018_hand_overs").keep_earlier_hand_overs(apps, None)
+    (row,) = ownership.open_hand_overs(alice.email)
+    assert undo(ada, row) == {"memories": 1, "kept": 0}
+    record.refresh_from_db()
+    assert (record.created_by, record.metadata) == (alice.email, {})
 
 
 def test_only_admins_hand_over_and_take_back(alice: Caller, bob: Caller, olga: Caller, ada: Caller) -> None:

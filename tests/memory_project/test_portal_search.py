@@ -170,10 +170,10 @@ def test_only_changes_possible_for_the_entity_are_offered(alice_user: User) -> N
     assert ("update_description" in kinds, "add_curated_query" in kinds, "add_tag" in kinds) == (True, False, False)
 
 
-def test_an_own_memory_becomes_the_insight_and_another_is_copied(
+def test_a_memory_is_proposed_as_an_insight_of_its_own(
     alice_user: User, bob_user: User, olga_user: User, fact: MemoryRecord
 ) -> None:
-    for user, count in ((bob_user, 2), (alice_user, 2)):
+    for user, count in ((bob_user, 2), (alice_user, 3)):
         client = browser(user)
         start = client.get(reverse("propose"), {"memory": fact.pk.hex})
         assert start.context["form"].initial["content"] == fact.content
