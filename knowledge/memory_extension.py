@@ -19,7 +19,7 @@ from knowledge.models import Changeset, Decision, Insight, InsightState
 from knowledge.review import decisions
 from memories.contract.errors import Conflict, DomainError
 from memories.contract.tools import Call, ContextBlock
-from memories.extensions import MemoryExtension, PersonalDataColumn
+from memories.extensions import MemoryExtension, Mention, PersonalDataColumn
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 
@@ -93,8 +93,8 @@ class KnowledgeMemoryExtension(MemoryExtension):
     def verification_hints(self, record_ids: Sequence[UUID]) -> Mapping[UUID, str]:
         return comparison.hints(record_ids)
 
-    def entities_in(self, text: str) -> Sequence[str]:
-        return entity_linking.entities_of_text(text)
+    def entities_in(self, texts: Sequence[str]) -> Sequence[Sequence[Mention]]:
+        return entity_linking.mentions_in(texts)
 
     def after_call(self, caller: Caller, call: Call) -> Iterator[ContextBlock]:
         for block in (sql_corrections.propose_correction(caller, call), attach_memories(caller, call)):

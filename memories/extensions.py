@@ -45,6 +45,15 @@ class OwnedRows:
     owner_value: Callable[[str], Any] = str  # from an e-mail address to the column's value; None if there is none
 
 
+@dataclass(frozen=True)
+class Mention:
+    """A catalog entity that a text mentions, and those of its columns that the text names."""
+
+    urn: str
+    name: str
+    columns: Sequence[str] = ()
+
+
 class MemoryExtension:
     # -- review: a check raises a DomainError to refuse the change ---------------------------------------
 
@@ -127,9 +136,9 @@ class MemoryExtension:
         """Return, by record id, why a recalled memory should be verified."""
         return {}
 
-    def entities_in(self, text: str) -> Sequence[str]:
-        """Return the URNs of the catalog entities that a text mentions."""
-        return ()
+    def entities_in(self, texts: Sequence[str]) -> Sequence[Sequence[Mention]]:
+        """Return for each text the catalog entities that it mentions by URN or dotted name. Called in transactions."""
+        return [()] * len(texts)
 
     def rebuild_search(self) -> str:
         """Rebuild the derived data of the app's own search, outside of a transaction. Return a line to print, or ""."""

@@ -80,12 +80,6 @@ def readable_sources(caller: Caller) -> dict[str, SqlSource]:
     return by_name
 
 
-def platform_of(caller: Caller, name: str) -> str:
-    """Return the platform that the warehouse declares, or "" if it declares none or the caller may not query it."""
-    source = readable_sources(caller).get(name)
-    return source.platform if source else ""
-
-
 def run_query(operation: QuerySql, *, caller: Caller) -> QueryResult:
     """Run one statement that only reads.
 

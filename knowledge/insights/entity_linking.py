@@ -1,72 +1,103 @@
 """Detection of catalog entities that texts mention: by URN, by table name in SQL, or by dotted name.
 
-All names of a call are resolved in one query.
+Names are resolved in one query for all texts.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from knowledge.catalog.entity_view import simple_path
+from knowledge.freshness.baselines import mentioned
+from knowledge.insights import sql_statement
+from knowledge.insights.sql_statement import Statement
 from knowledge.models import CatalogEntity
+from memories.extensions import Mention
+from memories.rendering import entity_name
 
-MAX_SQL = 20_000  # maximum number of characters of a statement that is parsed
-MAX_DEPTH = 100  # maximum depth of nested brackets in a statement that is parsed
-MAX_NAMES = 40
+MAX_NAMES = 40  # maximum number of names that are resolved for one call or text
 MAX_URNS = 20
 MAX_TEXT = 200_000  # maximum number of characters of the arguments, or of the response, that are searched
 MAX_WALK = 2_000  # maximum number of values in the arguments, or in the response, that are visited
+MAX_ROWS = 1_000  # minimum of the maximum number of data sets with these names that are compared
+COLUMNS_SHOWN = 20  # maximum number of columns reported with a mention
 URN = re.compile(r"urn:li:[A-Za-z]+:(?:\([^()\s\"']{1,480}\)|[^\s()\"',\]}]{1,480})")
-DOTTED = re.compile(r"(?<![\w./@:])[A-Za-z_]\w*(?:\.[A-Za-z_]\w*){1,3}(?![\w.(/@])")
-STATEMENT = re.compile(r"\s*(?:with|select|from|explain|describe|insert|update|delete|merge|create)\b", re.IGNORECASE)
-BRACKETS = {"(": 1, ")": -1}
+DOTTED = re.compile(sql_statement.DOTTED)
+# `sales.orders.csv` is a file and not a column of sales.orders.
+FILE_TYPES = frozenset({"csv", "json", "md", "parquet", "pdf", "py", "sql", "tsv", "txt", "xlsx", "yaml", "yml", "zip"})
 
 
-def entities_of_call(arguments: Mapping[str, Any], answer: Any, *, platform: str = "") -> list[str]:
+@dataclass(frozen=True)
+class Mentions:
+    """Entities that a call mentions, and the statements in its arguments."""
+
+    requested: list[str] = field(default_factory=list)  # URNs of the arguments
+    answered: list[str] = field(default_factory=list)  # URNs that only the answer has
+    statements: list[Statement] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _DataSet:
+    parts: tuple[str, ...]  # of its qualified name, in lower case
+    urn: str
+    name: str
+    platform: str
+    columns: tuple[str, ...]  # simple paths
+
+
+def mentions_of_call(arguments: Mapping[str, Any], answer: Any, *, platform: str = "", dialect: str = "") -> Mentions:
     """Return at most MAX_URNS URNs of entities that the arguments or the answer of a call mention.
 
-    Entities mentioned in the arguments come first. SQL that can't be parsed is ignored.
+    `dialect` is the dialect of sqlglot in which SQL is parsed.
     """
     argument_texts, answer_texts = list(_texts(arguments)), list(_texts(answer))
-    statements = [text for text in argument_texts if STATEMENT.match(text)]
-    urns = list(_urns(argument_texts))
-    names = [name for statement in statements for name in tables_of(statement)]
-    names += [name for text in argument_texts if text not in statements for name in DOTTED.findall(text)]
-    answer_names = [name for text in answer_texts for name in DOTTED.findall(text)]
-    resolved = resolve([*names, *answer_names], platform=platform)
-    urns += [resolved[name] for name in names if name in resolved]
-    urns += _urns(answer_texts)
-    urns += [resolved[name] for name in answer_names if name in resolved]
-    return list(dict.fromkeys(urns))[:MAX_URNS]
+    is_sql = [sql_statement.is_statement(text) for text in argument_texts]
+    statements = [
+        sql_statement.read_statement(text, dialect) for text, sql in zip(argument_texts, is_sql, strict=True) if sql
+    ]
+    tables = [name for statement in statements for name in statement.tables]
+    names = [n for text, sql in zip(argument_texts, is_sql, strict=True) if not sql for n in names_in(text)]
+    answer_names = [name for text in answer_texts for name in names_in(text)]
+    data_sets = _data_sets([*tables, *names, *answer_names])
+    requested = list(_urns(argument_texts))
+    requested += [found.urn for name in tables if (found := _table(name, data_sets, platform))]
+    requested += [found.urn for name in names if (found := _table_or_column(name, data_sets, platform))]
+    answered = list(_urns(answer_texts))
+    answered += [found.urn for name in answer_names if (found := _table_or_column(name, data_sets, platform))]
+    urns = list(dict.fromkeys([*requested, *answered]))[:MAX_URNS]
+    return Mentions(
+        [urn for urn in urns if urn in set(requested)],
+        [urn for urn in urns if urn not in set(requested)],
+        statements,
+    )
 
 
-def entities_of_text(text: str) -> list[str]:
-    return entities_of_call({"text": text}, None)
+def mentions_in(texts: Sequence[str]) -> list[list[Mention]]:
+    """Return for each text the entities that it mentions by URN or dotted name, with the columns that it names.
 
-
-def tables_of(sql: str, dialect: str = "") -> list[str]:
-    """Return the names of the tables in a SQL statement, as they are written there.
-
-    Aliases and common table expressions are left out. Returns [] if the text is too long, too deeply nested or not SQL.
+    A single word is never taken for the name of a table, because `orders` is an ordinary word. A dotted name is the
+    name of a data set, an end of it that no other data set has, or one of these with a column.
     """
-    if len(sql) > MAX_SQL or _depth(sql) > MAX_DEPTH:
-        return []
-    import sqlglot  # noqa: PLC0415 - only calls with SQL need it
-    from sqlglot import exp  # noqa: PLC0415 - the same
+    names_of = [names_in(text) for text in texts]
+    urns_of = [list(dict.fromkeys(_urns([text])))[:MAX_URNS] for text in texts]
+    data_sets = _data_sets(name for names in names_of for name in names)
+    by_urn = {data_set.urn: data_set for row in data_sets.values() for data_set in row}
+    unknown = {urn for urns in urns_of for urn in urns} - by_urn.keys()
+    by_urn |= {data_set.urn: data_set for data_set in _read(urn__in=unknown)} if unknown else {}
+    mentions = []
+    for text, names, urns in zip(texts, names_of, urns_of, strict=True):
+        named = [found.urn for name in names if (found := _table_or_column(name, data_sets, ""))]
+        found_urns = list(dict.fromkeys([*urns, *named]))[:MAX_URNS]
+        mentions.append([_mention(text, urn, by_urn.get(urn)) for urn in found_urns])
+    return mentions
 
-    try:
-        trees = [tree for tree in sqlglot.parse(sql, read=dialect or None) if tree is not None]
-    except (sqlglot.errors.SqlglotError, RecursionError, ValueError):
-        return []
-    names: list[str] = []
-    for tree in trees:
-        cte_names = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
-        for table in tree.find_all(exp.Table):
-            parts = [part for part in (table.catalog, table.db, table.name) if part]
-            if parts and not (len(parts) == 1 and parts[0].lower() in cte_names):
-                names.append(".".join(parts))
-    return list(dict.fromkeys(names))[:MAX_NAMES]
+
+def names_in(text: str) -> list[str]:
+    """Return the distinct dotted names of a text, without quotes, in order. URNs are left out."""
+    return list(dict.fromkeys(sql_statement.unquoted(name) for name in DOTTED.findall(URN.sub(" ", text))))[:MAX_NAMES]
 
 
 def resolve(names: Iterable[str], *, platform: str = "") -> dict[str, str]:
@@ -76,40 +107,79 @@ def resolve(names: Iterable[str], *, platform: str = "") -> dict[str, str]:
     two are enough, because the query engine may use another name for the database. If several data sets match, the one
     on `platform` is meant. A name is left out if no single data set remains.
     """
-    wanted_names = list(dict.fromkeys(names))[:MAX_NAMES]
-    parts_of = {name: tuple(name.lower().split(".")) for name in wanted_names}
-    tails = {parts[-1] for parts in parts_of.values()}
-    if not tails:
-        return {}
-    rows = CatalogEntity.objects.filter(removed=False, entity_type="dataset", tail__in=tails)
-    candidates: dict[str, list[tuple[tuple[str, ...], str, str]]] = {}
-    for urn, name, tail, kind in rows.values_list("urn", "qualified_name", "tail", "platform")[:1_000]:
-        candidates.setdefault(tail, []).append((tuple(name.lower().split(".")), urn, kind))
-    resolved = {}
-    for name, parts in parts_of.items():
-        if urn := _only_match(parts, candidates.get(parts[-1], []), platform):
-            resolved[name] = urn
-    return resolved
+    wanted = list(dict.fromkeys(names))[:MAX_NAMES]
+    data_sets = _data_sets(wanted)
+    return {name: found.urn for name in wanted if (found := _table(name, data_sets, platform))}
 
 
-def _only_match(parts: tuple[str, ...], candidates: list[tuple[tuple[str, ...], str, str]], platform: str) -> str:
-    exact = [row for row in candidates if row[0][-len(parts) :] == parts]
-    same_length = [row for row in exact if len(row[0]) == len(parts)]
-    loose = [row for row in candidates if len(parts) > 2 and row[0][-2:] == parts[-2:]]
+def _data_sets(names: Iterable[str]) -> dict[str, list[_DataSet]]:
+    """Return the data sets that these names may refer to, by the last part of their own names."""
+    tails = {part for name in names for part in name.lower().split(".")[-3:]}
+    data_sets: dict[str, list[_DataSet]] = {}
+    for data_set in _read(tail__in=tails) if tails else ():
+        data_sets.setdefault(data_set.parts[-1], []).append(data_set)
+    return data_sets
+
+
+def _read(**conditions: Any) -> list[_DataSet]:
+    rows = CatalogEntity.objects.filter(removed=False, **conditions)
+    limit = max(MAX_ROWS, *(10 * len(values) for values in conditions.values()))
+    if "tail__in" in conditions:
+        rows = rows.filter(entity_type="dataset")
+    return [
+        _DataSet(
+            tuple(qualified_name.lower().split(".")),
+            urn,
+            qualified_name or name,
+            platform,
+            tuple(simple_path(path) for path in columns.split()),
+        )
+        for urn, qualified_name, name, platform, columns in rows.order_by("urn").values_list(
+            "urn", "qualified_name", "name", "platform", "columns"
+        )[:limit]
+    ]
+
+
+def _table(name: str, data_sets: Mapping[str, list[_DataSet]], platform: str) -> _DataSet | None:
+    parts = tuple(name.lower().split("."))
+    candidates = data_sets.get(parts[-1], [])
+    exact = [data_set for data_set in candidates if data_set.parts[-len(parts) :] == parts]
+    same_length = [data_set for data_set in exact if len(data_set.parts) == len(parts)]
+    loose = [data_set for data_set in candidates if len(parts) > 2 and data_set.parts[-2:] == parts[-2:]]
     for matches in (same_length, exact, loose):
-        of_platform = [row for row in matches if row[2] == platform] if platform else []
+        of_platform = [data_set for data_set in matches if data_set.platform == platform] if platform else []
         for rows in (of_platform, matches):
             if len(rows) == 1:
-                return rows[0][1]
-    return ""
+                return rows[0]
+    return None
 
 
-def _depth(text: str) -> int:
-    deepest = depth = 0
-    for character in text:
-        depth += BRACKETS.get(character, 0)
-        deepest = max(deepest, depth)
-    return deepest
+def _table_or_column(name: str, data_sets: Mapping[str, list[_DataSet]], platform: str) -> _DataSet | None:
+    """Return the data set that a dotted name names, or the one that has the column it names."""
+    if found := _table(name, data_sets, platform):
+        return found
+    parts = name.split(".")
+    for length in (len(parts) - 1, len(parts) - 2):
+        table, column = ".".join(parts[:length]), ".".join(parts[length:]).lower()
+        if length > 1 and column not in FILE_TYPES and (found := _table(table, data_sets, platform)):
+            return found
+        if length == 1:  # `orders.is_test`: the column tells that the word is a table's name
+            having = [
+                data_set for data_set in data_sets.get(table.lower(), []) if column in map(str.lower, data_set.columns)
+            ]
+            of_platform = [data_set for data_set in having if data_set.platform == platform]
+            for rows in (of_platform, having):
+                if len(rows) == 1:
+                    return rows[0]
+    return None
+
+
+def _mention(text: str, urn: str, data_set: _DataSet | None) -> Mention:
+    if data_set is None:  # a URN that the catalog does not have
+        return Mention(urn, entity_name(urn))
+    # The dotted names of tables are no names of columns: sales.status does not name the column `sales`.
+    columns = mentioned(text, [path for path in data_set.columns if path.lower() not in data_set.parts])
+    return Mention(urn, data_set.name, tuple(columns[:COLUMNS_SHOWN]))
 
 
 def _urns(texts: Iterable[str]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from knowledge.context.memory_context import entities_of
+from knowledge.context.call_subject import subject_of
 from knowledge.insights.capture import capture
 from knowledge.models import FailedCall
 from knowledge.operations import Capture
@@ -60,7 +60,7 @@ def propose_correction(caller: Caller, call: Call) -> ContextBlock | None:
                 "category": Category.CORRECTION,
                 "confidence": "low",
                 "source": Source.AGENT_DISCOVERY,
-                "entity_urns": entities_of(caller, call),
+                "entity_urns": subject_of(caller, call).requested,
             }
         ),
         caller=caller,

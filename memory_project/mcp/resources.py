@@ -16,6 +16,7 @@ from knowledge import responses
 from knowledge.catalog.current import get_readable_catalog
 from knowledge.catalog.name_resolution import entities_like, urn_of
 from knowledge.context import memory_context
+from knowledge.context.call_subject import Subject
 from knowledge.graph import anthropic, graphs
 from knowledge.insights import queries
 from knowledge.review import evidence
@@ -128,10 +129,10 @@ def _memory(caller: Caller, key: str) -> dict[str, Any]:
 
 def _entity(caller: Caller, key: str) -> dict[str, Any]:
     urn = urn_of(key)
-    knowledge = memory_context.memories_for_entities(caller, [urn], "", limit=memory_context.CANDIDATES)
+    knowledge = memory_context.memories_for_entities(caller, Subject([urn]))
     return {
         "entity": evidence.entity_evidence(get_readable_catalog(), urn),
-        "memories": [entry.response() for entry in knowledge.entries],
+        "memories": [entry.response() for entry in (*knowledge.entries, *knowledge.neighbors)],
         "not_shown": {"stale": knowledge.stale, "waiting_for_review": knowledge.waiting},
         "about": QUOTED,
     }

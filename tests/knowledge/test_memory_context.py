@@ -14,9 +14,10 @@ from django.utils import timezone
 from analysis.models import DeclaredSource
 from knowledge.changesets.apply import apply
 from knowledge.context import memory_context
+from knowledge.context.call_subject import subject_of
 from knowledge.context.memory_context import attach_memories
 from knowledge.freshness import stale_review
-from knowledge.insights import entity_linking
+from knowledge.insights import entity_linking, sql_statement
 from knowledge.insights.capture import capture
 from knowledge.operations import Apply, Capture
 from knowledge.review import decisions
@@ -66,13 +67,54 @@ def attached_texts(caller: Caller, call: Call = ENTITY_CALL) -> list[str]:
         ("SELECT 1 FROM orders WHERE x IN (SELECT y FROM refunds)", ["orders", "refunds"]),
         ("SELECT FROM WHERE", []),
         ("no statement at all (", []),
-        ("SELECT " + "(" * 150 + "1" + ")" * 150 + " FROM sales.orders", []),
-        ("SELECT 1 FROM sales.orders -- " + "x" * 20_000, []),
+        # These can't be parsed, or not in reasonable time, so tables are found by their names.
+        ("SELECT " + "(" * 150 + "1" + ")" * 150 + " FROM sales.orders", ["sales.orders"]),
+        ("SELECT 1 FROM sales.orders -- " + "x" * 20_000, ["sales.orders"]),
+        ('SELECT 1 +/ FROM sales.orders o, ONLY db."Sales".mart', ["sales.orders", "db.Sales.mart"]),
+        ("WITH a AS (SELECT +/ 1) SELECT 'FROM x.y' FROM a JOIN LATERAL sales.refunds", ["sales.refunds"]),
+        ("SHOW COLUMNS FROM sales.orders", ["sales.orders"]),
         ("SELECT '\x00' FROM sales.orders; DROP TABLE sales.mart", ["sales.orders", "sales.mart"]),
     ],
 )
 def test_tables_of_a_statement_are_found(sql: str, names: list[str]) -> None:
-    assert sorted(entity_linking.tables_of(sql)) == sorted(names)
+    assert sorted(sql_statement.read_statement(sql).tables) == sorted(names)
+
+
+@pytest.mark.parametrize(
+    ("sql", "dialect"),
+    [
+        ("SELECT 1 FROM sales.orders WHERE status ~ '^m'", "postgres"),
+        ("SELECT 1 FROM sales.orders WHERE tags @> ARRAY['a']", "postgres"),
+        ("SELECT E'a\\n' FROM sales.orders", "postgres"),
+        ("SELECT 1 FROM ONLY sales.orders", "postgres"),
+        ("SELECT amount // 2 FROM sales.orders", "duckdb"),
+        ("SUMMARIZE sales.orders", "duckdb"),
+        ("-- of May\nSELECT 1 FROM sales.orders", "trino"),
+        ("/* of\n May */ (SELECT 1 FROM sales.orders)", "trino"),
+    ],
+)
+def test_statements_are_parsed_in_the_dialect_of_the_warehouse(sql: str, dialect: str) -> None:
+    assert sql_statement.is_statement(sql)
+    statement = sql_statement.read_statement(sql, dialect)
+    assert (statement.tables, statement.is_parsed) == (["sales.orders"], True)
+
+
+def test_memories_are_attached_to_statements_that_cannot_be_parsed_with_a_note(alice: Caller, bob: Caller) -> None:
+    remember(alice, "Closed at ten.")
+    attached = attach_memories(bob, Call("query_sql", {"sql": "SELECT +/ 1 FROM sales.orders o"}, {}))
+    assert attached is not None
+    assert [entry["content"] for entry in attached.data["memory_context"]] == ["Closed at ten."]
+    assert "could not be parsed" in attached.data["note"]
+    attached = attach_memories(bob, Call("query_sql", {"sql": "SELECT amount // 2 FROM sales.orders o"}, {}))
+    assert attached is not None
+    assert "note" not in attached.data
+
+
+def test_columns_and_literals_of_a_statement_are_found() -> None:
+    sql = "SELECT o.store_id, sum(amount) FROM sales.orders o WHERE status = 'closed' AND store_id > 9000"
+    statement = sql_statement.read_statement(sql)
+    assert statement.columns == ["store_id", "amount", "status"]
+    assert statement.literals == ["closed", "9000"]
 
 
 def test_names_are_resolved_to_one_entity_or_none() -> None:
@@ -87,25 +129,29 @@ def test_the_platform_of_a_warehouse_distinguishes_tables_of_one_name(alice: Cal
     declaration = 'kind = "sql"\nengine = "duckdb"\ndatabase = "shop.duckdb"\nplatform = "oracle"\n'
     DeclaredSource.objects.create(name="shop", declaration=declaration)
     arguments = {"sql": "select 1 from sales.orders"}
-    assert memory_context.entities_of(alice, Call("query_sql", arguments, {"source": "shop"})) == [oracle_orders]
+    assert subject_of(alice, Call("query_sql", arguments, {"source": "shop"})).urns == [oracle_orders]
     assert (
-        memory_context.entities_of(alice, Call("query_sql", arguments, {"source": "other"})) == []
+        subject_of(alice, Call("query_sql", arguments, {"source": "other"})).urns == []
     )  # either table could be meant
 
 
 def test_entities_are_found_in_arguments_and_response() -> None:
+    def mentioned(arguments: Any, response: Any) -> tuple[list[str], list[str]]:
+        mentions = entity_linking.mentions_of_call(arguments, response)
+        return mentions.requested, mentions.answered
+
     arguments = {"sql": "select count(*) from sales.orders", "limit": 3}
-    response = {"rows": [{"urn": REFUNDS}], "text": f"see {MART}."}
-    assert entity_linking.entities_of_call(arguments, response) == [ORDERS, REFUNDS, MART]
-    assert entity_linking.entities_of_call({"query": "net revenue of sales.mart?"}, {}) == [MART]
-    assert entity_linking.entities_of_call({"query": "revenue"}, {"text": "nothing"}) == []
+    response = {"rows": [{"urn": REFUNDS}], "text": f"see {MART} and sales.orders."}
+    assert mentioned(arguments, response) == ([ORDERS], [REFUNDS, MART])
+    assert mentioned({"query": "net revenue of sales.mart?"}, {}) == ([MART], [])
+    assert mentioned({"query": "revenue"}, {"text": "nothing"}) == ([], [])
     guess = {"entities": [{"urn": ORDERS}, {"urn": MART, "unsure": True}]}
-    assert entity_linking.entities_of_call({}, guess) == [ORDERS]
-    assert entity_linking.entities_of_call({}, {"text": "made from sales.refunds, e.g. at night"}) == [REFUNDS]
+    assert mentioned({}, guess) == ([], [ORDERS])
+    assert mentioned({}, {"text": "made from sales.refunds, e.g. at night"}) == ([], [REFUNDS])
     deep: Any = "urn:li:tag:x"
     for _ in range(5_000):
         deep = [deep]
-    assert entity_linking.entities_of_call({}, deep) == []
+    assert mentioned({}, deep) == ([], [])
 
 
 # -- which memories are attached, and for whom ---------------------------------------------------------------
@@ -167,14 +213,51 @@ def test_stale_and_pending_memories_are_counted_and_applied_ones_come_first(
     assert attached_texts(olga) == ["Closed orders include cancelled ones."]
 
 
-def test_memories_about_lineage_neighbors_come_after_those_about_the_entity(alice: Caller, bob: Caller) -> None:
-    remember(alice, "Refunds come a day late.", entity_urns=[REFUNDS])
-    remember(alice, "The mart is built at night.", entity_urns=[MART])
-    call = Call("catalog_entity", {"urn": MART}, {})
-    assert attached_texts(bob, call) == ["The mart is built at night.", "Refunds come a day late."]
-    attached = attach_memories(bob, call)
+def test_neighbors_that_share_words_come_after_the_entity_and_say_why(alice: Caller, bob: Caller) -> None:
+    remember(alice, "Refunds reach the mart a day late.", entity_urns=[REFUNDS])
+    remember(alice, "Chargebacks come a day late.", entity_urns=[REFUNDS])
+    remember(alice, "See sales.mart and sales.refunds.", entity_urns=[REFUNDS])  # shares only names of tables
+    remember(alice, "It is built at night.", entity_urns=[MART])
+    attached = attach_memories(bob, Call("catalog_entity", {"urn": MART}, {}))
     assert attached is not None
-    assert attached.data["memory_context"][1]["why"] == "about sales.refunds, one step of lineage away"
+    assert [(entry["content"], entry["why"]) for entry in attached.data["memory_context"]] == [
+        ("It is built at night.", "about sales.mart"),
+        ("Refunds reach the mart a day late.", "about sales.refunds, one step of lineage away; shares: mart"),
+    ]
+
+
+def test_an_entity_that_only_the_answer_mentions_is_a_neighbor(alice: Caller, bob: Caller) -> None:
+    remember(alice, "Refunds of orders come a day late.", entity_urns=[REFUNDS])
+    remember(alice, "Chargebacks come a day late.", entity_urns=[REFUNDS])
+    remember(alice, "Closed at ten.")
+    answer = {"entity": {"urn": ORDERS}, "downstream": [{"urn": REFUNDS}]}
+    attached = attach_memories(bob, Call("catalog_entity", {"urn": ORDERS}, answer))
+    assert attached is not None
+    assert [(entry["content"], entry["why"]) for entry in attached.data["memory_context"]] == [
+        ("Closed at ten.", "about sales.orders"),
+        (
+            "Refunds of orders come a day late.",
+            "about sales.refunds, which only the answer mentions; shares: orders",
+        ),
+    ]
+    # Without an entity in the arguments, those of the answer are what was asked for.
+    found = attached_texts(bob, Call("catalog_search", {"query": "late"}, {"entities": [{"urn": REFUNDS}]}))
+    assert sorted(found) == ["Chargebacks come a day late.", "Refunds of orders come a day late."]
+
+
+def test_neighbors_take_at_most_two_places_and_none_that_the_entity_needs(alice: Caller, bob: Caller) -> None:
+    laptop = with_connection(bob, "token 1")
+    for number in range(6):
+        remember(alice, f"Late orders of batch {number} are refunded.", entity_urns=[REFUNDS])
+    answer = {"downstream": [{"urn": REFUNDS}]}
+    call = Call("query_sql", {"sql": "select 1 from sales.orders"}, answer)
+    assert len(attached_texts(bob, call)) == 2
+    remember(alice, "Closed at ten.")
+    assert len(attached_texts(laptop, call)) == 3
+    assert [attached_texts(laptop, call) for _ in range(3)] == [[], [], []]  # the next neighbors don't follow
+    for number in range(6):
+        remember(alice, f"Number {number} about the shop.")
+    assert not any("refunded" in text for text in attached_texts(bob, call))
 
 
 def test_the_most_similar_memory_comes_first_within_the_limits(alice: Caller, bob: Caller, settings: Any) -> None:

@@ -43,10 +43,10 @@ def test_memories_about_neighbors_are_attached_without_a_copy(
     gms: Faults, alice: Caller, bob: Caller, settings: Any
 ) -> None:
     settings.MEMORY_CONTEXT_MS = 10_000
-    services.remember(Remember(content="Orders close at ten.", entity_urns=[ORDERS]), caller=alice)
+    services.remember(Remember(content="Orders reach the mart at ten.", entity_urns=[ORDERS]), caller=alice)
     attached = attach_memories(bob, ENTITY_CALL)
     assert attached
-    assert attached.data["memory_context"][0]["why"].endswith("one step of lineage away")
+    assert attached.data["memory_context"][0]["why"].endswith("one step of lineage away; shares: mart")
     assert "note" not in attached.data
 
 
@@ -55,7 +55,7 @@ def test_a_slow_lookup_does_not_delay_the_call_and_serves_the_next(
 ) -> None:
     settings.MEMORY_CONTEXT_MS = 400
     services.remember(Remember(content="Marts are built at noon.", entity_urns=[MART]), caller=alice)
-    services.remember(Remember(content="Orders close at ten.", entity_urns=[ORDERS]), caller=alice)
+    services.remember(Remember(content="Orders reach the mart at ten.", entity_urns=[ORDERS]), caller=alice)
     DataHubCatalog.configured().existing([MART])  # imports the SDK and connects it before the delay begins
     gms.delay_s = 0.5
     first = attach_memories(bob, ENTITY_CALL)
@@ -70,7 +70,7 @@ def test_a_slow_lookup_does_not_delay_the_call_and_serves_the_next(
         time.sleep(0.1)
     second = attach_memories(bob, ENTITY_CALL)
     assert second
-    assert "Orders close at ten." in [entry["content"] for entry in second.data["memory_context"]]
+    assert "Orders reach the mart at ten." in [entry["content"] for entry in second.data["memory_context"]]
 
 
 def test_an_unavailable_datahub_is_not_asked_again_at_once(gms: Faults, settings: Any) -> None:

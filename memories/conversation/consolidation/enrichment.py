@@ -63,7 +63,8 @@ def enrich_batch(worker: str) -> tuple[int, int]:
 
 
 def mentioned_entities(text: str) -> list[str]:
-    return list(dict.fromkeys(urn for extension in extensions.registered() for urn in extension.entities_in(text)))
+    mentions = [mention for extension in extensions.registered() for mention in extension.entities_in([text])[0]]
+    return list(dict.fromkeys(mention.urn for mention in mentions))
 
 
 def reopen() -> int:

@@ -14,6 +14,7 @@ from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable, enti
 from knowledge.catalog.search import search
 from knowledge.changesets import promoted
 from knowledge.context import memory_context, timeline
+from knowledge.context.call_subject import Subject
 from knowledge.graph import catalog_links
 from knowledge.insights import queries
 from knowledge.review import evidence
@@ -71,6 +72,7 @@ def entity(request: HttpRequest) -> HttpResponse:
     current_page = page(memories, request.GET.get("after", ""))
     lineage = [urn, *facts.get("upstream", []), *facts.get("downstream", [])]
     stories = timeline.of_columns(caller, urn)
+    attachable = memory_context.memories_for_entities(caller, Subject([urn]), limit=MAX_ATTACHED)
     context = {
         "urn": urn,
         "kind": entity_type(urn),
@@ -78,7 +80,7 @@ def entity(request: HttpRequest) -> HttpResponse:
         "columns": [(column, stories.get(column["column"])) for column in facts.get("columns", [])],
         "note": note,
         "page": current_page,
-        "told": memory_context.memories_for_entities(caller, [urn], "", limit=MAX_ATTACHED).entries,
+        "told": [*attachable.entries, *attachable.neighbors][:MAX_ATTACHED],
         "nodes": catalog_links.graph_entities_for(caller, urn),
         "shown": impressions.impression_counts([record.pk for record in current_page.rows]),
         "waiting": pending.order_by("record__created_at")[:10],

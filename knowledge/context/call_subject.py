@@ -1,0 +1,123 @@
+"""The subject of a tool call: the entities it mentions, and the words of its question."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from analysis import sources
+from analysis.sql import execute
+from analysis.sql.engines import DIALECTS
+from knowledge.insights import entity_linking, sql_statement
+from knowledge.insights.sql_statement import Statement
+from memories.contract.tools import Call
+from memories.identity.caller import Caller
+from memories.rendering import entity_name
+
+MAX_ENTITIES = 10  # maximum number of entities that a call asks about, and of those that only its answer mentions
+MAX_QUERY = 1_000  # maximum number of characters of the arguments that are used as the question
+MIN_WORD = 3  # minimum number of letters of a word that two texts can share
+WORD = re.compile(r"[^\W_]+")
+CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+# Words that say nothing about a subject. SQL's own are here because a statement that is not parsed contributes them.
+STOP_WORDS = frozenset({
+    "about", "after", "all", "also", "and", "any", "are", "because", "been", "before", "but", "can", "cast", "count",
+    "desc", "does", "for", "from", "group", "had", "has", "have", "how", "into", "its", "join", "left", "limit",
+    "many", "max", "min", "more", "most", "much", "not", "null", "now", "only", "order", "over", "per", "select",
+    "since", "should", "some", "sum", "than", "that", "the", "their", "them", "then", "there", "these", "they",
+    "this", "until", "was", "were", "what", "when", "where", "which", "who", "why", "will", "with", "you", "your",
+    "table", "tables", "column", "columns", "row", "rows", "value", "values",
+})  # fmt: skip
+# Arguments that choose how a call works, rather than what it asks about.
+SETTINGS = frozenset({"source", "model", "action", "command", "direction", "analysis_id", "field", "order_by"})
+NOT_PARSED = (
+    "the statement could not be parsed: its tables were found by their names, so memories about some may be missing"
+)
+
+
+@dataclass(frozen=True)
+class Subject:
+    requested: list[str] = field(default_factory=list)  # URNs that the call asks about
+    answered: list[str] = field(default_factory=list)  # URNs that only the answer mentions
+    question: str = ""  # the text arguments, without URNs
+    statements: list[Statement] = field(default_factory=list)
+    note: str = ""  # why entities may be missing, or ""
+
+    @property
+    def urns(self) -> list[str]:
+        return [*self.requested, *self.answered]
+
+    @property
+    def words(self) -> set[str]:
+        """Return the words of the call: its arguments and the names of the requested entities.
+
+        Of a statement, these are the names and literals in it.
+        """
+        named = [part for urn in self.requested for part in entity_name(urn).split(".")[-2:]]
+        return words_of(" ".join([self.question, *named]))
+
+
+def subject_of(caller: Caller, call: Call) -> Subject:
+    """Return what a call is about.
+
+    If its arguments name no entity, the call counts as asking about the entities of its answer.
+    """
+    # If several entities match a table name, the one on the warehouse's platform is meant.
+    source = execute.readable_sources(caller).get(str(call.data.get("source", ""))) if _is_query(call) else None
+    mentions = entity_linking.mentions_of_call(
+        call.arguments,
+        call.data,
+        platform=source.platform if source else "",
+        dialect=DIALECTS[source.engine] if source else "",
+    )
+    requested = list(mentions.requested)
+    model = call.arguments.get("model")
+    if isinstance(model, str) and (source_model := sources.declared().get(model)) and source_model.resource.urn:
+        requested.insert(0, source_model.resource.urn)
+    answered = [urn for urn in mentions.answered if urn not in requested]
+    if not requested:
+        requested, answered = answered, []
+    return Subject(
+        list(dict.fromkeys(requested))[:MAX_ENTITIES],
+        answered[:MAX_ENTITIES],
+        _question_of(call, mentions.statements),
+        mentions.statements,
+        "" if all(statement.is_parsed for statement in mentions.statements) else NOT_PARSED,
+    )
+
+
+def words_of(text: str) -> set[str]:
+    """Return the words of a text that can tell its subject, without plural endings. Identifiers are split."""
+    parts = (word.lower() for word in WORD.findall(CAMEL.sub(" ", text)))
+    return {singular(part) for part in parts if len(part) >= MIN_WORD and part not in STOP_WORDS}
+
+
+def singular(word: str) -> str:
+    if len(word) > 4 and word.endswith("ies"):
+        return f"{word[:-3]}y"
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
+
+
+def shared_words(text: str, words: set[str]) -> list[str]:
+    """Return the words of a text, as written there, that a call has too. Dotted names in the text don't count."""
+    # Two tables of a schema share its name, which says nothing about their subjects.
+    prose = entity_linking.DOTTED.sub(" ", entity_linking.URN.sub(" ", text))
+    shared = {singular(word.lower()): word for word in reversed(WORD.findall(CAMEL.sub(" ", prose)))}
+    return [word for key, word in reversed(shared.items()) if key in words]
+
+
+def _is_query(call: Call) -> bool:
+    return call.tool == "query_sql"
+
+
+def _question_of(call: Call, statements: Sequence[Statement]) -> str:
+    texts = [value for name, value in call.arguments.items() if isinstance(value, str) and name not in SETTINGS]
+    prose = [text for text in texts if not sql_statement.is_statement(text)]
+    names: Iterable[str] = (
+        name
+        for statement in statements
+        for name in (*(table.rpartition(".")[2] for table in statement.tables), *statement.columns, *statement.literals)
+    )
+    # URNs name the entities and say nothing about the question.
+    return " ".join([entity_linking.URN.sub(" ", text) for text in prose] + list(names))[:MAX_QUERY]
