@@ -50,9 +50,9 @@ THREAD = 20  # turns per conversation
 OWNER = "owner@bench.example"
 RECORD_COLUMNS = (
     "id, created_at, updated_at, created_by, persona, visibility, dimension, category, confidence, source, "
-    "content, summary, tags, entity_urns, related_columns, metadata, embedding_model, embedding_text_hash, status, "
-    "stale_reason, tier, conversation_id, author, thread_position, importance, access_count, enrichment_status, "
-    "role, language"
+    "content, summary, tags, entity_urns, detected_urns, dismissed_urns, related_columns, metadata, embedding_model, "
+    "embedding_text_hash, status, stale_reason, tier, conversation_id, author, thread_position, importance, "
+    "access_count, enrichment_status, role, language"
 )
 PASSAGE_COLUMNS = "record_id, start, stop, vector, token_bits, short_term"
 WARM_UP = 10  # warm-up calls that are not counted
@@ -113,7 +113,7 @@ def load(size: int, owner_of: Callable[[int], str], *, in_threads: bool = False)
                         "business_context",
                         "medium",
                     )
-                    + ("user", text, "", "{}", "{}", "[]", "{}", "all-MiniLM-L6-v2", b"", "active", "")
+                    + ("user", text, "", "{}", "{}", "{}", "{}", "[]", "{}", "all-MiniLM-L6-v2", b"", "active", "")
                     + (("ltm", *thread) if in_threads else ("", "", "", None))
                     + (0.5, 0, "", "", "en")
                 )

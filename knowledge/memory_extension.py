@@ -13,7 +13,7 @@ from django_q.tasks import async_task
 
 from knowledge.catalog import lineage
 from knowledge.context.memory_context import attach_memories
-from knowledge.freshness import baselines, comparison
+from knowledge.freshness import baselines, comparison, detected_hints
 from knowledge.insights import entity_linking, redaction, sql_corrections
 from knowledge.models import Changeset, Decision, Insight, InsightState
 from knowledge.review import decisions
@@ -91,7 +91,11 @@ class KnowledgeMemoryExtension(MemoryExtension):
         return lineage.neighbors(caller, urns)
 
     def verification_hints(self, record_ids: Sequence[UUID]) -> Mapping[UUID, str]:
-        return comparison.hints(record_ids)
+        of_baselines, of_detected = comparison.hints(record_ids), detected_hints.hints(record_ids)
+        return {
+            pk: "; ".join(filter(None, [of_baselines.get(pk), of_detected.get(pk)]))
+            for pk in of_baselines.keys() | of_detected.keys()
+        }
 
     def entities_in(self, texts: Sequence[str]) -> Sequence[Sequence[Mention]]:
         return entity_linking.mentions_in(texts)

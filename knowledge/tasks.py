@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import time
 from uuid import UUID
 
 from django.conf import settings
 
 from knowledge.freshness import comparison
+from knowledge.insights import new_entities
+from memories.tasks import TASK_SECONDS
+from memories.writing import entity_detection
 
 
 def take_baselines(record_id: str) -> int:
@@ -20,3 +24,13 @@ def check_freshness() -> str:
     comparison.report(report.note)
     summary = f"{report.checked} checked, {report.stale} stale, {report.to_verify} to verify"
     return f"{summary}; degraded: {report.note}" if report.note else summary
+
+
+def link_memories() -> str:
+    """Detect entities in memories where this is due, for about TASK_SECONDS, and in memories that name new entities."""
+    deadline = time.monotonic() + TASK_SECONDS
+    named = new_entities.look_for_new_entities()
+    completed = 0
+    while time.monotonic() < deadline and (count := entity_detection.detect_batch()):
+        completed += count
+    return f"{completed} memories read, {named} of them because of new entities"

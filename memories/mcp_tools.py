@@ -176,8 +176,13 @@ def _remembered(result: services.Remembered, message: str) -> RememberedResponse
         response["similar_existing"] = [responses.similar_response(similar) for similar in result.similar]
     if result.note:
         response["note"] = result.note
+    if detected := responses.detected_response(result.record):
+        response["detected"] = detected
     return response
 
 
 def _changed(record: MemoryRecord, message: str) -> ChangedResponse:
-    return {"id": record.pk.hex, "status": record.status, "message": message}
+    response: ChangedResponse = {"id": record.pk.hex, "status": record.status, "message": message}
+    if detected := responses.detected_response(record):
+        response["detected"] = detected
+    return response

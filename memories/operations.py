@@ -162,6 +162,13 @@ class Reassign(Operation):
     reason: Reason = Field("", description=WHY)
 
 
+class DismissEntity(Operation):
+    """Remove an entity that was detected in a memory's text; it is not detected again"""
+
+    record_id: MemoryId
+    urn: Urn
+
+
 class Erase(Operation):
     """Remove a text for good; confirm must be true"""
 

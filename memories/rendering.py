@@ -28,7 +28,7 @@ def as_text(response: RecallResponse) -> str:
 
 def _line(number: int, hit: HitResponse) -> str:
     content = re.sub(r"\s*\n\s*", " ⏎ ", hit["content"])
-    names = [entity_name(urn) for urn in hit.get("entity_urns", [])]
+    names = [entity_name(urn) for urn in [*hit.get("entity_urns", []), *hit.get("detected_urns", [])]]
     parts = [hit["created_by"], hit["created_at"][:10], hit["id"]]
     parts += [f"about {', '.join(names)}"] if names else []
     parts += [f"{hit['status']}: {hit.get('stale_reason', '')}".rstrip(": ")] if "status" in hit else []

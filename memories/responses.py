@@ -41,6 +41,7 @@ class MemoryResponse(TypedDict):
     stale_at: str | None
     tags: list[str]
     entity_urns: list[str]
+    detected_urns: list[str]
     related_columns: list[dict[str, str]]
     supersedes: str | None
     metadata: dict[str, Any]
@@ -77,6 +78,7 @@ class HitResponse(TypedDict):
     superseded_by: NotRequired[str]
     tags: NotRequired[list[str]]
     entity_urns: NotRequired[list[str]]
+    detected_urns: NotRequired[list[str]]
     conversation_id: NotRequired[str]
     to_verify: NotRequired[str]
     score: NotRequired[float]
@@ -108,10 +110,19 @@ class RecallResponse(TypedDict):
     about: NotRequired[str]
 
 
+class DetectedResponse(TypedDict):
+    """A catalog entity that a text mentions, and those of its columns that the text names."""
+
+    urn: str
+    name: str
+    columns: list[str]
+
+
 class ChangedResponse(TypedDict):
     id: str
     status: str
     message: str
+    detected: NotRequired[list[DetectedResponse]]
 
 
 class PrunedResponse(TypedDict):
@@ -178,6 +189,7 @@ def memory_response(record: MemoryRecord) -> MemoryResponse:
         "stale_at": _iso(record.stale_at),
         "tags": record.tags,
         "entity_urns": record.entity_urns,
+        "detected_urns": record.detected_urns,
         "related_columns": record.related_columns,
         "supersedes": record.supersedes_id.hex if record.supersedes_id else None,
         "metadata": {**record.metadata, **mirrored},
@@ -206,6 +218,7 @@ def hit_response(hit: Hit, hint: str = "", *, explain: bool = False) -> HitRespo
         "superseded_by": record.superseded_by.hex if record.superseded_by else "",
         "tags": record.tags,
         "entity_urns": record.entity_urns,
+        "detected_urns": record.detected_urns,
         "conversation_id": record.conversation_id,
         "to_verify": hint,
     }
@@ -262,6 +275,11 @@ def similar_response(similar: Similar) -> SimilarResponse:
         "created_by": similar.record.created_by,
         "status": similar.record.status,
     }
+
+
+def detected_response(record: MemoryRecord) -> list[DetectedResponse]:
+    """Return the entities that were detected in the text just written."""
+    return [{"urn": mention.urn, "name": mention.name, "columns": list(mention.columns)} for mention in record.mentions]
 
 
 def change_response(change: HistoryEntry) -> ChangeResponse:

@@ -149,6 +149,7 @@ def supersede(operation: operations.Supersede, *, caller: Caller, created_at: da
             source=old.source,
             metadata=with_editor(caller, old, _with_session(caller, operation.metadata or {})),
             supersedes=None if pending else old,
+            dismissed_urns=old.dismissed_urns,
             **{name: getattr(old, name) for name in CONVERSATION_FIELDS},
             created_at=moment,
             updated_at=moment,
@@ -340,6 +341,20 @@ def verify(operation: operations.Verify, *, caller: Caller) -> MemoryRecord:
         with revised(caller, record, "verify", operation.note):
             activate(record)
             record.last_verified_at = timezone.now()
+    return record
+
+
+def dismiss_entity(operation: operations.DismissEntity, *, caller: Caller) -> MemoryRecord:
+    """Remove an entity that was detected in the text. It is not detected again, also not in corrections of the memory.
+
+    Raises NotFound if the entity is not among the detected ones, for example because the text has changed.
+    """
+    with transaction.atomic():
+        record = locked(caller, operation.record_id)
+        if operation.urn not in record.detected_urns:
+            raise NotFound("was not detected in the text", field="urn")
+        with revised(caller, record, "dismiss_entity", ""):
+            record.dismissed_urns = [*record.dismissed_urns, operation.urn]
     return record
 
 

@@ -43,6 +43,7 @@ def schedules() -> dict[str, tuple[str, int]]:
         "alert about old reviews": ("memory_project.tasks.alert_about_reviews", 60),
         "send webhooks": ("memory_project.tasks.send_webhooks", 60),
         "delete expired analyses": ("analysis.tasks.delete_expired_sessions", 60),
+        "link memories to entities": ("knowledge.tasks.link_memories", 10),
         "compare memories with the catalog": ("knowledge.tasks.check_freshness", settings.STALENESS_INTERVAL_MIN),
     }
 

@@ -16,7 +16,7 @@ from knowledge.models import CatalogEntity, Change, ChangeOutcome, ChangesetStat
 from knowledge.models.insight import InsightQuerySet
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
-from memories.models.record import MemoryRecordQuerySet
+from memories.models.record import MemoryRecordQuerySet, about_any
 
 MAX_ENTITIES = 40
 KINDS = {"entities": "Entities", "glossary": "Glossary", "documents": "Documents"}
@@ -88,7 +88,7 @@ def about(caller: Caller, urn: str) -> tuple[MemoryRecordQuerySet, InsightQueryS
 
     Both contain only what the caller may see.
     """
-    memories = MemoryRecord.objects.visible_to(caller).facts().filter(entity_urns__contains=[urn])
+    memories = MemoryRecord.objects.visible_to(caller).facts().filter(about_any([urn]))
     memories = memories.filter(status__in=[Status.ACTIVE, Status.STALE]).defer("search")
     insights = Insight.objects.visible_to(caller).about(urn).select_related("record")
     return memories, insights.filter(state__in=[InsightState.PENDING, InsightState.APPROVED])

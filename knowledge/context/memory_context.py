@@ -37,7 +37,7 @@ from memories.contract.tools import Call, ContextBlock
 from memories.database.queryset_sql import condition
 from memories.identity.caller import Caller
 from memories.models import Feedback, MemoryRecord, MemoryRevision, Status, Verdict, Visibility
-from memories.models.record import MemoryRecordQuerySet
+from memories.models.record import MemoryRecordQuerySet, about_any
 from memories.rendering import entity_name
 from memories.retrieval import impressions, term_statistics
 from memories.retrieval.ranking import Question, candidates
@@ -162,7 +162,7 @@ def memories_for_entities(caller: Caller, subject: Subject, *, limit: int = CAND
     """
     urns = subject.requested
     rows = ranked(
-        allowed_automatically(caller).filter(entity_urns__overlap=urns), dict.fromkeys(urns, 0), subject.question, limit
+        allowed_automatically(caller).filter(about_any(urns)), dict.fromkeys(urns, 0), subject.question, limit
     )
     nearby = _neighbor_memories(caller, subject)
     applied = set(
@@ -173,7 +173,7 @@ def memories_for_entities(caller: Caller, subject: Subject, *, limit: int = CAND
     rows.sort(key=lambda row: row.pk not in applied)  # a stable sort: both groups stay ordered by score
     entries = [Entry(row, _with_applied(_about(row, urns), row.pk in applied)) for row in rows]
     neighbor_entries = [Entry(row, _with_applied(why, row.pk in applied)) for row, why in nearby.items()]
-    readable = MemoryRecord.objects.visible_to(caller).lasting().filter(entity_urns__overlap=urns)
+    readable = MemoryRecord.objects.visible_to(caller).lasting().filter(about_any(urns))
     left_out = readable.aggregate(
         stale=Count("pk", filter=Q(status=Status.STALE)),
         waiting=Count("pk", filter=Q(status=Status.ACTIVE, insight__state=InsightState.PENDING)),
@@ -191,14 +191,11 @@ def _neighbor_memories(caller: Caller, subject: Subject) -> dict[MemoryRecord, s
     words = subject.words
     if not distances or not words:
         return {}
-    scope = allowed_automatically(caller).filter(entity_urns__overlap=list(distances))
-    scope = scope.exclude(entity_urns__overlap=subject.requested)
+    scope = allowed_automatically(caller).filter(about_any(list(distances)), ~about_any(subject.requested))
     found: dict[MemoryRecord, str] = {}
     for record in ranked(scope, distances, " ".join([subject.question, *sorted(words)])[:MAX_QUERY], CANDIDATES):
         if shared := shared_words(record.content, words):
-            how = (
-                "one step of lineage away" if set(near) & set(record.entity_urns) else "which only the answer mentions"
-            )
+            how = "one step of lineage away" if set(near) & set(_urns_of(record)) else "which only the answer mentions"
             about = _about(record, [*near, *subject.answered])
             found[record] = f"{about}, {how}; shares: {', '.join(shared[:SHARED_WORDS_SHOWN])}"
         if len(found) == MAX_NEIGHBORS:
@@ -235,7 +232,13 @@ def allowed_automatically(caller: Caller) -> MemoryRecordQuerySet:
 
 
 def _about(record: MemoryRecord, urns: Sequence[str]) -> str:
-    return f"about {', '.join([entity_name(urn) for urn in record.entity_urns if urn in urns][:2])}"
+    stated = [urn for urn in record.entity_urns if urn in urns]
+    named = ", ".join([entity_name(urn) for urn in (stated or _urns_of(record)) if urn in urns][:2])
+    return f"about {named}" if stated else f"about {named}, detected in the text"
+
+
+def _urns_of(record: MemoryRecord) -> list[str]:
+    return [*record.entity_urns, *record.detected_urns]
 
 
 def _with_applied(why: str, is_applied: bool) -> str:

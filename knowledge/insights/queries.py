@@ -23,6 +23,7 @@ from memories.contract.fields import Id
 from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
+from memories.models.record import about_any
 
 ENTITIES_SHOWN = 50
 LIVING = [Status.ACTIVE, Status.STALE]
@@ -91,7 +92,7 @@ def stamp_of_proposals(caller: Caller) -> str:
 
 def stamp_of_entity(caller: Caller, urn: str) -> str:
     """Return a string that changes with the entity, and with the memories about it that the caller may read."""
-    rows = MemoryRecord.objects.visible_to(caller).lasting().filter(entity_urns__contains=[urn])
+    rows = MemoryRecord.objects.visible_to(caller).lasting().filter(about_any([urn]))
     memories = rows.order_by().aggregate(at=Max("updated_at"), count=Count("pk"))
     versions = CatalogAspect.objects.filter(urn=urn, is_latest=True).order_by().aggregate(newest=Max("pk"))
     return f"{memories['at']} {memories['count']} {versions['newest']}"

@@ -13,7 +13,7 @@ from knowledge.review.cases import problems_of
 from memories.contract.display import show_invisible
 from memories.contract.tools import Tool
 from memories.identity.caller import Caller
-from memories.responses import SimilarResponse, similar_response
+from memories.responses import DetectedResponse, SimilarResponse, detected_response, similar_response
 
 MAX_QUESTIONS = 5
 HOW_TO_ANSWER = (
@@ -41,6 +41,7 @@ class CaptureResponse(AppealResponse):
     evidence: dict[str, Any]
     problems: NotRequired[list[str]]
     similar_existing: NotRequired[list[SimilarResponse]]
+    detected: NotRequired[list[DetectedResponse]]
     open_questions: NotRequired[list[QuestionResponse]]
     note: NotRequired[str]
 
@@ -90,6 +91,8 @@ def _capture(caller: Caller, operation: Capture) -> CaptureResponse:
         response["open_questions"] = questions
     if captured.note:
         response["note"] = captured.note
+    if detected := detected_response(insight.record):
+        response["detected"] = detected
     return response
 
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
+from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
@@ -84,6 +86,12 @@ def readable_by(caller: Caller, prefix: str = "") -> Q:
     return Q(**{f"{prefix}created_by": caller.email}) | shared | everyone
 
 
+def about_any(urns: Sequence[str], prefix: str = "") -> Q:
+    """Return the condition for rows about one of these entities, stated by a person or detected in the text."""
+    stated = Q(**{f"{prefix}entity_urns__overlap": list(urns)})
+    return stated | Q(**{f"{prefix}detected_urns__overlap": list(urns)})
+
+
 # The SQL expression of MemoryRecord.spoken
 SPOKEN = Case(
     When(author="", then=F("content")),
@@ -132,6 +140,11 @@ class MemoryRecord(models.Model):
     tags = ArrayField(models.CharField(max_length=80), default=list, blank=True)
     entity_urns = ArrayField(models.CharField(max_length=500), default=list, blank=True)
     related_columns = models.JSONField(default=list, blank=True)
+    # Entities that the text mentions and that are not in `entity_urns`. They serve search and automatic context, but
+    # never make the memory stale. An entity in `dismissed_urns` was removed by a person and is not detected again.
+    detected_urns = ArrayField(models.CharField(max_length=500), default=list, blank=True, editable=False)
+    dismissed_urns = ArrayField(models.CharField(max_length=500), default=list, blank=True, editable=False)
+    entities_detected_at = models.DateTimeField(null=True, blank=True, editable=False)  # None: detection is due
     metadata = models.JSONField(default=dict, blank=True)
 
     # Derived columns. `manage.py embed` rebuilds the embedding columns, `manage.py rebuild_search` rebuilds `search`.
@@ -174,6 +187,7 @@ class MemoryRecord(models.Model):
     expires_at = models.DateTimeField(null=True, blank=True)
     purge_after = models.DateTimeField(null=True, blank=True)
 
+    mentions: Sequence[Any] = ()  # not a column: what the last detection of entities found, to be reported
     pending_message = ""  # not a column: the message for the caller if the edit waits for a curator's approval
 
     objects = MemoryRecordQuerySet.as_manager()
@@ -257,6 +271,12 @@ class MemoryRecord(models.Model):
             models.Index(fields=["expires_at"], condition=Q(expires_at__isnull=False), name="memory_expiring"),
             models.Index(fields=["purge_after"], condition=Q(purge_after__isnull=False), name="memory_purging"),
             GinIndex(fields=["entity_urns"], name="memory_entities"),  # entity and graph recall, enrichment
+            GinIndex(fields=["detected_urns"], name="memory_detected"),  # the same, for entities found in the text
+            models.Index(  # memories in which entities have yet to be detected
+                fields=["id"],
+                condition=Q(entities_detected_at__isnull=True) & ~Q(status=Status.ARCHIVED) & ~Q(tier=Tier.SHORT_TERM),
+                name="memory_undetected",
+            ),
             GinIndex(fields=["tags"], name="memory_tags"),  # filters
             GinIndex(fields=["search"], name="memory_words"),  # lexical search
         ]

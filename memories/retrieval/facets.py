@@ -27,10 +27,15 @@ FACETS: dict[str, tuple[str, str, str, str]] = {
     "category": ("category", "category = %s", "category", ""),
     "persona": ("persona", "persona = %s", "persona", ""),
     "tag": ("tags", "tags @> %s::varchar[]", "value", ", unnest(tags) AS value"),
-    "entity": ("entity", "entity_urns @> ARRAY[%s]::varchar[]", "value", ", unnest(entity_urns) AS value"),
+    "entity": (
+        "entity",
+        "(entity_urns || detected_urns) @> ARRAY[%s]::varchar[]",
+        "value",
+        ", unnest(entity_urns || detected_urns) AS value",
+    ),
 }
 UNFILTERED: dict[str, Any] = {"dimension": "", "category": "", "persona": "", "tags": (), "entity": ""}
-READ = ("dimension", "category", "persona", "tags", "entity_urns")
+READ = ("dimension", "category", "persona", "tags", "entity_urns", "detected_urns")
 # Maximum number of rows read from the widest scope. It keeps the statement under 100 ms with 100,000 memories
 # (bench/pages.py).
 MAX_ROWS = 4_000

@@ -102,7 +102,8 @@ SEMANTIC_INDEXED = """
     ) nearest GROUP BY record_id ORDER BY min(distance) LIMIT %(candidates)s"""
 NEAR = """
     SELECT id FROM (
-        SELECT id FROM memory_records WHERE {scope} AND entity_urns && %(urns)s::varchar[]
+        SELECT id FROM memory_records
+        WHERE {scope} AND (entity_urns && %(urns)s::varchar[] OR detected_urns && %(urns)s::varchar[])
         ORDER BY created_at DESC, id LIMIT %(candidates)s
     ) near"""
 COSINE = """(SELECT 1 - min(p.vector <=> (SELECT vector FROM question)) FROM memory_passages p
@@ -120,7 +121,8 @@ RANKED = """
            %(w_semantic)s * coalesce(cosine, 0) + %(w_lexical)s * {coverage} + bonus + {cue} AS score, {idf_list}
     FROM scored {joins} ORDER BY score DESC, created_at DESC, scored.id LIMIT %(limit)s"""
 ROWS_UP_TO = "SELECT count(*) FROM (SELECT FROM memory_records WHERE {scope} LIMIT %(limit)s) AS counted"
-BONUS = "CASE WHEN entity_urns && %(urns{0})s::varchar[] THEN %(bonus{0})s ELSE "
+BONUS = """CASE WHEN entity_urns && %(urns{0})s::varchar[] OR detected_urns && %(urns{0})s::varchar[]
+    THEN %(bonus{0})s ELSE """
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ def recall(operation: RecallMemories, *, caller: Caller, filters: Filters = NO_F
     hits = hits[:limit]
     lowest = min((row.plain_score for row in rows[:limit]), default=min_score) if len(hits) == limit else min_score
     left_out = _left_out(caller, filters, question, lowest)
-    with_entities = [hit.record.pk for hit in hits if hit.record.entity_urns]
+    with_entities = [hit.record.pk for hit in hits if hit.record.entity_urns or hit.record.detected_urns]
     hints = hints_about(with_entities) if with_entities else {}
     return replace(result, hits=hits, left_out=left_out, hints=hints)
 

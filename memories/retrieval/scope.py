@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 from memories.database.queryset_sql import Condition, condition
 from memories.identity.caller import Caller
 from memories.models import Feedback, MemoryRecord, Status, Verdict
-from memories.models.record import MemoryRecordQuerySet
+from memories.models.record import MemoryRecordQuerySet, about_any
 
 SCOPES_KEPT = 1_000  # maximum number of compiled scopes in each cache; a scope takes a few kilobytes
 
@@ -63,7 +63,7 @@ def in_scope(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
     if filters.tags:
         rows = rows.filter(tags__contains=list(filters.tags))
     if filters.entity:
-        rows = rows.filter(entity_urns__contains=[filters.entity])
+        rows = rows.filter(about_any([filters.entity]))
     if filters.created_before:
         rows = rows.filter(created_at__lte=filters.created_before)
     return rows

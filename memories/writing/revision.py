@@ -18,6 +18,7 @@ from memories.database import prepared_statements
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, MemoryRevision, Passage, Status, Tier, Visibility
 from memories.retrieval.passages import Stamped, keep, stamp_of
+from memories.writing.entity_detection import detect_entities
 
 # Columns of a memory that a revision does not keep in `details`. A column that is not listed is kept when it changes.
 NOT_IN_DETAILS = frozenset(
@@ -25,10 +26,11 @@ NOT_IN_DETAILS = frozenset(
         "content", "status", "visibility",  # the revision has columns of its own for them
         "id", "created_at",  # never change
         "updated_at",  # changes with every revision, which has valid_to
-        "embedding_model", "embedding_text_hash",  # derived from the text
+        "embedding_model", "embedding_text_hash", "detected_urns", "entities_detected_at",  # derived from the text
         "access_count", "last_accessed_at",  # usage counters, which change without a revision
     }
 )  # fmt: skip
+DETECTION_FIELDS = ("content", "entity_urns", "dismissed_urns")  # fields that detected entities depend on
 STATEMENT_FIELDS = {"content", "entity_urns", "related_columns"}  # the text of a memory, and what it is about
 READER_FIELDS = {"visibility", "persona", "created_by"}  # fields that decide who may read the memory
 WIDTH: dict[str, int] = {Visibility.PRIVATE: 0, Visibility.PERSONA: 1, Visibility.EVERYONE: 2}
@@ -79,6 +81,8 @@ def revised(
     columns = stored_columns()
     before = {f.attname: getattr(record, f.attname) for f in columns}
     yield
+    if any(getattr(record, name) != before[name] for name in DETECTION_FIELDS):
+        detect_entities([record])
     changed = [f for f in columns if getattr(record, f.attname) != before[f.attname]]
     if not changed:
         return
@@ -120,6 +124,7 @@ def save_new(record: MemoryRecord, encoded: Stamped | None = None) -> MemoryReco
 
     Every new record is saved by this function or by `save_many`, so that extensions are notified of all new records.
     """
+    detect_entities([record])
     for name, value in (stamp_of(record.spoken, encoded.model) if encoded else {}).items():
         setattr(record, name, value)
     prepared_statements.insert([record])
@@ -131,6 +136,7 @@ def save_new(record: MemoryRecord, encoded: Stamped | None = None) -> MemoryReco
 
 def save_many(records: Sequence[tuple[MemoryRecord, Stamped | None]]) -> None:
     """Save new records like `save_new`, in few statements."""
+    detect_entities([record for record, _ in records])
     for record, encoded in records:
         for name, value in (stamp_of(record.spoken, encoded.model) if encoded else {}).items():
             setattr(record, name, value)

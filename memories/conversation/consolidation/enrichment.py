@@ -29,6 +29,7 @@ from memories.conversation.turns import COMPLETED, ENRICHMENT, PENDING
 from memories.models import IndexJob, MemoryRecord, Passage, Status, Tier
 from memories.models.index_job import JobStatus, Trigger
 from memories.retrieval import indexing
+from memories.writing.entity_detection import detect_entities
 
 FAILED = "failed"
 BATCH = 50
@@ -103,8 +104,10 @@ def _save(record: MemoryRecord, result: Reading, urns: Sequence[str]) -> None:
     record.summary = record.summary or (result.summary if result.summary != record.content else "")
     record.tags = list(dict.fromkeys([*record.tags, *result.tags]))
     record.entity_urns = list(dict.fromkeys([*record.entity_urns, *urns]))[:MAX_URNS]
+    detect_entities([record])  # the entities that are stated now are no longer only detected
     record.enrichment_status = COMPLETED
-    record.save(update_fields=["importance", "dimension", "summary", "tags", "entity_urns", "enrichment_status"])
+    fields = ["importance", "dimension", "summary", "tags", "entity_urns", "enrichment_status"]
+    record.save(update_fields=[*fields, "detected_urns", "entities_detected_at"])
     for extension in extensions.registered():
         extension.record_saved(record, created=False)
         extension.record_changed(record, "enrich", before)

@@ -139,7 +139,7 @@ HAPPENED = {
     "approve": "approved", "reject": "rejected", "undo_review": "decision undone", "apply": "applied",
     "undo": "undone", "mark_fresh": "reactivated", "appeal": "appealed", "approve_edit": "edit approved",
     "roll_back": "rolled back", "edit": "edited in review", "erase": "correction erased", "hand_over": "handed over",
-    "relink": "linked to another memory",
+    "relink": "linked to another memory", "dismiss_entity": "detected entity removed",
 }  # fmt: skip
 
 

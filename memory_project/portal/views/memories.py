@@ -22,6 +22,7 @@ from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
 from memories.models import MemoryRecord, Persona, Status
 from memories.operations import (
+    DismissEntity,
     Erase,
     Forget,
     MarkFeedback,
@@ -206,6 +207,13 @@ def _other_personas(caller: Caller, record: MemoryRecord) -> list[Persona]:
     return list(rows if caller.is_admin else rows.filter(name__in=caller.personas))
 
 
+def _dismiss_entity(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
+    services.dismiss_entity(
+        DismissEntity.read({"record_id": record_id, "urn": request.POST.get("urn", "")}), caller=caller
+    )
+    return "Removed. The entity is not detected in this memory again."
+
+
 def _erase(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     erasure.erase(
         Erase.read({"record_id": record_id, "confirm": request.POST.get("confirm") == "erase"}), caller=caller
@@ -252,6 +260,7 @@ ACTS: dict[str, Callable[[Caller, UUID, HttpRequest], str]] = {
     "verify": _verify,
     "share": _share,
     "reassign": _reassign,
+    "dismiss-entity": _dismiss_entity,
     "erase": _erase,
     "useful": _useful,
     "wrong": _wrong,
