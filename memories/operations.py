@@ -166,7 +166,7 @@ class DismissEntity(Operation):
     """Remove an entity that was detected in a memory's text; it is not detected again"""
 
     record_id: MemoryId
-    urn: Urn
+    urn: EntityUrn
 
 
 class Erase(Operation):

@@ -271,6 +271,9 @@ RECALL_MIN_SCORE = env.number("RECALL_MIN_SCORE", 0.1, 0.0, 10.0)
 # memories/retrieval/ranking.py raises the limit automatically in large installations.
 RECALL_EXACT_SCAN_ROWS = env.number("RECALL_EXACT_SCAN_ROWS", 4_000, 0, 1_000_000)
 NEAR_DUPLICATE_COSINE = env.number("NEAR_DUPLICATE_COSINE", 0.90, 0.0, 1.0)  # minimum cosine of near duplicates
+# Minimum score of memories that no link but only words and meaning connect with a call (statement_match.py). Lower:
+# more memories, and more of them off the subject.
+MEMORY_CONTEXT_MATCH = env.number("MEMORY_CONTEXT_MATCH", 3.35, 0.0, 100.0)
 MEMORY_CONTEXT = env.boolean("MEMORY_CONTEXT", True)  # attach memories about mentioned entities to tool responses
 RESOURCE_POLL_S = env.number("RESOURCE_POLL_S", 5, 1, 3_600)  # seconds between two checks of subscribed resources
 # milliseconds after which the search for memories to attach is abandoned and the response is sent without them

@@ -1,0 +1,154 @@
+"""Memories that no link connects with a call, but words and meaning do."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from knowledge.context import statement_match
+from knowledge.context.memory_context import attach_memories
+from knowledge.context.statement_match import Profile, evidence_in
+from knowledge.insights.capture import capture
+from knowledge.operations import Capture
+from memories import embedding, services
+from memories.contract.tools import Call
+from memories.identity.caller import Caller
+from memories.models import MemoryRecord
+from memories.operations import MarkFeedback, Remember, Verify
+from memories.writing import feedback
+from tests.knowledge.conftest import MART, ORDERS, REFUNDS, column, put, schema_of
+
+pytestmark = pytest.mark.usefixtures("small_catalog")
+TRAP = "rows flagged is_test are training tills of the orders table"
+
+
+def remember(caller: Caller, text: str, **fields: Any) -> MemoryRecord:
+    return services.remember(Remember.read({"content": text, **fields}), caller=caller).record
+
+
+@pytest.fixture(autouse=True)
+def training_tills(small_catalog: None, settings: Any) -> None:
+    settings.MEMORY_CONTEXT_MS = 5_000  # the machine may be busy
+    put(ORDERS, "schemaMetadata", schema_of("sales.orders", [column("status"), column("is_test"), column("store_id")]))
+
+
+def attached(caller: Caller, sql: str) -> dict[str, str]:
+    block = attach_memories(caller, Call("query_sql", {"sql": sql}, {}))
+    return {entry["content"]: entry["why"] for entry in block.data["memory_context"]} if block else {}
+
+
+@pytest.mark.parametrize(
+    ("text", "sql", "why"),
+    [
+        (TRAP, "SELECT count(*) FROM sales.orders", "matches the statement: orders, is_test"),
+        ("is_test marks training tills", "SELECT is_test FROM sales.orders", "matches the statement: is_test"),
+        (
+            "Orders with status 'cxl9' were never shipped",
+            "SELECT 1 FROM sales.orders WHERE status = 'cxl9'",
+            "matches the statement: orders, cxl9, status",
+        ),
+        (
+            "till_no 900 of the receipts is broken",  # the catalog does not have this table
+            "SELECT till_no FROM pos.receipts",
+            "matches the statement: receipts, till_no",
+        ),
+    ],
+)
+def test_memories_that_match_a_statement_are_attached_with_the_reason(
+    alice: Caller, bob: Caller, olga: Caller, text: str, sql: str, why: str
+) -> None:
+    remember(alice, text)
+    assert attached(bob, sql) == {text: why}
+    assert attached(olga, sql) == {}
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["SELECT refund_id FROM sales.refunds", "SELECT name FROM hr.employees", "SELECT 1", "SHOW TABLES", "SELECT +/ 1"],
+)
+def test_nothing_is_attached_to_an_unrelated_statement(alice: Caller, bob: Caller, sql: str) -> None:
+    remember(alice, TRAP)
+    remember(alice, "store_id 9001 to 9099 are training tills")
+    assert attached(bob, sql) == {}
+
+
+def test_an_entity_is_looked_up_with_its_columns(alice: Caller, bob: Caller) -> None:
+    remember(alice, TRAP)
+    block = attach_memories(bob, Call("catalog_entity", {"urn": ORDERS}, {}))
+    assert block is not None
+    assert block.data["memory_context"][0]["why"] == "matches the call: orders, is_test"
+
+
+def test_the_rule_for_attached_memories_applies(alice: Caller, bob: Caller, olga: Caller, ada: Caller) -> None:
+    sql = "SELECT is_test FROM sales.orders"
+    wrong, shared = remember(alice, TRAP), remember(alice, "orders: is_test, store_id", visibility="everyone")
+    remember(alice, "is_test of orders is mine alone", visibility="private")
+    capture(Capture.read({"insight_text": "is_test of orders awaits review", "category": "correction"}), caller=alice)
+    feedback.mark(MarkFeedback(record_id=wrong.pk, verdict="wrong"), caller=bob)
+    assert set(attached(bob, sql)) == set()
+    services.verify(Verify(record_id=shared.pk), caller=ada)
+    assert set(attached(olga, sql)) == {shared.content}
+    stale = remember(alice, "is_test of orders changed")
+    services.mark_stale(caller=alice, record_id=stale.pk, reason="a column went")
+    assert stale.content not in attached(alice, sql)
+
+
+def test_linked_memories_come_first_and_the_best_match_has_a_place(alice: Caller, bob: Caller, settings: Any) -> None:
+    for number in range(settings.MEMORY_CONTEXT_MOST):
+        remember(alice, f"Fact {number}.......", entity_urns=[ORDERS])
+    remember(alice, TRAP)
+    reasons = list(attached(bob, "SELECT is_test FROM sales.orders").values())
+    assert reasons == ["about sales.orders"] * (settings.MEMORY_CONTEXT_MOST - 1) + [
+        "matches the statement: orders, is_test"
+    ]
+
+
+def test_a_memory_about_another_entity_needs_more_than_one_without_a_link(alice: Caller, bob: Caller) -> None:
+    visits = MART.replace("sales.mart", "web.visits")
+    put(visits, "datasetProperties", {"name": "visits", "qualifiedName": "web.visits", "description": ""})
+    remember(alice, "is_test marks training tills", entity_urns=[visits])
+    assert attached(bob, "SELECT is_test FROM sales.orders") == {}
+    remember(alice, "Refunds of orders have is_test", entity_urns=[REFUNDS])  # a neighbor, which has its own places
+    assert "matches" not in str(attached(bob, "SELECT is_test FROM sales.mart"))
+
+
+def test_without_a_model_words_are_compared_and_a_note_says_so(alice: Caller, bob: Caller, settings: Any) -> None:
+    remember(alice, TRAP)
+    settings.EMBEDDING_PROVIDER = "none"
+    block = attach_memories(bob, Call("query_sql", {"sql": "SELECT count(*) FROM sales.orders"}, {}))
+    assert block is not None
+    assert [entry["content"] for entry in block.data["memory_context"]] == [TRAP]
+    assert block.data["note"] == statement_match.WORDS_ONLY
+
+
+def test_a_slow_model_is_not_waited_for(
+    alice: Caller, bob: Caller, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remember(alice, TRAP)
+    settings.MEMORY_CONTEXT_MS = 1_500
+    released = threading.Event()
+    monkeypatch.setattr(embedding, "embed_one", lambda *args, **options: released.wait(60))
+    block = attach_memories(bob, Call("query_sql", {"sql": "SELECT count(*) FROM sales.orders"}, {}))
+    released.set()
+    assert block is not None
+    assert ([entry["content"] for entry in block.data["memory_context"]], block.data["note"]) == (
+        [TRAP],
+        statement_match.WORDS_ONLY,
+    )
+
+
+def test_identifiers_of_other_tables_count_against_a_match() -> None:
+    profile = Profile(tables=["orders"], columns=["amount"], other_columns=["status"])
+    assert evidence_in("the amount of orders, see carrier_code", profile).is_foreign
+    assert not evidence_in("the amount of orders", profile).is_foreign
+    unknown = Profile(tables=["orders"], columns=["amount"])  # its other columns are not known
+    assert not evidence_in("the amount of orders, see carrier_code", unknown).is_foreign
+
+
+def test_words_of_moments_and_ordinary_columns_are_no_evidence() -> None:
+    profile = Profile(columns=["closed_at", "day", "net_revenue", "created_at"])
+    evidence = evidence_in("Net revenue of a shop that closed that day, by created_at", profile)
+    assert (evidence.words, evidence.identifiers) == (["net_revenue"], [])
+    assert evidence_in("closed_at is local time", profile).identifiers == ["closed_at"]

@@ -1,0 +1,60 @@
+"""The first example of the README, replayed word for word by an MCP client as two people."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from analysis.models import DeclaredSource
+from knowledge.catalog import metadata_files
+from memories.identity.caller import Caller
+from memory_project import demo
+from memory_project.demo import warehouse
+from tests.memory_project.test_mcp_server import ROOT, as_caller, content_of
+
+pytestmark = pytest.mark.django_db(transaction=True)
+TABLE = "fernhill.sales.revenue_mart"
+
+
+@pytest.fixture
+def shop(tmp_path: Path, settings: Any) -> None:
+    settings.ANALYSIS_FILES = tmp_path
+    settings.MEMORY_CONTEXT_MS = 10_000  # the machine may be busy
+    with duckdb.connect(str(tmp_path / warehouse.FILE)) as connection:
+        connection.execute("CREATE SCHEMA sales")
+        connection.execute(
+            "CREATE TABLE sales.revenue_mart AS SELECT range AS month, 1.5 AS net_revenue FROM range(12)"
+        )
+    DeclaredSource.objects.create(name="warehouse", declaration=warehouse.SOURCE)
+    list(metadata_files.load(metadata_files.read_file(demo.FOLDER / "catalog.json")))
+
+
+def test_the_first_example_of_the_readme_works_word_for_word(alice: Caller, bob: Caller, shop: None) -> None:
+    example = (ROOT / "README.md").read_text().split("```")[1]
+    fact, sql, question = re.findall(r"^agent .*?\"(.*)\"$", example, re.MULTILINE)
+
+    async def remember(client: Any) -> Any:
+        return await client.call_tool("memory_manage", {"command": "remember", "content": fact})
+
+    async def query(client: Any) -> Any:
+        return await client.call_tool("query_sql", {"sql": sql})
+
+    async def recall(client: Any) -> Any:
+        return await client.call_tool("memory_recall", {"query": question})
+
+    remembered = content_of(as_caller(alice, remember))
+    assert remembered["status"] == "active"
+    result = as_caller(bob, query)
+    assert len(content_of(result)["rows"]) == 12
+    (attached,) = json.loads(result.content[1].text)["memory_context"]
+    assert (attached["id"], attached["content"], attached["created_by"]) == (remembered["id"], fact, alice.email)
+    assert attached["why"] == f"about {TABLE}, detected in the text"
+    assert f'memory_context: "{fact}"' in example
+    assert f"about {TABLE}" in example
+    recalled = as_caller(bob, recall).structured_content["memories"]
+    assert recalled[0]["id"] == remembered["id"]
