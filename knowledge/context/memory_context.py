@@ -208,6 +208,9 @@ def memories_for_entities(caller: Caller, subject: Subject, *, limit: int = CAND
         )
     )
     rows.sort(key=lambda row: row.pk not in applied)  # a stable sort: both groups stay ordered by score
+    # An approved insight has the same text as its author's memory.
+    distinct = {(row.created_by, row.content_key): row for row in reversed(rows)}
+    rows = [row for row in rows if distinct[row.created_by, row.content_key] is row]
     entries = [Entry(row, _with_applied(_about(row, urns), row.pk in applied)) for row in rows]
     neighbor_entries = [Entry(row, _with_applied(why, row.pk in applied)) for row, why in nearby.items()]
     readable = MemoryRecord.objects.visible_to(caller).lasting().filter(about_any(urns))

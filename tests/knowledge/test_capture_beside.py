@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from knowledge.changesets import suggested
+from knowledge.context.memory_context import attach_memories
 from knowledge.insights.capture import Captured, capture
 from knowledge.insights.lifecycle import edit
 from knowledge.models import Insight
@@ -14,6 +15,7 @@ from knowledge.operations import Appeal, Capture, Edit
 from knowledge.review import decisions
 from memories import services
 from memories.contract.errors import Conflict
+from memories.contract.tools import Call
 from memories.identity.caller import Caller
 from memories.mcp_tools import memory_recall
 from memories.models import MemoryRecord, Status
@@ -122,3 +124,11 @@ def test_the_memory_is_forgotten_and_restored_beside_the_proposal(
     services.forget(Forget(record_id=fact.pk), caller=alice)
     assert services.restore(Restore(record_id=fact.pk), caller=alice).status == Status.ACTIVE
     assert Insight.objects.count() == 1
+
+
+def test_automatic_context_contains_a_text_once(small_catalog: None, alice: Caller, bob: Caller, cora: Caller) -> None:
+    services.remember(Remember(content=REFUNDS, entity_urns=[ORDERS]), caller=alice)
+    decisions.approve(caller=cora, insight_id=propose(alice).insight.pk)
+    block = attach_memories(bob, Call("catalog_entity", {"urn": ORDERS}, {}))
+    assert block is not None
+    assert [memory["content"] for memory in block.data["memory_context"]] == [REFUNDS]
