@@ -1,0 +1,343 @@
+"""Random stories: hypothesis chooses who does what to which memory, and shortens a story that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import hypothesis
+from hypothesis import HealthCheck, Phase, Verbosity, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+
+from memories.identity.caller import Caller
+from tests.model import memories
+from tests.model.expected import PEOPLE, Entity, Memory, Text
+from tests.model.story import Differs, Story, catalog, shortest
+
+Item = TypeVar("Item")
+AUTHORS = [person for person in PEOPLE if not person.is_curator]
+CURATORS = [person for person in PEOPLE if person.is_curator]
+VISIBILITIES = ("persona", "everyone", "private")
+STYLES = ("", "", "plain", "backticks", "dotted")
+KINDS = (("NUMBER", False), ("VARCHAR", True), ("VARCHAR", False))
+
+anything = st.integers(0, 59)  # shrinks to the first of what can be chosen
+visibility = st.sampled_from(VISIBILITIES)
+about = st.lists(st.sampled_from(("orders", "refunds", "plans", "drafts")), min_size=1, max_size=3, unique=True)
+
+
+def chosen(items: Sequence[Item], number: int) -> Item:
+    return items[number % len(items)]
+
+
+class Stories(RuleBasedStateMachine):
+    callers: dict[str, Caller] = {}  # set before the machine runs
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.story = Story(self.callers)
+
+    def teardown(self) -> None:
+        try:
+            if not self.story.has_failed:
+                self.story.tell("end")
+        finally:
+            self.story.close()
+
+    # -- choosing -------------------------------------------------------------------------------------------
+
+    def memories(self, *states: str, insight: bool | None = None) -> list[Memory]:
+        rows = self.story.e.memories.values()
+        kinds = (True, False) if insight is None else (insight,)
+        return [m for m in rows if (not states or m.state in states) and (m.insight is not None) in kinds]
+
+    def insights(self, *states: str) -> list[Memory]:
+        return [m for m in self.memories(insight=True) if m.insight and m.insight.state in states]
+
+    def has(self, *states: str) -> bool:
+        return bool(self.memories(*states))
+
+    def owner(self, m: Memory, number: int) -> str:
+        """Mostly the owner, sometimes anybody."""
+        return chosen([m.owner] * 10 + [person.name for person in PEOPLE], number)
+
+    def curator(self, m: Memory, number: int) -> str:
+        """Mostly a curator who may decide, sometimes anybody."""
+        able = [person.name for person in CURATORS if person.curates(m.persona) and person.name != m.owner]
+        return chosen(able * 5 + [person.name for person in PEOPLE], number)
+
+    def text(self, entities: list[str], number: int) -> Text:
+        style, entity = chosen(STYLES, number), self.story.e.entities[chosen(entities, number)]
+        if not style:
+            return self.story.e.new_text()
+        return self.story.e.new_text(entity.name, chosen(sorted(entity.columns), number // len(STYLES)), style)
+
+    def listed(self, entities: list[str], number: int) -> dict[str, set[str]]:
+        entity = self.story.e.entities[chosen(entities, number)]
+        return {entity.name: {chosen(sorted(entity.columns), number // 3)}} if number % 3 else {}
+
+    # -- memories -------------------------------------------------------------------------------------------
+
+    @rule(who=st.sampled_from(AUTHORS), entities=about, visible=visibility, n=anything, k=anything)
+    def remember(self, who: Any, entities: list[str], visible: str, n: int, k: int) -> None:
+        text = self.text(entities, n)
+        self.story.tell("remember", who.name, entities, text=text, visibility=visible, columns=self.listed(entities, k))
+
+    @precondition(lambda self: self.memories(insight=False))
+    @rule(n=anything)
+    def remember_the_same(self, n: int) -> None:
+        m = chosen(self.memories(insight=False), n)
+        owner = next(person for person in PEOPLE if person.name == m.owner)
+        known = memories.existing(self.story.e, owner, m.text)
+        if m.persona == owner.personas[0] and (known or not self.twins(m)):
+            self.story.tell("remember", owner.name, m.entities, text=m.text, visibility=m.visibility)
+
+    def twins(self, m: Memory) -> list[Memory]:
+        return [other for other in self.memories("living") if other.text == m.text and other is not m]
+
+    @precondition(lambda self: self.has())
+    @rule(n=anything, who=anything, kind=st.sampled_from(("text", "entities", "columns", "tags")), k=anything)
+    def revise(self, n: int, who: int, kind: str, k: int) -> None:
+        m = chosen(self.memories(), n)
+        if changes := self.changes(m, kind, k):
+            self.story.tell("revise", self.owner(m, who), m.name, **changes)
+
+    def changes(self, m: Memory, kind: str, number: int) -> dict[str, Any]:
+        """Return an edit that differs from what the memory says, or nothing."""
+        if kind == "text":
+            is_copied = any(other.insight and other.insight.replaces == m.name for other in self.memories())
+            return {} if is_copied or self.twins(m) else {"text": self.text(m.entities or ["orders"], number)}
+        if kind == "tags":
+            return {"tags": [f"tag {len(self.story.sentences)}"]}
+        if kind == "columns":
+            columns = self.listed(m.entities or ["orders"], number)
+            return {} if columns == m.columns else {"columns": columns}
+        entity = chosen(("orders", "refunds", "plans", "drafts"), number)
+        rest = [name for name in m.entities if name != entity]
+        return {"entities": rest if entity in m.entities else [*m.entities, entity]}
+
+    @precondition(lambda self: self.has())
+    @rule(n=anything, who=anything)
+    def correct(self, n: int, who: int) -> None:
+        m = chosen(self.memories(), n)
+        self.story.tell("correct", self.owner(m, who), m.name)
+
+    @precondition(lambda self: self.has())
+    @rule(n=anything, who=anything)
+    def forget(self, n: int, who: int) -> None:
+        m = chosen(self.memories(), n)
+        self.story.tell("forget", self.owner(m, who), m.name)
+
+    @precondition(lambda self: self.has("archived", "superseded"))
+    @rule(n=anything, who=anything)
+    def restore(self, n: int, who: int) -> None:
+        m = chosen(self.memories("archived", "superseded"), n)
+        if not m.link_unsure:
+            self.story.tell("restore", self.owner(m, who), m.name)
+
+    @precondition(lambda self: any(m.last and m.last.by for m in self.memories()))
+    @rule(n=anything, who=anything)
+    def undo(self, n: int, who: int) -> None:
+        m = chosen([m for m in self.memories() if m.last and m.last.by], n)
+        if m.last and not m.link_unsure:
+            who_else = chosen([m.last.by] * 10 + [person.name for person in PEOPLE], who)
+            self.story.tell("undo", who_else, m.name, m.last.change)
+
+    @precondition(lambda self: self.has())
+    @rule(n=anything, who=anything)
+    def verify(self, n: int, who: int) -> None:
+        m = chosen(self.memories(), n)
+        self.story.tell("verify", self.owner(m, who), m.name)
+
+    @precondition(lambda self: self.has())
+    @rule(n=anything, who=st.sampled_from(PEOPLE))
+    def mark_wrong(self, n: int, who: Any) -> None:
+        self.story.tell("mark_wrong", who.name, chosen(self.memories(), n).name)
+
+    @precondition(lambda self: any(m.marks for m in self.memories()))
+    @rule(n=anything, k=anything)
+    def withdraw(self, n: int, k: int) -> None:
+        m = chosen([m for m in self.memories() if m.marks], n)
+        self.story.tell("withdraw", chosen(list(m.marks), k), m.name)
+
+    @precondition(lambda self: self.has())
+    @rule(n=anything, who=anything, visible=visibility)
+    def share(self, n: int, who: int, visible: str) -> None:
+        m = chosen(self.memories(), n)
+        self.story.tell("share", self.owner(m, who), m.name, visible)
+
+    @precondition(lambda self: self.has())
+    @rule(n=anything, who=anything, persona=st.sampled_from(("sales", "supply")))
+    def move(self, n: int, who: int, persona: str) -> None:
+        m = chosen(self.memories(), n)
+        self.story.tell("move", self.owner(m, who), m.name, persona)
+
+    @precondition(lambda self: self.has())
+    @rule(old=st.sampled_from(AUTHORS), new=st.sampled_from(AUTHORS), who=st.sampled_from(("ada", "ada", "alice")))
+    def hand_over(self, old: Any, new: Any, who: str) -> None:
+        if old is not new:
+            self.story.tell("hand_over", who, old.name, new.name)
+
+    @precondition(lambda self: self.has())
+    @rule(n=anything, who=anything)
+    def erase(self, n: int, who: int) -> None:
+        m = chosen(self.memories(), n)
+        if not any(other.link_unsure for other in self.story.e.chain(m)):
+            self.story.tell("erase", self.owner(m, who), m.name)
+
+    # -- insights -------------------------------------------------------------------------------------------
+
+    @rule(who=st.sampled_from(AUTHORS), entities=about, wanted=visibility, replaces=anything)
+    def capture(self, who: Any, entities: list[str], wanted: str, replaces: int) -> None:
+        plain = [m.name for m in self.memories("living") if m.insight is None or m.insight.state == "applied"]
+        replaced = chosen(plain, replaces // 2) if plain and replaces % 2 else ""
+        self.story.tell("capture", who.name, entities, wanted=wanted, replaces=replaced)
+
+    @precondition(lambda self: self.memories("living", insight=False))
+    @rule(n=anything, entities=about, wanted=visibility)
+    def capture_the_same(self, n: int, entities: list[str], wanted: str) -> None:
+        m = chosen(self.memories("living", insight=False), n)
+        owner = next(person for person in PEOPLE if person.name == m.owner)
+        if m.persona == owner.personas[0] and not self.twins(m):
+            self.story.tell("capture", m.owner, entities, text=m.text, wanted=wanted)
+
+    @precondition(lambda self: self.insights("pending"))
+    @rule(n=anything, who=anything, kind=st.sampled_from(("text", "entities", "columns")), k=anything)
+    def edit_insight(self, n: int, who: int, kind: str, k: int) -> None:
+        m = chosen(self.insights("pending"), n)
+        changes = self.changes(m, kind, k)
+        if changes and m.is_living:
+            self.story.tell("edit_insight", self.owner(m, who), m.name, **changes)
+
+    @precondition(lambda self: self.insights("pending", "approved", "applied"))
+    @rule(n=anything, who=anything)
+    def approve(self, n: int, who: int) -> None:
+        rows = self.insights("pending", "approved", "applied")
+        m = chosen(sorted(rows, key=lambda m: m.insight is None or m.insight.state != "pending"), n)
+        self.story.tell("approve", self.curator(m, who), m.name)
+
+    @precondition(lambda self: self.insights("pending", "approved", "applied", "rejected"))
+    @rule(n=anything, who=anything)
+    def reject(self, n: int, who: int) -> None:
+        m = chosen(self.memories(insight=True), n)
+        self.story.tell("reject", self.curator(m, who), m.name)
+
+    @precondition(lambda self: self.insights("approved", "rejected"))
+    @rule(n=anything, who=anything)
+    def undo_review(self, n: int, who: int) -> None:
+        m = chosen(self.insights("approved", "rejected"), n)
+        if m.insight and not m.insight.edit_approved:
+            who_else = chosen([m.insight.reviewed_by] * 10 + [person.name for person in PEOPLE], who)
+            self.story.tell("undo_review", who_else, m.name)
+
+    @precondition(lambda self: self.insights("rejected"))
+    @rule(n=anything, who=anything)
+    def appeal(self, n: int, who: int) -> None:
+        m = chosen(self.insights("rejected"), n)
+        self.story.tell("appeal", self.owner(m, who), m.name)
+
+    # -- changesets -----------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.insights("approved"))
+    @rule(n=anything, who=anything, k=anything, fault=st.sampled_from((None, None, None, 0, 1)))
+    def apply(self, n: int, who: int, k: int, fault: int | None) -> None:
+        m = chosen(self.insights("approved"), n)
+        if m.entities and not (m.link_unsure or m.supersedes):
+            curator = self.curator(m, who)
+            note = f"{curator} says: outdated"
+            wanted = [("deprecation", note), ("tag", True if k % 4 else None), ("description", f"Text {k % 2}.")]
+            first = k % 3
+            self.story.tell("apply", curator, m.name, (wanted[first:] + wanted)[: 1 + k % 2], writes_left=fault)
+
+    @precondition(lambda self: self.running())
+    @rule(n=anything, who=anything)
+    def resume(self, n: int, who: int) -> None:
+        partial = [name for name in self.running() if self.story.e.changesets[name].state == "partial"]
+        name = chosen(partial or self.running(), n)
+        self.story.tell("resume", chosen([person.name for person in reversed(CURATORS)] + ["alice"], who), name)
+
+    @precondition(lambda self: self.running())
+    @rule(n=anything, who=anything, skip_conflicts=st.booleans())
+    def roll_back(self, n: int, who: int, skip_conflicts: bool) -> None:
+        who_else = chosen([person.name for person in reversed(CURATORS)] + ["alice"], who)
+        self.story.tell("roll_back", who_else, chosen(self.running(), n), skip_conflicts=skip_conflicts)
+
+    def running(self) -> list[str]:
+        changesets = self.story.e.changesets.values()
+        return [changeset.name for changeset in changesets if changeset.state in ("applied", "partial")]
+
+    # -- the catalog ----------------------------------------------------------------------------------------
+
+    @rule()
+    def check(self) -> None:
+        self.story.tell("check")
+
+    @precondition(lambda self: self.story.e.available)
+    @rule()
+    def catalog_goes(self) -> None:
+        self.story.tell("catalog_goes")
+
+    @precondition(lambda self: not self.story.e.available)
+    @rule()
+    def catalog_returns(self) -> None:
+        self.story.tell("catalog_returns")
+
+    @rule(name=st.sampled_from(("orders", "refunds", "plans", "drafts")), kind=st.integers(0, 4), k=anything)
+    def others_change(self, name: str, kind: int, k: int) -> None:
+        entity = self.story.e.entities[name]
+        columns = dict(entity.columns)
+        if kind == 0 or not entity.exists:
+            self.story.tell("others_change", name, exists=not entity.exists, columns=columns)
+            return
+        column = chosen(sorted(columns), k)
+        if kind == 1 and len(columns) > 1:
+            del columns[column]
+        elif kind == 2:
+            columns |= dict.fromkeys(_dropped(entity)[:1], KINDS[0])
+        else:
+            columns[column] = chosen(KINDS, k)
+        if columns != entity.columns:
+            self.story.tell("others_change", name, columns=columns)
+
+    @rule(name=st.sampled_from(("orders", "refunds", "plans")), place=st.integers(0, 2), k=st.booleans())
+    def others_set(self, name: str, place: int, k: bool) -> None:
+        """Others give texts of their own. Whether a tag is ours or theirs, nobody could tell."""
+        entity = self.story.e.entities[name]
+        number = len(self.story.sentences)
+        if place == 0:
+            self.story.tell("others_set", name, "description", f"By others, {number}.")
+        elif place == 1:
+            is_given = entity.value("deprecation") is not None
+            self.story.tell("others_set", name, "deprecation", None if is_given else f"others say so, {number}")
+        elif entity.value("tag") or not self.story.e.changesets:
+            self.story.tell("others_set", name, "tag", None if entity.value("tag") else True)
+
+    @rule(who=st.sampled_from(PEOPLE))
+    def look(self, who: Any) -> None:
+        self.story.tell("compare_views", who.name)
+
+
+def _dropped(entity: Entity) -> list[str]:
+    return [name for name in catalog()[entity.name].columns if name not in entity.columns]
+
+
+def run(*, seed: int | None, examples: int, steps: int) -> None:
+    """Tell random stories, the same ones each time if there is no seed. Raises Differs with a short one that fails."""
+    try:
+        run_state_machine_as_test(
+            Stories if seed is None else hypothesis.seed(seed)(Stories),
+            settings=settings(
+                max_examples=examples,
+                stateful_step_count=steps,
+                derandomize=seed is None,
+                database=None,
+                deadline=None,
+                phases=[Phase.generate],  # leaving out whole steps is quicker than the search for smaller numbers
+                print_blob=False,
+                verbosity=Verbosity.quiet,
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
+    except Differs as found:
+        raise shortest(Stories.callers, found) from None

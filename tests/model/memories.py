@@ -1,0 +1,340 @@
+"""What people may do to memories, and what that changes.
+
+`may_x` returns the kinds of refusals that are right now, an empty set if `x` must be allowed. If ALLOWED is among them,
+the rules leave it open. The function `x` changes what is expected. It is called if the product has done `x`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.model.expected import (
+    ALLOWED,
+    CONFLICT,
+    FORBIDDEN,
+    NOT_FOUND,
+    Expected,
+    Insight,
+    Last,
+    Mark,
+    Memory,
+    Person,
+    Text,
+    copied,
+)
+
+Refusals = set[str]
+UNDOABLE = ("forget", "restore", "verify", "share", "reassign")
+
+
+def may_change(e: Expected, person: Person, m: Memory, *, deciding: bool = False) -> Refusals:
+    if not e.sees(person, m):
+        return {NOT_FOUND}
+    return set() if (e.decides(person, m) if deciding else e.owns(person, m)) else {FORBIDDEN}
+
+
+def conflict_if(*conditions: bool) -> Refusals:
+    return {CONFLICT} if any(conditions) else set()
+
+
+def is_pending(m: Memory) -> bool:
+    return m.insight is not None and m.insight.state == "pending"
+
+
+# -- writing and editing ----------------------------------------------------------------------------------------
+
+
+def existing(e: Expected, person: Person, text: Text) -> Memory | None:
+    """Return the person's plain memory that has the text already."""
+    for m in e.memories.values():
+        is_same = (m.text, m.owner, m.persona) == (text, person.name, person.personas[0])
+        if is_same and m.is_living and m.insight is None:
+            return m
+    return None
+
+
+def remember(
+    e: Expected, person: Person, text: Text, visibility: str, entities: list[str], columns: dict[str, set[str]]
+) -> Memory:
+    return existing(e, person, text) or e.add(
+        Memory("", person.name, person.personas[0], visibility, text, list(entities), dict(columns))
+    )
+
+
+def may_revise(e: Expected, person: Person, m: Memory, changes: dict[str, Any]) -> Refusals:
+    is_being_applied = m.is_in_force and m.insight is not None and m.insight.state == "approved" and m.insight.changeset
+    return may_change(e, person, m) | conflict_if(not m.is_living, bool(is_being_applied and set(changes) - {"tags"}))
+
+
+def revise(e: Expected, person: Person, m: Memory, changes: dict[str, Any]) -> None:
+    if m.is_in_force and m.insight and set(changes) - {"tags"}:
+        m.insight.pending_edit, m.insight.edit_by = changes, person.name
+        return
+    edit(e, m, changes)
+
+
+def edit(e: Expected, m: Memory, changes: dict[str, Any]) -> None:
+    """Edit a living memory. An edited text settles all doubts. Another edit leaves the status to the comparison."""
+    status, before = m.status, m.subjects
+    listed = {name: set(columns) for name, columns in m.columns.items()}
+    m.text = changes.get("text", m.text)
+    m.entities = changes.get("entities", m.entities)
+    m.columns = changes.get("columns", m.columns)
+    for name in set(before) - set(m.subjects):
+        m.baselines.pop(name, None)
+        m.seen.discard(name)
+    if "text" in changes:
+        e.freshly_stated(m)
+    else:
+        relisted = {name for name in m.subjects if listed.get(name, set()) != m.columns.get(name, set())}
+        e.take_baselines(m, [name for name in m.subjects if name not in before or name in relisted])
+        m.unsettled = m.unsettled or m.status != status or e.is_due(m) != (status == "stale")
+    m.changed()
+
+
+def may_correct(e: Expected, person: Person, m: Memory) -> Refusals:
+    return may_change(e, person, m, deciding=True) | conflict_if(
+        e.nearest_correction(m) is not None, m.state == "archived"
+    )
+
+
+def correct(e: Expected, person: Person, m: Memory, text: Text) -> Memory:
+    """Store a correction. The correction of an approved insight is a proposal, and the insight stays in force."""
+    columns = {name: set(listed) for name, listed in m.columns.items()}
+    new = Memory("", m.owner, m.persona, m.visibility, text, list(m.entities), columns)
+    if m.is_in_force and m.insight:
+        new.visibility, new.insight = "private", Insight("pending", m.insight.wanted, replaces=m.name)
+        return e.add(new)
+    e.add(new)
+    if is_pending(m) and m.insight:
+        m.insight.state = "superseded"
+    new.supersedes = m.name
+    supersede(m, new, person)
+    return new
+
+
+def supersede(old: Memory, new: Memory, person: Person) -> None:
+    old.state, old.superseded_by = "superseded", new.name
+    old.changed("supersede", person.name)
+
+
+# -- forgetting and restoring -----------------------------------------------------------------------------------
+
+
+def may_forget(e: Expected, person: Person, m: Memory) -> Refusals:
+    return may_change(e, person, m, deciding=True)
+
+
+def forget(e: Expected, person: Person, m: Memory) -> None:
+    if m.state == "archived":
+        return
+    before = m.state
+    m.state = "archived"
+    m.changed("forget", person.name, state=before)
+
+
+def may_restore(e: Expected, person: Person, m: Memory) -> Refusals:
+    refusals = may_change(e, person, m) | conflict_if(m.insight is not None and m.insight.state == "rejected")
+    correction = e.nearest_correction(m)
+    if correction:
+        return refusals | conflict_if(m.state == "superseded")
+    predecessor = e.memories.get(m.supersedes)
+    other = e.nearest_correction(predecessor) if predecessor else None
+    refusals |= conflict_if(e.duplicate(m) is not None, m.state == "archived" and other not in (None, m))
+    return refusals | _if_a_relative_lives(e, m)
+
+
+def _if_a_relative_lives(e: Expected, m: Memory) -> Refusals:
+    """A chain never has two current ends. Either the memory does not return, or it takes the other one's place."""
+    relatives = [other for other in e.chain(m) if other.is_living and other.name != m.supersedes]
+    return {ALLOWED, CONFLICT} if relatives else set()
+
+
+def restore(e: Expected, person: Person, m: Memory) -> None:
+    before: dict[str, Any] = {"state": m.state, "superseded_by": m.superseded_by}
+    correction = e.nearest_correction(m)
+    if correction:
+        m.state, m.superseded_by = "superseded", correction.name
+        m.changed("restore", person.name, **before)
+        return
+    take_place(e, person, m)
+    is_sure = e.come_back(m)
+    m.last = Last("restore", person.name, before, is_sure)
+
+
+def take_place(e: Expected, person: Person, m: Memory) -> None:
+    """Supersede the other living members of the chain, and what the memory corrects."""
+    for other in e.chain(m):
+        if other.is_living:
+            supersede(other, m, person)
+    predecessor = e.memories.get(m.supersedes)
+    if predecessor and predecessor.state == "superseded":
+        predecessor.superseded_by = m.name
+
+
+# -- undoing ----------------------------------------------------------------------------------------------------
+
+
+def may_undo(e: Expected, person: Person, m: Memory, change: str) -> Refusals:
+    if not e.sees(person, m):
+        return {NOT_FOUND}
+    if m.last is None or m.last.change != change or change not in UNDOABLE:
+        return {CONFLICT}
+    refusals = set() if person.is_admin or m.last.by == person.name else {FORBIDDEN}
+    if change in ("share", "reassign") and not person.is_admin:
+        refusals |= conflict_if(is_pending(m))
+    if change == "reassign" and m.is_living:
+        refusals |= conflict_if(e.duplicate(m, m.last.before["persona"]) is not None)
+    if change == "forget" and m.last.before["state"] == "living":
+        others = [other for other in e.memories.values() if other.supersedes == m.supersedes and other is not m]
+        has_other = bool(m.supersedes) and any(other.state != "archived" for other in others)
+        refusals |= conflict_if(e.duplicate(m) is not None, has_other)
+        refusals |= {ALLOWED, CONFLICT} if any(other.is_living for other in e.chain(m)) else set()
+    return refusals if m.last.sure else refusals | {ALLOWED, CONFLICT}
+
+
+def undo(e: Expected, person: Person, m: Memory) -> None:
+    last = m.last
+    assert last is not None
+    m.changed()
+    if last.change == "forget":
+        if last.before["state"] == "living":
+            take_place(e, person, m)
+            e.come_back(m)
+        else:
+            m.state = last.before["state"]
+    elif last.change == "restore":
+        m.state, m.superseded_by = last.before["state"], last.before["superseded_by"]
+        predecessor = e.memories.get(m.supersedes)
+        is_same = predecessor and predecessor.last and predecessor.last.change == "supersede"
+        if predecessor and is_same and predecessor.superseded_by == m.name:
+            e.come_back(predecessor)
+            predecessor.changed()
+    elif last.change == "verify":
+        _undo_verification(e, m, last)
+    else:
+        m.visibility = last.before.get("visibility", m.visibility)
+        m.persona = last.before.get("persona", m.persona)
+    m.changed()
+
+
+def _undo_verification(e: Expected, m: Memory, last: Last) -> None:
+    """The earlier baselines are in force again, at the latest from the next check on."""
+    for name, value in last.before.items():
+        setattr(m, name, value)
+    if e.available:
+        for baseline in m.baselines.values():
+            if baseline.pending:  # it was to be taken before this moment
+                baseline.pending, baseline.snapshot = False, None
+    m.unsettled = m.unsettled or e.is_due(m) != (m.status == "stale")
+
+
+# -- confirming, doubting, sharing, moving ----------------------------------------------------------------------
+
+
+def may_verify(e: Expected, person: Person, m: Memory) -> Refusals:
+    return may_change(e, person, m, deciding=True) | conflict_if(not m.is_living)
+
+
+def verify(e: Expected, person: Person, m: Memory) -> None:
+    before = copied(m)
+    e.freshly_stated(m)
+    m.changed("verify", person.name, **before)
+
+
+def may_mark(e: Expected, person: Person, m: Memory) -> Refusals:
+    return conflict_if(not m.is_living) if e.sees(person, m) else {NOT_FOUND}
+
+
+def mark_wrong(e: Expected, person: Person, m: Memory, status: str) -> None:
+    """A mark of the owner, a curator or an admin counts, and that of a second reader.
+
+    `status` is the one that the product shows now. It decides if the first reader's mark no longer counts.
+    """
+    before = m.status
+    others = [mark for name, mark in m.marks.items() if name != person.name]
+    decisive = e.owns(person, m) or person.curates(m.persona) or any(mark.in_force for mark in others)
+    if others and not decisive:
+        decisive = status == "stale"
+    m.marks[person.name] = Mark(decisive)
+    _after_mark(m, before)
+
+
+def withdraw(e: Expected, person: Person, m: Memory) -> None:
+    before = m.status
+    mark = m.marks.pop(person.name, None)
+    if mark and mark.decisive and mark.in_force and m.seen:
+        m.unsettled = True
+    _after_mark(m, before)
+
+
+def _after_mark(m: Memory, before: str) -> None:
+    m.shown = "" if m.marked_wrong else m.shown
+    if m.status != before:
+        m.changed()
+
+
+def may_share(e: Expected, person: Person, m: Memory) -> Refusals:
+    return may_change(e, person, m) | conflict_if(is_pending(m))
+
+
+def share(e: Expected, person: Person, m: Memory, visibility: str) -> None:
+    if m.visibility != visibility:
+        m.changed("share", person.name, visibility=m.visibility)
+        m.visibility = visibility
+
+
+def may_move(e: Expected, person: Person, m: Memory, persona: str) -> Refusals:
+    refusals = may_change(e, person, m)
+    if not refusals and not person.is_admin and persona not in person.personas:
+        return {NOT_FOUND}
+    refusals |= conflict_if(is_pending(m) and not person.is_admin)
+    return refusals | conflict_if(m.is_living and e.duplicate(m, persona) is not None)
+
+
+def move(e: Expected, person: Person, m: Memory, persona: str) -> None:
+    if m.persona != persona:
+        m.changed("reassign", person.name, persona=m.persona)
+        m.persona = persona
+
+
+def may_hand_over(person: Person) -> Refusals:
+    return set() if person.is_admin else {FORBIDDEN}
+
+
+def hand_over(e: Expected, old: Person, new: Person) -> None:
+    """Everything moves."""
+    for m in e.memories.values():
+        if m.owner == old.name:
+            m.owner = new.name
+            if m.last:
+                m.last.sure = False
+
+
+# -- erasing ----------------------------------------------------------------------------------------------------
+
+
+def may_erase(e: Expected, person: Person, m: Memory) -> Refusals:
+    return may_change(e, person, m) | conflict_if(m.insight is not None and bool(m.insight.changeset))
+
+
+def erase(e: Expected, person: Person, m: Memory) -> None:
+    """The predecessor and the correction are linked. Without a correction, the predecessor is archived."""
+    correction = next((other for other in e.corrections(m) if other.state != "archived"), None)
+    for other in e.corrections(m):
+        other.supersedes = ""
+    for other in e.memories.values():
+        if other.insight and other.insight.replaces == m.name:
+            other.insight.replaces = ""
+    predecessor = e.memories.get(m.supersedes)
+    del e.memories[m.name]
+    if predecessor and predecessor.superseded_by == m.name:
+        if correction:
+            correction.supersedes, predecessor.superseded_by = predecessor.name, correction.name
+        else:
+            predecessor.state, predecessor.superseded_by = "archived", ""
+        predecessor.changed()
+
+
+def may_withdraw(e: Expected, person: Person, m: Memory) -> Refusals:
+    return set() if e.sees(person, m) else {NOT_FOUND}

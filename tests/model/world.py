@@ -1,0 +1,312 @@
+"""Performs the verbs of a story on the product, through its services, and reads back what the product says.
+
+What depends on the product's API is here. Names of the story are translated: m1 is a record, orders is a URN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+from uuid import UUID
+
+from django.contrib.auth.models import Group, Permission
+from django.db import connection, transaction
+from django.test import TestCase
+
+from knowledge.catalog.embedded import LocalCatalog
+from knowledge.catalog.interface import CatalogUnavailable, Run, Write
+from knowledge.changesets import apply as applying
+from knowledge.changesets import rollback
+from knowledge.freshness import comparison
+from knowledge.insights import lifecycle
+from knowledge.insights.capture import capture
+from knowledge.models import Changeset, Insight
+from knowledge.operations import Appeal, Apply, Capture, Edit
+from knowledge.review import decisions
+from memories import queries, services
+from memories.contract.errors import DomainError
+from memories.identity.caller import Caller
+from memories.identity.permissions import build_caller
+from memories.models import MemoryRecord, Persona, PersonaMembership
+from memories.operations import (
+    Erase,
+    Forget,
+    ListMemories,
+    MarkFeedback,
+    Reassign,
+    RecallMemories,
+    Remember,
+    Restore,
+    Revise,
+    Share,
+    Supersede,
+    Verify,
+)
+from memories.retrieval.recall import recall
+from memories.writing import erasure, feedback, ownership, undo
+from memory_project.models import User
+from tests.knowledge.conftest import schema_of
+from tests.model.expected import PEOPLE, Entity
+
+TAG = "urn:li:tag:Training"
+ALL_CHECKED = 1_000  # more entities than a story has
+METHODS = ("read", "existing", "write", "search", "lineage")
+
+
+def urn(entity: str) -> str:
+    return f"urn:li:dataset:(urn:li:dataPlatform:snowflake,{entity},PROD)"
+
+
+def email(person: str) -> str:
+    return f"{person}@example.org"
+
+
+def populate(entities: Iterable[Entity]) -> dict[str, Caller]:
+    """Create the people of the stories and the catalog, and return the people's callers by name."""
+    for entity in entities:
+        if entity.exists:
+            put(LocalCatalog(), entity)
+    Persona.objects.get_or_create(is_default=True, defaults={"name": "analyst"})
+    personas = {name: Persona.objects.get_or_create(name=name)[0] for name in ("sales", "supply")}
+    curators, _ = Group.objects.get_or_create(name="Curators")
+    curators.permissions.add(Permission.objects.get(codename="curate"))
+    callers = {}
+    for person in PEOPLE:
+        user = User.objects.create_user(email(person.name), "a long password", is_superuser=person.is_admin)
+        for number, name in enumerate(person.personas):
+            PersonaMembership.objects.create(user=user, persona=personas[name], is_default=number == 0)
+        if person.is_curator:
+            user.groups.add(curators)
+        callers[person.name] = build_caller(user, channel="test")
+    return callers
+
+
+class World:
+    """The product during one story. Close it to remove everything that the story has written."""
+
+    def __init__(self, callers: dict[str, Caller]) -> None:
+        self.callers = callers
+        self.ids: dict[str, UUID] = {}  # of memories
+        self.changesets: dict[str, UUID] = {}
+        self.is_available = True
+        self.writes_left: int | None = None  # number of writes until the catalog becomes unavailable
+        self.stack = ExitStack()
+        self.stack.enter_context(_rolled_back())
+        for name in METHODS:
+            original = getattr(LocalCatalog, name)
+            self.stack.enter_context(patch.object(LocalCatalog, name, self._guarded(name, original)))
+
+    def close(self) -> None:
+        self.stack.close()
+
+    def _guarded(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def method(catalog: LocalCatalog, *args: Any, **options: Any) -> Any:
+            if name == "write" and self.writes_left is not None:
+                self.is_available = self.is_available and self.writes_left > 0
+                self.writes_left -= 1
+            if not self.is_available:
+                raise CatalogUnavailable("the catalog is unavailable")
+            return original(catalog, *args, **options)
+
+        return method
+
+    def attempt(self, action: Callable[[], object]) -> str:
+        """Perform an action, and run what it left for after its commit. Return the kind of its refusal, or ""."""
+        try:
+            with TestCase.captureOnCommitCallbacks(execute=True), transaction.atomic():
+                action()
+        except DomainError as error:
+            return error.code
+        return ""
+
+    # -- memories -------------------------------------------------------------------------------------------
+
+    def remember(self, name: str, person: str, **fields: Any) -> None:
+        self.ids[name] = services.remember(Remember.read(fields), caller=self.callers[person]).record.pk
+
+    def revise(self, person: str, name: str, **fields: Any) -> None:
+        services.revise(Revise.read({"record_id": self.ids[name], **fields}), caller=self.callers[person])
+
+    def correct(self, new: str, person: str, name: str, text: str) -> None:
+        operation = Supersede.read({"record_id": self.ids[name], "content": text})
+        self.ids[new] = services.supersede(operation, caller=self.callers[person]).record.pk
+
+    def forget(self, person: str, name: str) -> None:
+        services.forget(Forget.read({"record_id": self.ids[name]}), caller=self.callers[person])
+
+    def restore(self, person: str, name: str) -> None:
+        services.restore(Restore.read({"record_id": self.ids[name]}), caller=self.callers[person])
+
+    def undo(self, person: str, name: str, change: str) -> None:
+        undo.undo(caller=self.callers[person], record_id=self.ids[name], change=change)
+
+    def verify(self, person: str, name: str) -> None:
+        services.verify(Verify.read({"record_id": self.ids[name]}), caller=self.callers[person])
+
+    def mark_wrong(self, person: str, name: str) -> None:
+        operation = MarkFeedback.read({"record_id": self.ids[name], "verdict": "wrong"})
+        feedback.mark(operation, caller=self.callers[person])
+
+    def withdraw(self, person: str, name: str) -> None:
+        feedback.withdraw(caller=self.callers[person], record_id=self.ids[name])
+
+    def share(self, person: str, name: str, visibility: str) -> None:
+        operation = Share.read({"record_id": self.ids[name], "visibility": visibility})
+        services.share(operation, caller=self.callers[person])
+
+    def move(self, person: str, name: str, persona: str) -> None:
+        operation = Reassign.read({"record_id": self.ids[name], "persona": persona})
+        services.reassign(operation, caller=self.callers[person])
+
+    def hand_over(self, person: str, old: str, new: str) -> None:
+        ownership.move_ownership(caller=self.callers[person], old=email(old), new=email(new))
+
+    def erase(self, person: str, name: str) -> None:
+        erasure.erase(Erase.read({"record_id": self.ids[name], "confirm": True}), caller=self.callers[person])
+
+    # -- insights -------------------------------------------------------------------------------------------
+
+    def capture(self, name: str, person: str, replaces: str, **fields: Any) -> None:
+        supersedes = {"supersedes": self.ids[replaces]} if replaces else {}
+        operation = Capture.read({"category": "data_quality", **fields, **supersedes})
+        self.ids[name] = capture(operation, caller=self.callers[person]).insight.pk
+
+    def edit_insight(self, person: str, name: str, **fields: Any) -> None:
+        lifecycle.edit(Edit.read({"insight_id": self.ids[name], **fields}), caller=self.callers[person])
+
+    def approve(self, person: str, name: str) -> None:
+        decisions.approve(caller=self.callers[person], insight_id=self.ids[name])
+
+    def reject(self, person: str, name: str) -> None:
+        decisions.reject(caller=self.callers[person], insight_id=self.ids[name])
+
+    def undo_review(self, person: str, name: str) -> None:
+        decisions.undo_review(caller=self.callers[person], insight_id=self.ids[name])
+
+    def appeal(self, person: str, name: str) -> None:
+        operation = Appeal.read({"insight_id": self.ids[name], "notes": "Please look again."})
+        decisions.appeal(operation, caller=self.callers[person])
+
+    # -- changesets -----------------------------------------------------------------------------------------
+
+    def apply(self, changeset: str, person: str, name: str, entity: str, changes: list[dict[str, str]]) -> None:
+        operation = Apply.read({"insight_ids": [self.ids[name]], "changes": changes, "entity_urn": urn(entity)})
+        try:
+            self.changesets[changeset] = applying.apply(operation, caller=self.callers[person]).changeset.pk
+        finally:
+            self.writes_left = None
+
+    def resume(self, person: str, changeset: str) -> None:
+        applying.resume(caller=self.callers[person], changeset_id=self.changesets[changeset])
+
+    def roll_back(self, person: str, changeset: str, skip_conflicts: bool) -> None:
+        pk = self.changesets[changeset]
+        rollback.roll_back(caller=self.callers[person], changeset_id=pk, skip_conflicts=skip_conflicts)
+
+    # -- the catalog, changed by others ---------------------------------------------------------------------
+
+    def check(self) -> None:
+        comparison.check_all_entities(ALL_CHECKED)
+
+    @contextmanager
+    def by_others(self) -> Iterator[LocalCatalog]:
+        """Others can write to the catalog while it is unavailable for us."""
+        was_available, self.is_available = self.is_available, True
+        yield LocalCatalog()
+        self.is_available = was_available
+
+    def put_entity(self, entity: Entity) -> None:
+        with self.by_others() as catalog:
+            put(catalog, entity)
+
+    def put_value(self, entity: str, place: str, value: Any) -> None:
+        aspect, path, written = _located(place, value)
+        run = Run("others", email("others"))
+        with self.by_others() as catalog:
+            catalog.write(Write(urn(entity), aspect, path, "remove" if value is None else "add", written), run)
+
+    # -- what the product says ------------------------------------------------------------------------------
+
+    def memories(self) -> dict[UUID, dict[str, Any]]:
+        columns = (
+            "pk", "status", "stale_reason", "created_by", "persona", "visibility", "content", "supersedes_id",
+            "superseded_by",
+        )  # fmt: skip
+        return {row["pk"]: row for row in MemoryRecord.objects.values(*columns)}
+
+    def insights(self) -> dict[UUID, dict[str, Any]]:
+        return {row["pk"]: row for row in Insight.objects.values("pk", "state", "changeset_id", "pending_edit")}
+
+    def changeset_states(self) -> dict[UUID, str]:
+        return dict(Changeset.objects.values_list("pk", "state"))
+
+    def values(self, entities: list[str]) -> dict[tuple[str, str], Any]:
+        """Return the values of all places that have one."""
+        found: dict[tuple[str, str], Any] = {}
+        with self.by_others() as catalog:
+            read = catalog.read([urn(name) for name in entities], ASPECTS)
+        for name in entities:
+            aspects = {aspect: row.value or {} for aspect, row in read[urn(name)].items()}
+            if text := aspects["editableDatasetProperties"].get("description"):
+                found[name, "description"] = text
+            if aspects["deprecation"].get("deprecated"):
+                found[name, "deprecation"] = aspects["deprecation"]["note"]
+            if any(tag["tag"] == TAG for tag in aspects["globalTags"].get("tags", [])):
+                found[name, "tag"] = True
+        return found
+
+    def visible(self, person: str) -> set[UUID]:
+        return set(MemoryRecord.objects.visible_to(self.callers[person]).values_list("pk", flat=True))
+
+    def visible_insights(self, person: str) -> set[UUID]:
+        return set(Insight.objects.visible_to(self.callers[person]).values_list("pk", flat=True))
+
+    def listed(self, person: str, status: str) -> set[UUID]:
+        operation = ListMemories.read({"filter_status": status, "limit": 100})
+        return {record.pk for record in queries.list_memories(self.callers[person], operation)}
+
+    def recalled(self, person: str, entities: list[str]) -> set[UUID]:
+        urns = [urn(name) for name in entities]
+        operation = RecallMemories.read({"strategy": "entity", "entity_urns": urns, "limit": 50})
+        return {hit.record.pk for hit in recall(operation, caller=self.callers[person]).hits}
+
+
+def put(catalog: LocalCatalog, entity: Entity) -> None:
+    fields = [_field(name, kind, nullable) for name, (kind, nullable) in entity.columns.items()]
+    catalog.put(urn(entity.name), "schemaMetadata", schema_of(entity.name, fields), {})
+    catalog.put(urn(entity.name), "status", {"removed": not entity.exists}, {})
+
+
+ASPECTS = ("editableDatasetProperties", "deprecation", "globalTags")
+
+
+def request(place: str, value: Any) -> dict[str, str]:
+    """Return a change that a curator may request for this value."""
+    if place == "tag":
+        return {"change_type": "add_tag" if value else "remove_tag", "detail": TAG}
+    return {"change_type": "deprecate" if place == "deprecation" else "update_description", "detail": value}
+
+
+def _located(place: str, value: Any) -> tuple[str, tuple[str, ...], Any]:
+    if place == "description":
+        return "editableDatasetProperties", ("description",), value
+    if place == "tag":
+        return "globalTags", ("tags", TAG), {"tag": TAG}
+    return "deprecation", (), {"deprecated": True, "note": value, "actor": "urn:li:corpuser:others"}
+
+
+def _field(name: str, kind: str, nullable: bool) -> dict[str, Any]:
+    family: dict[str, Any] = {"type": {"com.linkedin.schema.StringType": {}}}
+    extra = {"recursive": False, "isPartOfKey": False, "type": family}
+    return {"fieldPath": name, "nullable": nullable, "nativeDataType": kind, "description": "", **extra}
+
+
+@contextmanager
+def _rolled_back() -> Iterator[None]:
+    with transaction.atomic():
+        yield
+        # Constraints that PostgreSQL checks at the commit
+        connection.check_constraints()
+        transaction.set_rollback(True)
