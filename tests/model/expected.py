@@ -111,7 +111,8 @@ class Baseline:
 class Mark:
     """A reader's mark as wrong. It counts until it is withdrawn, or the memory is verified or its text is edited."""
 
-    decisive: bool
+    counts_alone: bool  # a mark of the owner, a curator or an admin; of other readers, it takes two
+    was_second: bool = False  # with another one; after that is withdrawn, the rules leave open whether it counts
     in_force: bool = True
 
 
@@ -160,8 +161,11 @@ class Memory:
     link_unsure: bool = False  # the rules don't say what it supersedes
 
     @property
-    def marked_wrong(self) -> bool:
-        return any(mark.decisive and mark.in_force for mark in self.marks.values())
+    def marked_wrong(self) -> bool | None:
+        marks = [mark for mark in self.marks.values() if mark.in_force]
+        if len(marks) > 1 or any(mark.counts_alone for mark in marks):
+            return True
+        return None if any(mark.was_second for mark in marks) else False
 
     @property
     def status(self) -> str:
@@ -281,16 +285,16 @@ class Expected:
         self._take_first_baselines(memory, unsure=False)
         answers = {name: self.differs(memory, name) for name in memory.baselines}
         memory.seen = {name for name, answer in answers.items() if answer}
-        is_known = bool(memory.seen) or None not in answers.values()
-        self._settle(memory, status, is_known)
+        self._settle(memory, status, bool(memory.seen) or None not in answers.values())
 
     def is_due(self, memory: Memory) -> bool:
         """Return whether the next check will find the memory stale, as far as anybody knows."""
-        return memory.marked_wrong or any(self.differs(memory, name) for name in memory.baselines)
+        return memory.marked_wrong is True or any(self.differs(memory, name) for name in memory.baselines)
 
     def _settle(self, memory: Memory, status: str, is_known: bool) -> None:
-        memory.unsettled, memory.shown = not is_known, ""
-        if memory.last and not is_known:
+        memory.unsettled = not is_known or (memory.marked_wrong is None and not memory.seen)
+        memory.shown = ""
+        if memory.last and memory.unsettled:
             memory.last.sure = False
         if memory.status != status:
             memory.changed()

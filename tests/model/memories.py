@@ -246,32 +246,32 @@ def may_mark(e: Expected, person: Person, m: Memory) -> Refusals:
     return conflict_if(not m.is_living) if e.sees(person, m) else {NOT_FOUND}
 
 
-def mark_wrong(e: Expected, person: Person, m: Memory, status: str) -> None:
-    """A mark of the owner, a curator or an admin counts, and that of a second reader.
-
-    `status` is the one that the product shows now. It decides if the first reader's mark no longer counts.
-    """
+def mark_wrong(e: Expected, person: Person, m: Memory) -> None:
+    """A mark of the owner, a curator or an admin counts, and that of a second reader."""
     before = m.status
-    others = [mark for name, mark in m.marks.items() if name != person.name]
-    decisive = e.owns(person, m) or person.curates(m.persona) or any(mark.in_force for mark in others)
-    if others and not decisive:
-        decisive = status == "stale"
-    m.marks[person.name] = Mark(decisive)
+    m.marks.pop(person.name, None)
+    others = list(m.marks.values())
+    mark = Mark(e.owns(person, m) or person.curates(m.persona), was_second=bool(others))
+    for other in others:
+        other.was_second = True
+    m.marks[person.name] = mark
     _after_mark(m, before)
 
 
 def withdraw(e: Expected, person: Person, m: Memory) -> None:
     before = m.status
     mark = m.marks.pop(person.name, None)
-    if mark and mark.decisive and mark.in_force and m.seen:
-        m.unsettled = True
+    m.unsettled = m.unsettled or bool(mark and mark.in_force and m.seen)
     _after_mark(m, before)
 
 
 def _after_mark(m: Memory, before: str) -> None:
+    m.unsettled = m.unsettled or (m.marked_wrong is None and not m.seen)
     m.shown = "" if m.marked_wrong else m.shown
     if m.status != before:
         m.changed()
+    elif m.unsettled and m.last:
+        m.last.sure = False
 
 
 def may_share(e: Expected, person: Person, m: Memory) -> Refusals:

@@ -186,7 +186,7 @@ class Story:
             f"{who} marks {name} as wrong",
             memories.may_mark(self.e, BY_NAME[who], m),
             lambda: self.world.mark_wrong(who, name),
-            lambda: memories.mark_wrong(self.e, BY_NAME[who], m, self._status_of(name)),
+            lambda: memories.mark_wrong(self.e, BY_NAME[who], m),
         )
 
     def share(self, who: str, name: str, visibility: str) -> bool:
@@ -336,9 +336,6 @@ class Story:
         if differences := [*self._in_memories(rows), *self._in_reviews(), *self._in_catalog()]:
             self._fail(differences)
 
-    def _status_of(self, name: str) -> str:
-        return str(self.world.memories()[self.world.ids[name]]["status"])
-
     def _in_memories(self, rows: dict[UUID, dict[str, Any]]) -> list[str]:
         ids = {self.world.ids[name]: name for name in self.e.memories}
         names = {pk: name for name, pk in self.world.ids.items()} | ids
@@ -353,7 +350,7 @@ class Story:
 
     def _adopt(self, m: Memory, row: dict[str, Any], names: dict[UUID, str]) -> None:
         """Take over what the rules leave open."""
-        if m.unsettled and m.is_living and row["status"] in LIVING and not m.marked_wrong:
+        if m.unsettled and m.is_living and row["status"] in LIVING and m.marked_wrong is not True:
             m.shown = row["status"]
         if m.link_unsure:
             m.supersedes = names.get(row["supersedes_id"], "")
