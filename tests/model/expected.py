@@ -11,6 +11,8 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tests.model.entities import Entity, Snapshot
+
 ALLOWED = "allowed"  # among refusals: the rules leave open whether the verb is refused
 FORBIDDEN, NOT_FOUND, CONFLICT, UNAVAILABLE = "forbidden", "not_found", "conflict", "upstream"
 
@@ -35,47 +37,6 @@ PEOPLE = (
     Person("cleo", ("sales", "supply"), is_curator=True),
     Person("ada", ("sales",), is_curator=True, is_admin=True),
 )
-
-
-# -- the catalog ------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """What matters for staleness about an entity at one moment."""
-
-    exists: bool
-    deprecated: bool
-    columns: tuple[tuple[str, str, bool], ...]  # name, type, nullable
-
-
-@dataclass
-class Layer:
-    """A value at a place, and the changeset that relies on it. The lowest layer is what others gave."""
-
-    value: Any  # None means that there is no value
-    changeset: str = ""
-
-
-@dataclass
-class Entity:
-    name: str
-    exists: bool
-    columns: dict[str, tuple[str, bool]]
-    layers: dict[str, list[Layer]] = field(default_factory=dict)  # by place: description, deprecation, tag …
-
-    def value(self, place: str) -> Any:
-        return self.layers[place][-1].value if place in self.layers else None
-
-    def set_by_others(self, place: str, value: Any) -> None:
-        self.layers[place] = [Layer(value)]
-
-    def set_by(self, changeset: str, place: str, value: Any) -> None:
-        self.layers.setdefault(place, [Layer(None)]).append(Layer(value, changeset))
-
-    def snapshot(self) -> Snapshot:
-        columns = tuple(sorted((name, kind, nullable) for name, (kind, nullable) in self.columns.items()))
-        return Snapshot(self.exists, self.value("deprecation") is not None, columns if self.exists else ())
 
 
 # -- memories ---------------------------------------------------------------------------------------------------

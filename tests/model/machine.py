@@ -12,8 +12,10 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 from memories.identity.caller import Caller
 from tests.model import memories
-from tests.model.expected import PEOPLE, Entity, Memory, Text
-from tests.model.story import Differs, Story, catalog, shortest
+from tests.model.entities import Entity, catalog
+from tests.model.expected import PEOPLE, Memory, Text
+from tests.model.shortening import shortest
+from tests.model.story import Differs, Story
 
 Item = TypeVar("Item")
 AUTHORS = [person for person in PEOPLE if not person.is_curator]

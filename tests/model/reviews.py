@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.model import memories
+from tests.model.entities import Entity
 from tests.model.expected import (
     ALLOWED,
     CONFLICT,
@@ -16,7 +17,6 @@ from tests.model.expected import (
     UNAVAILABLE,
     Change,
     Changeset,
-    Entity,
     Expected,
     Insight,
     Memory,

@@ -36,8 +36,9 @@ def main() -> int:
 def _simulate(minutes: float, only_seed: int | None, steps: int) -> int:
     from django.db import transaction
 
+    from tests.model.entities import catalog
     from tests.model.machine import Stories, run
-    from tests.model.story import Differs, catalog
+    from tests.model.story import Differs
     from tests.model.world import populate
 
     deadline, started, seeds = time.monotonic() + 60 * minutes, time.monotonic(), 0

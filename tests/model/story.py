@@ -6,19 +6,19 @@ After each step, everything that the product says is compared with what is expec
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, NoReturn
-from uuid import UUID
 
 from memories.identity.caller import Caller
 from tests.model import memories, reviews
-from tests.model.expected import ALLOWED, PEOPLE, Entity, Expected, Memory, Person, Text
-from tests.model.world import World, email, request, urn
+from tests.model.comparison import differences, differences_of_views
+from tests.model.entities import catalog
+from tests.model.expected import ALLOWED, PEOPLE, Expected, Memory, Person, Text
+from tests.model.sentences import about, changed, edited
+from tests.model.world import World, request, urn
 
 BY_NAME = {person.name: person for person in PEOPLE}
-LIVING = {"active", "stale"}
 
 
 @dataclass(frozen=True)
@@ -38,19 +38,6 @@ class Differs(AssertionError):
         numbered = [f"  {number}. {sentence}" for number, sentence in enumerate(sentences, 1)]
         super().__init__("\n".join([*numbered, *(f"  But {difference}." for difference in differences)]))
         self.steps, self.what = steps, (sentences[-1:], differences)
-
-
-def catalog() -> dict[str, Entity]:
-    """The catalog in which each story begins. Nobody touches `anchor`: the check skips an empty catalog."""
-    number, text = ("NUMBER", False), ("VARCHAR", True)
-    entities = [
-        Entity("orders", True, {"order_id": number, "amount": number, "status": text}),
-        Entity("refunds", True, {"refund_id": number, "reason": text}),
-        Entity("plans", True, {"planNo": number, "name": text}),
-        Entity("drafts", False, {"draft_id": number, "title": text}),
-        Entity("anchor", True, {"anchor_id": number}),
-    ]
-    return {entity.name: entity for entity in entities}
 
 
 class Story:
@@ -114,7 +101,7 @@ class Story:
         fields = {"content": str(text), "visibility": visibility, **_subjects(entities, columns)}
         before = self.world.ids.get(name)
         self._step(
-            f"{who} remembers {name}{_about(entities, columns, text)}, visible to {visibility}",
+            f"{who} remembers {name}{about(entities, columns, text)}, visible to {visibility}",
             set(),
             lambda: self.world.remember(name, who, **fields),
             lambda: memories.remember(self.e, person, text, visibility, entities, columns),
@@ -126,7 +113,7 @@ class Story:
     def revise(self, who: str, name: str, **changes: Any) -> bool:
         m = self[name]
         return self._step(
-            f"{who} edits {name}: {_edited(changes)}",
+            f"{who} edits {name}: {edited(changes)}",
             memories.may_revise(self.e, BY_NAME[who], m, changes),
             lambda: self.world.revise(who, name, **_fields(changes)),
             lambda: memories.revise(self.e, BY_NAME[who], m, changes),
@@ -227,7 +214,7 @@ class Story:
         twin = memories.existing(self.e, person, text)
         copies = f", with the text of {twin.name}" if twin else ""
         done = self._step(
-            f"{who} proposes insight {name}{_about(entities, {}, text)}{copies}, for {wanted}{supersedes}",
+            f"{who} proposes insight {name}{about(entities, {}, text)}{copies}, for {wanted}{supersedes}",
             reviews.may_capture(self.e, person, replaced),
             lambda: self.world.capture(name, who, replaces, **fields),
             lambda: reviews.capture(self.e, person, text, wanted, entities, replaced),
@@ -237,7 +224,7 @@ class Story:
     def edit_insight(self, who: str, name: str, **changes: Any) -> bool:
         m = self[name]
         return self._step(
-            f"{who} edits insight {name}: {_edited(changes)}",
+            f"{who} edits insight {name}: {edited(changes)}",
             reviews.may_edit_insight(self.e, BY_NAME[who], m),
             lambda: self.world.edit_insight(who, name, **_fields(changes)),
             lambda: memories.edit(self.e, m, changes),
@@ -324,7 +311,7 @@ class Story:
 
     def others_change(self, name: str, *, exists: bool = True, columns: dict[str, tuple[str, bool]]) -> None:
         entity = self.e.entities[name]
-        self.sentences.append(_changed(entity, exists, columns))
+        self.sentences.append(changed(entity, exists, columns))
         entity.exists, entity.columns = exists, columns
         self.world.put_entity(entity)
         self.compare()
@@ -332,113 +319,13 @@ class Story:
     # -- comparing ------------------------------------------------------------------------------------------
 
     def compare(self) -> None:
-        rows = self.world.memories()
-        if differences := [*self._in_memories(rows), *self._in_reviews(), *self._in_catalog()]:
-            self._fail(differences)
-
-    def _in_memories(self, rows: dict[UUID, dict[str, Any]]) -> list[str]:
-        ids = {self.world.ids[name]: name for name in self.e.memories}
-        names = {pk: name for name, pk in self.world.ids.items()} | ids
-        found = [f"{names.get(pk, 'another memory')} exists" for pk in rows.keys() - ids.keys()]
-        found += [f"{ids[pk]} does not exist" for pk in ids.keys() - rows.keys()]
-        for name, m in self.e.memories.items():
-            row = rows.get(self.world.ids[name])
-            if row is not None:
-                self._adopt(m, row, names)
-                found += self._in_memory(m, row, names)
-        return found
-
-    def _adopt(self, m: Memory, row: dict[str, Any], names: dict[UUID, str]) -> None:
-        """Take over what the rules leave open."""
-        if m.unsettled and m.is_living and row["status"] in LIVING and m.marked_wrong is not True:
-            m.shown = row["status"]
-        if m.link_unsure:
-            m.supersedes = names.get(row["supersedes_id"], "")
-            m.link_unsure = m.state == "archived"
-
-    def _in_memory(self, m: Memory, row: dict[str, Any], names: dict[UUID, str]) -> list[str]:
-        found = []
-        if row["status"] != m.status:
-            reason = f" ({row['stale_reason']})" if row["stale_reason"] else ""
-            why = f" by {m.superseded_by}" if m.state == "superseded" else f" ({self.e.why(m)})" if m.is_living else ""
-            found.append(f"{m.name} is {row['status']}{reason}, not {m.status}{why}")
-        expected = {
-            "created_by": email(m.owner), "persona": m.persona, "visibility": m.visibility, "content": str(m.text),
-        }  # fmt: skip
-        found += [f"{m.name}: {key} is {row[key]}, not {value}" for key, value in expected.items() if row[key] != value]
-        links = {"supersedes": ("supersedes_id", m.supersedes)}
-        if m.state == "superseded":
-            links["superseded by"] = ("superseded_by", m.superseded_by)
-        for label, (column, name) in links.items():
-            if (linked := names.get(row[column], "")) != name:
-                found.append(f"{m.name} is linked as {label} {linked or 'none'}, not {name or 'none'}")
-        return found
-
-    def _in_reviews(self) -> list[str]:
-        found, rows, states = [], self.world.insights(), self.world.changeset_states()
-        for m in self.e.memories.values():
-            row = rows.pop(self.world.ids[m.name], None)
-            if (row is None) != (m.insight is None):
-                found.append(f"{m.name} is {'no' if row is None else 'an'} insight")
-            elif row and m.insight:
-                changeset = self.world.changesets.get(m.insight.changeset)
-                state, right = row["state"], m.insight.state
-                found += [f"the insight {m.name} is {state}, not {right}"] if state != right else []
-                found += [f"{m.name} belongs to another changeset"] if row["changeset_id"] != changeset else []
-                waits = bool(row["pending_edit"])
-                found += [f"an edit of {m.name} waits: {waits}"] if waits != bool(m.insight.pending_edit) else []
-        for name, changeset in self.e.changesets.items():
-            state = states[self.world.changesets[name]]
-            found += [f"{name} is {state}, not {changeset.state}"] if state != changeset.state else []
-        return found
-
-    def _in_catalog(self) -> list[str]:
-        values = self.world.values(list(self.e.entities))
-        expected = {
-            (entity.name, place): entity.value(place)
-            for entity in self.e.entities.values()
-            for place in entity.layers
-            if entity.value(place)
-        }
-        return [
-            f"{place} of {name} is {values.get((name, place))}, not {expected.get((name, place))}"
-            for name, place in sorted(values.keys() | expected.keys())
-            if values.get((name, place)) != expected.get((name, place))
-        ]
+        if found := differences(self.e, self.world):
+            self._fail(found)
 
     def compare_views(self, who: str) -> None:
         """Compare what a person sees, lists and recalls."""
-        person, ids = BY_NAME[who], self.world.ids
-        rows = list(self.e.memories.values())
-        names = {pk: name for name, pk in ids.items()}
-        expected = {
-            "sees": ({m.name for m in rows if self.e.sees(person, m)}, self.world.visible(who)),
-            "sees as insights": (
-                {m.name for m in rows if m.insight and self.e.sees_insight(person, m)},
-                self.world.visible_insights(who),
-            ),
-        }
-        for status in ("active", "stale"):
-            listed = {m.name for m in rows if m.status == status and self.e.sees(person, m)}
-            expected[f"lists as {status}"] = (listed, self.world.listed(who, status))
-        found = [
-            f"{who} {verb} {_names(seen)}, not {_names(right)}"
-            for verb, (right, pks) in expected.items()
-            if (seen := {names[pk] for pk in pks}) != right
-        ]
-        if found:
+        if found := differences_of_views(self.e, self.world, BY_NAME[who]):
             self._fail(found)
-        self._compare_recall(person, names)
-
-    def _compare_recall(self, person: Person, names: dict[UUID, str]) -> None:
-        """Of a plain memory and an insight with the same text, recall may show one."""
-        entities = list(self.e.entities)
-        right = [m for m in self.e.recalled(person) if m.entities]
-        recalled = {names[pk] for pk in self.world.recalled(person.name, entities)}
-        found = recalled - {m.name for m in right}
-        missing = {m.name for m in right if m.text not in {self[name].text for name in recalled if name not in found}}
-        if found or missing:
-            self._fail([f"{person.name} recalls {_names(found)} wrongly, and not {_names(missing)}"])
 
     def end(self) -> None:
         """Settle what is open, and compare what everybody sees."""
@@ -455,34 +342,6 @@ class Story:
         for name, changeset in reversed(self.e.changesets.items()):
             if changeset.state in ("applied", "partial"):
                 self.roll_back("ada", name, skip_conflicts=True)
-
-
-def shortest(callers: dict[str, Caller], found: Differs) -> Differs:
-    """Leave out each step without which the story still ends in the same way."""
-    steps = found.steps
-    for length in (8, 4, 2, 1, 1):
-        position = len(steps) - 1 - length
-        while position >= 0:
-            shorter = [*steps[:position], *steps[position + length :]]
-            if (again := _retold(callers, shorter)) and again.what == found.what:
-                steps, found = again.steps, again
-            position -= length
-    return found
-
-
-def _retold(callers: dict[str, Caller], steps: list[Step]) -> Differs | None:
-    """Tell a story again. Steps about memories and changesets that it does not have are left out."""
-    story = Story(callers)
-    try:
-        for step in steps:
-            story.e.written, story.e.texts, story.e.applied = step.counts
-            with suppress(KeyError):
-                story.tell(step.verb, *deepcopy(step.arguments), **deepcopy(step.options))
-    except Differs as differs:
-        return differs
-    finally:
-        story.close()
-    return None
 
 
 def _to_pending(e: Expected, person: Person, m: Memory) -> None:
@@ -506,35 +365,3 @@ def _fields(changes: dict[str, Any]) -> dict[str, Any]:
     subjects = _subjects(changes.get("entities", []), changes.get("columns", {}))
     fields |= {"entity_urns": subjects["entity_urns"]} if "entities" in changes else {}
     return fields | ({"related_columns": subjects["related_columns"]} if "columns" in changes else {})
-
-
-def _about(entities: list[str], columns: dict[str, set[str]], text: Text) -> str:
-    listed = [f"{name}.{column}" for name, listed in columns.items() for column in sorted(listed)]
-    parts = [f" about {', '.join(entities)}" if entities else ""]
-    parts += [f", listing {', '.join(listed)}"] if listed else []
-    parts += [f", naming {text.entity}.{text.column} ({text.style})"] if text.column else []
-    return "".join(parts)
-
-
-def _edited(changes: dict[str, Any]) -> str:
-    texts = {
-        "text": lambda text: "a new text" + _about([], {}, text),
-        "entities": lambda entities: f"it is about {', '.join(entities) or 'nothing'}",
-        "columns": lambda columns: f"it lists {_about([], columns, Text(0))[10:] or 'no columns'}",
-        "tags": lambda tags: "its tags",
-    }
-    return ", ".join(texts[name](value) for name, value in changes.items())
-
-
-def _changed(entity: Entity, exists: bool, columns: dict[str, tuple[str, bool]]) -> str:
-    if exists != entity.exists:
-        return f"others {'add' if exists else 'remove'} {entity.name}"
-    dropped, added = entity.columns.keys() - columns.keys(), columns.keys() - entity.columns.keys()
-    changed = [name for name in columns.keys() & entity.columns.keys() if columns[name] != entity.columns[name]]
-    parts = [f"drop {name}" for name in dropped] + [f"add {name}" for name in added]
-    parts += [f"change {name} to {columns[name]}" for name in changed]
-    return f"others {' and '.join(parts) or 'ingest again'} in {entity.name}"
-
-
-def _names(names: set[str]) -> str:
-    return ", ".join(sorted(names)) or "nothing"

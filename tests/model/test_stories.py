@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memories.identity.caller import Caller
+from tests.model.entities import catalog
 from tests.model.machine import Stories, run
-from tests.model.story import Story, catalog
+from tests.model.story import Story
 from tests.model.world import populate
 
 pytestmark = pytest.mark.django_db
@@ -32,3 +37,228 @@ def test_the_product_agrees_with_the_model_in_random_stories(
 ) -> None:
     monkeypatch.setattr(Stories, "callers", callers)
     run(seed=None, examples=EXAMPLES, steps=30)
+
+
+# -- baselines: each of these stories once ended with another status ---------------------------------------------
+
+
+def test_a_memory_about_two_entities_is_active_again_after_our_deprecation_is_rolled_back(story: Story) -> None:
+    both = story.remember("alice", ["orders", "refunds"])
+    story.check()
+    changeset = applied(story, "orders", ("deprecation", "use the mart"))
+    assert story[both].status == "stale"
+    story.roll_back("cora", changeset)
+    assert story[both].status == "active"
+
+
+@pytest.mark.parametrize("verb", ["undo", "restore"])
+def test_a_forgotten_memory_comes_back_stale_if_its_entity_was_deprecated_meanwhile(story: Story, verb: str) -> None:
+    m = story.remember("alice", ["orders", "refunds"])
+    story.forget("alice", m)
+    story.others_set("orders", "deprecation", "use the mart")
+    story.check()
+    if verb == "undo":
+        story.undo("alice", m, "forget")
+    else:
+        story.restore("alice", m)
+    assert story[m].status == "stale"
+
+
+@pytest.mark.parametrize("verb", ["appeal", "undo_review"])
+def test_a_rejected_insight_comes_back_stale_if_its_entity_was_deprecated_meanwhile(story: Story, verb: str) -> None:
+    m = story.capture("alice", ["orders"])
+    story.reject("cora", m)
+    story.others_set("orders", "deprecation", "use the mart")
+    story.check()
+    if verb == "appeal":
+        story.appeal("alice", m)
+    else:
+        story.undo_review("cora", m)
+    assert story[m].status == "stale"
+
+
+def test_a_stale_memory_is_stale_again_when_the_insight_that_replaced_it_is_rolled_back(story: Story) -> None:
+    m = story.remember("alice", ["orders"])
+    story.others_set("orders", "deprecation", "use the mart")
+    story.check()
+    changeset = applied(story, "orders", ("tag", True), replaces=m)
+    story.roll_back("cora", changeset)
+    others_add_a_column(story, "orders")
+    story.check()
+    assert story[m].status == "stale"
+
+
+def test_undoing_a_verification_brings_the_earlier_baseline_back(story: Story) -> None:
+    m = story.remember("alice", ["orders"])
+    story.others_set("orders", "deprecation", "use the mart")
+    story.check()
+    story.verify("alice", m)
+    story.undo("alice", m, "verify")
+    story.check()
+    assert story[m].status == "stale"
+    story.others_set("orders", "deprecation", None)
+    story.check()
+    assert story[m].status == "active"
+
+
+def test_an_entity_added_while_the_catalog_is_unavailable_gets_its_baseline_later(story: Story) -> None:
+    m = story.remember("alice", ["orders"])
+    story.catalog_goes()
+    story.revise("alice", m, entities=["orders", "refunds"])
+    story.catalog_returns()
+    story.others_change("refunds", exists=False, columns=dict(story.e.entities["refunds"].columns))
+    story.check()
+    assert story[m].status == "stale"
+
+
+def test_a_verification_while_the_catalog_is_unavailable_counts_for_what_the_catalog_says_then(story: Story) -> None:
+    m = story.remember("alice", ["orders"])
+    story.others_set("orders", "deprecation", "use the mart")
+    story.check()
+    story.catalog_goes()
+    story.verify("alice", m)
+    story.catalog_returns()
+    others_add_a_column(story, "orders")
+    story.check()
+    assert story[m].status == "active"
+
+
+def test_an_interrupted_changeset_does_not_make_its_own_insight_stale(story: Story) -> None:
+    m = story.capture("alice", ["orders"])
+    story.approve("cora", m)
+    story.apply("cora", m, [("deprecation", "use the mart"), ("tag", True)], writes_left=1)
+    story.catalog_returns()
+    assert story[m].status == "active"
+
+
+def test_edited_tags_leave_a_memory_stale(story: Story) -> None:
+    m = story.remember("alice", ["orders"])
+    story.others_set("orders", "deprecation", "use the mart")
+    story.check()
+    story.revise("alice", m, tags=["revenue"])
+    assert story[m].status == "stale"
+
+
+@pytest.mark.parametrize("style", ["backticks", "dotted", "plain"])
+@pytest.mark.parametrize("column", ["status", "order_id"])
+def test_a_removed_column_makes_a_memory_stale_that_names_it_unmistakably(
+    story: Story, column: str, style: str
+) -> None:
+    m = story.remember("alice", ["orders"], text=story.e.new_text("orders", column, style))
+    columns = dict(story.e.entities["orders"].columns)
+    del columns[column]
+    story.others_change("orders", columns=columns)
+    story.check()
+    assert story[m].status == ("active" if (column, style) == ("status", "plain") else "stale")
+
+
+def test_a_mark_as_wrong_outlasts_a_change_of_the_catalog_that_is_reverted(story: Story) -> None:
+    m = story.remember("alice", ["orders"])
+    story.others_set("orders", "deprecation", "use the mart")
+    story.check()
+    story.mark_wrong("cora", m)
+    story.others_set("orders", "deprecation", None)
+    story.check()
+    assert story[m].status == "stale"
+
+
+# -- chains and changesets ----------------------------------------------------------------------------------------
+
+
+def test_a_chain_has_one_current_end_after_its_middle_is_rolled_back(story: Story) -> None:
+    first = story.remember("alice", ["orders"])
+    middle = applied(story, "orders", ("tag", True), replaces=first)
+    last = applied(story, "orders", ("description", "Paid orders."), replaces="m2")
+    story.roll_back("cora", middle)
+    assert (story[first].status, story["m2"].status, story["m3"].status) == ("superseded", "active", "active")
+    assert story["m3"].supersedes == first
+    story.roll_back("cora", last)
+    assert story[first].status == "active"
+
+
+def test_two_insights_do_not_replace_the_same_memory(story: Story) -> None:
+    first = story.remember("alice", ["orders"])
+    rivals = [approved(story, "orders", replaces=first) for _ in range(2)]
+    assert story.apply("cora", rivals[0], [("tag", True)])
+    assert not story.apply("cora", rivals[1], [("description", "Paid orders.")])
+
+
+def test_undoing_a_correction_s_archiving_leaves_one_current_end(story: Story) -> None:
+    first = story.remember("alice", ["orders"])
+    correction = story.correct("alice", first)
+    story.forget("alice", correction)
+    story.restore("alice", first)
+    story.undo("alice", correction, "forget")
+    assert {story[first].is_living, story[correction].is_living} == {True, False}
+
+
+def test_a_tag_stays_while_another_changeset_relies_on_it(story: Story) -> None:
+    one, two = (applied(story, "orders", ("tag", True)) for _ in range(2))
+    story.roll_back("cora", one)
+    story.roll_back("cora", two)
+    assert story.e.entities["orders"].value("tag") is None
+
+
+def test_a_later_text_gives_way_to_the_text_of_others_if_the_earlier_changeset_is_gone(story: Story) -> None:
+    one = applied(story, "orders", ("description", "One."))
+    two = applied(story, "orders", ("description", "Two."))
+    story.roll_back("cora", one, skip_conflicts=True)
+    story.roll_back("cora", two)
+    assert story.e.entities["orders"].value("description") is None
+
+
+# -- proposals and owners -----------------------------------------------------------------------------------------
+
+
+def test_an_insight_with_the_text_of_a_plain_memory_leaves_that_memory_alone(story: Story) -> None:
+    plain = story.remember("alice", ["orders"])
+    text = story[plain].text
+    insight = story.capture("alice", ["orders", "refunds"], text=text)
+    story.reject("cora", insight)
+    story.appeal("alice", insight)
+    assert story.remember("alice", ["orders"], text=text) == plain
+    story.approve("cora", insight)
+    changeset = story.apply("cora", insight, [("tag", True)])
+    assert story[plain].status == "superseded"
+    story.roll_back("cora", changeset)
+    assert story[plain].status == "active"
+
+
+def test_everything_of_a_person_is_handed_over_also_on_the_way_back(story: Story) -> None:
+    story.remember("alice", ["orders"])
+    story.hand_over("ada", "alice", "bob")
+    story.remember("bob", ["refunds"])
+    story.hand_over("ada", "bob", "alice")
+    assert {m.owner for m in story.e.memories.values()} == {"alice"}
+
+
+def others_add_a_column(story: Story, entity: str) -> None:
+    """A change that makes no memory stale, and after which the check looks at the entity again."""
+    columns = story.e.entities[entity].columns
+    story.others_change(entity, columns={**columns, "added": ("NUMBER", True)})
+
+
+def approved(story: Story, entity: str, replaces: str = "") -> str:
+    insight = story.capture("alice", [entity], replaces=replaces)
+    story.approve("cora", insight)
+    return insight
+
+
+def applied(story: Story, entity: str, change: tuple[str, Any], replaces: str = "") -> str:
+    return story.apply("cora", approved(story, entity, replaces), [change])
+
+
+def test_the_model_imports_nothing_from_the_product() -> None:
+    folder = Path(__file__).parent
+    modules = ("entities", "expected", "memories", "reviews", "sentences")
+    names = [name for module in modules for name in imported(ast.parse((folder / f"{module}.py").read_text()))]
+    allowed = sys.stdlib_module_names | {f"tests.model.{module}" for module in modules} | {"tests.model"}
+    assert [name for name in names if name not in allowed and name.partition(".")[0] not in allowed] == []
+
+
+def imported(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""

@@ -48,7 +48,8 @@ from memories.retrieval.recall import recall
 from memories.writing import erasure, feedback, ownership, undo
 from memory_project.models import User
 from tests.knowledge.conftest import schema_of
-from tests.model.expected import PEOPLE, Entity
+from tests.model.entities import Entity
+from tests.model.expected import PEOPLE
 
 TAG = "urn:li:tag:Training"
 ALL_CHECKED = 1_000  # more entities than a story has
@@ -237,7 +238,8 @@ class World:
         return {row["pk"]: row for row in MemoryRecord.objects.values(*columns)}
 
     def insights(self) -> dict[UUID, dict[str, Any]]:
-        return {row["pk"]: row for row in Insight.objects.values("pk", "state", "changeset_id", "pending_edit")}
+        columns = ("pk", "state", "changeset_id", "pending_edit")
+        return {row["pk"]: dict(row) for row in Insight.objects.values(*columns)}
 
     def changeset_states(self) -> dict[UUID, str]:
         return dict(Changeset.objects.values_list("pk", "state"))
