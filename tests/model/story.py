@@ -133,6 +133,9 @@ class Story:
         return self._verb("forgets", memories.may_forget, memories.forget, self.world.forget, who, name)
 
     def restore(self, who: str, name: str) -> bool:
+        """Restoring a stale memory is not part of the rules."""
+        if self[name].is_living:
+            return False
         return self._verb("restores", memories.may_restore, memories.restore, self.world.restore, who, name)
 
     def verify(self, who: str, name: str) -> bool:
