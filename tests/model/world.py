@@ -162,7 +162,7 @@ class World:
         services.reassign(operation, caller=self.callers[person])
 
     def hand_over(self, person: str, old: str, new: str) -> None:
-        ownership.move_ownership(caller=self.callers[person], old=email(old), new=email(new))
+        ownership.hand_over(caller=self.callers[person], old=email(old), new=email(new))
 
     def erase(self, person: str, name: str) -> None:
         erasure.erase(Erase.read({"record_id": self.ids[name], "confirm": True}), caller=self.callers[person])
