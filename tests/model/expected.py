@@ -366,6 +366,11 @@ class Expected:
                 return other
         return None
 
+    def has_rival(self, memory: Memory) -> bool:
+        """Return whether another living insight has the same text. The rules don't say whether one may return then."""
+        others = [m for m in self.memories.values() if m.insight and m.is_living and m is not memory]
+        return memory.insight is not None and any(other.text == memory.text for other in others)
+
     def why(self, memory: Memory) -> str:
         causes = [f"{name} has changed" for name in sorted(memory.seen)]
         causes += ["it was marked as wrong"] if memory.marked_wrong else []

@@ -147,7 +147,7 @@ def may_restore(e: Expected, person: Person, m: Memory) -> Refusals:
 def _if_a_relative_lives(e: Expected, m: Memory) -> Refusals:
     """A chain never has two current ends. Either the memory does not return, or it takes the other one's place."""
     relatives = [other for other in e.chain(m) if other.is_living and other.name != m.supersedes]
-    return {ALLOWED, CONFLICT} if relatives else set()
+    return {ALLOWED, CONFLICT} if relatives or e.has_rival(m) else set()
 
 
 def restore(e: Expected, person: Person, m: Memory) -> None:
@@ -189,7 +189,8 @@ def may_undo(e: Expected, person: Person, m: Memory, change: str) -> Refusals:
         others = [other for other in e.memories.values() if other.supersedes == m.supersedes and other is not m]
         has_other = bool(m.supersedes) and any(other.state != "archived" for other in others)
         refusals |= conflict_if(e.duplicate(m) is not None, has_other)
-        refusals |= {ALLOWED, CONFLICT} if any(other.is_living for other in e.chain(m)) else set()
+        is_open = any(other.is_living for other in e.chain(m)) or e.has_rival(m)
+        refusals |= {ALLOWED, CONFLICT} if is_open else set()
     return refusals if m.last.sure else refusals | {ALLOWED, CONFLICT}
 
 

@@ -114,6 +114,7 @@ def may_undo_review(e: Expected, person: Person, m: Memory) -> Refusals:
     insight = insight_of(m)
     is_other = insight.reviewed_by != person.name and not person.is_admin
     refusals = {FORBIDDEN} if not person.curates(m.persona) or is_other else set()
+    refusals |= {ALLOWED, CONFLICT} if insight.state == "rejected" and e.has_rival(m) else set()
     is_withdrawn = insight.state == "approved" and m.state == "archived"
     return refusals | conflict_if(insight.state not in ("approved", "rejected"), bool(insight.changeset), is_withdrawn)
 
@@ -122,6 +123,7 @@ def may_appeal(e: Expected, person: Person, m: Memory) -> Refusals:
     if not e.sees_insight(person, m):
         return {NOT_FOUND}
     refusals = set() if e.owns(person, m) else {FORBIDDEN}
+    refusals |= {ALLOWED, CONFLICT} if e.has_rival(m) else set()
     return refusals | conflict_if(insight_of(m).state != "rejected")
 
 

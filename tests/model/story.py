@@ -214,8 +214,8 @@ class Story:
         replaced = self.e.memories.get(replaces)
         fields = {"insight_text": str(text), "visibility": wanted, **_subjects(entities, {})}
         supersedes = f", to replace {replaces}" if replaces else ""
-        twin = memories.existing(self.e, person, text)
-        copies = f", with the text of {twin.name}" if twin else ""
+        twins = [m.name for m in self.e.memories.values() if m.text == text]
+        copies = f", with the text of {twins[0]}" if twins else ""
         done = self._step(
             f"{who} proposes insight {name}{about(entities, {}, text)}{copies}, for {wanted}{supersedes}",
             reviews.may_capture(self.e, person, replaced),

@@ -181,10 +181,11 @@ class World:
         decisions.approve(caller=self.callers[person], insight_id=self.ids[name])
 
     def reject(self, person: str, name: str) -> None:
-        decisions.reject(caller=self.callers[person], insight_id=self.ids[name])
+        """In a story, everybody knows what the others have decided."""
+        decisions.reject(caller=self.callers[person], insight_id=self.ids[name], override=True)
 
     def undo_review(self, person: str, name: str) -> None:
-        decisions.undo_review(caller=self.callers[person], insight_id=self.ids[name])
+        decisions.undo_review(caller=self.callers[person], insight_id=self.ids[name], override=True)
 
     def appeal(self, person: str, name: str) -> None:
         operation = Appeal.read({"insight_id": self.ids[name], "notes": "Please look again."})
