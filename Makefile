@@ -9,7 +9,7 @@ TORCH_CPU := https://download.pytorch.org/whl/cpu
 NEEDS := $(if $(LIGHT),light,full)
 TEMPLATES = $(shell find templates -name '*.html')
 
-.PHONY: help run install browser check lint types test test-inside test-outside coverage format lock clean
+.PHONY: help run install browser check lint types test test-inside test-outside simulate coverage format lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,11 @@ test-inside: $(VENV)/check ## tests within one process, on a PostgreSQL of their
 
 test-outside: $(VENV)/check ## tests with browsers and servers
 	@$(BIN)/python -m pytest tests/e2e
+
+MINUTES ?= 10
+
+simulate: $(VENV)/check ## random stories compared with a model, printing the shortest that differs (MINUTES=10)
+	@$(BIN)/python -m tests.model.simulate --minutes $(MINUTES)
 
 # A report, not a threshold. Subprocesses are not measured.
 coverage: $(VENV)/check ## run the inside tests and report the branches that no test takes

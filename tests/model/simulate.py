@@ -14,6 +14,8 @@ import time
 
 import django
 
+STORIES_PER_SEED = 20
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Compare the product with the model in random stories.")
@@ -22,7 +24,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=30, help="maximum number of steps of a story")
     arguments = parser.parse_args()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
-    django.setup()
+    django.setup()  # imports of models have to come after this
     from django.test.utils import setup_databases, setup_test_environment, teardown_databases
 
     setup_test_environment()
@@ -58,8 +60,6 @@ def _simulate(minutes: float, only_seed: int | None, steps: int) -> int:
     print(f"{seeds} seeds of {STORIES_PER_SEED} stories each, up to {steps} steps: no difference.")
     return 0
 
-
-STORIES_PER_SEED = 20
 
 if __name__ == "__main__":
     sys.exit(main())
