@@ -56,5 +56,8 @@ def test_the_first_example_of_the_readme_works_word_for_word(alice: Caller, bob:
     assert attached["why"] == f"about {TABLE}, detected in the text"
     assert f'memory_context: "{fact}"' in example
     assert f"about {TABLE}" in example
-    recalled = as_caller(bob, recall).structured_content["memories"]
-    assert recalled[0]["id"] == remembered["id"]
+    (line, *_) = as_caller(bob, recall).content[0].text.splitlines()
+    assert re.fullmatch(
+        rf"1\. {re.escape(fact)} \({alice.email}; [\d-]{{10}}; {remembered['id']}; about {TABLE}\)", line
+    )
+    assert f"1. {fact}\n" in example
