@@ -46,6 +46,7 @@ from memories.writing.correction_chains import (
 )
 from memories.writing.duplicates import find_duplicate, lock_duplicates, normalized_key
 from memories.writing.revision import locked, revised, save_new
+from memories.writing.staleness import require_unchanged
 
 # Fields of conversation memories that a correction copies from the corrected memory.
 CONVERSATION_FIELDS = (
@@ -293,42 +294,11 @@ def mark_stale(
     """
     with transaction.atomic():
         record = locked(caller, record_id)
-        _require_unchanged(record, unchanged_since)
+        require_unchanged(record, unchanged_since)
         if record.status != Status.ACTIVE:
             raise Conflict(f"is {record.status}: only an active memory can go stale", field="id")
         with revised(caller, record, "mark_stale", reason):
             record.status, record.stale_reason, record.stale_at = Status.STALE, reason, timezone.now()
-    return record
-
-
-def replace_stale_reason(
-    *, caller: Caller, record_id: UUID | str, reason: str, unchanged_since: datetime | None = None
-) -> MemoryRecord:
-    """Replace the reason of a stale memory, of whose causes some have gone or others have come."""
-    with transaction.atomic():
-        record = locked(caller, record_id)
-        _require_unchanged(record, unchanged_since)
-        if record.status != Status.STALE:
-            raise Conflict(f"is {record.status}: only a stale memory has a reason", field="id")
-        with revised(caller, record, "mark_stale", reason):
-            record.stale_reason = reason
-    return record
-
-
-def mark_fresh(
-    *, caller: Caller, record_id: UUID | str, reason: str, unchanged_since: datetime | None = None
-) -> MemoryRecord:
-    """Reactivate a stale memory because the catalog change that made it stale was reverted.
-
-    The time of the last verification is unchanged, because no person has checked the memory.
-    """
-    with transaction.atomic():
-        record = locked(caller, record_id)
-        _require_unchanged(record, unchanged_since)
-        if record.status != Status.STALE:
-            raise Conflict(f"is {record.status}: only a stale memory becomes fresh again", field="id")
-        with revised(caller, record, "mark_fresh", reason):
-            activate(record)
     return record
 
 
@@ -365,11 +335,6 @@ def with_current_status(record: MemoryRecord) -> MemoryRecord:
     """Return the record with the status that extensions have given it after the transaction."""
     record.refresh_from_db(fields=["status", "stale_reason", "stale_at"])
     return record
-
-
-def _require_unchanged(record: MemoryRecord, since: datetime | None) -> None:
-    if since is not None and record.updated_at != since:
-        raise Conflict("was changed in the meantime", field="id")
 
 
 def check_share(record: MemoryRecord) -> None:

@@ -47,6 +47,7 @@ SERVICES = {
     "knowledge.changesets.writes",
     "knowledge.freshness.baselines",
     "knowledge.freshness.comparison",
+    "knowledge.freshness.own_writes",
     "knowledge.freshness.catalog_events",
     "knowledge.graph.entities",
     "knowledge.graph.graphs",

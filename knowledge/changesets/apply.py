@@ -19,7 +19,7 @@ from knowledge.catalog.json_patch import ABSENT
 from knowledge.changesets.change_request import Request
 from knowledge.changesets.planning import Planned, plan
 from knowledge.changesets.writes import DONE, CatalogWrite, catalog_of, delivery_queue_of, exclusive
-from knowledge.freshness import comparison
+from knowledge.freshness import own_writes
 from knowledge.insights.lifecycle import (
     bind,
     mark_applied,
@@ -190,7 +190,7 @@ def _row(changeset: Changeset, position: int, planned: Planned) -> Change:
 
 def _carry_out(caller: Caller, catalog: Catalog, changeset: Changeset) -> Applied:
     run = Run(changeset.run_id, changeset.applied_by, {"changeset": changeset.pk.hex})
-    with exclusive(changeset), comparison.keep_baselines_current(changeset):
+    with exclusive(changeset), own_writes.keep_baselines_current(changeset):
         queue = delivery_queue_of(changeset)
         if queue.open.exists():
             # Marked as partial now, because a crash before _settle may leave some changes written.

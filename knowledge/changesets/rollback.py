@@ -25,7 +25,7 @@ from knowledge.changesets.writes import (
     note,
     value_now,
 )
-from knowledge.freshness import comparison
+from knowledge.freshness import own_writes
 from knowledge.insights.lifecycle import require_curator, return_to_review
 from knowledge.models import Change, ChangeOutcome, Changeset, ChangesetState
 from memories.contract.errors import Conflict
@@ -71,7 +71,7 @@ def roll_back(*, caller: Caller, changeset_id: UUID | str, skip_conflicts: bool 
             f"is {changeset.get_state_display().lower()}: there is nothing to roll back", field="changeset_id"
         )
     catalog = catalog_of(changeset)
-    with exclusive(changeset), comparison.keep_baselines_current(changeset):
+    with exclusive(changeset), own_writes.keep_baselines_current(changeset):
         used = users_of_created(changeset)
         result = _restore(caller, catalog, changeset, skip_conflicts)
     removed = {change.urn for change in result.reverted if change.creates}

@@ -14,8 +14,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -35,13 +34,14 @@ from knowledge.freshness.baselines import (
     read_entities,
     urns_of,
 )
-from knowledge.models import CatalogCursor, Changeset, Due, EntityBaseline, EntityState
+from knowledge.models import CatalogCursor, Due, EntityBaseline, EntityState
 from memories import services
 from memories.contract.errors import Conflict, NotFound
 from memories.contract.fields import MAX_REASON
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, MemoryRevision, Status
 from memories.models.record import MemoryRecordQuerySet
+from memories.writing import staleness
 
 CHUNK = 500  # maximum number of entities, or of memories, that are read at once
 MAX_NEW = 5_000  # maximum number of memories per check whose due baselines are taken
@@ -321,9 +321,9 @@ def _set_status(record: MemoryRecord, reason: str, result: CheckReport) -> None:
                 result.stale += 1
         elif reason != record.stale_reason and _was_marked_by_watcher(record):
             if reason:
-                services.replace_stale_reason(caller=WATCHER, record_id=pk, reason=reason, unchanged_since=seen)
+                staleness.replace_stale_reason(caller=WATCHER, record_id=pk, reason=reason, unchanged_since=seen)
             else:
-                services.mark_fresh(caller=WATCHER, record_id=pk, reason=REVERTED, unchanged_since=seen)
+                staleness.mark_fresh(caller=WATCHER, record_id=pk, reason=REVERTED, unchanged_since=seen)
                 result.fresh += 1
     except (Conflict, NotFound):  # a concurrent request has changed the memory
         EntityBaseline.objects.filter(record=record.pk, due=Due.NOTHING).update(due=Due.COMPARE)
@@ -358,35 +358,3 @@ def hints(record_ids: Sequence[UUID]) -> dict[UUID, str]:
     for pk, hint in rows.values_list("record_id", "hint"):
         by_record.setdefault(pk, []).append(hint)
     return {pk: "; ".join(texts) for pk, texts in by_record.items()}
-
-
-# -- our own writes ----------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def keep_baselines_current(changeset: Changeset) -> Iterator[None]:
-    """Update the baselines of the changeset's own insights after the writes in this block.
-
-    Otherwise applying an insight would make that same insight stale. Then all memories about the changed entities are
-    compared with the new state.
-    """
-    urns = set(changeset.changes.values_list("urn", flat=True))
-    before = _read_if_available(urns)
-    yield
-    for urn, entity in _read_if_available(before).items():
-        old = before[urn]
-        if old != entity:
-            rows = EntityBaseline.objects.filter(urn=urn, record__in=changeset.insight_ids, catalog=identity())
-            # Update only baselines that matched before the writes: older differences must still make a memory stale.
-            matches = rows.filter(existed=old.exists, deprecated=old.deprecated)
-            matches.update(
-                existed=entity.exists, deprecated=entity.deprecated, description_hash=entity.description_hash
-            )
-    check_entities(urns)
-
-
-def _read_if_available(urns: Iterable[str]) -> dict[str, EntitySnapshot]:
-    try:
-        return read_entities(get_catalog(), urns)
-    except (CatalogUnavailable, CatalogRefused):
-        return {}

@@ -1,0 +1,50 @@
+"""What a comparison with the catalog does with memories that are stale already."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+
+from memories.contract.errors import Conflict
+from memories.identity.caller import Caller
+from memories.models import MemoryRecord, Status
+from memories.writing.correction_chains import activate
+from memories.writing.revision import locked, revised
+
+
+def replace_stale_reason(
+    *, caller: Caller, record_id: UUID | str, reason: str, unchanged_since: datetime | None = None
+) -> MemoryRecord:
+    """Replace the reason of a stale memory, of whose causes some have gone or others have come."""
+    with transaction.atomic():
+        record = locked(caller, record_id)
+        require_unchanged(record, unchanged_since)
+        if record.status != Status.STALE:
+            raise Conflict(f"is {record.status}: only a stale memory has a reason", field="id")
+        with revised(caller, record, "mark_stale", reason):
+            record.stale_reason = reason
+    return record
+
+
+def mark_fresh(
+    *, caller: Caller, record_id: UUID | str, reason: str, unchanged_since: datetime | None = None
+) -> MemoryRecord:
+    """Reactivate a stale memory because the catalog change that made it stale was reverted.
+
+    The time of the last verification is unchanged, because no person has checked the memory.
+    """
+    with transaction.atomic():
+        record = locked(caller, record_id)
+        require_unchanged(record, unchanged_since)
+        if record.status != Status.STALE:
+            raise Conflict(f"is {record.status}: only a stale memory becomes fresh again", field="id")
+        with revised(caller, record, "mark_fresh", reason):
+            activate(record)
+    return record
+
+
+def require_unchanged(record: MemoryRecord, since: datetime | None) -> None:
+    if since is not None and record.updated_at != since:
+        raise Conflict("was changed in the meantime", field="id")
