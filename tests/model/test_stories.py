@@ -17,7 +17,7 @@ from tests.model.story import Story
 from tests.model.world import populate
 
 pytestmark = pytest.mark.django_db
-EXAMPLES = 100
+EXAMPLES = 250  # about two minutes on a slow core
 
 
 @pytest.fixture
