@@ -17,7 +17,7 @@ def as_text(response: RecallResponse) -> str:
     if omitted := response.get("omitted"):
         lines.append(f"{omitted} more did not fit: ask for less")
     if left_out := response.get("left_out"):
-        counts = ", ".join(f"{count} {status}" for status, count in left_out.items())
+        counts = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in left_out.items())
         lines.append(f"left out: {counts}")
     if note := response.get("note"):
         lines.append(f"{'degraded: ' if response.get('degraded') else ''}{note}")

@@ -266,7 +266,9 @@ RERANK_API_KEY = env.text("RERANK_API_KEY")
 # seconds after which reranking is abandoned and the hits keep their order
 RERANK_TIMEOUT_S = env.number("RERANK_TIMEOUT_S", 2.0, 0.1, 60.0)
 # score that the hits of a search by meaning must exceed
-RECALL_MIN_SCORE = env.number("RECALL_MIN_SCORE", 0.1, 0.0, 10.0)
+RECALL_MIN_SCORE = env.number("RECALL_MIN_SCORE", 0.2, 0.0, 10.0)
+# the same for memories of conversations
+RECALL_MIN_SCORE_TURNS = env.number("RECALL_MIN_SCORE_TURNS", 0.1, 0.0, 10.0)
 # Maximum number of rows of a scope that recall scans instead of using the indexes. is_small() in
 # memories/retrieval/ranking.py raises the limit automatically in large installations.
 RECALL_EXACT_SCAN_ROWS = env.number("RECALL_EXACT_SCAN_ROWS", 4_000, 0, 1_000_000)

@@ -27,7 +27,7 @@ from memories.models.revision import value_of
 from memories.operations import DimensionName, RecallMemories
 from memories.retrieval import conversation_context, passages, rerank, term_statistics
 from memories.retrieval.question_features import Cues
-from memories.retrieval.ranking import CANDIDATES, Question, Ranked, candidates, order
+from memories.retrieval.ranking import CANDIDATES, Candidate, Question, Ranked, candidates, order
 from memories.retrieval.scope import NO_FILTERS, Filters, compiled_scope, compiled_visibility
 
 URNS_PER_QUERY = 200  # maximum number of named and related entities together
@@ -66,6 +66,7 @@ class Recall:
     degraded: bool = False
     note: str = ""
     left_out: dict[str, int] = field(default_factory=dict)  # status → number of matches left out because of this status
+    below: int = 0  # number of candidates that scored too low, at most CANDIDATES of each search
     hints: dict[UUID, str] = field(default_factory=dict)  # record id → why the memory should be verified
 
 
@@ -82,10 +83,10 @@ def recall(operation: RecallMemories, *, caller: Caller, filters: Filters = NO_F
     question, result, tokens = _prepare(caller, operation.query, operation.strategy, operation.entity_urns)
     question = replace(question, turns=bool(filters.conversation_id) or Tier.SHORT_TERM in filters.tiers)
     scope = compiled_scope(caller, filters, exclude_marked_wrong=True)
-    min_score = settings.RECALL_MIN_SCORE if question.vector is not None else 0.0
     # With as_of more candidates are needed, because memories that were hidden at that time are dropped afterwards.
     found, idfs = candidates(scope, question, 3 * CANDIDATES if as_of else CANDIDATES)
-    found = [candidate for candidate in found if candidate.score > min_score]
+    compared = len(found)
+    found = [candidate for candidate in found if _is_relevant(candidate, question)]
     if as_of:
         return _recall_as_of(caller, operation, result, sorted(map(Ranked.of, found), key=order))
     if question.terms and any(candidate.conversation_id for candidate in found):
@@ -100,11 +101,22 @@ def recall(operation: RecallMemories, *, caller: Caller, filters: Filters = NO_F
     if should_rerank and hits:
         hits, result = _reranked(operation.query, hits, result)
     hits = hits[:limit]
-    lowest = min((row.plain_score for row in rows[:limit]), default=min_score) if len(hits) == limit else min_score
+    lowest = min((row.plain_score for row in rows[:limit]), default=0.0) if len(hits) == limit else 0.0
     left_out = _left_out(caller, filters, question, lowest)
     with_entities = [hit.record.pk for hit in hits if hit.record.entity_urns or hit.record.detected_urns]
     hints = hints_about(with_entities) if with_entities else {}
-    return replace(result, hits=hits, left_out=left_out, hints=hints)
+    return replace(result, hits=hits, left_out=left_out, hints=hints, below=compared - len(found))
+
+
+def _is_relevant(candidate: Candidate, question: Question) -> bool:
+    """Return whether a candidate scores high enough to be a hit.
+
+    Turns of conversations are short and answer one another, so their scores may be lower.
+    """
+    if question.vector is None:
+        return candidate.score > 0.0
+    is_turn = bool(candidate.conversation_id)
+    return candidate.score > (settings.RECALL_MIN_SCORE_TURNS if is_turn else settings.RECALL_MIN_SCORE)
 
 
 def _reranked(query: str, hits: list[Hit], result: Recall) -> tuple[list[Hit], Recall]:
@@ -170,7 +182,7 @@ def _in_content(hit: Hit, passage: tuple[int, int] | None) -> tuple[int, int] | 
 
 
 def _left_out(caller: Caller, filters: Filters, question: Question, lowest: float) -> dict[str, int]:
-    """Count, by status, the stale and superseded memories left out although they score higher than `lowest`.
+    """Count, by status, the stale and superseded memories left out although they are relevant and reach `lowest`.
 
     The result is empty unless the filters choose the status active, or active and stale.
     """
@@ -181,7 +193,7 @@ def _left_out(caller: Caller, filters: Filters, question: Question, lowest: floa
     if not prepared_statements.rows(ANY_HIDDEN.format(scope=scope.sql), scope.params):
         return {}
     matches, _ = candidates(scope, question, CANDIDATES)
-    better = [candidate.id for candidate in matches if candidate.score > lowest]
+    better = [candidate.id for candidate in matches if candidate.score >= lowest and _is_relevant(candidate, question)]
     return dict(Counter(status for (status,) in prepared_statements.rows(STATUSES, [better])))
 
 
