@@ -78,7 +78,7 @@ def _remove_mark(caller: Caller, record: MemoryRecord) -> None:
     previous = Feedback.objects.filter(record=record, by=caller.email).first()
     if previous is None:
         return
-    if previous.made_stale and record.status == Status.STALE and record.stale_reason == previous.made_stale:
+    if previous.made_stale and record.stale_reason == previous.made_stale:
         others = Feedback.objects.filter(record=record).exclude(pk=previous.pk).exclude(made_stale="")
         if record.last_verified_at:
             others = others.filter(at__gt=record.last_verified_at)
@@ -86,6 +86,8 @@ def _remove_mark(caller: Caller, record: MemoryRecord) -> None:
         with revised(caller, record, "withdraw_feedback", ""):
             if other:
                 record.stale_reason = other.made_stale
-            else:
+            elif record.status == Status.STALE:
                 activate(record)
+            else:  # an archived memory would become stale again when it is restored
+                record.stale_reason, record.stale_at = "", None
     Feedback.objects.filter(pk=previous.pk).delete()

@@ -9,7 +9,7 @@ from memories import services
 from memories.contract.errors import Conflict, Invalid, NotFound
 from memories.identity.caller import Caller
 from memories.models import Feedback, MemoryRecord, Persona
-from memories.operations import Erase, Forget, MarkFeedback, RecallMemories, Verify
+from memories.operations import Erase, Forget, MarkFeedback, RecallMemories, Restore, Verify
 from memories.retrieval.recall import recall
 from memories.writing import erasure, feedback
 
@@ -115,3 +115,24 @@ def test_withdrawing_a_verdict_keeps_a_later_stale_reason(alice: Caller, fact: M
     feedback.withdraw(caller=alice, record_id=fact.pk)
     fact.refresh_from_db()
     assert (fact.status, fact.stale_reason) == ("stale", "the table moved")
+
+
+def test_a_mark_withdrawn_from_a_forgotten_memory_leaves_no_reason(alice: Caller, fact: MemoryRecord) -> None:
+    feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong"), caller=alice)
+    services.forget(Forget(record_id=fact.pk), caller=alice)
+    feedback.withdraw(caller=alice, record_id=fact.pk)
+    restored = services.restore(Restore(record_id=fact.pk), caller=alice)
+    assert (restored.status, restored.stale_reason) == ("active", "")
+
+
+def test_another_decisive_mark_is_the_reason_after_the_first_is_withdrawn(
+    alice: Caller, ada: Caller, fact: MemoryRecord
+) -> None:
+    feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong"), caller=ada)
+    feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong"), caller=alice)
+    feedback.withdraw(caller=alice, record_id=fact.pk)
+    fact.refresh_from_db()
+    assert (fact.status, fact.stale_reason) == ("stale", f"{ada.email} marked it wrong")
+    feedback.withdraw(caller=ada, record_id=fact.pk)
+    fact.refresh_from_db()
+    assert fact.status == "active"

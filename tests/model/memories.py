@@ -264,6 +264,8 @@ def withdraw(e: Expected, person: Person, m: Memory) -> None:
     mark = m.marks.pop(person.name, None)
     m.unsettled = m.unsettled or bool(mark and mark.in_force and m.seen)
     _after_mark(m, before)
+    if mark and before == "stale" and m.marked_wrong is False and e.available:
+        e.compare(m)  # as every memory that becomes active again
 
 
 def _after_mark(m: Memory, before: str) -> None:
