@@ -79,15 +79,24 @@ def _remove_mark(caller: Caller, record: MemoryRecord) -> None:
     if previous is None:
         return
     if previous.made_stale and record.stale_reason == previous.made_stale:
-        others = Feedback.objects.filter(record=record).exclude(pk=previous.pk).exclude(made_stale="")
-        if record.last_verified_at:
-            others = others.filter(at__gt=record.last_verified_at)
-        other = others.order_by("-at").first()
-        with revised(caller, record, "withdraw_feedback", ""):
-            if other:
-                record.stale_reason = other.made_stale
-            elif record.status == Status.STALE:
-                activate(record)
-            else:  # an archived memory would become stale again when it is restored
-                record.stale_reason, record.stale_at = "", None
+        _drop_reason(caller, record, previous)
     Feedback.objects.filter(pk=previous.pk).delete()
+
+
+def _drop_reason(caller: Caller, record: MemoryRecord, mark: Feedback) -> None:
+    """Replace the reason that a mark gave by that of another decisive mark. Without one, the memory is not stale."""
+    others = Feedback.objects.filter(record=record).exclude(pk=mark.pk).exclude(made_stale="")
+    if record.last_verified_at:
+        others = others.filter(at__gt=record.last_verified_at)
+    other = others.order_by("-at").first()
+    if record.status != Status.STALE:
+        # The reason would take effect again when the memory is restored. Dropping it is no change of the memory, so
+        # its last change can still be undone.
+        values = {"stale_reason": other.made_stale} if other else {"stale_reason": "", "stale_at": None}
+        MemoryRecord.objects.filter(pk=record.pk).update(**values)
+        return
+    with revised(caller, record, "withdraw_feedback", ""):
+        if other:
+            record.stale_reason = other.made_stale
+        else:
+            activate(record)

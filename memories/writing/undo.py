@@ -73,6 +73,8 @@ def _restore_state(caller: Caller, record: MemoryRecord, last: MemoryRevision) -
         for name in RESTORED_FIELDS:
             if name in last.details:
                 setattr(record, name, value_of(name, last.details[name]))
+        if last.change == "forget" and record.status == Status.STALE and record.stale_at is None:
+            record.status = Status.ACTIVE  # the mark that made it stale was withdrawn while it was archived
         if record.status == Status.STALE and record.stale_at is None:
             record.stale_at = timezone.now()
         if record.status == Status.STALE and not record.stale_reason:

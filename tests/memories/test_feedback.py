@@ -11,7 +11,7 @@ from memories.identity.caller import Caller
 from memories.models import Feedback, MemoryRecord, Persona
 from memories.operations import Erase, Forget, MarkFeedback, RecallMemories, Restore, Verify
 from memories.retrieval.recall import recall
-from memories.writing import erasure, feedback
+from memories.writing import erasure, feedback, undo
 
 pytestmark = pytest.mark.django_db
 
@@ -117,11 +117,17 @@ def test_withdrawing_a_verdict_keeps_a_later_stale_reason(alice: Caller, fact: M
     assert (fact.status, fact.stale_reason) == ("stale", "the table moved")
 
 
-def test_a_mark_withdrawn_from_a_forgotten_memory_leaves_no_reason(alice: Caller, fact: MemoryRecord) -> None:
+@pytest.mark.parametrize("way_back", ["restore", "undo"])
+def test_a_mark_withdrawn_from_a_forgotten_memory_leaves_no_reason(
+    alice: Caller, fact: MemoryRecord, way_back: str
+) -> None:
     feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong"), caller=alice)
     services.forget(Forget(record_id=fact.pk), caller=alice)
     feedback.withdraw(caller=alice, record_id=fact.pk)
-    restored = services.restore(Restore(record_id=fact.pk), caller=alice)
+    if way_back == "restore":
+        restored = services.restore(Restore(record_id=fact.pk), caller=alice)
+    else:
+        restored = undo.undo(caller=alice, record_id=fact.pk, change="forget")
     assert (restored.status, restored.stale_reason) == ("active", "")
 
 
