@@ -9,7 +9,7 @@ from memories.contract.budget import fit_items
 from memories.contract.tools import Hints, Tool, ToolResponse, tool
 from memories.history import history
 from memories.identity.caller import Caller
-from memories.models import MemoryRecord
+from memories.models import MemoryRecord, Status
 from memories.rendering import as_text
 from memories.responses import (
     ChangedResponse,
@@ -46,7 +46,10 @@ def _forget(caller: Caller, operation: operations.Forget) -> ChangedResponse:
 
 
 def _restore(caller: Caller, operation: operations.Restore) -> ChangedResponse:
-    return _changed(services.restore(operation, caller=caller), "restored")
+    record = services.restore(operation, caller=caller)
+    if record.status == Status.STALE:
+        return _changed(record, f"restored; it is stale, because {record.stale_reason}. If it is still true, verify it")
+    return _changed(record, "restored")
 
 
 def _verify(caller: Caller, operation: operations.Verify) -> ChangedResponse:

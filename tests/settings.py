@@ -26,3 +26,5 @@ STORAGES = {
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
 WHITENOISE_AUTOREFRESH = True
+# the machine may be busy; tests of the limit set their own
+MEMORY_CONTEXT_MS = 10_000

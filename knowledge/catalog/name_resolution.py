@@ -41,10 +41,11 @@ def entities_like(text: str, *, kinds: Sequence[str] = ()) -> QuerySet[CatalogEn
 def urn_of(text: str) -> str:
     """Return the URN of the entity with this name. A valid URN is returned unchanged, without a query.
 
-    A name is the entity's name or qualified name, or the end of its qualified name after a dot. The case of letters
-    only matters if it is all that distinguishes entities. Removed entities have no name. Raises Invalid if the URN is
-    not valid, or if the name is unknown or ambiguous. For a name, the message lists similar names or the matching
-    entities.
+    A name is the entity's qualified name, its name, or the end of its qualified name after a dot. A whole qualified
+    name with a dot takes precedence; the case of its letters only matters if it is all that distinguishes entities.
+    A single word is ambiguous if several entities have it, whatever its case. Removed entities have no name. Raises
+    Invalid if the URN is not valid, or if the name is unknown or ambiguous. For a name, the message lists similar names
+    or the matching entities.
     """
     text = text.strip()
     if text.startswith("urn:"):
@@ -85,8 +86,8 @@ def _best_matches(name: str) -> list[CatalogEntity]:
 
 
 def _rank(row: CatalogEntity, name: str, lowered: str) -> int:
-    if name in (row.name, row.qualified_name):
-        return 0
-    if lowered in (row.name.lower(), row.qualified_name.lower()):
-        return 1
-    return 2 if row.qualified_name.lower().endswith(f".{lowered}") else 3
+    qualified = row.qualified_name or row.name
+    if "." in name and lowered == qualified.lower():
+        return 0 if name == qualified else 1
+    is_end = qualified.lower().endswith(f".{lowered}")
+    return 2 if is_end or lowered in (qualified.lower(), row.name.lower()) else 3

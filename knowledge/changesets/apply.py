@@ -16,7 +16,7 @@ from knowledge.catalog import entity_view
 from knowledge.catalog.current import get_catalog
 from knowledge.catalog.interface import Catalog, Run
 from knowledge.catalog.json_patch import ABSENT
-from knowledge.changesets.change_request import Request
+from knowledge.changesets.change_request import CHANGE_TYPES, Request
 from knowledge.changesets.planning import Planned, plan
 from knowledge.changesets.writes import DONE, CatalogWrite, catalog_of, delivery_queue_of, exclusive
 from knowledge.freshness import own_writes
@@ -133,7 +133,14 @@ def _validate(caller: Caller, operation: Apply) -> tuple[str, list[Request], lis
         states = ", ".join(f"{insight.pk.hex} is {insight.state}" for insight in not_approved[:5])
         raise Conflict(f"only approved insights can be applied: {states}", field="insight_ids")
     _check(caller, insights)
-    return operation.entity_urn or "", operation.changes, insights
+    return operation.entity_urn or _only_entity(insights, operation.changes), operation.changes, insights
+
+
+def _only_entity(insights: Sequence[Insight], requests: Sequence[Request]) -> str:
+    """Return the entity of the insights, if one of the changes needs an entity and there is no other."""
+    urns = {urn for insight in insights for urn in insight.record.entity_urns}
+    needs_entity = any(CHANGE_TYPES[request.change_type].kinds for request in requests)
+    return urns.pop() if needs_entity and len(urns) == 1 else ""
 
 
 def _check(caller: Caller, insights: Sequence[Insight]) -> None:

@@ -26,7 +26,7 @@ from knowledge.changesets.change_request import (
     remove,
 )
 from memories.contract.errors import Invalid, NotFound
-from memories.contract.fields import Text, Urn
+from memories.contract.fields import EntityUrn, Text
 from memories.contract.operations import validate
 
 COLUMN = "column:"
@@ -114,7 +114,7 @@ def deprecate(request: Request, context: Context) -> list[Step]:
         "decommissionTime": None,
     }
     if request.target:
-        value["replacement"] = validate(Urn, request.target, "target")
+        value["replacement"] = validate(EntityUrn, request.target, "target")
     return [add(context.urn, "deprecation", (), value)]
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from analysis import sources
 from analysis.sql import execute
 from analysis.sql.engines import DIALECTS
+from knowledge.catalog.name_resolution import urn_of
 from knowledge.insights import entity_linking, sql_statement
 from knowledge.insights.sql_statement import Statement
+from memories.contract.errors import Invalid
 from memories.contract.tools import Call
 from memories.identity.caller import Caller
 from memories.rendering import entity_name
@@ -31,6 +34,7 @@ STOP_WORDS = frozenset({
 })  # fmt: skip
 # Arguments that choose how a call works, rather than what it asks about.
 SETTINGS = frozenset({"source", "model", "action", "command", "direction", "analysis_id", "field", "order_by"})
+ENTITY_ARGUMENTS = ("urn", "entity_urn", "entity_urns")  # arguments that take URNs or names of entities
 NOT_PARSED = (
     "the statement could not be parsed: its tables were found by their names, so memories about some may be missing"
 )
@@ -71,7 +75,7 @@ def subject_of(caller: Caller, call: Call) -> Subject:
         platform=source.platform if source else "",
         dialect=DIALECTS[source.engine] if source else "",
     )
-    requested = list(mentions.requested)
+    requested = [*_named_entities(call), *mentions.requested]
     model = call.arguments.get("model")
     if isinstance(model, str) and (source_model := sources.declared().get(model)) and source_model.resource.urn:
         requested.insert(0, source_model.resource.urn)
@@ -85,6 +89,17 @@ def subject_of(caller: Caller, call: Call) -> Subject:
         mentions.statements,
         "" if all(statement.is_parsed for statement in mentions.statements) else NOT_PARSED,
     )
+
+
+def _named_entities(call: Call) -> list[str]:
+    """Return the URNs of the entities that the arguments for entities name."""
+    values = [call.arguments.get(name) for name in ENTITY_ARGUMENTS]
+    names = [name for value in values for name in (value if isinstance(value, list) else [value])]
+    urns = []
+    for name in names[:MAX_ENTITIES]:
+        with suppress(Invalid):
+            urns.append(urn_of(name) if isinstance(name, str) and name else "")
+    return [urn for urn in urns if urn]
 
 
 def words_of(text: str) -> set[str]:

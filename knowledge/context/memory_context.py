@@ -43,6 +43,7 @@ from memories.models.record import MemoryRecordQuerySet, about_any
 from memories.rendering import entity_name
 from memories.retrieval import impressions, term_statistics
 from memories.retrieval.ranking import Question, candidates
+from memories.retrieval.recall import hints_about
 from memories.retrieval.scope import Filters, in_scope
 
 MAX_REFERENCES = 20  # maximum number of memories in a list of ids
@@ -185,6 +186,8 @@ def _context_block(caller: Caller, call: Call, knowledge: Knowledge, notes: Sequ
     if knowledge.stale or knowledge.waiting:
         data["not_shown"] = {"stale": knowledge.stale, "waiting_for_review": knowledge.waiting}
     ids = [UUID(memory["id"]) for memory in attached]
+    for pk, hint in hints_about(ids).items() if ids else ():
+        next(memory for memory in attached if memory["id"] == pk.hex)["to_verify"] = hint
     if caller.connection:
         versions = {entry.record.pk: version(entry.record) for entry in [*fresh, *fresh_neighbors]}
         versions |= {UUID(memory["id"]): "stale" for memory in now_stale}

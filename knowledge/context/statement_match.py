@@ -96,7 +96,7 @@ class Evidence:
             + 2.8 * min(len(self.words), 2)
             + 1.4 * min(len(self.other_identifiers), 2)
             + 0.8 * min(len(self.other_words), 2)
-            + 1.5 * min(len(self.literals), 2)
+            + sum(sorted(map(_literal_weight, self.literals), reverse=True)[:2])
             - 2.0 * self.is_foreign
             - 1.0 * self.names_other_tables
             - 2.0 * self.is_linked
@@ -238,6 +238,13 @@ def _content_words(name: str) -> set[str]:
 
 def _has_word(text: str, word: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
+
+
+def _literal_weight(literal: str) -> float:
+    """Return what a literal adds to the score. One that looks like a code or a name is nearly enough on its own."""
+    is_code = bool(re.search(r"[^\W\d]", literal) and re.search(r"\d", literal)) and len(literal) > 3
+    is_name = literal[:1].isupper() and len(literal) > 4
+    return 2.6 if is_code else 2.4 if is_name else 1.5
 
 
 def _is_telling(literal: str) -> bool:

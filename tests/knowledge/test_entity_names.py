@@ -71,6 +71,18 @@ def test_every_argument_for_entities_takes_names(alice: Caller, cora: Caller) ->
     assert apply_knowledge(cora, "list_changesets", entity_urn="sales.orders")["total"] == 1
 
 
+def test_the_replacement_of_a_deprecated_entity_has_a_name_and_the_only_entity_needs_none(
+    alice: Caller, cora: Caller
+) -> None:
+    proposal = {"insight_text": "Orders moved to the mart.", "category": "correction", "entity_urns": ["sales.orders"]}
+    id = capture_insight(alice, **proposal)["insight_id"]
+    apply_knowledge(cora, "approve", insight_ids=[id])
+    change = {"change_type": "deprecate", "target": "sales.mart", "detail": "Use the mart."}
+    applied = apply_knowledge(cora, "apply", insight_ids=[id], changes=[change], confirm=True)
+    assert applied["entity_urn"] == ORDERS
+    assert applied["changes"][0]["after"]["replacement"] == MART
+
+
 def test_the_rest_api_takes_names(alice_user: User) -> None:
     sender = client(alice_user)
     response = post(sender, LIST, {"content": "Orders close at ten.", "entity_urns": ["sales.orders"]})
@@ -94,12 +106,21 @@ def test_an_ambiguous_name_lists_its_candidates(alice: Caller) -> None:
 
 
 def test_a_whole_name_precedes_an_end_and_the_exact_case_another(alice: Caller) -> None:
-    put_table(whole := ORDERS.replace("sales.orders", "orders"), "orders")
-    put_table(capital := ORDERS.replace("sales.orders", "ORDERS"), "ORDERS")
-    assert catalog_entity(alice, urn="orders")["entity"]["urn"] == whole
-    assert catalog_entity(alice, urn="ORDERS")["entity"]["urn"] == capital
+    put_table(ORDERS.replace("sales.orders", "fernhill.sales.orders"), "fernhill.sales.orders")
+    put_table(capital := ORDERS.replace("sales.orders", "SALES.ORDERS"), "SALES.ORDERS")
+    assert catalog_entity(alice, urn="sales.orders")["entity"]["urn"] == ORDERS
+    assert catalog_entity(alice, urn="SALES.ORDERS")["entity"]["urn"] == capital
     with pytest.raises(Invalid, match="is ambiguous"):
-        catalog_entity(alice, urn="Orders")
+        catalog_entity(alice, urn="Sales.Orders")
+
+
+@pytest.mark.parametrize("name", ["orders", "Orders"])
+def test_a_word_that_is_a_table_and_a_term_is_ambiguous(alice: Caller, name: str) -> None:
+    term = "urn:li:glossaryTerm:orders"
+    put(term, "glossaryTermInfo", {"name": "Orders", "definition": "What is bought.", "termSource": "INTERNAL"})
+    with pytest.raises(Invalid, match=f"(?s)is ambiguous.*{term}"):
+        catalog_entity(alice, urn=name)
+    assert catalog_entity(alice, urn="sales.orders")["entity"]["urn"] == ORDERS
 
 
 @pytest.mark.parametrize("name", ["%", "sales_orders", ".orders", ".", "'; DROP TABLE x; --", "ales.orders", "urn:x"])

@@ -17,6 +17,7 @@ from knowledge.operations import Appeal, Capture
 from knowledge.review import decisions
 from memories import services
 from memories.identity.caller import Caller
+from memories.mcp_tools import memory_manage
 from memories.models import MemoryRecord, Status
 from memories.operations import Forget, MarkFeedback, Remember, Restore, Revise, Supersede, Verify
 from memories.writing import feedback, undo
@@ -132,7 +133,8 @@ def test_a_stale_memory_is_stale_again_until_its_entity_is_reinstated(
 def test_only_a_verification_ends_what_the_catalog_says(small_catalog: None, alice: Caller) -> None:
     record = about(alice, ORDERS)
     deprecate()
-    assert services.restore(Restore(record_id=record.pk), caller=alice).status == Status.STALE
+    restored = memory_manage(alice, "restore", id=record.pk.hex)
+    assert (restored["status"], DEPRECATED in restored["message"]) == (Status.STALE, True)
     services.verify(Verify(record_id=record.pk), caller=alice)
     comparison.check_entities([ORDERS])
     assert state(record) == (Status.ACTIVE, "")

@@ -367,7 +367,7 @@ def test_memory_context_makes_a_bounded_number_of_queries(
     for number in range(20):
         remember(alice, f"Fact {number} about orders and their shipping.", entity_urns=[ORDERS, MART])
     call = Call("catalog_entity", {"urns": [ORDERS, MART, REFUNDS], "q": "shipping of orders"}, {})
-    with django_assert_max_num_queries(22):
+    with django_assert_max_num_queries(24):
         assert attached_texts(with_connection(bob, "token 1"), call)
     assert json.dumps(attach_memories(with_connection(bob, "token 2"), call).data)  # type: ignore[union-attr]
 
@@ -393,3 +393,20 @@ def test_only_memories_of_the_active_persona_are_attached(alice: Caller, bob: Ca
     in_both = replace(bob, personas=frozenset({"sales", "supply"}))
     assert attached_texts(in_both) == [record.content]
     assert attached_texts(replace(in_both, persona="supply")) == []
+
+
+@pytest.mark.parametrize("argument", ["orders", "sales.orders", ORDERS])
+def test_an_entity_named_in_an_argument_is_requested(alice: Caller, bob: Caller, argument: str) -> None:
+    remember(alice, "Late ones are dropped.")
+    remember(alice, "It is rebuilt at five.", entity_urns=[MART])
+    call = Call("catalog_entity", {"urn": argument}, {"entity": {"urn": ORDERS, "downstream": [MART]}})
+    assert attached_texts(bob, call) == ["Late ones are dropped."]
+
+
+def test_a_memory_whose_detected_entity_was_deprecated_is_marked(alice: Caller, bob: Caller) -> None:
+    remember(alice, "The rows of sales.orders come late.", entity_urns=[])
+    put(ORDERS, "deprecation", {"deprecated": True, "note": "use the mart", "actor": "urn:li:corpuser:x"})
+    block = attach_memories(bob, Call("catalog_entity", {"urn": ORDERS}, {}))
+    assert block is not None
+    (memory,) = block.data["memory_context"]
+    assert memory["to_verify"] == "sales.orders was deprecated since"

@@ -29,8 +29,7 @@ def remember(caller: Caller, text: str, **fields: Any) -> MemoryRecord:
 
 
 @pytest.fixture(autouse=True)
-def training_tills(small_catalog: None, settings: Any) -> None:
-    settings.MEMORY_CONTEXT_MS = 5_000  # the machine may be busy
+def training_tills(small_catalog: None) -> None:
     put(ORDERS, "schemaMetadata", schema_of("sales.orders", [column("status"), column("is_test"), column("store_id")]))
 
 
@@ -48,6 +47,11 @@ def attached(caller: Caller, sql: str) -> dict[str, str]:
             "Orders with status 'cxl9' were never shipped",
             "SELECT 1 FROM sales.orders WHERE status = 'cxl9'",
             "matches the statement: orders, cxl9, status",
+        ),
+        (
+            "SUMMER10 leaked on a coupon site",
+            "SELECT 1 FROM sales.promotions WHERE code = 'SUMMER10'",
+            "matches the statement: SUMMER10",
         ),
         (
             "till_no 900 of the receipts is broken",  # the catalog does not have this table

@@ -24,7 +24,6 @@ TABLE = "fernhill.sales.revenue_mart"
 @pytest.fixture
 def shop(tmp_path: Path, settings: Any) -> None:
     settings.ANALYSIS_FILES = tmp_path
-    settings.MEMORY_CONTEXT_MS = 10_000  # the machine may be busy
     with duckdb.connect(str(tmp_path / warehouse.FILE)) as connection:
         connection.execute("CREATE SCHEMA sales")
         connection.execute(
