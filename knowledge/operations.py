@@ -45,8 +45,8 @@ Changes = Annotated[list[Request], Field(min_length=1, max_length=MAX_CHANGES)]
 Entity = Annotated[EntityUrn, Field(description="The entity's URN or name.")]
 Token = Annotated[str, Text(0, 80)]
 SeenById = Annotated[dict[str, Token], Field(max_length=AT_ONCE)]
-SEEN = "The state that you saw: `seen` of the review. If it has changed, you are told who changed it."
-OVERRIDE = "Decide although it has changed, or although a colleague has decided otherwise."
+SEEN = "The `seen` of the review; tells who has changed it since."
+OVERRIDE = "Decide although a colleague has changed or decided it."
 
 
 class Capture(Operation):
@@ -118,9 +118,7 @@ class Decide(Operation):
     """Decide on insights, each in the state that the caller saw"""
 
     insight_ids: Insights
-    seen: SeenById = Field(
-        {}, description="By insight id, `seen` of the review. If an insight has changed, you are told who changed it."
-    )
+    seen: SeenById = Field({}, description="By insight id, the `seen` of the review; tells who has changed it since.")
     override: bool = Field(False, description=OVERRIDE)
 
     @model_validator(mode="after")

@@ -50,6 +50,7 @@ def endpoint(alice: Caller, settings: Any, monkeypatch: pytest.MonkeyPatch) -> I
     server = ThreadingHTTPServer(("127.0.0.1", 0), Stub)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
+    settings.RECALL_MIN_SCORE = 0.0  # both texts are candidates
     settings.RERANK_PROVIDER, settings.RERANK_MODEL = "http", "judge"
     settings.RERANK_URL, settings.RERANK_TIMEOUT_S = f"http://127.0.0.1:{server.server_port}", 5.0
     yield

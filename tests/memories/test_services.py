@@ -93,7 +93,7 @@ def test_without_embedder_the_memory_is_saved_and_an_index_job_created(alice: Ca
         ("confidence", "sure", "high, medium, low"),
         ("source", "rumour", "agent_discovery"),
         ("visibility", "world", "everyone"),
-        ("entity_urns", ["orders"], "urn:li:"),
+        ("entity_urns", ["orders"], "the name or URN"),
         ("entity_urns", [URN + str(n) for n in range(11)], "at most 10"),
         ("tags", ["t" * 81], "81 characters"),
         ("related_columns", [{"urn": URN, "column": "id"}], "relevance"),

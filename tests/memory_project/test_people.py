@@ -261,7 +261,7 @@ def test_a_rejection_notifies_the_author_and_the_approver(
     captured = capture(Capture(insight_text="Orders come twice a day.", category="data_quality"), caller=alice).insight
     decisions.approve(caller=ada, insight_id=captured.pk)
     with django_capture_on_commit_callbacks(execute=True):
-        decisions.reject(caller=olga, insight_id=captured.pk, notes="It is three times.")
+        decisions.reject(caller=olga, insight_id=captured.pk, notes="It is three times.", override=True)
     assert sorted(message.recipients()[0] for message in outbox.outbox) == ["ada@example.org", "alice@example.org"]
     assert "It is three times." in outbox.outbox[0].body
     assert f"/memories/{captured.pk}" in outbox.outbox[0].body
