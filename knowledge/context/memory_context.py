@@ -109,15 +109,18 @@ def attach_memories(caller: Caller, call: Call) -> ContextBlock | None:
             _set_timeout(deadline)
             subject = subject_of(caller, call)
             profile = profile_of(subject) if call.tool != "apply_knowledge" else Profile()
-        # These may wait for DataHub and for the embedding model, so they run outside of a transaction.
+        # This may wait for DataHub, so it runs outside of a transaction.
         is_lineage_known = neighbors.is_known(subject.requested) or neighbors.learn(
             subject.requested, (deadline - time.monotonic()) * PATIENCE
         )
+        with transaction.atomic():
+            _set_timeout(deadline)
+            knowledge = memories_for_entities(caller, subject) if subject.urns else Knowledge()
+        # This may wait for the embedding model. The memories about the entities don't depend on it.
         vector, problem = embed_within(profile.query, (deadline - time.monotonic()) * PATIENCE)
         notes = [subject.note, "" if is_lineage_known else LINEAGE_UNKNOWN, problem]
         with transaction.atomic():
             _set_timeout(deadline)
-            knowledge = memories_for_entities(caller, subject) if subject.urns else Knowledge()
             matched, problem = _matches_within(deadline, caller, subject, profile, vector)
             _set_timeout(deadline)
             return _context_block(caller, call, replace(knowledge, matched=matched), [*notes, problem])

@@ -217,18 +217,18 @@ def is_identifier(name: str) -> bool:
 
 
 def _columns_in(lowered: str, words: set[str], columns: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return the columns that a text names word for word, and those of which it has the words."""
+    """Return the columns that a text names word for word, and those of which it has the words.
+
+    Of columns with the same words, such as `category` and `category_id`, only one is returned.
+    """
     names = [name for name in columns if name.lower() not in COMMON]
     exact = [name for name in names if is_identifier(name) and _has_word(lowered, name.lower())]
-    loose = [
-        name
-        for name in names
-        if name not in exact
-        and (parts := _content_words(name))
-        and not MOMENT.search(name)
-        and parts <= words - ORDINARY
-    ]
-    return exact, loose
+    loose: dict[frozenset[str], str] = {}
+    for name in names:
+        parts = _content_words(name)
+        if name not in exact and parts and not MOMENT.search(name) and parts <= words - ORDINARY:
+            loose.setdefault(frozenset(parts), name)
+    return exact, list(loose.values())
 
 
 def _content_words(name: str) -> set[str]:

@@ -367,7 +367,7 @@ def test_memory_context_makes_a_bounded_number_of_queries(
     for number in range(20):
         remember(alice, f"Fact {number} about orders and their shipping.", entity_urns=[ORDERS, MART])
     call = Call("catalog_entity", {"urns": [ORDERS, MART, REFUNDS], "q": "shipping of orders"}, {})
-    with django_assert_max_num_queries(24):
+    with django_assert_max_num_queries(27):
         assert attached_texts(with_connection(bob, "token 1"), call)
     assert json.dumps(attach_memories(with_connection(bob, "token 2"), call).data)  # type: ignore[union-attr]
 
