@@ -14,7 +14,7 @@ from django.db import connection, transaction
 
 from analysis import operations, sessions
 from analysis.querying.filters import field_name
-from analysis.querying.query import Scope, documents, require_fields, run, scope
+from analysis.querying.query import Scope, documents, projected, require_fields, run, scope
 from memories.contract.csv import escape_formula
 from memories.contract.errors import Invalid, NotFound
 from memories.identity.caller import Caller
@@ -71,16 +71,16 @@ def open_export(caller: Caller, token: str) -> Export:
 def lines(export: Export) -> Iterator[str]:
     names = export.fields or _columns(export.scope)
     base, params = export.scope.sql()
+    data, projection = projected(export.fields)
     if export.format == "csv":
         yield _csv([[escape_formula(name) for name in names]])
     with transaction.atomic(), connection.chunked_cursor() as cursor:
-        cursor.execute(f"SELECT data {base} ORDER BY id", params)
+        cursor.execute(f"SELECT {data} {base} ORDER BY id", [*projection, *params])
         while rows := cursor.fetchmany(CHUNK):
-            data = documents(rows)
             if export.format == "csv":
-                yield _csv([[_cell(row.get(name)) for name in names] for row in data])
+                yield _csv([[_cell(row.get(name)) for name in names] for row in documents(rows)])
             else:
-                chosen_rows = [{n: row[n] for n in names if n in row} if export.fields else row for row in data]
+                chosen_rows = [{n: row[n] for n in export.fields or row if n in row} for row in documents(rows)]
                 yield "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in chosen_rows)
 
 

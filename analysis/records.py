@@ -106,12 +106,12 @@ def projected(row: Row, fields: Sequence[str], resource: Resource) -> Row:
     """Return the row with the requested fields, or the whole row if `fields` is empty.
 
     The record's id is always kept. A requested field of an association, such as `author_name`, also keeps `author_id`.
-    The name of a declared association selects all of its fields.
+    The name of a declared association selects all of its fields. The path to a nested value keeps the whole object.
     """
     if not fields:
         return row
     whole = [f"{name}_" for name in resource.associations if name in fields]
-    columns = {*fields, resource.id_field}
+    columns = {*fields, *(name.split(".")[0] for name in fields), resource.id_field}
     names = set(resource.associations) or {key.removesuffix("_id") for key in row if key.endswith("_id")}
     columns |= {f"{name}_id" for name in names if any(field.startswith(f"{name}_") for field in fields)}
     prefixes = ("_parent", *whole)

@@ -12,7 +12,6 @@ from analysis.ingest import MAX_PAGES, IngestResult
 from analysis.models import Finding, Session
 from analysis.operations import Aggregate, Describe, Filter, Sample, SearchFindings
 from analysis.querying import description, query, sampling
-from analysis.querying.filters import FIELD
 from analysis.querying.query import Scope
 from analysis.responses import (
     AggregateResponse,
@@ -334,7 +333,7 @@ def _examples(session: Session, model: str, fields: Sequence[Mapping[str, Any]])
 def _is_plain(field: Mapping[str, Any]) -> bool:
     """Return whether the field suits an exact match: it has texts, 2 to 20 values, and a short first example."""
     examples = field["examples"]
-    is_text = "string" in field["types"] and FIELD.fullmatch(field["name"])
+    is_text = "string" in field["types"] and not field["name"].startswith("$")  # `where` takes $names for operators
     return bool(is_text and 1 < field["distinct"] <= 20 and examples and len(examples[0]) < 60)
 
 

@@ -17,7 +17,7 @@ from memories.contract.errors import Invalid
 from memories.contract.fields import UNSTORABLE, Moment
 from memories.contract.operations import validate
 
-FIELD = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+MAX_NAME = 200
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
 NUMBER = re.compile(r"[-+]?[0-9]{1,60}(\.[0-9]{1,60})?([eE][-+]?[0-9]{1,2})?")
 COMPARISONS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
@@ -28,12 +28,8 @@ MAX_CONDITIONS = 200
 MAX_LIST = 1_000  # maximum number of values in all lists of a `where` together
 
 # PostgreSQL accepts NaN and infinity as numbers, but they would distort comparisons and sums, so they aren't cast.
-NUMERIC = (
-    "CASE WHEN pg_input_is_valid(data->>%s, 'numeric') AND data->>%s !~* '(nan|inf)' THEN (data->>%s)::numeric END"
-)
-TIMESTAMP = (
-    "CASE WHEN data->>%s ~ '^\\s*\\d' AND pg_input_is_valid(data->>%s, 'timestamptz') THEN (data->>%s)::timestamptz END"
-)
+NUMERIC = "CASE WHEN pg_input_is_valid({0}, 'numeric') AND {0} !~* '(nan|inf)' THEN ({0})::numeric END"
+TIMESTAMP = "CASE WHEN {0} ~ '^\\s*\\d' AND pg_input_is_valid({0}, 'timestamptz') THEN ({0})::timestamptz END"
 
 
 @dataclass
@@ -51,20 +47,40 @@ class Where:
         """Return (field, condition, parameters) for each cast; the condition selects rows whose value can't be cast."""
         conditions = []
         for name, kind in dict.fromkeys(self.casts):
+            text, text_params = field_text(name)
             sql, params = cast(name, kind)
-            conditions.append((name, f"(data->>%s IS NOT NULL AND ({sql}) IS NULL)", [name, *params]))
+            conditions.append((name, f"({text} IS NOT NULL AND ({sql}) IS NULL)", [*text_params, *params]))
         return conditions
 
 
 def cast(name: str, kind: str) -> tuple[str, list[Any]]:
     """Return SQL and its parameters. The SQL yields the field's value as this type, or NULL if it can't be cast."""
-    return (NUMERIC if kind == "numeric" else TIMESTAMP), [name, name, name]
+    text, params = field_text(name)
+    return (NUMERIC if kind == "numeric" else TIMESTAMP).format(text), params * 3
+
+
+def field_text(name: str) -> tuple[str, list[Any]]:
+    """Return SQL and its parameters. The SQL yields the field's value as text, or NULL if it is missing or null.
+
+    In every part of a query, a name with dots is a field of this name or else the path to a value in nested objects.
+    """
+    if "." not in name:
+        return "data->>%s", [name]
+    return "coalesce(data->>%s, data#>>%s::text[])", [name, name.split(".")]
+
+
+def field_json(name: str) -> tuple[str, list[Any]]:
+    """Return SQL and its parameters. The SQL yields the field's value as jsonb, or NULL if it is missing."""
+    if "." not in name:
+        return "data->%s", [name]
+    return "coalesce(data->%s, data#>%s::text[])", [name, name.split(".")]
 
 
 def field_name(name: object, path: str) -> str:
-    """Return the field name unchanged. Raises Invalid if it is not a valid name."""
-    if not isinstance(name, str) or not FIELD.fullmatch(name) or len(name) > 200:
-        raise Invalid(f"Invalid field name: {str(name)[:80]!r}", field=path, allowed="letters, digits and _")
+    """Return the field name unchanged. Raises Invalid if no field can have this name."""
+    if not isinstance(name, str) or not name or len(name) > MAX_NAME or UNSTORABLE.search(name):
+        allowed = f"1 to {MAX_NAME} characters, none of them NUL"
+        raise Invalid(f"{str(name)[:80]!r} is not a valid field name", field=path, allowed=allowed)
     return name
 
 
@@ -127,27 +143,25 @@ def _exact(name: str, value: Any, clause: Where, path: str) -> str:
     An object matches if it contains the members of `value`, and a list if it contains the elements of `value`.
     """
     try:
-        text = json.dumps({_checked_name(name): value}, allow_nan=False)
+        text = json.dumps({field_name(name, "where"): value}, allow_nan=False)
     except ValueError:
         raise Invalid("is not a finite number", field=path) from None
     if UNSTORABLE.search(text) or "\\u0000" in text or re.search(r"\\ud[89a-f]", text):
         raise Invalid("contains a NUL character or half a surrogate pair", field=path)
     clause.params.append(text)
-    return "data @> %s::jsonb"
-
-
-def _checked_name(name: str) -> str:
-    if len(name) > 200 or UNSTORABLE.search(name):
-        raise Invalid("is not a valid field name", field="where", allowed="at most 200 characters, none of them NUL")
-    return name
+    if "." not in name:
+        return "data @> %s::jsonb"
+    clause.params += [name.split("."), json.dumps({"value": value})]
+    return "(data @> %s::jsonb OR jsonb_build_object('value', data#>%s::text[]) @> %s::jsonb)"
 
 
 def _compare(name: str, operator: str, operand: Any, clause: Where, path: str, depth: int) -> str:
     field_name(name, path)
     kind, value = operand_kind(operand, path)
     if kind == "text":
-        clause.params += [name, value]
-        return f"(data->>%s {COMPARISONS[operator]} %s)"
+        sql, params = field_text(name)
+        clause.params += [*params, value]
+        return f"({sql} {COMPARISONS[operator]} %s)"
     clause.casts.append((name, kind))
     sql, params = cast(name, kind)
     clause.params += [*params, value]
@@ -191,9 +205,9 @@ def _among(name: str, operator: str, operand: Any, clause: Where, path: str, dep
 def _exists(name: str, operator: str, operand: Any, clause: Where, path: str, depth: int) -> str:
     if not isinstance(operand, bool):
         raise Invalid(f"{operand!r} is neither true nor false", field=path)
-    clause.params.append(_checked_name(name))
-    sql = "jsonb_exists(data, %s)"
-    return sql if operand else f"NOT {sql}"
+    sql, params = field_json(field_name(name, "where"))
+    clause.params += params
+    return f"({sql}) IS {'NOT ' if operand else ''}NULL"
 
 
 def _contains(name: str, operator: str, operand: Any, clause: Where, path: str, depth: int) -> str:
@@ -202,10 +216,12 @@ def _contains(name: str, operator: str, operand: Any, clause: Where, path: str, 
         raise Invalid(f"{str(operand)[:60]!r} can't be part of a value", field=path, allowed="a text or a number")
     if isinstance(operand, str) and UNSTORABLE.search(operand):
         raise Invalid("contains a NUL character or half a surrogate pair", field=path)
-    clause.params += [_checked_name(name), name, json.dumps([operand]), str(operand), name]
+    found, found_params = field_json(field_name(name, "where"))
+    text, text_params = field_text(name)
+    clause.params += [*found_params, *found_params, json.dumps([operand]), str(operand), *text_params]
     return (
-        "CASE jsonb_typeof(data->%s) WHEN 'array' THEN data->%s @> %s::jsonb "
-        "ELSE coalesce(position(lower(%s::text) in lower(data->>%s)) > 0, false) END"
+        f"CASE jsonb_typeof({found}) WHEN 'array' THEN {found} @> %s::jsonb "
+        f"ELSE coalesce(position(lower(%s::text) in lower({text})) > 0, false) END"
     )
 
 

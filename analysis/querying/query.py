@@ -15,7 +15,7 @@ from django.utils import timezone
 from analysis import sessions, sources
 from analysis.models import Session
 from analysis.operations import RowLimit, TopN
-from analysis.querying.filters import Where, cast, compile_where, field_name
+from analysis.querying.filters import Where, cast, compile_where, field_name, field_text
 from analysis.querying.intervals import bucket_sql
 from memories.contract.errors import Invalid, check_choice, check_count
 from memories.contract.operations import validate
@@ -66,7 +66,8 @@ def scope(session: Session, model: str, where: Mapping[str, Any] | None) -> Scop
 UNKNOWN_FIELDS = """
     SELECT name FROM unnest(%s::text[]) AS name WHERE NOT EXISTS (
         SELECT 1 FROM ingested_records
-        WHERE session_id = %s AND model = %s AND expires_at > %s AND data ? name)
+        WHERE session_id = %s AND model = %s AND expires_at > %s
+            AND (data ? name OR data #> string_to_array(name, '.') IS NOT NULL))
 """
 KNOWN_FIELDS = """
     SELECT DISTINCT key FROM (SELECT data FROM ingested_records WHERE session_id = %s AND model = %s
@@ -133,6 +134,13 @@ class QueryRows:
     uncastable: dict[str, int] = field(default_factory=dict)
 
 
+PROJECTED = """
+    (SELECT coalesce(jsonb_object_agg(name, value), '{}')
+     FROM unnest(%s::text[]) AS name, coalesce(data->name, data#>string_to_array(name, '.')) AS value
+     WHERE value IS NOT NULL)
+"""
+
+
 def filtered(
     selection: Scope, *, limit: int = LIMIT, sort: str = "", fields: Sequence[str] = (), cursor: str = ""
 ) -> QueryRows:
@@ -147,7 +155,7 @@ def filtered(
     base, params = selection.sql()
     order, order_params = _order(sort)
     ((total,),) = run(f"SELECT count(*) {base}", params)
-    data, projection = _projection(fields)
+    data, projection = projected(fields)
     rows = run(
         f"SELECT {data} {base} ORDER BY {order} LIMIT %s OFFSET %s",
         [*projection, *params, *order_params, limit, offset],
@@ -157,11 +165,10 @@ def filtered(
     return QueryRows(documents(rows), total, next_cursor, uncastable(selection))
 
 
-def _projection(fields: Sequence[str]) -> tuple[str, list[Any]]:
+def projected(fields: Sequence[str]) -> tuple[str, list[Any]]:
     if not fields:
         return "data", []
-    names = [field_name(name, "fields") for name in fields]
-    return "(SELECT coalesce(jsonb_object_agg(key, value), '{}') FROM jsonb_each(data) WHERE key = ANY(%s))", [names]
+    return PROJECTED, [[field_name(name, "fields") for name in fields]]
 
 
 def _order(sort: str) -> tuple[str, list[Any]]:
@@ -170,7 +177,8 @@ def _order(sort: str) -> tuple[str, list[Any]]:
     name = field_name(sort.removeprefix("-"), "sort")
     number, params = cast(name, "numeric")
     direction = "DESC" if sort.startswith("-") else "ASC"
-    return f"({number}) {direction} NULLS LAST, data->>%s {direction} NULLS LAST, id", [*params, name]
+    text, text_params = field_text(name)
+    return f"({number}) {direction} NULLS LAST, {text} {direction} NULLS LAST, id", [*params, *text_params]
 
 
 def _offset(cursor: str) -> int:
@@ -284,7 +292,7 @@ def _groups(
             casts.append((name, "timestamptz"))
         else:
             name = field_name(key, "group_by")
-            sql, values = "data->>%s", [name]
+            sql, values = field_text(name)
         names.append(name)
         sqls.append(sql)
         params += values
@@ -300,7 +308,7 @@ def _metric(metric: Mapping[str, Any], path: str) -> tuple[str, str, list[Any], 
         return "count", "1", [], "count({value})"
     name = field_name(metric.get("field"), f"{path}.field")
     if op == "count":
-        return f"count({name})", "data->>%s", [name], "count({value})"
+        return f"count({name})", *field_text(name), "count({value})"
     sql, params = cast(name, "numeric")
     if op == "percentile":
         share = metric.get("p", 0.5)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from analysis.operations import SampleSize, Seed
-from analysis.querying.filters import cast, field_name, valid_time
+from analysis.querying.filters import cast, field_name, field_text, valid_time
 from analysis.querying.intervals import as_sql, bucket_sql
 from analysis.querying.query import Scope, documents, require_fields, run, uncastable
 from memories.contract.errors import Invalid, check_count
@@ -82,9 +82,9 @@ def sample(
     seed = seed if seed is None else validate(Seed, seed, "seed")
     strata = [stratify_by] if isinstance(stratify_by, str) and stratify_by else list(stratify_by)
     check_count("stratify_by", strata, MAX_STRATA)
-    groups = ["data->>%s"] * len(strata)
-    group_params: list[Any] = [field_name(name, "stratify_by") for name in strata]
-    require_fields(scope, group_params, "stratify_by")
+    keys = [field_text(field_name(name, "stratify_by")) for name in strata]
+    groups, group_params = [sql for sql, _ in keys], [value for _, values in keys for value in values]
+    require_fields(scope, strata, "stratify_by")
     base, params = scope.sql()
     nearby = Proximity.of(proximity)
     casts: list[tuple[str, str]] = []
