@@ -27,8 +27,10 @@ MAX_DEPTH = 8
 MAX_CONDITIONS = 200
 MAX_LIST = 1_000  # maximum number of values in all lists of a `where` together
 
-# PostgreSQL accepts NaN and infinity as numbers, but they would distort comparisons and sums, so they aren't cast.
-NUMERIC = "CASE WHEN pg_input_is_valid({0}, 'numeric') AND {0} !~* '(nan|inf)' THEN ({0})::numeric END"
+# PostgreSQL also accepts NaN, Infinity, 0x1F and 1_000 as numbers. They aren't cast: the first two would distort
+# comparisons and sums, and the others are more likely codes or part numbers.
+DECIMAL = r"^\s*[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)(e[-+]?[0-9]+)?\s*$"
+NUMERIC = f"CASE WHEN {{0}} ~* '{DECIMAL}' AND pg_input_is_valid({{0}}, 'numeric') THEN ({{0}})::numeric END"
 TIMESTAMP = "CASE WHEN {0} ~ '^\\s*\\d' AND pg_input_is_valid({0}, 'timestamptz') THEN ({0})::timestamptz END"
 
 

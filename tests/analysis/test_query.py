@@ -83,6 +83,33 @@ def test_values_that_cannot_be_compared_are_counted(hold: Hold) -> None:
     assert query.filtered(scope(session, "", {"id": 1})).uncastable == {}
 
 
+def test_only_decimal_notation_is_a_number(hold: Hold) -> None:
+    numbers = ["31", " 7 ", "-1.5", "+2", ".5", "5.", "1e3", "2E-1"]
+    others = [
+        "0x1F",
+        "0b11",
+        "0o17",
+        "1_000",
+        "1,000",
+        "NaN",
+        "infinity",
+        "٣",
+        "1e",
+        "e5",
+        ".",
+        "--1",
+        "1e999999",
+        "1 2",
+    ]
+    session = hold([{"id": value, "size": value, "kind": "x"} for value in numbers + others])
+    selection = scope(session, "", {"size": {"$gte": -100}})
+    found = query.filtered(selection, sort="size")
+    assert [row["id"] for row in found.rows] == sorted(numbers, key=float)
+    assert found.uncastable == {"size": len(others)}
+    (group,) = query.aggregate(selection, "kind", metrics=[{"op": "sum", "field": "size"}]).groups
+    assert group.metrics["sum(size)"] == sum(map(float, numbers))
+
+
 @pytest.mark.parametrize(
     ("conditions", "field", "message"),
     [
