@@ -38,6 +38,7 @@ class Api:
     ignores_page: bool = False
     fail_pages: dict[int, list[int]] = field(default_factory=dict)  # page → statuses of its first responses
     fail_writes: dict[str, list[int]] = field(default_factory=dict)  # id → statuses of its first responses
+    retry_after: str = "0.01"  # header of every failure in fail_pages and fail_writes
     drop_after_write: set[str] = field(default_factory=set)  # ids whose write is stored before the connection closes
     delay_s: float = 0.0
     gzip_of: int = 0  # spaces before the body, which gzip compresses to almost nothing
@@ -105,7 +106,7 @@ class Handler(BaseHTTPRequestHandler):
         api = self.api
         number = 1 if api.ignores_page else int(query.get("page", query.get("cursor", "1")))
         if statuses := api.fail_pages.get(number):
-            return self._answer(statuses.pop(0), {"error": "not now"}, {"Retry-After": "0.01"})
+            return self._answer(statuses.pop(0), {"error": "not now"}, {"Retry-After": api.retry_after})
         size = min(int(query.get("per_page", "50")), api.page_cap)
         page_rows = rows[(number - 1) * size : number * size]
         pages = -(-len(rows) // size) or 1
@@ -145,7 +146,9 @@ class Handler(BaseHTTPRequestHandler):
         if api.on_write:
             api.on_write(record_id)
         if statuses := api.fail_writes.get(record_id):
-            return self._answer(statuses.pop(0), {"errors": ["not allowed", "try again"]}, {"Retry-After": "0.01"})
+            return self._answer(
+                statuses.pop(0), {"errors": ["not allowed", "try again"]}, {"Retry-After": api.retry_after}
+            )
         with api.lock:
             if record_id not in api.books:
                 pass

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
@@ -224,8 +226,21 @@ def _pause(state: RetryCallState) -> float:
 
 
 def _retry_after(response: httpx.Response) -> float:
-    text = response.headers.get("retry-after", "")
-    return float(text) if text.replace(".", "", 1).isdecimal() else 0.0
+    text = response.headers.get("retry-after", "").strip()
+    if text.replace(".", "", 1).isdecimal():
+        return float(text)
+    until = _http_date(text)
+    # The upstream's own clock is the reference if it sends one, because it may differ from ours.
+    now = _http_date(response.headers.get("date", "")) or datetime.now(UTC)
+    return max((until - now).total_seconds(), 0.0) if until else 0.0
+
+
+def _http_date(text: str) -> datetime | None:
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _message(response: httpx.Response) -> str:
