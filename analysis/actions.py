@@ -28,6 +28,7 @@ from analysis.models import Action, ActionState, Session
 from analysis.operations import RunAction
 from analysis.querying.query import Scope, run, scope, uncastable
 from analysis.sources import SourceModel
+from analysis.sources.attribute_values import check_value
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.contract.fields import Id
 from memories.contract.operations import validate
@@ -219,9 +220,6 @@ def _writable(caller: Caller, model: str) -> SourceModel:
 def _checked_attributes(model: SourceModel, values: dict[str, Any]) -> dict[str, Any]:
     if not values:
         raise Invalid("is missing", field="attributes", allowed="an object with the values to set")
-    values = {name: records.clean(value) for name, value in values.items()}
-    if len(json.dumps(values)) > ATTRIBUTES_BYTES:
-        raise Invalid("is too large", field="attributes", allowed=f"at most {ATTRIBUTES_BYTES} bytes")
     declared = model.resource.attributes
     for name, value in values.items():
         attribute = declared.get(name)
@@ -230,10 +228,11 @@ def _checked_attributes(model: SourceModel, values: dict[str, Any]) -> dict[str,
             raise Invalid("is not declared", field=f"attributes.{name}", allowed=allowed)
         if attribute and not attribute.writable:
             raise Invalid("is read-only", field=f"attributes.{name}")
-        if attribute and attribute.type == "enum" and attribute.values and value not in attribute.values:
-            raise Invalid(
-                f"{str(value)[:60]!r} is unknown", field=f"attributes.{name}", allowed=", ".join(attribute.values)
-            )
+        if attribute:
+            check_value(f"attributes.{name}", attribute, value)
+    values = {name: records.clean(value) for name, value in values.items()}
+    if len(json.dumps(values)) > ATTRIBUTES_BYTES:
+        raise Invalid("is too large", field="attributes", allowed=f"at most {ATTRIBUTES_BYTES} bytes")
     return values
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -18,6 +19,8 @@ from analysis.ingest import ingest
 from analysis.mcp_tools import analysis_act
 from analysis.models import Action, ActionItem, DeclaredSource, IngestedRecord, Outcome
 from analysis.operations import IngestRecords, RunAction
+from analysis.sources.attribute_values import check_value
+from analysis.sources.declaration import Attribute
 from memories.contract import progress
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.identity.caller import Caller
@@ -143,6 +146,10 @@ def test_records_without_id_are_counted_and_not_changed(api: Api, alice: Caller)
         ({"action": "drop"}, Invalid, "action"),
         ({"attributes": {}}, Invalid, "attributes"),
         ({"attributes": {"status": "burned"}}, Invalid, "attributes.status"),
+        ({"attributes": {"rating": "5"}}, Invalid, "attributes.rating"),
+        ({"attributes": {"rating": [1, 2]}}, Invalid, "attributes.rating"),
+        ({"attributes": {"status": ["reading"]}}, Invalid, "attributes.status"),
+        ({"attributes": {"title": 5}}, Invalid, "attributes.title"),
         ({"attributes": {"secret": 1}}, Invalid, "attributes.secret"),
         ({"attributes": {"colour": 1}}, Invalid, "attributes.colour"),
         ({"model": "shelf"}, Invalid, "model"),
@@ -160,6 +167,47 @@ def test_an_error_names_the_field_and_nothing_is_sent(
     assert caught.value.field == field
     assert api.requests == []
     assert not Action.objects.exists()
+
+
+def test_a_dry_run_checks_the_types_of_values_as_well(api: Api, alice: Caller) -> None:
+    with pytest.raises(Invalid, match="'5' is not an integer; allowed: a whole number, without quotes"):
+        actions.dry_run(operation(attributes={"rating": "5"}), caller=alice)
+
+
+VALUES: dict[str, tuple[list[Any], list[Any]]] = {
+    "string": (["x", ""], [1, ["x"], {}, True]),
+    "text": (["x\ny"], [1.5, []]),
+    "integer": ([0, -7, 2**60, 5.0], ["5", 5.5, [5], True, "", math.inf, math.nan]),
+    "number": ([0, 1.5, -2], ["1.5", [1.5], False, math.nan]),
+    "boolean": ([True, False], ["true", 1, 0, []]),
+    "date": (["2026-05-31"], ["2026-02-30", "20260531", "2026-W22-1", "2026-05-31T08:00", "soon", 20260531, []]),
+    "datetime": (
+        ["2026-05-31T08:00:00Z", "2026-05-31 08:00:00.5+02:00", "2026-05-31"],
+        ["soon", "2026-05-31T25:00", 1],
+    ),
+    "array": ([[], [1, "x"]], ["[]", {}, 1]),
+    "object": ([{}, {"a": [1]}], ["{}", [], 1]),
+    "enum": (["anything"], [1, ["x"]]),
+}
+
+
+@pytest.mark.parametrize("kind", list(VALUES))
+def test_values_have_the_declared_type(kind: Any) -> None:
+    valid, invalid = VALUES[kind]
+    for value in [*valid, None]:
+        check_value("attributes.x", Attribute(type=kind), value)
+    for value in invalid:
+        with pytest.raises(Invalid, match=f"is not an? {kind}"):
+            check_value("attributes.x", Attribute(type=kind), value)
+
+
+def test_an_enum_with_declared_values_accepts_only_these() -> None:
+    attribute = Attribute(type="enum", values=("a", "b"))
+    check_value("attributes.x", attribute, "a")
+    others: list[Any] = ["c", None, ["a"], {}]
+    for value in others:
+        with pytest.raises(Invalid, match="allowed: a, b"):
+            check_value("attributes.x", attribute, value)
 
 
 def test_only_the_owner_of_an_analysis_acts_or_resumes(api: Api, alice: Caller, bob: Caller, ada: Caller) -> None:
