@@ -115,9 +115,10 @@ def _ingest_batch(
                 continue
             prepared = [_prepare(row, parent, child, fields) for row in rows]
             now = timezone.now()
-            result.records += records.store(
+            stored = records.store(
                 session, child.name, prepared, child.resource.id_field, now, now + sessions.record_ttl(), f"of {parent}"
             )
+            result.records += len(stored.ids)
             fetched += prepared[: MAX_SUMMARIZED - len(fetched)]
             if capped:
                 result.notes.append(f"{parent}: only the first {MAX_PAGES} pages of its children were stored")

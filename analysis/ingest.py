@@ -201,15 +201,13 @@ class Download:
         now = timezone.now()
         with transaction.atomic():
             expires_at, origin = now + sessions.record_ttl(), f"{self.ingest.scope}:{number}"
-            stored_count = records.store(
-                self.session, self.model.name, rows, resource.id_field, now, expires_at, origin
-            )
+            stored = records.store(self.session, self.model.name, rows, resource.id_field, now, expires_at, origin)
             self.ingest.total_pages = page.total_pages or self.ingest.total_pages
             if counts and rows:
                 self.ingest.pages_done = sorted({*self.ingest.pages_done, number})
                 self.ingest.next_cursor = "" if self._has_page_numbers(page) else _next_page_request(page)
             self._save()
-        self.result.records += stored_count
+        self.result.records += len(stored.ids)
         self.result.pages += 1
         self.result.total_pages = self.ingest.total_pages
         if rows:

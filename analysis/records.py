@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -13,21 +14,21 @@ from django.db import connection
 
 from analysis.models import Session
 from analysis.sources.declaration import Resource
-from memories.contract.errors import Invalid
 
 Row = dict[str, Any]
 SKIPPED = ("resource_type",)  # fields of an association that `flattened` leaves out
 # Ids that can't be a segment of a URL path. Records with such an id are stored, but no action changes them.
 NO_SEGMENT = ("", ".", "..")
 PARENTS = "_parent_ids"
+MAX_ID = 500
 
-# Writes a page in one statement. If two rows have the same id, the last one wins. A child of several parents keeps the
-# ids of all its parents. `ingested_at` is the time of this write.
+# Writes a page in one statement. New records get ascending ids in the order in which they arrived. A child of several
+# parents keeps the ids of all its parents. `ingested_at` is the time of this write.
 UPSERT = """
     INSERT INTO ingested_records (session_id, model, record_id, has_id, data, ingested_at, expires_at)
-    SELECT DISTINCT ON (given.record_id) %s, %s, given.record_id, given.has_id, given.data::jsonb, %s, %s
+    SELECT %s, %s, given.record_id, given.has_id, given.data::jsonb, %s, %s
     FROM unnest(%s::text[], %s::boolean[], %s::text[]) WITH ORDINALITY AS given(record_id, has_id, data, place)
-    ORDER BY given.record_id, given.place DESC
+    ORDER BY given.place
     ON CONFLICT (session_id, model, record_id) DO UPDATE SET
         data = CASE WHEN excluded.data ? '_parent_ids' THEN jsonb_set(excluded.data, '{_parent_ids}', (
                    SELECT jsonb_agg(DISTINCT parent) FROM jsonb_array_elements(
@@ -38,6 +39,13 @@ UPSERT = """
 """
 
 
+@dataclass(frozen=True)
+class StoredPage:
+    ids: list[str]  # of the stored records, without duplicates
+    repeated: int  # number of rows with the id of another row of the page; the last of them was stored
+    skipped: list[str]  # for each row that can't be stored, the reason
+
+
 def store(
     session: Session,
     model: str,
@@ -46,25 +54,34 @@ def store(
     now: datetime,
     expires_at: datetime,
     origin: str = "",
-) -> int:
-    """Insert or update the rows, and return the number of distinct records.
+) -> StoredPage:
+    """Insert or update the rows.
 
     `origin` identifies the page. A row without an id gets an id that is derived from the origin and the row's position,
     so that equal rows stay separate records.
     """
-    ids, has_ids, texts = [], [], []
+    by_id: dict[str, tuple[bool, Row]] = {}
+    skipped = []
     for index, row in enumerate(rows):
-        record_id = row.get(id_field)
-        has_id = record_id is not None and not isinstance(record_id, dict | list)
-        ids.append(str(record_id) if has_id else "~" + hashlib.sha256(f"{origin}:{index}".encode()).hexdigest())
-        has_ids.append(has_id and ids[-1] not in NO_SEGMENT)
-        texts.append(json.dumps(row, ensure_ascii=False, separators=(",", ":")))
-    if too_long := next((key for key in ids if len(key) > 500), None):
-        raise Invalid(f"is too long ({len(too_long)} characters)", field=id_field, allowed="at most 500 characters")
-    if rows:
+        record_id = id_of(row, id_field)
+        if record_id is not None and len(record_id) > MAX_ID:
+            skipped.append(f"{id_field} {record_id[:40]}… has {len(record_id)} characters, more than {MAX_ID}")
+            continue
+        has_id = record_id is not None and record_id not in NO_SEGMENT
+        if record_id is None:
+            record_id = "~" + hashlib.sha256(f"{origin}:{index}".encode()).hexdigest()
+        by_id[record_id] = (has_id, row)
+    if by_id:
+        has_ids = [has_id for has_id, _ in by_id.values()]
+        texts = [json.dumps(row, ensure_ascii=False, separators=(",", ":")) for _, row in by_id.values()]
         with connection.cursor() as cursor:
-            cursor.execute(UPSERT, [session.pk, model, now, expires_at, ids, has_ids, texts])
-    return len(set(ids))
+            cursor.execute(UPSERT, [session.pk, model, now, expires_at, list(by_id), has_ids, texts])
+    return StoredPage(list(by_id), len(rows) - len(by_id) - len(skipped), skipped)
+
+
+def id_of(row: Mapping[str, Any], id_field: str) -> str | None:
+    record_id = row.get(id_field)
+    return None if record_id is None or isinstance(record_id, dict | list) else str(record_id)
 
 
 def clean(value: Any) -> Any:

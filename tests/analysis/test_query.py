@@ -169,6 +169,14 @@ def test_no_value_breaks_a_comparison(hold: Hold, values: list[Any], pivot: int)
 # -- rows --------------------------------------------------------------------------------------------------------
 
 
+def test_rows_keep_the_order_in_which_they_arrived(hold: Hold) -> None:
+    arrived = [10, 9, 100, 1, "b", "a", 55, 2]
+    session = hold([{"id": record_id} for record_id in arrived])
+    hold([{"id": 7}, {"id": 100}, {"id": 3}])  # 100 is known, and keeps its place
+    found = query.filtered(scope(session, "", None))
+    assert [row["id"] for row in found.rows] == [*arrived, 7, 3]
+
+
 def test_rows_are_paged_sorted_and_projected(hold: Hold) -> None:
     session = hold([{"id": n, "rank": str(100 - n), "x": n} for n in range(45)])
     selection = scope(session, "", {"x": {"$gte": 0}})
