@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from django.utils import timezone
 
 from analysis import records, sessions, sources
+from analysis.completeness import RepeatCheck, shortfall
 from analysis.findings import save_page_summary
 from analysis.ingest import MAX_PAGES
 from analysis.models import IngestedRecord, Session
@@ -23,6 +24,7 @@ from memories.contract.errors import Invalid, NotFound
 from memories.database import connections
 from memories.identity.caller import Caller
 
+PARENTS_NAMED = 10  # maximum number of parents, and of reasons, that the notes name
 MAX_SUMMARIZED = 500  # maximum number of child records in the summary of a batch of parents
 
 
@@ -33,10 +35,28 @@ class ChildIngestResult:
     child_resource: str
     model: str
     records: int = 0
+    repeated: int = 0  # number of rows that this call had already received, also with another parent
+    skipped: int = 0  # number of rows that could not be stored
     parents: int = 0
     completed: int = 0
+    stored_ids: set[str] = field(default_factory=set)
     failed: dict[str, str] = field(default_factory=dict)
+    shortfalls: dict[str, str] = field(default_factory=dict)  # for parents that may have more children, the reason
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def complete(self) -> bool:
+        return not self.failed and not self.shortfalls
+
+
+@dataclass(frozen=True)
+class Children:
+    """The children of one parent. `shortfall` says why there may be more of them, or is ""."""
+
+    rows: list[Row]
+    repeated: int = 0
+    skipped: list[str] = field(default_factory=list)
+    shortfall: str = ""
 
 
 def ingest(operation: IngestChildren, *, caller: Caller) -> ChildIngestResult:
@@ -59,7 +79,18 @@ def ingest(operation: IngestChildren, *, caller: Caller) -> ChildIngestResult:
         for start in range(0, len(parents), MAX_PARENTS):
             batch = parents[start : start + MAX_PARENTS]
             _ingest_batch(pool, session, upstream, path, child, batch, operation.fields, result)
+    result.notes += _notes(result)
     return result
+
+
+def _notes(result: ChildIngestResult) -> list[str]:
+    parents_by_reason: dict[str, list[str]] = {}
+    for parent, reason in result.shortfalls.items():
+        parents_by_reason.setdefault(reason, []).append(parent)
+    return [
+        f"{', '.join(parents[:PARENTS_NAMED])}{' and more' if len(parents) > PARENTS_NAMED else ''}: {reason}"
+        for reason, parents in parents_by_reason.items()
+    ][:PARENTS_NAMED]
 
 
 def _child(caller: Caller, parent: SourceModel, child_resource: str) -> tuple[str, SourceModel]:
@@ -99,8 +130,8 @@ def _ingest_batch(
     fields: Sequence[str],
     result: ChildIngestResult,
 ) -> None:
-    pending: list[tuple[str, Future[tuple[list[Row], bool]]]] = [
-        (parent, pool.submit(_children, upstream, parent, path)) for parent in parents
+    pending: list[tuple[str, Future[Children]]] = [
+        (parent, pool.submit(_children, upstream, parent, path, child.resource.id_field)) for parent in parents
     ]
     fetched: list[Row] = []
     try:
@@ -108,21 +139,18 @@ def _ingest_batch(
             parent, future = pending.pop(0)
             connections.close_if_pooled()
             try:
-                rows, capped = future.result()
+                children = future.result()
             except UpstreamFailed as error:
                 result.failed[parent] = error.message
                 result.completed += 1
                 continue
-            prepared = [_prepare(row, parent, child, fields) for row in rows]
+            prepared = [_prepare(row, parent, child, fields) for row in children.rows]
             now = timezone.now()
             stored = records.store(
                 session, child.name, prepared, child.resource.id_field, now, now + sessions.record_ttl(), f"of {parent}"
             )
-            result.records += len(stored.ids)
+            _count(result, parent, children, stored)
             fetched += prepared[: MAX_SUMMARIZED - len(fetched)]
-            if capped:
-                result.notes.append(f"{parent}: only the first {MAX_PAGES} pages of its children were stored")
-            result.completed += 1
             message = f"Fetched nested resources for {result.completed}/{result.parents} parents"
             progress.tell(result.completed, result.parents, message)
     finally:
@@ -133,25 +161,54 @@ def _ingest_batch(
         save_page_summary(session, child.name, f"nested:{child.name}:{parents[0]}"[:80], summary)
 
 
-def _children(upstream: Upstream, parent: str, path: str) -> tuple[list[Row], bool]:
-    """Return the children of one parent, and whether there may be more than MAX_PAGES pages of them.
+def _count(result: ChildIngestResult, parent: str, children: Children, stored: records.StoredPage) -> None:
+    new = [record_id for record_id in stored.ids if record_id not in result.stored_ids]
+    result.stored_ids.update(new)
+    result.records += len(new)
+    result.repeated += children.repeated + stored.repeated + len(stored.ids) - len(new)
+    result.skipped += len(children.skipped) + len(stored.skipped)
+    result.notes += [f"{parent}: skipped a row: {reason}" for reason in (*children.skipped, *stored.skipped)][:1]
+    if children.shortfall:
+        result.shortfalls[parent] = children.shortfall
+    result.completed += 1
+
+
+def _children(upstream: Upstream, parent: str, path: str, id_field: str) -> Children:
+    """Return the children of one parent, from up to MAX_PAGES pages.
 
     Runs in a thread that must not use the database.
     """
     rows: list[Row] = []
-    cursor, seen_ids = "", set[str]()
+    skipped: list[str] = []
+    pages: list[int] = []
+    repeats, cursor, total, total_pages = RepeatCheck(id_field), "", None, None
+    repeated_page = repeated = 0
     for number in range(1, MAX_PAGES + 1):
         page = upstream.children(parent, path, number, min(PER_PAGE, upstream.resource.per_page_max), cursor)
-        ids = {str(row.get("id", row)) for row in page.rows}
-        if not page.rows or ids <= seen_ids:  # an upstream that ignores the page number returns the same page forever
-            return rows, False
-        seen_ids |= ids
+        total, total_pages = (page.total if total is None else total), page.total_pages or total_pages
+        if not page.rows and not page.skipped:
+            break
+        if repeats.is_repeat(number, page.rows, is_expected=number <= (total_pages or 0)):
+            repeated_page, repeated = number, len(page.rows)
+            break
         rows += page.rows
+        skipped += page.skipped
+        pages.append(number)
         cursor = page.cursor or (f"{LINK}{page.next}" if page.next else "")
-        is_last = page.total_pages is not None and number >= page.total_pages
+        is_last = total_pages is not None and number >= total_pages
         if is_last or ((page.cursor is not None or page.next is not None) and not cursor):
-            return rows, False
-    return rows, True
+            break
+    else:
+        reason = f"only the first {MAX_PAGES} pages of the children were stored"
+        return Children(rows, repeated, skipped, reason)
+    reason = shortfall(
+        delivered=len(rows) + len(skipped),
+        total=total,
+        total_pages=total_pages,
+        pages=pages,
+        repeated_page=repeated_page,
+    )
+    return Children(rows, repeated, skipped, reason)
 
 
 def _prepare(row: Row, parent: str, child: SourceModel, fields: Sequence[str]) -> Row:

@@ -19,6 +19,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from analysis import records, sessions, sources
+from analysis.completeness import RepeatCheck, shortfall
 from analysis.findings import save_page_summary
 from analysis.models import Ingest, IngestedRecord, IngestState, Session
 from analysis.operations import IngestRecords
@@ -33,6 +34,7 @@ from memories.database import connections
 from memories.identity.caller import Caller
 
 ANALYZE_FROM = 500  # minimum number of records in an ingest after which the query planner's statistics are updated
+SKIPPED_NAMED = 5  # maximum number of skipped rows whose reason the result gives
 MAX_PAGES = 50  # maximum number of pages that one call fetches; a call with resume fetches the next ones
 
 
@@ -42,7 +44,11 @@ class IngestResult:
 
     analysis_id: str
     model: str
-    records: int = 0
+    records: int = 0  # number of stored records
+    repeated: int = 0  # number of rows that this call had already received, by their id or on a repeated page
+    skipped: int = 0  # number of rows that could not be stored
+    complete: bool = False  # whether the session holds all records that the source reports
+    shortfall: str = ""  # why records may be missing although the server returned no error
     pages: int = 0  # number of pages that this call fetched
     total_pages: int | None = None
     page: int = 0  # number of the page that was requested; 0 if all pages were requested
@@ -73,6 +79,7 @@ def ingest(operation: IngestRecords, *, caller: Caller) -> IngestResult:
         if not operation.ingest_all:
             result.page = page
             download.save_page(page, upstream.page(page, per_page, filters), counts=False)
+            result.complete = page == result.total_pages == 1
             return result
         with download.saved_progress(operation.resume):
             download.fetch_all()
@@ -104,7 +111,12 @@ class Download:
     per_page: int
     fields: Sequence[str]
     result: IngestResult
-    seen_ids: set[str] = field(default_factory=set)  # record ids, to notice an upstream that repeats one page forever
+    stored_ids: set[str] = field(default_factory=set)
+    total: int | None = None  # number of records that the upstream reports
+    repeated_page: int = 0  # number of the page that ended the download because it had no new row
+
+    def __post_init__(self) -> None:
+        self.repeats = RepeatCheck(self.model.resource.id_field)
 
     @contextmanager
     def saved_progress(self, resume: bool) -> Iterator[None]:
@@ -115,16 +127,18 @@ class Download:
         # If a download started longer ago than record_ttl(), its records may have expired, so it starts over.
         if not resume or self.ingest.started_at < timezone.now() - sessions.record_ttl():
             self.ingest.pages_done, self.ingest.next_cursor, self.ingest.total_pages = [], "", None
+            self.ingest.page_contents = {}
             self.ingest.started_at = timezone.now()
         elif self.ingest.pages_done:
             if self.ingest.state == IngestState.COMPLETE:  # records may have been added, so read the last page again
                 self.ingest.pages_done = self.ingest.pages_done[:-1]
             self.result.resumed_from = self._first_missing()
         self.ingest.state, self.ingest.error = IngestState.PARTIAL, ""
+        self.repeats.fingerprints = {int(page): of["hash"] for page, of in self.ingest.page_contents.items()}
         self._save()
         try:
             yield
-            self.ingest.state = IngestState.PARTIAL if self.result.capped else IngestState.COMPLETE
+            self._conclude()
         except UpstreamFailed as error:
             self.ingest.error = self.result.error = error.message
             checks.note(self.model, error.message)
@@ -134,6 +148,24 @@ class Download:
         finally:
             self._save()
 
+    def _conclude(self) -> None:
+        """Determine whether the download is complete, once it has ended without an error."""
+        if self.result.capped:
+            return
+        rows = [self.ingest.page_contents.get(str(page), {}).get("rows") for page in self.ingest.pages_done]
+        self.result.shortfall = self.ingest.error = shortfall(
+            delivered=None if None in rows else sum(rows),
+            total=self.total,
+            total_pages=self.ingest.total_pages,
+            pages=self.ingest.pages_done,
+            repeated_page=self.repeated_page,
+        )
+        self.result.complete = not self.result.shortfall
+        self.result.capped = not self.result.complete
+        if self.result.shortfall and self.ingest.next_cursor and not self.repeated_page:
+            self.ingest.pages_done = self.ingest.pages_done[:-1]  # next_cursor is that of the last page
+        self.ingest.state = IngestState.COMPLETE if self.result.complete else IngestState.PARTIAL
+
     def fetch_all(self) -> None:
         """Fetch and save the missing pages, up to MAX_PAGES.
 
@@ -141,8 +173,7 @@ class Download:
         """
         number, cursor = self._first_missing(), self.ingest.next_cursor
         page = self._fetch(number, cursor)
-        self.save_page(number, page)
-        while not self._is_last(number, page):
+        while self.save_page(number, page) and not self._is_last(number, page):
             if self.result.pages >= MAX_PAGES:
                 self._cap()
                 return
@@ -151,14 +182,14 @@ class Download:
                 return
             number, cursor = number + 1, _next_page_request(page)
             page = self._fetch(number, cursor)
-            self.save_page(number, page)
         self.ingest.next_cursor = cursor  # the last page's own cursor, because a later resume reads the page again
 
     def _fetch_remaining(self, total: int) -> None:
         missing = [number for number in range(1, total + 1) if number not in set(self.ingest.pages_done)]
         allowed = missing[: MAX_PAGES - self.result.pages]
         for number, page in self._fetch_each(allowed):
-            self.save_page(number, page)
+            if not self.save_page(number, page):
+                return
         if len(missing) > len(allowed):
             self._cap()
 
@@ -189,12 +220,28 @@ class Download:
     def _fetch(self, number: int, cursor: str) -> PageOf:
         return self.upstream.page(number, self.per_page, self.filters, cursor)
 
-    def save_page(self, number: int, page: PageOf, *, counts: bool = True) -> None:
+    def save_page(self, number: int, page: PageOf, *, counts: bool = True) -> bool:
         """Save the rows and mark the page as done, in one transaction. Then save its summary and report progress.
+
+        Returns False, and stores nothing, if the page has no other rows than earlier pages.
 
         An empty page is not marked as done. `counts=False` is for a page that the caller requested by its number. Such
         a page is not marked as done either, because it must not affect where a later resume continues.
         """
+        self.result.pages += 1
+        self.total = self.total if page.total is None else page.total
+        is_expected = number <= (page.total_pages or self.ingest.total_pages or 0)
+        if self.repeats.is_repeat(number, page.rows, is_expected=is_expected):
+            self.repeated_page = number
+            self.result.repeated += len(page.rows)
+            return False
+        self._store(number, page, counts)
+        total = self.ingest.total_pages
+        suffix = f"/{total}" if total else ""
+        progress.tell(number, total, f"Ingested page {number}{suffix} ({self.result.records} records)")
+        return True
+
+    def _store(self, number: int, page: PageOf, counts: bool) -> None:
         resource = self.model.resource
         rows = [records.clean(row) for row in page.rows]
         rows = [records.projected(records.flattened(row, resource), self.fields, resource) for row in rows]
@@ -203,40 +250,42 @@ class Download:
             expires_at, origin = now + sessions.record_ttl(), f"{self.ingest.scope}:{number}"
             stored = records.store(self.session, self.model.name, rows, resource.id_field, now, expires_at, origin)
             self.ingest.total_pages = page.total_pages or self.ingest.total_pages
-            if counts and rows:
+            if counts and (rows or page.skipped):
                 self.ingest.pages_done = sorted({*self.ingest.pages_done, number})
+                contents = {"rows": len(rows) + len(page.skipped), "hash": self.repeats.fingerprints.get(number, "")}
+                self.ingest.page_contents[str(number)] = contents
                 self.ingest.next_cursor = "" if self._has_page_numbers(page) else _next_page_request(page)
             self._save()
-        self.result.records += len(stored.ids)
-        self.result.pages += 1
+        self._count(stored, page.skipped)
         self.result.total_pages = self.ingest.total_pages
         if rows:
             keys = frozenset({resource.id_field, *(f"{name}_id" for name in resource.associations)})
             summary = summarize(self.model.name, rows, number, self.ingest.total_pages, self.fields, keys)
             save_page_summary(self.session, self.model.name, f"{self.ingest.scope[:40]}:{number}", summary)
-        total = self.ingest.total_pages
-        suffix = f"/{total}" if total else ""
-        progress.tell(number, total, f"Ingested page {number}{suffix} ({self.result.records} records)")
+
+    def _count(self, stored: records.StoredPage, unreadable: Sequence[str]) -> None:
+        new = [record_id for record_id in stored.ids if record_id not in self.stored_ids]
+        self.stored_ids.update(new)
+        self.result.records += len(new)
+        self.result.repeated += stored.repeated + len(stored.ids) - len(new)
+        for reason in (*unreadable, *stored.skipped):
+            self.result.skipped += 1
+            if self.result.skipped <= SKIPPED_NAMED:
+                self.result.notes.append(f"skipped a row: {reason}")
 
     def _is_last(self, number: int, page: PageOf) -> bool:
         """Return whether the download ends with this page.
 
-        An empty page ends it. Otherwise, the response's cursor, link or total number of pages decides. If the response
-        has none of them, a page without new ids ends the download. A short page doesn't, because the server may use a
-        smaller page size than requested. A short page ends the download only if the records have no ids.
+        An empty page ends it. Otherwise, the response's cursor, link or total number of pages decides. A short page
+        doesn't end it, because the server may use a smaller page size than requested.
         """
-        if not page.rows:
+        if not page.rows and not page.skipped:
             return True
         if page.cursor is not None:
             return not page.cursor
         if page.next is not None:
             return not page.next
-        if page.total_pages is not None:
-            return number >= page.total_pages
-        ids = {str(row.get(self.model.resource.id_field, "")) for row in page.rows}
-        repeated = ids <= self.seen_ids and ids != {""}
-        self.seen_ids |= ids
-        return repeated or (ids == {""} and len(page.rows) < self.per_page)
+        return page.total_pages is not None and number >= page.total_pages
 
     def _has_page_numbers(self, page: PageOf) -> bool:
         """Return whether pages can be requested by number. If not, each page gives the cursor or link of the next."""

@@ -40,11 +40,14 @@ def ingest_answer(result: IngestResult) -> ToolResponse[IngestResponse]:
         "analysis_id": result.analysis_id,
         "model": result.model,
         "records": result.records,
+        "repeated": result.repeated,
+        "skipped": result.skipped,
+        "complete": result.complete,
         "pages": result.pages,
         "total_pages": result.total_pages,
         "capped": result.capped,
         "resumed_from": result.resumed_from,
-        "error": result.error,
+        "error": result.error or result.shortfall,
         "notes": result.notes,
     }
     return ToolResponse(response, ingest_text(result), CONSUMED)
@@ -55,9 +58,13 @@ def ingest_text(result: IngestResult) -> str:
     if result.page:
         head = f"Stored {result.records} record(s){fields} (page {result.page}/{result.total_pages or '?'})."
     else:
-        capped = f" (capped at {MAX_PAGES} pages)" if result.capped and result.pages >= MAX_PAGES else ""
+        is_capped = result.capped and not result.shortfall and result.pages >= MAX_PAGES
+        capped = f" (capped at {MAX_PAGES} pages)" if is_capped else ""
         head = f"Stored {result.records} record(s){fields} across {result.pages} page(s){capped}."
     lines = [head]
+    lines += _uncounted(result)
+    if result.shortfall:
+        lines.append(f"Incomplete: {result.shortfall}.")
     if result.resumed_from:
         lines.append(f"Resumed from page {result.resumed_from}.")
     if result.error:
@@ -66,10 +73,17 @@ def ingest_text(result: IngestResult) -> str:
     return "\n".join([*lines, f"Analysis: {result.analysis_id}", f"Model: {result.model}"])
 
 
+def _uncounted(result: IngestResult | ChildIngestResult) -> list[str]:
+    if not result.repeated and not result.skipped:
+        return []
+    return [f"Repeated rows, stored once: {result.repeated}. Skipped rows: {result.skipped}."]
+
+
 def nested_text(result: ChildIngestResult) -> str:
     good = result.parents - len(result.failed)
     lines = [
         f"Stored {result.records} nested record(s) from {good}/{result.parents} parent(s).",
+        *_uncounted(result),
         f"Analysis: {result.analysis_id}",
         f"Parent: {result.parent_model}. Child: {result.model}",
         *result.notes,

@@ -11,6 +11,9 @@ class IngestResponse(TypedDict):
     analysis_id: str
     model: str
     records: int
+    repeated: int
+    skipped: int
+    complete: bool
     pages: int
     total_pages: int | None
     capped: bool
@@ -23,6 +26,9 @@ class NestedResponse(TypedDict):
     analysis_id: str
     model: str
     records: int
+    repeated: int
+    skipped: int
+    complete: bool
     parents: int
     failed_parents: dict[str, str]
     notes: list[str]

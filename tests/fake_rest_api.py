@@ -36,6 +36,10 @@ class Api:
     page_cap: int = 10_000
     hides_totals: bool = False
     ignores_page: bool = False
+    last_page: int = 10_000  # later pages are empty
+    meta: Callable[[int, int], dict[str, int]] | None = (
+        None  # the response's `meta`, from the numbers of rows and of all
+    )
     fail_pages: dict[int, list[int]] = field(default_factory=dict)  # page → statuses of its first responses
     fail_writes: dict[str, list[int]] = field(default_factory=dict)  # id → statuses of its first responses
     retry_after: str = "0.01"  # header of every failure in fail_pages and fail_writes
@@ -108,10 +112,11 @@ class Handler(BaseHTTPRequestHandler):
         if statuses := api.fail_pages.get(number):
             return self._answer(statuses.pop(0), {"error": "not now"}, {"Retry-After": api.retry_after})
         size = min(int(query.get("per_page", "50")), api.page_cap)
-        page_rows = rows[(number - 1) * size : number * size]
+        page_rows = rows[(number - 1) * size : number * size] if number <= api.last_page else []
         pages = -(-len(rows) // size) or 1
         following = f"/books?page={number + 1}&per_page={size}" if number < pages else None
         meta = {} if api.hides_totals else {"total_pages": pages, "total_count": len(rows)}
+        meta = api.meta(len(page_rows), len(rows)) if api.meta else meta
         match api.envelope:
             case "array":
                 self._answer(200, page_rows)
@@ -126,7 +131,8 @@ class Handler(BaseHTTPRequestHandler):
                 plain = [{**row, "_links": {"self": "/x"}} for row in page_rows]
                 self._answer(200, {"_embedded": {"books": plain}, "_links": links, "page": {"totalPages": pages}})
             case "cursor":
-                self._answer(200, {"data": page_rows, "next_cursor": str(number + 1) if number < pages else None})
+                cursor = str(number + 1) if number < min(pages, api.last_page) else None
+                self._answer(200, {"data": page_rows, "next_cursor": cursor, "meta": meta})
             case "elsewhere":
                 self._answer(200, {"count": 9_999, "next": "http://evil.example/books?token=1", "results": page_rows})
             case _:

@@ -135,6 +135,9 @@ class Ingest(models.Model):
     filters = models.JSONField(default=dict)
     per_page = models.PositiveIntegerField()
     pages_done = ArrayField(models.PositiveIntegerField(), default=list)
+    page_contents = models.JSONField(
+        default=dict, blank=True, help_text="For each stored page: its number of rows, and a hash that identifies them."
+    )
     total_pages = models.PositiveIntegerField(null=True, blank=True)
     next_cursor = models.TextField(blank=True)
     state = models.CharField(max_length=10, choices=IngestState.choices, default=IngestState.RUNNING)

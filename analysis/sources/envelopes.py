@@ -10,7 +10,8 @@ from typing import Any
 
 Row = dict[str, Any]
 LINK_NEXT = re.compile(r'<([^>]*)>\s*;[^,]*\brel="?next"?')
-TOTALS = ("total", "total_count", "total_entries", "count", "totalElements", "total_items")
+TOTALS = ("total", "total_count", "total_entries", "totalElements", "total_items")
+COUNT = ("count",)  # the number of all records, or of those on the page
 PAGES = ("total_pages", "totalPages", "last_page", "pages", "page_count")
 CURSORS = ("next_cursor", "nextCursor", "cursor_next", "next_page_token")
 
@@ -24,6 +25,7 @@ class PageOf:
     total: int | None = None
     next: str | None = None  # the URL of the next page; "" on the last page
     cursor: str | None = None  # the cursor of the next page; "" on the last page
+    skipped: Sequence[str] = ()  # for each row that can't be read, the reason
 
 
 class NoRows(ValueError):
@@ -93,6 +95,11 @@ def _counted(
 ) -> PageOf:
     pages, total = _number(meta, PAGES) or _number(body, PAGES), _number(meta, TOTALS)
     total = _number(body, TOTALS) if total is None else total
+    if total is None:
+        count = _number({**body, **meta}, COUNT)
+        total = None if next_url is None and count == len(rows) else count
+    if is_first and pages is not None and total is not None and 0 < pages * len(rows) < total:
+        pages = None  # the server computed it from a larger page size than it uses
     if pages is None and total is not None and rows and (is_first or next_url):
         # A server may use a smaller page size than requested, so the page size is the number of rows that it sent.
         pages = math.ceil(total / len(rows)) if next_url or len(rows) < per_page else math.ceil(total / per_page)
