@@ -6,7 +6,7 @@ or the caller doesn't need the embeddings, a worker computes them later.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -15,7 +15,7 @@ from django.conf import settings
 from django.db.models import Q
 from django.utils import timezone
 
-from knowledge.graph import graphs
+from knowledge.graph import graphs, names
 from knowledge.graph.models import Entity, Graph, Observation, Relation
 from knowledge.graph.operations import (
     MAX_OBSERVATION,
@@ -52,38 +52,38 @@ def live(graph: Graph) -> Any:
     return Entity.objects.filter(graph=graph, deleted_at=None)
 
 
-def entities_named(graph: Graph, names: Iterable[str]) -> dict[str, Entity]:
-    """Return the entities with these names, by name. Deleted entities and placeholders are left out."""
-    return {entity.name: entity for entity in sql.entities(graph, names=list(names))}
-
-
 # -- entities ---------------------------------------------------------------------------------------------
 
 
 def create_entities(operation: CreateEntities, *, caller: Caller) -> GraphChange:
-    return put_entities(caller, operation.entities)
+    return put_entities(caller, operation.entities, key=names.nfc)
 
 
 def put_entities(
-    caller: Caller, items: Iterable[Mapping[str, Any]], *, merges: bool = True, encodes: bool = True
+    caller: Caller,
+    items: Sequence[Mapping[str, Any]],
+    *,
+    merges: bool = True,
+    encodes: bool = True,
+    key: names.Key = names.exact,
 ) -> GraphChange:
     """Create entities. Update those that exist, and add the new observations to them.
 
     Without `merges`, existing entities are left alone, as in Anthropic's server. Without `encodes`, a worker computes
-    the embeddings later.
+    the embeddings later. `key` decides which names are the same.
     """
-    items = list(items)
     pairs = [(item["name"], item.get("observations", [])) for item in items]
     encodings = _encode_new_texts(caller, pairs) if encodes else vectors.Encodings({})
     change = GraphChange()
     with graphs.locked_graph(caller) as graph:
-        by_name = {entity.name: entity for entity in live(graph).filter(name__in={item["name"] for item in items})}
+        found = names.find(graph, [item["name"] for item in items], key, placeholders=True)
+        by_key = {key(name): entity for name, entity in found.items()}
         texts: list[tuple[Entity, Sequence[str]]] = []
         for item in items:
-            entity = by_name.get(item["name"])
+            entity = found.get(item["name"]) or by_key.get(key(item["name"]))
             exists = entity is not None and not entity.is_placeholder
             if entity is None or entity.is_placeholder:
-                entity = by_name[item["name"]] = _make(graph, item, entity)
+                entity = found[item["name"]] = by_key[key(item["name"])] = _make(graph, item, entity)
                 change.new.append(entity)
             elif merges:
                 _update(entity, item)
@@ -98,14 +98,15 @@ def put_entities(
 
 def put_entity(graph: Graph, name: str, entity_type: str) -> Entity:
     """Create an entity in a locked graph. A placeholder of this name becomes the entity."""
-    entity = _make(graph, {"name": name, "entityType": entity_type}, live(graph).filter(name=name).first())
+    placeholder = names.find(graph, [name], placeholders=True).get(name)
+    entity = _make(graph, {"name": name, "entityType": entity_type}, placeholder)
     _save([entity])
     return entity
 
 
 def _make(graph: Graph, item: Mapping[str, Any], placeholder: Entity | None) -> Entity:
-    entity = placeholder or Entity(graph=graph, number=graphs.take_number(graph), name=item["name"])
-    entity.is_placeholder = False
+    entity = placeholder or Entity(graph=graph, number=graphs.take_number(graph))
+    entity.name, entity.is_placeholder = item["name"], False
     entity.entity_type = item.get("entityType") or settings.GRAPH_DEFAULT_TYPE
     entity.status = item.get("status") or settings.GRAPH_DEFAULT_STATUS
     entity.urn = item.get("urn") or entity.urn
@@ -139,18 +140,18 @@ def _update(entity: Entity, item: Mapping[str, Any]) -> None:
 
 
 def delete_entities(operation: DeleteEntities, *, caller: Caller) -> GraphChange:
-    names = list(dict.fromkeys(operation.entityNames))
-    deleted_names = end_entities(caller, names)
+    entity_names = list(dict.fromkeys(operation.entityNames))
+    deleted_names = end_entities(caller, entity_names, key=names.nfc)
     return GraphChange(
-        deleted=[name for name in names if name in deleted_names],
-        errors=[not_found(name).message for name in names if name not in deleted_names],
+        deleted=[name for name in entity_names if name in deleted_names],
+        errors=[not_found(name).message for name in entity_names if name not in deleted_names],
     )
 
 
-def end_entities(caller: Caller, names: Collection[str]) -> set[str]:
+def end_entities(caller: Caller, entity_names: Collection[str], *, key: names.Key = names.exact) -> set[str]:
     """Mark entities as deleted and end their observations and relations. Return the names of the deleted entities."""
     with graphs.locked_graph(caller) as graph:
-        by_name, now = entities_named(graph, names), timezone.now()
+        by_name, now = names.find(graph, entity_names, key), timezone.now()
         pks = [entity.pk for entity in by_name.values()]
         Observation.objects.filter(entity__in=pks, ended_at=None).update(ended_at=now)
         Relation.objects.filter(Q(source__in=pks) | Q(target__in=pks), ended_at=None).update(ended_at=now)
@@ -165,7 +166,8 @@ def add_observations(operation: AddObservations, *, caller: Caller) -> GraphChan
     """Add texts to existing entities, all or nothing. Texts that an entity already has are skipped."""
     pairs = _parse_pairs(operation.name, operation.observations, "contents")
     change = GraphChange()
-    for entity, rows in add_observations_to(caller, pairs, operation.kind, operation.supersedes, flags=True):
+    added = add_observations_to(caller, pairs, operation.kind, operation.supersedes, flags=True, key=names.nfc)
+    for entity, rows in added:
         change.added.setdefault(entity.name, []).extend(row.text for row in rows)
         change.entities.append(entity)
     return change
@@ -180,6 +182,7 @@ def add_observations_to(
     flags: bool = False,
     missing: Callable[[str], NotFound] = not_found,
     encodes: bool = True,
+    key: names.Key = names.exact,
 ) -> list[tuple[Entity, list[Observation]]]:
     """Add texts to entities by name. Returns the entity and its new observations for each pair.
 
@@ -189,7 +192,7 @@ def add_observations_to(
     texts_to_embed = (vectors.embedded_text(name, text) for name, texts in pairs for text in texts)
     encodings = vectors.encode(texts_to_embed) if encodes else vectors.Encodings({})
     with graphs.locked_graph(caller) as graph:
-        by_name = entities_named(graph, [name for name, _ in pairs])
+        by_name = names.find(graph, [name for name, _ in pairs], key)
         if absent := [name for name, _ in pairs if name not in by_name]:
             raise missing(absent[0])
         entities = [(by_name[name], texts) for name, texts in pairs]
@@ -203,8 +206,9 @@ def _encode_new_texts(caller: Caller, pairs: Sequence[Texts]) -> vectors.Encodin
     """Embed the texts that aren't stored yet, so that repeating an import embeds nothing."""
     stored_texts: set[tuple[str, str]] = set()
     if graph := graphs.graph_of(caller):
-        rows = Observation.objects.filter(graph=graph, ended_at=None, entity__name__in={name for name, _ in pairs})
-        stored_texts = set(rows.filter(entity__deleted_at=None).values_list("entity__name", "text"))
+        entities = names.find(graph, [name for name, _ in pairs], names.exact).values()
+        rows = Observation.objects.filter(entity__in=[entity.pk for entity in entities], ended_at=None)
+        stored_texts = set(rows.values_list("entity__name", "text"))
     return vectors.encode(
         vectors.embedded_text(name, text) for name, texts in pairs for text in texts if (name, text) not in stored_texts
     )
@@ -294,16 +298,18 @@ def delete_observations(operation: DeleteObservations, *, caller: Caller) -> Gra
     if operation.deletions and (operation.name or operation.observations):
         raise Invalid("can't be combined with name or observations", field="deletions", allowed="one of the two forms")
     pairs = _parse_pairs(operation.name, operation.deletions or operation.observations, "observations")
-    entities = delete_observations_by_text(caller, pairs)
+    entities = delete_observations_by_text(caller, pairs, key=names.nfc)
     if operation.name and not entities:
         raise not_found(operation.name)
     return GraphChange(entities=entities)
 
 
-def delete_observations_by_text(caller: Caller, pairs: Sequence[Texts]) -> list[Entity]:
+def delete_observations_by_text(
+    caller: Caller, pairs: Sequence[Texts], *, key: names.Key = names.exact
+) -> list[Entity]:
     """End observations by their exact text. Returns the entities of the pairs, without those that don't exist."""
     with graphs.locked_graph(caller) as graph:
-        by_name, now = entities_named(graph, [name for name, _ in pairs]), timezone.now()
+        by_name, now = names.find(graph, [name for name, _ in pairs], key), timezone.now()
         for name, texts in pairs:
             if entity := by_name.get(name):
                 Observation.objects.filter(entity=entity, text__in=texts, ended_at=None).update(ended_at=now)

@@ -1,47 +1,69 @@
 """Import and export of the JSONL file of Anthropic's memory server.
 
 Each line is an entity or a relation. The lines may have any order, because relations are imported after all entities.
-Importing a file again changes nothing, unless the graph was changed in the meantime.
+Ends of relations that don't exist are created as hidden placeholders. Importing a file again changes nothing, unless
+the graph was changed in the meantime. If an exported file is imported into an empty graph, its export is the same file.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.db.models import Prefetch
 
-from knowledge.graph import graphs
+from knowledge.graph import graphs, names
 from knowledge.graph.entities import put_entities
 from knowledge.graph.models import Entity, Observation, Relation
-from knowledge.graph.operations import Migrate
+from knowledge.graph.operations import MAX_NAME, Migrate
 from knowledge.graph.relations import put_relations
 from memories.contract.errors import Invalid, NotFound
+from memories.contract.fields import UNSTORABLE
 from memories.database import connections
 from memories.identity.caller import Caller
 
 NO_PATH = "source_path is required — provide the path to an Anthropic MCP Memory JSONL file"
 MAX_BYTES = 100_000_000
 BATCH_SIZE = 200
-MAX_NAME, MAX_TYPE = 500, 200
+MAX_TYPE = 200  # maximum number of characters of an entity's or a relation's type
+MAX_QUOTED = 60  # maximum number of characters of a name that a problem quotes
+MAX_PROBLEMS = 100  # maximum number of problems in a response
+RELATION_LIMITS = {"from": MAX_NAME, "to": MAX_NAME, "relationType": MAX_TYPE}
+JSON_SPACE = " \t\r\n"  # str.strip() would also remove separators that JSON doesn't allow around a value
+UNSTORABLE_TEXT = "a NUL character or half a surrogate pair"
+
+
+class _Unusable(ValueError):
+    """A line, or a part of it, can't be imported. The message says why."""
 
 
 @dataclass
 class Imported:
-    """Counts of an import."""
+    """The result of an import."""
 
     entities: int = 0  # entities that were created or got new observations
     relations: int = 0  # relations that were created
     errors: int = 0  # lines that are not JSON
-    skipped: int = 0  # lines without a valid entity or relation, and relations whose entities don't exist
+    skipped: int = 0  # lines of JSON that are neither an entity nor a relation, or that can't be stored
+    problems: list[str] = field(default_factory=list)  # "line 3: …", for each line that was not imported as it is
+
+
+@dataclass
+class _Items:
+    """The parsed lines of a file."""
+
+    entities: list[dict[str, Any]] = field(default_factory=list)
+    relations: list[dict[str, Any]] = field(default_factory=list)
+    first_lines: dict[str, int] = field(default_factory=dict)  # by name, the first line with this spelling
 
 
 def migrate(operation: Migrate, *, caller: Caller) -> Imported:
     if operation.jsonl:
-        return import_lines(caller, operation.jsonl.splitlines())
+        return import_lines(caller, operation.jsonl.split("\n"))
     if not operation.source_path:
         raise Invalid(NO_PATH)
     # A remote caller must not read files of this machine.
@@ -52,39 +74,63 @@ def migrate(operation: Migrate, *, caller: Caller) -> Imported:
         raise NotFound(f"File not found: {operation.source_path}")
     if path.stat().st_size > MAX_BYTES:
         raise Invalid(f"has {path.stat().st_size:,} bytes", field="source_path", allowed=f"at most {MAX_BYTES:,} bytes")
-    return import_lines(caller, path.read_text(encoding="utf-8", errors="replace").splitlines())
+    # In binary mode, lines end at \n alone. JSON texts may contain all other line separators of Unicode.
+    with path.open("rb") as file:
+        return import_lines(caller, file)
 
 
-def import_lines(caller: Caller, lines: Iterable[str]) -> Imported:
-    """Import entities, then relations, in batches. Each batch is one transaction."""
+def import_lines(caller: Caller, lines: Iterable[str | bytes]) -> Imported:
+    """Import entities, then relations, in batches. Each batch is one transaction.
+
+    Names are compared with those of the graph after normalization. Different spellings within the file stay apart.
+    """
     imported = Imported()
-    entities: list[dict[str, Any]] = []
-    relations: list[dict[str, Any]] = []
-    for line in lines:
-        if not line.strip():
-            continue
-        try:
-            item = json.loads(line)
-        except (ValueError, RecursionError):
-            imported.errors += 1
-            continue
-        if entity := _parse_entity(item):
-            entities.append(entity)
-        elif relation := _parse_relation(item):
-            relations.append(relation)
-        else:
-            imported.skipped += 1
-    for start in range(0, len(entities), BATCH_SIZE):
-        change = put_entities(caller, entities[start : start + BATCH_SIZE])
+    items = _read(lines, imported)
+    apart = {name for group in names.groups(items.first_lines) for name in group}
+    imported.problems += _collisions(items.first_lines)
+
+    def key(name: str) -> str:
+        return name if name in apart else names.nfc(name)
+
+    for start in range(0, len(items.entities), BATCH_SIZE):
+        change = put_entities(caller, items.entities[start : start + BATCH_SIZE], key=key)
         imported.entities += len(
             {entity.name for entity in change.new} | {name for name, texts in change.added.items() if texts}
         )
-    for start in range(0, len(relations), BATCH_SIZE):
-        writes = put_relations(caller, relations[start : start + BATCH_SIZE])
+    for start in range(0, len(items.relations), BATCH_SIZE):
+        writes = put_relations(caller, items.relations[start : start + BATCH_SIZE], dangling=True, key=key)
         imported.relations += sum(write.relation is not None for write in writes)
-        imported.skipped += sum(bool(write.missing) for write in writes)
     connections.analyze_tables(Entity, Observation, Relation)
     return imported
+
+
+def _read(lines: Iterable[str | bytes], imported: Imported) -> _Items:
+    items = _Items()
+    for number, line in enumerate(lines, start=1):
+        try:
+            item = _parse(line)
+        except (_Unusable, RecursionError, ValueError) as error:
+            is_json = isinstance(error, _Unusable)
+            imported.errors, imported.skipped = imported.errors + (not is_json), imported.skipped + is_json
+            imported.problems.append(f"line {number}: {error if is_json else 'is not JSON in UTF-8'}")
+            continue
+        if item is None:
+            continue
+        imported.problems += [f"line {number}: {problem}" for problem in item.pop("problems", [])]
+        ends = [item["name"]] if "name" in item else [item["from"], item["to"]]
+        for name in ends:
+            items.first_lines.setdefault(name, number)
+        (items.entities if "name" in item else items.relations).append(item)
+    return items
+
+
+def _collisions(first_lines: Mapping[str, int]) -> list[str]:
+    return [
+        f"line {first_lines[name]}: the name {_quoted(name)} is another Unicode form of the name in line "
+        f"{first_lines[group[0]]}; both are kept"
+        for group in names.groups(first_lines)
+        for name in group[1:]
+    ]
 
 
 def export_lines(caller: Caller) -> Iterator[str]:
@@ -95,36 +141,73 @@ def export_lines(caller: Caller) -> Iterator[str]:
     rows = Entity.objects.filter(graph=graph, deleted_at=None, is_placeholder=False).order_by("number")
     for entity in rows.prefetch_related(Prefetch("observations", queryset=live)).iterator(chunk_size=500):
         texts = [observation.text for observation in entity.observations.all()]
-        yield _line(type="entity", name=entity.name, entityType=entity.entity_type, observations=texts)
+        yield _json({"type": "entity", "name": entity.name, "entityType": entity.entity_type, "observations": texts})
     relations = Relation.objects.filter(graph=graph, ended_at=None).select_related("source", "target")
     for relation in relations.order_by("number").iterator(chunk_size=500):
         ends = {"from": relation.source.name, "to": relation.target.name}
-        yield _line(type="relation", **ends, relationType=relation.relation_type)
+        yield _json({"type": "relation", **ends, "relationType": relation.relation_type})
 
 
-def _line(**values: Any) -> str:
-    return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _parse_entity(item: Any) -> dict[str, Any] | None:
-    if not isinstance(item, dict) or item.get("type") != "entity" or not _is_text(item.get("name"), MAX_NAME):
+def _parse(line: str | bytes) -> dict[str, Any] | None:
+    """Return the entity or relation of a line, or None if the line is blank.
+
+    Raises ValueError if it isn't JSON, and _Unusable if it is neither an entity nor a relation.
+    """
+    text = (line if isinstance(line, str) else line.decode()).removeprefix("\ufeff").strip(JSON_SPACE)
+    if not text:
         return None
-    texts = item.get("observations", [])
-    if not isinstance(texts, list) or not all(isinstance(text, str) and "\x00" not in text for text in texts):
-        return None
-    kind = item.get("entityType")
-    entity = {"name": item["name"], "observations": [text for text in texts if text.strip()]}
-    return entity | ({"entityType": kind} if _is_text(kind, MAX_TYPE) else {})
+    item = json.loads(text)
+    match item.get("type") if isinstance(item, dict) else None:
+        case "entity":
+            return _parse_entity(item)
+        case "relation":
+            return _parse_relation(item)
+        case _:
+            raise _Unusable("is neither an entity nor a relation")
 
 
-def _parse_relation(item: Any) -> dict[str, Any] | None:
-    if not isinstance(item, dict) or item.get("type") != "relation":
-        return None
-    limits = {"from": MAX_NAME, "to": MAX_NAME, "relationType": MAX_TYPE}
-    if not all(_is_text(item.get(key), limit) for key, limit in limits.items()):
-        return None
-    return {key: item[key] for key in limits}
+def _parse_entity(item: dict[str, Any]) -> dict[str, Any]:
+    name, values = _text(item, "name", MAX_NAME), item.get("observations") or []
+    if not name.strip():
+        raise _Unusable("name is blank")
+    if not isinstance(values, list):
+        raise _Unusable("observations is not a list")
+    kind, texts, problems = "", [], []
+    try:
+        kind = _text(item, "entityType", MAX_TYPE) if item.get("entityType") else ""
+    except _Unusable as error:
+        problems.append(f"{error}; imported as {settings.GRAPH_DEFAULT_TYPE}")
+    for number, value in enumerate(values):
+        # Other servers accept any JSON. It is kept as text, except null and "", which say nothing.
+        text = value if isinstance(value, str) else "" if value is None else _json(value)
+        if UNSTORABLE.search(text):
+            problems.append(f"observations[{number}] contains {UNSTORABLE_TEXT}; imported without it")
+        elif text:
+            texts.append(text)
+    return {"name": name, "entityType": kind, "observations": texts, "problems": problems}
 
 
-def _is_text(value: Any, limit: int) -> bool:
-    return isinstance(value, str) and bool(value.strip()) and len(value) <= limit and "\x00" not in value
+def _parse_relation(item: dict[str, Any]) -> dict[str, Any]:
+    relation = {key: _text(item, key, limit) for key, limit in RELATION_LIMITS.items()}
+    if not relation["from"] or not relation["to"]:
+        raise _Unusable("from or to is empty")
+    return relation
+
+
+def _text(item: Mapping[str, Any], key: str, limit: int) -> str:
+    value = item.get(key)
+    if not isinstance(value, str):
+        raise _Unusable(f"{key} is not a text" if key in item else f"{key} is missing")
+    if len(value) > limit:
+        raise _Unusable(f"{key} has {len(value):,} characters, at most {limit:,} are allowed")
+    if UNSTORABLE.search(value):
+        raise _Unusable(f"{key} contains {UNSTORABLE_TEXT}")
+    return value
+
+
+def _quoted(name: str) -> str:
+    return repr(name if len(name) <= MAX_QUOTED else f"{name[:MAX_QUOTED]}…")

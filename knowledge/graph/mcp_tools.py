@@ -123,12 +123,16 @@ def search_semantic(caller: Caller, operation: operations.SearchSemantic) -> Sem
 def migrate(caller: Caller, operation: operations.Migrate) -> MigratedResponse:
     """Import the JSONL file of Anthropic's memory server; again changes nothing."""
     imported = jsonl.migrate(operation, caller=caller)
-    return {
+    response: MigratedResponse = {
         "entities_imported": imported.entities,
         "relations_imported": imported.relations,
         "errors": imported.errors,
         "skipped": imported.skipped,
     }
+    problems = imported.problems[: jsonl.MAX_PROBLEMS]
+    if more := len(imported.problems) - len(problems):
+        problems.append(f"and {more:,} more")
+    return {**response, "problems": problems} if problems else response
 
 
 @tool(toolset="graph", title="Analyze a split", hints=READS)
@@ -168,7 +172,7 @@ def find_duplicate_observations(caller: Caller, operation: operations.FindDuplic
 
 @tool(toolset="graph", title="Consolidation report", hints=READS)
 def consolidation_report(caller: Caller, operation: operations.Report) -> ReportResponse:
-    """Report entities to split, near-duplicates, entities nobody looked at for long, and large ones."""
+    """Report entities to split, near-duplicates, entities nobody looked at for long, large ones, and same names."""
     return responses.report_response(report.report(operation, caller=caller), _days_since)
 
 

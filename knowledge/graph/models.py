@@ -11,7 +11,8 @@ import uuid
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import F, Func, Q
+from django.db.models.functions import MD5
 from django.utils import timezone
 
 from memories.identity.caller import Caller
@@ -64,7 +65,7 @@ class Entity(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     graph = models.ForeignKey(Graph, on_delete=models.CASCADE, related_name="entities", db_index=False)
     number = models.BigIntegerField()
-    name = models.CharField(max_length=500)
+    name = models.CharField(max_length=5_000)
     entity_type = models.CharField(max_length=200, default="Generic")
     status = models.CharField(max_length=60, default="active")
     urn = models.CharField(max_length=500, blank=True, help_text="The catalog entity that it represents.")
@@ -86,12 +87,14 @@ class Entity(models.Model):
         ordering = ["number"]
         verbose_name_plural = "entities"
         constraints = [
-            models.UniqueConstraint(fields=["graph", "name"], condition=Q(deleted_at=None), name="entity_name_once"),
+            # By hash, because an index entry can't hold a long name.
+            models.UniqueConstraint(F("graph"), MD5("name"), condition=Q(deleted_at=None), name="entity_name_once"),
             models.UniqueConstraint(fields=["graph", "number"], name="entity_number_once"),
             models.CheckConstraint(condition=~Q(name=""), name="entity_has_name"),
         ]
         indexes = [
             GinIndex(fields=["grams"], name="entity_grams", gin_pending_list_limit=PENDING_KB),  # search_nodes
+            models.Index(F("graph"), MD5(Func("name", function="NORMALIZE")), name="entity_name_form"),  # sql.NAMED
             models.Index(fields=["urn"], condition=~Q(urn=""), name="entity_urn"),  # catalog_links
             models.Index(fields=["deleted_at"], condition=Q(deleted_at__isnull=False), name="entity_deleted"),
         ]

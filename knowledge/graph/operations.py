@@ -14,11 +14,12 @@ from memories.contract.operations import Operation
 MAX_ENTITIES = 50
 MAX_OBSERVATIONS = 100
 MAX_OBSERVATION = 2_000
+MAX_NAME = 5_000
 MAX_QUERY = 500
 MAX_PAGE = 100
 TARGETS = ("entity", "session", "relation", "global")
 
-Name = Annotated[str, Text(1, 500)]
+Name = Annotated[str, Text(1, MAX_NAME)]
 Kind = Annotated[str, Text(1, 60)]
 Observed = Annotated[str, Verbatim(MAX_OBSERVATION)]
 Query = Annotated[str, Text(0, MAX_QUERY)]

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from django.db.models import Q, QuerySet
 
-from knowledge.graph import graphs
+from knowledge.graph import graphs, names
 from knowledge.graph.models import Entity, Graph, Observation, Reflection, Relation
 from knowledge.graph.operations import OpenNodes, ReadGraph, SearchNodes
 from knowledge.graph.search import access_counts, sql
@@ -93,8 +93,9 @@ def open_nodes(operation: OpenNodes, *, caller: Caller) -> GraphPage:
     graph = graphs.graph_of(caller)
     if graph is None:
         return GraphPage([], [])
-    by_name = {entity.name: entity for entity in sql.entities(graph, names=operation.names, as_of=operation.as_of)}
-    rows = [by_name[name] for name in dict.fromkeys(operation.names) if name in by_name]
+    by_name = names.find(graph, operation.names, as_of=operation.as_of)
+    # Two names of the call may be spellings of one entity.
+    rows = list({by_name[name].pk: by_name[name] for name in operation.names if name in by_name}.values())
     nodes = nodes_of(rows, operation.as_of, operation.kinds, superseded=operation.include_superseded)
     by_entity = {node.entity.pk: node for node in nodes}
     for reflection in Reflection.objects.filter(entity__in=rows).defer("vector").order_by("number"):

@@ -10,8 +10,8 @@ from uuid import UUID
 from django.conf import settings
 from django.utils import timezone
 
-from knowledge.graph import graphs
-from knowledge.graph.entities import GraphChange, live, not_found
+from knowledge.graph import graphs, names
+from knowledge.graph.entities import GraphChange, not_found
 from knowledge.graph.models import Entity, Graph, Relation
 from knowledge.graph.operations import CreateRelations, DeleteRelations, EndRelation
 from memories.contract.errors import NotFound
@@ -40,7 +40,7 @@ class RelationWrite:
 def create_relations(operation: CreateRelations, *, caller: Caller) -> GraphChange:
     """Create relations between existing entities. An error is returned for each one that can't be created."""
     change = GraphChange()
-    for write in put_relations(caller, operation.relations, inverses=True):
+    for write in put_relations(caller, operation.relations, inverses=True, key=names.nfc):
         if write.missing:
             change.errors.append(not_found(write.missing).message)
             change.relations.append({"error": change.errors[-1]})
@@ -52,20 +52,23 @@ def create_relations(operation: CreateRelations, *, caller: Caller) -> GraphChan
 
 
 def put_relations(
-    caller: Caller, items: Sequence[Mapping[str, Any]], *, dangling: bool = False, inverses: bool = False
+    caller: Caller,
+    items: Sequence[Mapping[str, Any]],
+    *,
+    dangling: bool = False,
+    inverses: bool = False,
+    key: names.Key = names.exact,
 ) -> list[RelationWrite]:
     """Create relations by the names of their ends.
 
     With `dangling`, an end that doesn't exist is created as a hidden placeholder. With `inverses`, the inverse of each
-    new relation is created too, if its type has one.
+    new relation is created too, if its type has one. `key` decides which names are the same.
     """
-    names = dict.fromkeys(name for item in items for name in (item["from"], item["to"]))
+    end_names = dict.fromkeys(name for item in items for name in (item["from"], item["to"]))
     with graphs.locked_graph(caller) as graph:
-        by_name = {entity.name: entity for entity in live(graph).filter(name__in=names)}
+        by_name = names.find(graph, end_names, key, placeholders=dangling)
         if dangling:
-            by_name |= _placeholders(graph, [name for name in names if name not in by_name])
-        else:
-            by_name = {name: entity for name, entity in by_name.items() if not entity.is_placeholder}
+            by_name |= _placeholders(graph, [name for name in end_names if name not in by_name], key)
         writes = [
             RelationWrite(item, missing=next((name for name in (item["from"], item["to"]) if name not in by_name), ""))
             for item in items
@@ -78,9 +81,14 @@ def put_relations(
     return [write if write.missing else replace(write, relation=next(created)) for write in writes]
 
 
-def _placeholders(graph: Graph, names: Sequence[str]) -> dict[str, Entity]:
-    rows = [Entity(graph=graph, number=graphs.take_number(graph), name=name, is_placeholder=True) for name in names]
-    return {entity.name: entity for entity in Entity.objects.bulk_create(rows)}
+def _placeholders(graph: Graph, missing_names: Sequence[str], key: names.Key) -> dict[str, Entity]:
+    spellings = {key(name): name for name in reversed(missing_names)}  # the first spelling of each name
+    rows = {
+        form: Entity(graph=graph, number=graphs.take_number(graph), name=name, is_placeholder=True)
+        for form, name in reversed(spellings.items())
+    }
+    Entity.objects.bulk_create(rows.values())
+    return {name: rows[key(name)] for name in missing_names}
 
 
 def relate(graph: Graph, edges: Sequence[Edge], *, inverses: bool = True) -> list[Relation | None]:
@@ -117,9 +125,9 @@ def _new_relation(graph: Graph, edge: Edge, present_keys: set[tuple[UUID, UUID, 
 
 
 def _ends(graph: Graph, item: Mapping[str, Any]) -> list[Entity]:
-    names = [item["from"], item["to"]]
-    by_name = {entity.name: entity for entity in live(graph).filter(name__in=names)}
-    return [by_name[name] for name in names if name in by_name]
+    ends = [item["from"], item["to"]]
+    by_name = names.find(graph, ends, placeholders=True)
+    return [by_name[name] for name in ends if name in by_name]
 
 
 def delete_relations(operation: DeleteRelations, *, caller: Caller) -> GraphChange:

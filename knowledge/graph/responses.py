@@ -66,6 +66,7 @@ class MigratedResponse(TypedDict):
     relations_imported: int
     errors: int
     skipped: int
+    problems: NotRequired[list[str]]
 
 
 class AnalysisResponse(TypedDict):
@@ -98,6 +99,7 @@ class ReportResponse(TypedDict):
     flagged_observations: list[dict[str, Any]]
     stale_entities: list[dict[str, Any]]
     large_entities: list[dict[str, Any]]
+    same_names: NotRequired[list[dict[str, Any]]]
 
 
 class EndedResponse(TypedDict):
@@ -235,7 +237,7 @@ def duplicates_response(result: Duplicates) -> DuplicatesResponse:
 
 def report_response(result: Findings, days_since: Any) -> ReportResponse:
     """Return the report. Each list has at most MAX_LISTED entries. The summary has the full counts."""
-    return {
+    response: ReportResponse = {
         "summary": {
             "total_entities": result.entities,
             "total_observations": result.observations,
@@ -276,6 +278,13 @@ def report_response(result: Findings, days_since: Any) -> ReportResponse:
             for entity in result.large[:MAX_LISTED]
         ],
     }
+    if result.collisions:
+        # The spellings look alike, so the ids tell the entities apart.
+        response["same_names"] = [
+            {"names": [entity.name for entity in group], "ids": [entity.number for entity in group]}
+            for group in result.collisions[:MAX_LISTED]
+        ]
+    return response
 
 
 def reflection_response(reflection: Reflection) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import combinations
 
-from knowledge.graph import graphs
-from knowledge.graph.entities import live, not_found
+from knowledge.graph import graphs, names
+from knowledge.graph.entities import not_found
 from knowledge.graph.models import Entity, Observation, ObservationPassage, UpkeepKind, UpkeepProposal, UpkeepState
 from knowledge.graph.operations import FindDuplicates
 from knowledge.graph.search import vectors
@@ -53,8 +53,7 @@ class Duplicates:
 
 
 def find_duplicates(operation: FindDuplicates, *, caller: Caller) -> Duplicates:
-    graph = graphs.graph_of(caller)
-    entity = live(graph).filter(name=operation.entity_name, is_placeholder=False).first() if graph else None
+    entity = names.find_one(graphs.graph_of(caller), operation.entity_name)
     if entity is None:
         raise not_found(operation.entity_name)
     return pairs_of(entity, operation.threshold, operation.containment_threshold)

@@ -12,7 +12,7 @@ from datetime import timedelta
 from django.db.models import Count, F, Q
 from django.utils import timezone
 
-from knowledge.graph import graphs
+from knowledge.graph import graphs, names
 from knowledge.graph.entities import live
 from knowledge.graph.maintenance.splits import Analysis, split_candidates, threshold_of
 from knowledge.graph.models import Entity, Observation
@@ -32,6 +32,7 @@ class Findings:
     flagged: list[Observation] = field(default_factory=list)
     idle: list[Entity] = field(default_factory=list)  # annotated with observation_count
     large: list[Entity] = field(default_factory=list)  # annotated with observation_count
+    collisions: list[list[Entity]] = field(default_factory=list)  # entities with the same name in other spellings
 
 
 def report(operation: Report, *, caller: Caller) -> Findings:
@@ -55,4 +56,5 @@ def report(operation: Report, *, caller: Caller) -> Findings:
         flagged=list(observations.filter(similarity_flag=True).select_related("entity").order_by("number")),
         idle=list(idle.order_by(F("last_access").asc(nulls_first=True), "number")),
         large=[entity for entity in full if entity.pk not in split_pks],
+        collisions=names.collisions(graph),
     )

@@ -19,7 +19,7 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Count, Q
 
-from knowledge.graph import graphs
+from knowledge.graph import graphs, names
 from knowledge.graph.entities import live, not_found, put_entity
 from knowledge.graph.models import (
     Entity,
@@ -69,8 +69,7 @@ def threshold_of(entity_type: str) -> int:
 
 
 def analyze(operation: AnalyzeSplit, *, caller: Caller) -> Analysis:
-    graph = graphs.graph_of(caller)
-    entity = live(graph).filter(name=operation.entity_name, is_placeholder=False).first() if graph else None
+    entity = names.find_one(graphs.graph_of(caller), operation.entity_name)
     if entity is None:
         raise not_found(operation.entity_name)
     return analysis_of(entity)
@@ -128,14 +127,13 @@ def execute(operation: ExecuteSplit, *, caller: Caller) -> dict[str, Any]:
     Conflict if an entity with the name of a new one exists.
     """
     with graphs.locked_graph(caller) as graph:
-        entity = live(graph).filter(name=operation.entity_name, is_placeholder=False).first()
+        entity = names.find_one(graph, operation.entity_name)
         if entity is None:
             raise not_found(operation.entity_name)
-        parent = entity
-        if operation.parent_entity_name and operation.parent_entity_name != entity.name:
-            parent = live(graph).filter(name=operation.parent_entity_name, is_placeholder=False).first()
-            if parent is None:
-                raise not_found(operation.parent_entity_name)
+        parent_name = operation.parent_entity_name
+        parent = names.find_one(graph, parent_name) if parent_name else entity
+        if parent is None:
+            raise not_found(parent_name or "")
         children, related = split(graph, entity, parent, operation.approved_splits)
         remaining = Observation.objects.filter(entity=entity, ended_at=None).count()
     vectors.index_missing(children)
@@ -168,7 +166,7 @@ def relate_both(graph: Graph, parent: Entity, child: Entity) -> int:
 
 
 def _split_off(graph: Graph, entity: Entity, part: Mapping[str, Any], number: int) -> Entity:
-    if live(graph).filter(name=part["name"], is_placeholder=False).exists():
+    if names.find_one(graph, part["name"]):
         raise Conflict(f"the entity {part['name']!r} already exists", field=f"approved_splits[{number}].name")
     texts = list(dict.fromkeys(part["observations"]))
     rows = Observation.objects.filter(entity=entity, ended_at=None, text__in=texts)

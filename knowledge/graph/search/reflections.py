@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db.models import F, Q
 from pgvector.django import CosineDistance
 
-from knowledge.graph import graphs
+from knowledge.graph import graphs, names
 from knowledge.graph.models import Entity, Graph, Reflection, Relation
 from knowledge.graph.operations import TARGETS, AddReflection, SearchReflections
 from knowledge.graph.search.trigrams import words_of
@@ -137,7 +137,7 @@ def _target(graph: Graph, operation: AddReflection) -> dict[str, Any]:
         return {}
     if kind == "entity":
         rows = Entity.objects.filter(graph=graph, deleted_at=None, is_placeholder=False)
-        entity = rows.filter(name=name).first() if name else rows.filter(number=number or 0).first()
+        entity = names.find_one(graph, name) if name else rows.filter(number=number or 0).first()
         if not number and not name:
             raise Invalid("is missing", field="target_id", allowed="the id of the entity, or entity_name")
         if entity is None:

@@ -27,11 +27,17 @@ HOLDING = """
         WHERE observation.graph_id = {graph} AND observation.ended_at IS NULL
           AND strpos(observation.folded, %(words)s) > 0
           AND (%(grams)s::varchar[] IS NULL OR observation.grams @> %(grams)s::varchar[])))"""
+# Condition for entities by name. The index holds hashes, because it can't hold long names.
+NAMED = """
+    AND md5(normalize(entity.name)) = ANY (ARRAY(
+        SELECT md5(normalize(wanted.name)) FROM unnest(%(names)s::text[]) AS wanted(name)))
+    AND (%(any_form)s OR entity.name = ANY(%(names)s::text[]))"""
 NOT_READ = {"folded", "grams", "access_count", "access_days", "last_access"}
 ENTITY = [field.attname for field in Entity._meta.concrete_fields if field.attname not in NOT_READ]
 ENTITIES = """
     SELECT {columns} FROM graph_entities entity
-    WHERE entity.graph_id = {graph} AND NOT entity.is_placeholder AND entity.number > %(after)s AND {in_force} {rule}
+    WHERE entity.graph_id = {graph} AND (%(placeholders)s OR NOT entity.is_placeholder)
+      AND entity.number > %(after)s AND {in_force} {rule}
     ORDER BY entity.number LIMIT %(limit)s"""
 OBSERVATIONS = """
     SELECT id, entity_id, graph_id, number, text, kind, similarity_flag, supersedes, superseded_at, created_at, ended_at
@@ -57,6 +63,8 @@ def entities(
     *,
     holding: str = "",
     names: Sequence[str] | None = None,
+    any_form: bool = False,
+    placeholders: bool = False,
     as_of: datetime | None = None,
     after: int = 0,
     limit: int | None = None,
@@ -64,20 +72,24 @@ def entities(
     """Return a graph's entities with numbers above `after`, in order of creation.
 
     `holding` selects entities whose name, type or observations contain the text, ignoring case. Without it, `names`
-    selects entities by name.
+    selects entities by name; with `any_form`, also those whose name only differs in its Unicode normal form.
     """
     statement, values = page("%(graph)s", holding, names)
     values |= {"graph": graph.pk, "as_of": as_of, "after": after, "limit": limit}
+    values |= {"any_form": any_form, "placeholders": placeholders}
     return [Entity.from_db("default", ENTITY, row) for row in prepared_statements.rows(statement, values)]
 
 
 def page(graph: str, holding: str, names: Sequence[str] | None) -> tuple[str, dict[str, Any]]:
-    """Return the statement of entities() and the parameters of its conditions. `graph` is SQL for the graph's id."""
+    """Return the statement of entities() and the parameters of its conditions. `graph` is SQL for the graph's id.
+
+    Without further parameters, placeholders are left out and names are compared exactly.
+    """
     words = folded(holding)
-    rule = HOLDING.format(graph=graph) if holding else "AND entity.name = ANY(%(names)s)" if names is not None else ""
+    rule = HOLDING.format(graph=graph) if holding else NAMED if names is not None else ""
     in_force = IN_FORCE.format(row="entity", end="entity.deleted_at")
     grams = query_grams(words) if len(words) >= GRAM else None
-    values = {"words": words, "grams": grams, "names": list(names or ())}
+    values = {"words": words, "grams": grams, "names": list(names or ()), "any_form": False, "placeholders": False}
     columns = ", ".join(f"entity.{column}" for column in ENTITY)
     return ENTITIES.format(columns=columns, graph=graph, in_force=in_force, rule=rule), values
 

@@ -43,7 +43,14 @@ def test_a_file_is_imported_once_and_exported(alice: Caller, tmp_path: Path) -> 
     ]
     file.write_text("\n".join([*(json.dumps(line) for line in LINES), *invalid_lines]))
     response = call(alice, "migrate", source_path=str(file))
+    problems = response.pop("problems")
     assert response == {"entities_imported": 2, "relations_imported": 1, "errors": 1, "skipped": 3}
+    assert problems == [
+        "line 4: is not JSON in UTF-8",
+        "line 5: is neither an entity nor a relation",
+        "line 6: name is blank",
+        "line 7: to is missing",
+    ]
     again = call(alice, "migrate", source_path=str(file))
     assert (again["entities_imported"], again["relations_imported"]) == (0, 0)
     assert [json.loads(line) for line in jsonl.export_lines(alice)] == [*LINES[1:], LINES[0]]

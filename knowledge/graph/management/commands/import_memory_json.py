@@ -31,11 +31,13 @@ class Command(BaseCommand):
             caller = build_caller(person, channel="command", graph=graph)
             if export:
                 text = "\n".join(jsonl.export_lines(caller))
-                sys.stdout.write(text + "\n") if file == "-" else Path(file).write_text(text, encoding="utf-8")
+                sys.stdout.write(text + "\n") if file == "-" else Path(file).write_text(text, "utf-8", newline="\n")
                 return
             imported = jsonl.migrate(Migrate.read({"source_path": file}), caller=caller)
         except DomainError as error:
             raise CommandError(error.message) from None
+        for problem in imported.problems:
+            self.stderr.write(problem)
         self.stdout.write(
             f"{imported.entities} entities and {imported.relations} relations imported; "
             f"{imported.errors} lines were not JSON, {imported.skipped} were skipped"
