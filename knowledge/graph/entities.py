@@ -106,7 +106,7 @@ def put_entity(graph: Graph, name: str, entity_type: str) -> Entity:
 
 def _make(graph: Graph, item: Mapping[str, Any], placeholder: Entity | None) -> Entity:
     entity = placeholder or Entity(graph=graph, number=graphs.take_number(graph))
-    entity.name, entity.is_placeholder = item["name"], False
+    entity.name, entity.is_placeholder, entity.created_at = item["name"], False, timezone.now()
     entity.entity_type = item.get("entityType") or settings.GRAPH_DEFAULT_TYPE
     entity.status = item.get("status") or settings.GRAPH_DEFAULT_STATUS
     entity.urn = item.get("urn") or entity.urn
@@ -154,7 +154,8 @@ def end_entities(caller: Caller, entity_names: Collection[str], *, key: names.Ke
         by_name, now = names.find(graph, entity_names, key), timezone.now()
         pks = [entity.pk for entity in by_name.values()]
         Observation.objects.filter(entity__in=pks, ended_at=None).update(ended_at=now)
-        Relation.objects.filter(Q(source__in=pks) | Q(target__in=pks), ended_at=None).update(ended_at=now)
+        edges = Relation.objects.filter(Q(source__in=pks) | Q(target__in=pks), ended_at=None)
+        edges.update(ended_at=now, deleted_at=now)
         Entity.objects.filter(pk__in=pks).update(deleted_at=now)
     return set(by_name)
 

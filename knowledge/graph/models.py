@@ -147,6 +147,20 @@ class Observation(models.Model):
         return self.text[:80]
 
 
+class ObservationMove(models.Model):
+    """An entity that an observation belonged to until a split moved it. Reads with `as_of` find it there."""
+
+    observation = models.ForeignKey(Observation, on_delete=models.CASCADE, related_name="moves")
+    entity = models.ForeignKey(Entity, on_delete=models.CASCADE, related_name="+", help_text="The former entity.")
+    moved_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        db_table = "graph_observation_moves"
+
+    def __str__(self) -> str:
+        return f"{self.observation_id} from {self.entity_id}"
+
+
 class ObservationPassage(TextPassage):
     """The embedding of a part of an observation's text.
 
@@ -165,8 +179,9 @@ class ObservationPassage(TextPassage):
 class Relation(models.Model):
     """A directed edge between two entities.
 
-    An ended relation is kept until one of its entities is purged. Once a relation has ended, another one of the same
-    entities and type can be created.
+    An ended relation is kept until one of its entities is purged, and can be read as ended. A deleted relation has
+    ended, too, but only reads with `as_of` find it until it is purged. Once a relation has ended, another one of the
+    same entities and type can be created.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -178,6 +193,7 @@ class Relation(models.Model):
     context = models.TextField(blank=True)
     created_at = models.DateTimeField(default=timezone.now)
     ended_at = models.DateTimeField(null=True, blank=True)
+    deleted_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         db_table = "graph_relations"

@@ -24,6 +24,7 @@ Kind = Annotated[str, Text(1, 60)]
 Observed = Annotated[str, Verbatim(MAX_OBSERVATION)]
 Query = Annotated[str, Text(0, MAX_QUERY)]
 Number = Annotated[int, Field(ge=1)]
+IncludeEnded = Annotated[bool, Field(description="Relations that ended, too, with ended_at.")]
 
 
 @with_config(FORBID)
@@ -107,6 +108,7 @@ class ReadGraph(Operation):
 
     limit: Annotated[int, ResultLimit(MAX_PAGE)] = MAX_PAGE
     cursor: Annotated[str, Text(0, 40)] = Field("", description="next_cursor of the page before.")
+    include_ended: IncludeEnded = False
     as_of: Moment | None = Field(None, description="ISO 8601: as it was then.")
 
 
@@ -116,6 +118,7 @@ class SearchNodes(Operation):
     query: Query
     limit: Annotated[int, ResultLimit(MAX_PAGE)] = 50
     cursor: Annotated[str, Text(0, 40)] = Field("", description="next_cursor of the page before.")
+    include_ended: IncludeEnded = False
 
 
 class OpenNodes(Operation):
@@ -124,6 +127,7 @@ class OpenNodes(Operation):
     names: Annotated[list[Name], Field(max_length=MAX_ENTITIES)]
     kinds: list[Kind] = Field([], description="Only observations of these kinds.")
     include_superseded: bool = False
+    include_ended: IncludeEnded = False
     as_of: Moment | None = Field(None, description="ISO 8601: as they were then.")
 
 

@@ -55,9 +55,9 @@ def nodes_of(
     return [nodes[entity.pk] for entity in rows]
 
 
-def relations_of(rows: Iterable[Entity], as_of: datetime | None = None) -> list[Relation]:
-    """Return the relations that start or end at one of these entities."""
-    return sql.relations([entity.pk for entity in rows], as_of)
+def relations_of(rows: Iterable[Entity], as_of: datetime | None = None, *, ended: bool = False) -> list[Relation]:
+    """Return the relations that start or end at one of these entities. With `ended`, include those that ended."""
+    return sql.relations([entity.pk for entity in rows], as_of, ended=ended)
 
 
 def read_graph(operation: ReadGraph, *, caller: Caller) -> GraphPage:
@@ -69,7 +69,8 @@ def read_graph(operation: ReadGraph, *, caller: Caller) -> GraphPage:
     page, rest = rows[: operation.limit], rows[operation.limit :]
     pks = {entity.pk for entity in page}
     # Only outgoing relations are returned, so that each relation is on exactly one page.
-    outgoing = [relation for relation in relations_of(page, operation.as_of) if relation.source_id in pks]
+    relations = relations_of(page, operation.as_of, ended=operation.include_ended)
+    outgoing = [relation for relation in relations if relation.source_id in pks]
     return GraphPage(nodes_of(page, operation.as_of), outgoing, str(page[-1].number) if rest else "")
 
 
@@ -85,7 +86,8 @@ def search_nodes(operation: SearchNodes, *, caller: Caller) -> GraphPage:
         graph, holding=operation.query.strip(), after=_entity_number(operation.cursor), limit=operation.limit + 1
     )
     page, rest = rows[: operation.limit], rows[operation.limit :]
-    return GraphPage(nodes_of(page), relations_of(page), str(page[-1].number) if rest else "")
+    relations = relations_of(page, ended=operation.include_ended)
+    return GraphPage(nodes_of(page), relations, str(page[-1].number) if rest else "")
 
 
 def open_nodes(operation: OpenNodes, *, caller: Caller) -> GraphPage:
@@ -103,7 +105,7 @@ def open_nodes(operation: OpenNodes, *, caller: Caller) -> GraphPage:
             by_entity[reflection.entity_id].reflections.append(reflection)
     if not operation.as_of:  # a look at the past is not counted as an access
         access_counts.queue_count([entity.pk for entity in rows])
-    return GraphPage(nodes, relations_of(rows, operation.as_of))
+    return GraphPage(nodes, relations_of(rows, operation.as_of, ended=operation.include_ended))
 
 
 def _entity_number(cursor: str) -> int:

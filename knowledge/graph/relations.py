@@ -142,7 +142,8 @@ def delete_relations(operation: DeleteRelations, *, caller: Caller) -> GraphChan
             rows = Relation.objects.filter(
                 source=ends[0], target=ends[1], relation_type=item["relationType"], ended_at=None
             )
-            if rows.update(ended_at=timezone.now()):
+            now = timezone.now()
+            if rows.update(ended_at=now, deleted_at=now):
                 change.deleted.append({"from": item["from"], "to": item["to"], "relationType": item["relationType"]})
             else:
                 change.errors.append(f"Relation not found: {item['from']} -> {item['to']} ({item['relationType']})")

@@ -25,6 +25,7 @@ from knowledge.graph.models import (
     Entity,
     Graph,
     Observation,
+    ObservationMove,
     ObservationPassage,
     UpkeepKind,
     UpkeepProposal,
@@ -170,7 +171,8 @@ def _split_off(graph: Graph, entity: Entity, part: Mapping[str, Any], number: in
         raise Conflict(f"the entity {part['name']!r} already exists", field=f"approved_splits[{number}].name")
     texts = list(dict.fromkeys(part["observations"]))
     rows = Observation.objects.filter(entity=entity, ended_at=None, text__in=texts)
-    if missing := sorted(set(texts) - set(rows.values_list("text", flat=True))):
+    text_of = dict(rows.values_list("pk", "text"))
+    if missing := sorted(set(texts) - set(text_of.values())):
         raise Invalid(
             f"{missing[0][:80]!r} is not an observation of {entity.name}",
             field=f"approved_splits[{number}].observations",
@@ -178,7 +180,8 @@ def _split_off(graph: Graph, entity: Entity, part: Mapping[str, Any], number: in
         )
     child = put_entity(graph, part["name"], part["entity_type"])
     # The rows are moved rather than copied, to keep their dates and kinds. The hash is cleared, so that they are
-    # embedded again: the embedded text begins with the entity's name.
+    # embedded again: the embedded text begins with the entity's name. The move is recorded for reads of the past.
+    ObservationMove.objects.bulk_create([ObservationMove(observation_id=pk, entity=entity) for pk in text_of])
     rows.update(entity=child, embedding_text_hash=None)
     return child
 

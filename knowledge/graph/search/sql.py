@@ -39,12 +39,23 @@ ENTITIES = """
     WHERE entity.graph_id = {graph} AND (%(placeholders)s OR NOT entity.is_placeholder)
       AND entity.number > %(after)s AND {in_force} {rule}
     ORDER BY entity.number LIMIT %(limit)s"""
+OBSERVATION = "number, text, kind, similarity_flag, supersedes, superseded_at, created_at, ended_at"
 OBSERVATIONS = """
-    SELECT id, entity_id, graph_id, number, text, kind, similarity_flag, supersedes, superseded_at, created_at, ended_at
-    FROM graph_observations observation
+    SELECT id, entity_id, graph_id, {columns}
+    FROM {rows} observation
     WHERE entity_id = ANY(%(entities)s) AND (%(kinds)s::varchar[] = '{{}}' OR kind = ANY(%(kinds)s::varchar[]))
       AND ({in_force} OR %(superseded)s AND superseded_at IS NOT NULL)
     ORDER BY number"""
+# Observations with the entity that they belonged to at a time, which is the former one if a split moved them later.
+OBSERVATIONS_THEN = """(
+    SELECT id, COALESCE(former.entity_id, row.entity_id) AS entity_id, graph_id, {columns}
+    FROM graph_observations row
+    LEFT JOIN LATERAL (
+        SELECT move.entity_id FROM graph_observation_moves move
+        WHERE move.observation_id = row.id AND move.moved_at > %(as_of)s ORDER BY move.moved_at, move.id LIMIT 1
+    ) former ON true
+    WHERE row.entity_id = ANY(%(entities)s) OR row.id = ANY (ARRAY(
+        SELECT move.observation_id FROM graph_observation_moves move WHERE move.entity_id = ANY(%(entities)s))))"""
 # Query for the given texts that entities already have.
 PRESENT = """
     SELECT entity_id, text FROM graph_observations
@@ -54,7 +65,11 @@ RELATIONS = """
     FROM graph_relations relation
     JOIN graph_entities source ON source.id = relation.source_id
     JOIN graph_entities target ON target.id = relation.target_id
-    WHERE (relation.source_id = ANY(%(entities)s) OR relation.target_id = ANY(%(entities)s)) AND {in_force}
+    WHERE (relation.source_id = ANY(%(entities)s) OR relation.target_id = ANY(%(entities)s))
+      AND ({in_force} OR %(ended)s AND relation.deleted_at IS NULL
+                         AND (%(as_of)s::timestamptz IS NULL OR relation.created_at <= %(as_of)s)
+                         AND (source.deleted_at IS NULL OR source.deleted_at > %(as_of)s)
+                         AND (target.deleted_at IS NULL OR target.deleted_at > %(as_of)s))
     ORDER BY relation.number"""
 
 
@@ -97,12 +112,17 @@ def page(graph: str, holding: str, names: Sequence[str] | None) -> tuple[str, di
 def observations(
     entities: Sequence[UUID], as_of: datetime | None = None, kinds: Sequence[str] = (), *, superseded: bool = False
 ) -> list[Observation]:
-    """Return the observations of these entities, in order of creation. With `superseded`, include superseded ones."""
+    """Return the observations of these entities, in order of creation. With `superseded`, include superseded ones.
+
+    With `as_of`, an observation's entity is the one that it belonged to then.
+    """
     if not entities:
         return []
     values = {"entities": list(entities), "as_of": as_of, "kinds": list(kinds), "superseded": superseded}
     in_force = IN_FORCE.format(row="observation", end="observation.ended_at")
-    return list(Observation.objects.raw(OBSERVATIONS.format(in_force=in_force), values))
+    rows = OBSERVATIONS_THEN.format(columns=OBSERVATION) if as_of else "graph_observations"
+    statement = OBSERVATIONS.format(rows=rows, columns=OBSERVATION, in_force=in_force)
+    return list(Observation.objects.raw(statement, values))
 
 
 def present(entities: Collection[UUID], texts: Collection[str]) -> set[tuple[UUID, str]]:
@@ -112,15 +132,16 @@ def present(entities: Collection[UUID], texts: Collection[str]) -> set[tuple[UUI
     return set(prepared_statements.rows(PRESENT, {"entities": list(entities), "texts": list(texts)}))
 
 
-def relations(entities: Sequence[UUID], as_of: datetime | None = None) -> list[Relation]:
+def relations(entities: Sequence[UUID], as_of: datetime | None = None, *, ended: bool = False) -> list[Relation]:
     """Return the relations that start or end at one of these entities, in order of creation.
 
+    With `ended`, include those that ended, if they were not deleted and both entities still exist.
     Only the id and name of both ends are loaded.
     """
     if not entities:
         return []
     in_force = IN_FORCE.format(row="relation", end="relation.ended_at")
-    values = {"entities": list(entities), "as_of": as_of}
+    values = {"entities": list(entities), "as_of": as_of, "ended": ended}
     rows = list(Relation.objects.raw(RELATIONS.format(in_force=in_force), values))
     for row in rows:
         for end in ("source", "target"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -43,6 +44,29 @@ def test_an_entity_of_several_topics_is_split(alice: Caller) -> None:
     row = Observation.objects.get(text=splits[0]["observations"][0])
     assert (row.entity.name, row.created_at) == (splits[0]["name"], before)
     assert call(alice, "search_semantic", query=splits[0]["observations"][0])["results"][0]["name"] == row.entity.name
+
+
+def test_reads_of_the_time_before_a_split_show_the_observations_at_their_former_entity(alice: Caller) -> None:
+    texts = create_crowd(alice, 4)
+    instants = [timezone.now()]
+    for source, target, moved in (("Crowd", "Part", texts[1:3]), ("Part", "Part of part", texts[2:3])):
+        part = {"name": target, "entity_type": "t", "observations": moved}
+        call(alice, "execute_entity_split", entity_name=source, approved_splits=[part])
+        instants.append(timezone.now())
+    call(alice, "delete_observations", name="Part of part", observations=texts[2:3])
+
+    def read(**arguments: Any) -> dict[str, list[str]]:
+        entities = call(alice, "read_graph", **arguments)["entities"]
+        opened = call(alice, "open_nodes", names=["Crowd", "Part", "Part of part"], **arguments)["entities"]
+        assert [entity["observations"] for entity in opened] == [entity["observations"] for entity in entities]
+        return {entity["name"]: entity["observations"] for entity in entities}
+
+    assert [read(as_of=instant.isoformat()) for instant in instants] == [
+        {"Crowd": texts},
+        {"Crowd": [texts[0], texts[3]], "Part": texts[1:3]},
+        {"Crowd": [texts[0], texts[3]], "Part": texts[1:2], "Part of part": texts[2:3]},
+    ]
+    assert read() == {"Crowd": [texts[0], texts[3]], "Part": texts[1:2], "Part of part": []}
 
 
 def test_many_observations_of_one_topic_need_no_split(alice: Caller) -> None:

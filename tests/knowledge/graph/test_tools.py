@@ -139,6 +139,37 @@ def test_an_inverse_is_created_and_ended_with_its_relation(alice: Caller) -> Non
     assert not Relation.objects.filter(ended_at=None).exists()
 
 
+def test_ended_relations_are_returned_on_request(alice: Caller) -> None:
+    create_space(alice)
+    before = timezone.now()
+    made = []
+    for kind in ("uses", "deletes", "is built with"):
+        edge = {"from": "CachorroSpace", "to": "Astro", "relationType": kind}
+        made += call(alice, "create_relations", relations=[edge])["relations"]
+    call(alice, "delete_relations", relations=[{"from": "CachorroSpace", "to": "Astro", "relationType": "deletes"}])
+    ended = call(alice, "end_relation", relation_id=made[0]["id"])["relation"]
+    ended_at = timezone.now().isoformat()
+    call(alice, "end_relation", relation_id=made[2]["id"])
+    reads: list[tuple[str, dict[str, Any]]] = [
+        ("read_graph", {}), ("open_nodes", {"names": ["Astro"]}), ("search_nodes", {"query": "astro"})
+    ]  # fmt: skip
+    for tool, arguments in reads:
+        assert call(alice, tool, **arguments)["relations"] == []
+        both = call(alice, tool, **arguments, include_ended=True)["relations"]
+        assert both[0] == ended
+        assert [relation["relationType"] for relation in both] == ["uses", "is built with"]
+        if tool != "search_nodes":
+            then = call(alice, tool, **arguments, include_ended=True, as_of=ended_at)["relations"]
+            assert [relation["relationType"] for relation in then] == ["uses", "is built with"]
+            then = call(alice, tool, **arguments, include_ended=True, as_of=before.isoformat())["relations"]
+            assert then == []
+    call(alice, "delete_entities", entityNames=["Astro"])
+    assert call(alice, "read_graph", include_ended=True)["relations"] == []  # would show the name of a deleted entity
+    Relation.objects.update(deleted_at=timezone.now() - timedelta(days=60))
+    tasks.purge()
+    assert not Relation.objects.exists()
+
+
 # -- search and reading ----------------------------------------------------------------------------------
 
 
