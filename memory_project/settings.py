@@ -343,9 +343,7 @@ GRAPH_DEFAULT_STATUS = env.text("GRAPH_DEFAULT_STATUS", "active")
 GRAPH_INVERSES = env.pairs("GRAPH_INVERSES", "contiene:parte_de,parte_de:contiene")
 # type of the relation from an entity to the entities that were split off from it
 GRAPH_SPLIT_RELATION = env.text("GRAPH_SPLIT_RELATION", "contiene")
-# allowed authors of reflections; the first is the default
-GRAPH_AUTHORS = env.list_of_strings("GRAPH_AUTHORS", "sofia,nolan")
-# allowed moods of reflections
+# moods that are suggested for reflections
 GRAPH_MOODS = env.list_of_strings("GRAPH_MOODS", "frustracion,satisfaccion,curiosidad,duda,insight")
 # Number of observations above which an entity may be split, by its type. "*" stands for all other types.
 GRAPH_SPLIT_AT = env.weights_of("GRAPH_SPLIT_AT", {"Sesion": 15, "Proyecto": 25, "*": 20})

@@ -111,7 +111,7 @@ class UpkeepProposalAdmin(AdminsOnly):
 
 @admin.register(Reflection)
 class ReflectionAdmin(AdminsOnly):
-    list_display = ["__str__", "target_type", "author", "mood", "graph", "created_at"]
+    list_display = ["__str__", "target_type", "created_by", "author", "mood", "graph", "created_at"]
     list_filter = ["target_type", "author", "mood"]
     search_fields = ["content"]
     list_select_related = ["graph"]

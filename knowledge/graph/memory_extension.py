@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from knowledge.graph import catalog_links
-from knowledge.graph.models import Graph, UpkeepProposal
+from knowledge.graph.models import Graph, Reflection, UpkeepProposal
 from knowledge.graph.search.rebuild import rebuild
 from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn
 from memories.identity.caller import Caller
@@ -16,7 +16,11 @@ class GraphMemoryExtension(MemoryExtension):
         return [OwnedRows("knowledge graphs", Graph, "created_by", unique=())]
 
     def personal_data(self) -> Sequence[PersonalDataColumn]:
-        return [PersonalDataColumn(Graph, "created_by"), PersonalDataColumn(UpkeepProposal, "decided_by", stays=True)]
+        return [
+            PersonalDataColumn(Graph, "created_by"),
+            PersonalDataColumn(Reflection, "created_by", stays=True),
+            PersonalDataColumn(UpkeepProposal, "decided_by", stays=True),
+        ]
 
     def related_entities(self, caller: Caller, urns: Sequence[str]) -> tuple[Mapping[str, int], str]:
         return catalog_links.neighbors(caller, urns)

@@ -17,6 +17,7 @@ MAX_OBSERVATION = 2_000
 MAX_NAME = 5_000
 MAX_QUERY = 500
 MAX_PAGE = 100
+MAX_MOOD = 30
 TARGETS = ("entity", "session", "relation", "global")
 
 Name = Annotated[str, Text(1, MAX_NAME)]
@@ -199,8 +200,10 @@ class AddReflection(Operation):
 
     target_type: Annotated[str, Text(1, 10)] = Field(json_schema_extra={"enum": list(TARGETS)})
     content: Annotated[str, Verbatim(10_000)]
-    author: Annotated[str, Text(0, 60)] = Field("", json_schema_extra={"enum": [*settings.GRAPH_AUTHORS]})
-    mood: Annotated[str, Text(0, 60)] | None = Field(None, json_schema_extra={"enum": [*settings.GRAPH_MOODS]})
+    author: Annotated[str, Text(0, 60)] = Field("", description="Whose words these are; you if absent.")
+    mood: Annotated[str, Text(0, MAX_MOOD)] | None = Field(
+        None, description=f"A short word, for example {', '.join(settings.GRAPH_MOODS)}."
+    )
     target_id: Number | None = Field(None, description="Id of the entity or relation.")
     entity_name: Name | None = Field(None, description="Instead of target_id, for an entity.")
 
@@ -209,7 +212,7 @@ class SearchReflections(Operation):
     """Find reflections"""
 
     query: Annotated[str, Text(1, MAX_QUERY)]
-    author: Annotated[str, Text(0, 60)] | None = None
+    author: Annotated[str, Text(0, 254)] | None = Field(None, description="Author or writer.")
     mood: Annotated[str, Text(0, 60)] | None = None
     target_type: Annotated[str, Text(0, 10)] | None = None
     limit: Annotated[int, ResultLimit(50)] = 10

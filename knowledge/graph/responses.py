@@ -289,12 +289,15 @@ def report_response(result: Findings, days_since: Any) -> ReportResponse:
 
 def reflection_response(reflection: Reflection) -> dict[str, Any]:
     target = reflection.entity or reflection.relation
-    return {
+    response = {
         "id": reflection.number,
         "target_type": reflection.target_type,
         "target_id": target.number if target else None,
-        "author": reflection.author,
+        "author": reflection.author or reflection.created_by,
         "content": reflection.content,
         "mood": reflection.mood or None,
         "created_at": f"{reflection.created_at:%Y-%m-%d %H:%M:%S}",
     }
+    # Anybody can be named as the author, so the writer is told, too.
+    is_other = reflection.created_by not in ("", response["author"])
+    return {**response, "written_by": reflection.created_by} if is_other else response

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.db.models import F, Q
 from pgvector.django import CosineDistance
 
@@ -34,22 +33,19 @@ class Match:
 
 
 def add_reflection(operation: AddReflection, *, caller: Caller) -> Reflection:
-    """Store a reflection.
+    """Store a reflection. Its writer is the caller, who may name somebody else as the author of the words.
 
-    Raises Invalid if the target type, author or mood is unknown, or if the target doesn't fit its type. Raises NotFound
-    if the target doesn't exist.
+    Raises Invalid if the target type is unknown, or if the target doesn't fit its type. Raises NotFound if the target
+    doesn't exist.
     """
     check_choice("target_type", operation.target_type, TARGETS)
-    author = operation.author or settings.GRAPH_AUTHORS[0]
-    check_choice("author", author, settings.GRAPH_AUTHORS)
-    if operation.mood:
-        check_choice("mood", operation.mood, settings.GRAPH_MOODS)
     with graphs.locked_graph(caller) as graph:
         reflection = Reflection.objects.create(
             graph=graph,
             number=graphs.take_number(graph),
             target_type=operation.target_type,
-            author=author,
+            author=operation.author,
+            created_by=caller.email,
             mood=operation.mood or "",
             content=operation.content,
             **_target(graph, operation),
@@ -67,8 +63,10 @@ def search_reflections(operation: SearchReflections, *, caller: Caller) -> tuple
     if graph is None:
         return [], ""
     rows = Reflection.objects.filter(graph=graph)
-    filters = {"author": operation.author, "mood": operation.mood, "target_type": operation.target_type}
+    filters = {"mood__iexact": operation.mood, "target_type": operation.target_type}
     rows = rows.filter(**{name: value for name, value in filters.items() if value})
+    if operation.author:
+        rows = rows.filter(Q(author__iexact=operation.author) | Q(created_by__iexact=operation.author))
     limit = CANDIDATES * operation.limit
     note = ""
     arms: list[list[UUID]] = []

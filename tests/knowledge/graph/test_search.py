@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from django.conf import settings
 
 from knowledge.graph.models import Entity, Observation
+from knowledge.graph.operations import AddReflection
 from knowledge.graph.search import rebuild
 from knowledge.graph.search.trigrams import grams
 from memories.contract.errors import Invalid, NotFound
@@ -40,14 +43,38 @@ def test_a_reflection_is_added_and_found(alice: Caller) -> None:
         ({"target_type": "entity", "content": "x", "target_id": 99}, "Entity not found: 99"),
         ({"target_type": "global", "content": "x", "target_id": 1}, "target_id: is not accepted"),
         ({"target_type": "global", "content": " "}, "content: is missing"),
-        ({"target_type": "global", "content": "x", "mood": "angry"}, "mood: 'angry' is unknown"),
-        ({"target_type": "global", "content": "x", "author": "me"}, "author: 'me' is unknown"),
+        ({"target_type": "global", "content": "x", "mood": "x" * 31}, "mood: has 31 characters"),
+        ({"target_type": "global", "content": "x", "author": "x" * 61}, "author: has 61 characters"),
     ],
 )
 def test_an_invalid_reflection_is_rejected(alice: Caller, arguments: dict[str, Any], fault: str) -> None:
     with pytest.raises((Invalid, NotFound)) as caught:
         call(alice, "add_reflection", **arguments)
     assert caught.value.message.startswith(fault)
+
+
+def test_the_author_of_a_reflection_is_its_writer(alice: Caller, bob: Caller) -> None:
+    team = [replace(caller, graph="sales") for caller in (alice, bob)]
+    for caller in team:
+        result = call(caller, "add_reflection", target_type="global", content="A good day.")["result"]
+        assert (result["author"], "written_by" in result) == (caller.email, False)
+    quote = {"target_type": "global", "content": "A bad day.", "author": bob.email, "mood": "weltschmerz"}
+    result = call(team[0], "add_reflection", **quote)["result"]
+    assert (result["author"], result["written_by"], result["mood"]) == (bob.email, alice.email, "weltschmerz")
+
+    def found(**filters: str) -> list[tuple[str, str]]:
+        results = call(team[0], "search_reflections", query="day", **filters)["results"]
+        return sorted((entry["content"], entry["author"]) for entry in results)
+
+    assert found(author=alice.email) == [("A bad day.", bob.email), ("A good day.", alice.email)]
+    assert found(author=bob.email) == [("A bad day.", bob.email), ("A good day.", bob.email)]
+    assert found(mood="Weltschmerz") == [("A bad day.", bob.email)]
+
+
+def test_moods_are_suggested_but_not_limited() -> None:
+    schema = AddReflection.input_schema()["properties"]
+    assert "enum" not in schema["mood"]
+    assert all(mood in schema["mood"]["description"] for mood in settings.GRAPH_MOODS)
 
 
 def test_the_columns_of_literal_search_can_be_rebuilt(alice: Caller) -> None:
