@@ -24,7 +24,7 @@ NO_PAGES = {
     "clear-analysis", "review-act", "review-replace", "answer-question", "propose-preview", "pick", "palette",
     "save-view", "remove-view", "read-news", "follow-news", "diff-memory", "close-first-run", "system-test",
     "start-batch", "wipe", "share-graph", "drop-cache", "decide-merge", "forget-turn",
-    "batch", "batch-on", "undo-batch", "resume-changeset", "replay-changeset", "export-changeset",
+    "batch", "batch-on", "repeat-batch", "undo-batch", "resume-changeset", "replay-changeset", "export-changeset",
     "password_reset_confirm", "forgot-password", "password_reset_done", "sign-in", "api-memories",
     "api-recall", "api-memory", "api-supersede", "indexing-act", "audit-export", "invite", "person-act",
     "logout", "login", "favicon", "autocomplete", "jsi18n", "view_on_site", "password_change",
