@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import struct
+import sys
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any, Protocol
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 from django.conf import settings
 
@@ -15,6 +21,10 @@ from analysis.sql.declaration import SqlSource
 from memories.contract.errors import Degraded
 
 Rows = tuple[list[str], list[tuple[Any, ...]]]
+
+# Limits of one statement. Intermediate results that exceed the memory are written to a temporary folder.
+DUCKDB_CONFIG: dict[str, Any] = {"memory_limit": "512MB", "max_temp_directory_size": "4GB", "threads": "2"}
+START = ":start"  # name of DuckDB's database before a file is attached; no file can have it
 
 
 class Engine(Protocol):
@@ -33,7 +43,11 @@ class Engine(Protocol):
 
 
 class DuckDB:
-    """A connection to a DuckDB file, which is opened read-only. Queries can't access other files or the network."""
+    """A DuckDB instance of its own for one statement, with the file attached read-only.
+
+    Queries can't access other files or the network. While the instance is open, other programs can't write the file,
+    but they can replace it.
+    """
 
     def __init__(self, source: SqlSource) -> None:
         import duckdb  # noqa: PLC0415 - only this engine needs it
@@ -41,13 +55,32 @@ class DuckDB:
         path = Path(settings.ANALYSIS_FILES) / source.database
         if not path.is_file():
             raise Degraded(f"the source {source.name!r} needs the file {source.database} below ANALYSIS_FILES")
-        config: dict[str, Any] = {"enable_external_access": "false", "memory_limit": "1GB", "threads": "2"}
         self._error = duckdb.Error
+        self._lock = _lock_against_writers(path, source.name)
         try:
-            self._connection = duckdb.connect(str(path), read_only=True, config=config)
-            self._connection.execute("SET lock_configuration = true")
+            # duckdb.connect(path) would share one instance among all statements on the file: one statement that needs
+            # much memory would make others fail, and a replaced file would not be noticed.
+            self._connection = duckdb.connect(":memory:", config=DUCKDB_CONFIG)
+            try:
+                self._attach(path)
+            except duckdb.Error:
+                self._connection.close()
+                raise
         except duckdb.Error as error:
+            os.close(self._lock)
             raise UpstreamFailed(f"{source.name} can't be opened: {_first_line(error)}") from None
+
+    def _attach(self, path: Path) -> None:
+        # DuckDB chooses the name of the attached database, which can be "memory" too. Afterwards no other database is
+        # left that could be written.
+        run = self._connection.execute
+        run(f'ATTACH \':memory:\' AS "{START}"; USE "{START}"; DETACH memory')
+        run(f"ATTACH {_quoted(str(path))} (TYPE duckdb, READ_ONLY)")
+        row = run("SELECT database_name FROM duckdb_databases() WHERE NOT internal AND path IS NOT NULL").fetchone()
+        run(f'USE "{row[0] if row else START}"; DETACH "{START}"')
+        # Statements must not share the folder, because the names of their files would be the same.
+        run(f"SET temp_directory = {_quoted(str(Path(gettempdir()) / f'query_sql-{uuid4().hex}'))}")
+        run("SET enable_external_access = false; SET lock_configuration = true")
 
     def run(self, sql: str, limit: int) -> Rows:
         try:
@@ -58,10 +91,41 @@ class DuckDB:
             raise UpstreamFailed(_first_line(error)) from None
 
     def cancel(self) -> None:
-        self._connection.interrupt()
+        with suppress(self._error):  # the statement has ended, and its connection is closed
+            self._connection.interrupt()
 
     def close(self) -> None:
-        self._connection.close()
+        try:
+            self._connection.close()
+        finally:
+            os.close(self._lock)
+
+
+def _lock_against_writers(path: Path, name: str) -> int:
+    """Return a descriptor of the file, which can't be opened for writing until the descriptor is closed.
+
+    Raises UpstreamFailed if another program has opened the file for writing.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError as error:
+        raise UpstreamFailed(f"{name} can't be opened: {error.strerror}") from None
+    # DuckDB's own lock belongs to the whole process, which loses it as soon as any of its instances closes the file.
+    # Only Linux has locks of a descriptor.
+    if sys.platform == "linux":
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0))
+        except BlockingIOError:
+            os.close(descriptor)
+            message = f"{name} is being written by another program: try again when it has finished"
+            raise UpstreamFailed(message) from None
+        except OSError:
+            pass  # a file system without such locks
+    return descriptor
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 class PostgreSQL:

@@ -11,7 +11,7 @@ import re
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import closing
 from dataclasses import dataclass
@@ -92,8 +92,7 @@ def run_query(operation: QuerySql, *, caller: Caller) -> QueryResult:
     row_limit = min(operation.limit, source.rows)
     connections.close_if_pooled()  # don't hold a database connection while waiting for the warehouse
     started = time.monotonic()
-    with closing(ENGINES[source.engine](source)) as engine:
-        columns, rows = _within_time(engine, operation.sql, row_limit + 1, source.timeout_s)
+    columns, rows = _within_time(ENGINES[source.engine](source), operation.sql, row_limit + 1, source.timeout_s)
     shown_rows, omitted = fit_items([[plain(value) for value in row] for row in rows[:row_limit]])
     return QueryResult(
         source, columns, shown_rows, len(rows) > row_limit or omitted > 0, 1000 * (time.monotonic() - started)
@@ -138,10 +137,11 @@ def check_reads(sql: str, dialect: str) -> None:
 def _within_time(engine: Engine, sql: str, limit: int, timeout_s: float) -> Rows:
     """Return the column names and at most `limit` rows, and report progress to the client while the engine works.
 
-    The engine is canceled after `timeout_s`, which raises UpstreamFailed, or when the client disconnects.
+    The engine is canceled after `timeout_s`, which raises UpstreamFailed, or when the client disconnects. It is closed
+    as soon as it has stopped.
     """
     started, pool = time.monotonic(), ThreadPoolExecutor(1, thread_name_prefix="query")
-    future: Future[Rows] = pool.submit(engine.run, sql, limit)
+    future = pool.submit(_run_and_close, engine, sql, limit)
     try:
         while True:
             try:
@@ -163,6 +163,11 @@ def _within_time(engine: Engine, sql: str, limit: int, timeout_s: float) -> Rows
         raise
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _run_and_close(engine: Engine, sql: str, limit: int) -> Rows:
+    with closing(engine):  # in the thread of the statement, because no engine can be closed while it is running
+        return engine.run(sql, limit)
 
 
 def plain(value: Any) -> Any:

@@ -1,10 +1,12 @@
-"""An upstream REST API with books, declared as an admin would declare it."""
+"""An upstream REST API with books, and a warehouse with orders, declared as an admin would declare them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from django.utils import timezone
 
@@ -64,6 +66,18 @@ def api(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
     with serving(api) as base:
         DeclaredSource.objects.create(name="books", declaration=DECLARATION.format(base=base))
         yield api
+
+
+@pytest.fixture
+def warehouse(db: None, settings: Any, tmp_path: Path) -> DeclaredSource:
+    """A DuckDB file with a table of orders, declared for the persona sales."""
+    settings.ANALYSIS_FILES = tmp_path
+    with duckdb.connect(str(tmp_path / "shop.duckdb")) as file:
+        file.execute("CREATE SCHEMA sales")
+        file.execute("CREATE TABLE sales.orders AS SELECT range AS id, range * 1.5 AS amount FROM range(500)")
+    (tmp_path / "secret.csv").write_text("password\nhunter2\n")
+    declaration = 'kind = "sql"\nengine = "duckdb"\ndatabase = "shop.duckdb"\nread_personas = ["sales"]\n'
+    return DeclaredSource.objects.create(name="shop", declaration=declaration)
 
 
 Hold = Callable[..., Session]

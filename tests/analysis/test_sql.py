@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 from django.db import connection
 
@@ -27,18 +28,6 @@ from memories.contract.errors import Degraded, DomainError, Invalid
 from memories.identity.caller import Caller
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def warehouse(settings: Any, tmp_path: Any) -> DeclaredSource:
-    """A DuckDB file with a table of orders, declared for the persona sales."""
-    settings.ANALYSIS_FILES = tmp_path
-    with duckdb.connect(str(tmp_path / "shop.duckdb")) as file:
-        file.execute("CREATE SCHEMA sales")
-        file.execute("CREATE TABLE sales.orders AS SELECT range AS id, range * 1.5 AS amount FROM range(500)")
-    (tmp_path / "secret.csv").write_text("password\nhunter2\n")
-    declaration = 'kind = "sql"\nengine = "duckdb"\ndatabase = "shop.duckdb"\nread_personas = ["sales"]\n'
-    return DeclaredSource.objects.create(name="shop", declaration=declaration)
 
 
 def test_a_query_returns_columns_and_rows(alice: Caller, warehouse: DeclaredSource) -> None:
@@ -126,6 +115,15 @@ def test_parser_and_engine_both_reject_file_functions(alice: Caller, warehouse: 
         query_sql(alice, sql=sql)
     with closing(DuckDB(parse("shop", warehouse.declaration))) as engine, pytest.raises(UpstreamFailed):
         engine.run(sql, 1)
+
+
+def test_a_file_of_another_database_is_not_opened(alice: Caller, warehouse: DeclaredSource, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "other.db")) as other:
+        other.execute("CREATE TABLE t (a)")
+        other.commit()
+    DeclaredSource.objects.update(declaration=warehouse.declaration.replace("shop.duckdb", "other.db"))
+    with pytest.raises(UpstreamFailed, match="can't be opened: IO Error"):
+        query_sql(alice, sql="SELECT 1")
 
 
 def test_a_query_that_takes_too_long_is_cancelled(alice: Caller, warehouse: DeclaredSource) -> None:
