@@ -27,6 +27,8 @@ MAX_DEPTH = 8
 MAX_CONDITIONS = 200
 MAX_LIST = 1_000  # maximum number of values in all lists of a `where` together
 
+# An escaped NUL in JSON. After an odd number of further backslashes, it is a text about the escape.
+ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 # PostgreSQL also accepts NaN, Infinity, 0x1F and 1_000 as numbers. They aren't cast: the first two would distort
 # comparisons and sums, and the others are more likely codes or part numbers.
 DECIMAL = r"^\s*[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)(e[-+]?[0-9]+)?\s*$"
@@ -145,10 +147,10 @@ def _exact(name: str, value: Any, clause: Where, path: str) -> str:
     An object matches if it contains the members of `value`, and a list if it contains the elements of `value`.
     """
     try:
-        text = json.dumps({field_name(name, "where"): value}, allow_nan=False)
+        text = json.dumps({field_name(name, "where"): value}, allow_nan=False, ensure_ascii=False)
     except ValueError:
         raise Invalid("is not a finite number", field=path) from None
-    if UNSTORABLE.search(text) or "\\u0000" in text or re.search(r"\\ud[89a-f]", text):
+    if UNSTORABLE.search(text) or ESCAPED_NUL.search(text):
         raise Invalid("contains a NUL character or half a surrogate pair", field=path)
     clause.params.append(text)
     if "." not in name:

@@ -126,3 +126,15 @@ def test_an_ingest_of_a_nested_field_keeps_its_object(api: Api, alice: Caller) -
     api.books = {"1": {"id": 1, "title": "x", "size": {"cm": {"high": 20}}}}
     ingest(IngestRecords.read({"analysis_id": "a", "model": "book", "fields": ["size.cm.high"]}), caller=alice)
     assert IngestedRecord.objects.get().data == {"id": 1, "size": {"cm": {"high": 20}}}
+
+
+@pytest.mark.parametrize("text", ["😀", "\U00016800", "\\u0000", "\\ud83d"])
+def test_values_outside_the_basic_plane_and_texts_about_escapes_are_compared(hold: Hold, text: str) -> None:
+    session = hold([{"id": 1, "mood": text}, {"id": 2, "mood": "other"}])
+    assert [row["id"] for row in query.filtered(scope(session, "", {"mood": text})).rows] == [1]
+
+
+@pytest.mark.parametrize("text", ["a\x00", "\ud83d"])
+def test_values_that_no_record_can_have_are_refused(hold: Hold, text: str) -> None:
+    with pytest.raises(Invalid, match="NUL character or half"):
+        scope(hold([{"id": 1, "mood": "calm"}]), "", {"mood": text})
