@@ -202,6 +202,8 @@ class Export(Operation):
 class QuerySql(Operation):
     """Ask a data warehouse in SQL"""
 
-    sql: Annotated[str, Text(1, 20_000)] = Field(description="One SELECT, in the source's dialect.")
+    sql: Annotated[str, Text(1, 20_000)] = Field(
+        description="One SELECT, EXPLAIN, DESCRIBE, SUMMARIZE, PIVOT or SHOW TABLES, in the source's dialect."
+    )
     source: Annotated[str, Text(0, 60)] = Field("", description="Which warehouse, where there are several.")
     limit: Annotated[int, ResultLimit(10_000)] = Field(100, description="Most rows.")

@@ -235,7 +235,10 @@ LOGGING = {
         "handlers": ["stderr"],
         "level": env.choice("LOG_LEVEL", "WARNING", ("DEBUG", "INFO", "WARNING", "ERROR")),
     },
-    "loggers": {"axes": {"level": "ERROR"}},  # sign-in attempts are in the audit log
+    "loggers": {
+        "axes": {"level": "ERROR"},  # sign-in attempts are in the audit log
+        "sqlglot": {"level": "ERROR"},  # it warns of each statement that it doesn't parse, which callers handle
+    },
 }
 
 # -- memories --------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import struct
 import sys
 from collections.abc import Callable
@@ -18,13 +19,23 @@ from django.conf import settings
 
 from analysis.sources.interface import UpstreamFailed
 from analysis.sql.declaration import SqlSource
+from analysis.sql.messages import error_message
+from analysis.sql.statements import is_explain, without_semicolon
 from memories.contract.errors import Degraded
 
 Rows = tuple[list[str], list[tuple[Any, ...]]]
 
 # Limits of one statement. Intermediate results that exceed the memory are written to a temporary folder.
-DUCKDB_CONFIG: dict[str, Any] = {"memory_limit": "512MB", "max_temp_directory_size": "4GB", "threads": "2"}
+DUCKDB_CONFIG: dict[str, Any] = {
+    "memory_limit": "512MB",
+    "max_temp_directory_size": "4GB",
+    "threads": "2",
+    "python_enable_replacements": "false",
+}
 START = ":start"  # name of DuckDB's database before a file is attached; no file can have it
+# The name of a PostgreSQL cursor, and what its declaration adds to an error's quotation of the statement.
+CURSOR = "query_sql"
+DECLARED = re.compile(rf'(LINE 1: )DECLARE "{CURSOR}" CURSOR FOR (.*\n) {{31}}')
 
 
 class Engine(Protocol):
@@ -55,7 +66,8 @@ class DuckDB:
         path = Path(settings.ANALYSIS_FILES) / source.database
         if not path.is_file():
             raise Degraded(f"the source {source.name!r} needs the file {source.database} below ANALYSIS_FILES")
-        self._error = duckdb.Error
+        self._error, self._interrupted = duckdb.Error, duckdb.InterruptException
+        self._private = (str(path), str(path.resolve()))
         self._lock = _lock_against_writers(path, source.name)
         try:
             # duckdb.connect(path) would share one instance among all statements on the file: one statement that needs
@@ -68,7 +80,8 @@ class DuckDB:
                 raise
         except duckdb.Error as error:
             os.close(self._lock)
-            raise UpstreamFailed(f"{source.name} can't be opened: {_first_line(error)}") from None
+            message = error_message(error, self._private)
+            raise UpstreamFailed(f"{source.name} can't be opened: {message}") from None
 
     def _attach(self, path: Path) -> None:
         # DuckDB chooses the name of the attached database, which can be "memory" too. Afterwards no other database is
@@ -84,11 +97,30 @@ class DuckDB:
 
     def run(self, sql: str, limit: int) -> Rows:
         try:
+            if not is_explain(sql, DIALECTS["duckdb"]) and (columns := self._columns_with_intervals(sql)):
+                relation = self._connection.sql(without_semicolon(sql, DIALECTS["duckdb"]))
+                return relation.columns, relation.project(columns).limit(limit).fetchall()
             cursor = self._connection.execute(sql)
-            names = [column[0] for column in cursor.description or ()]
-            return names, cursor.fetchmany(limit)
+            return [column[0] for column in cursor.description or ()], cursor.fetchmany(limit)
         except self._error as error:
-            raise UpstreamFailed(_first_line(error)) from None
+            raise UpstreamFailed(error_message(error, self._private)) from None
+
+    def _columns_with_intervals(self, sql: str) -> str:
+        """Return the columns of the result, with intervals as text, or "" if there are no intervals.
+
+        Does not execute the statement.
+        """
+        # The driver would convert intervals to timedelta, which has no months.
+        try:
+            types = [str(kind) for kind in self._connection.sql(sql).types]
+        except self._interrupted:
+            raise
+        except self._error:
+            return ""  # execute() will report the error, with its place in the statement
+        readable_types = [_with_intervals_as_text(kind) for kind in types]
+        if types == readable_types:
+            return ""
+        return ", ".join(f"CAST(#{place} AS {kind})" for place, kind in enumerate(readable_types, 1))
 
     def cancel(self) -> None:
         with suppress(self._error):  # the statement has ended, and its connection is closed
@@ -124,6 +156,12 @@ def _lock_against_writers(path: Path, name: str) -> int:
     return descriptor
 
 
+def _with_intervals_as_text(kind: str) -> str:
+    """Replace INTERVAL by VARCHAR in a DuckDB type such as STRUCT(a INTERVAL, "interval" INTEGER)."""
+    quoted = r"""("(?:[^"]|"")*"|'(?:[^']|'')*')"""
+    return re.sub(rf"{quoted}|\bINTERVAL\b", lambda match: match[1] or "VARCHAR", kind)
+
+
 def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
@@ -133,25 +171,32 @@ class PostgreSQL:
 
     def __init__(self, source: SqlSource) -> None:
         import psycopg  # noqa: PLC0415 - beside the others
+        from psycopg.types.string import TextLoader  # noqa: PLC0415
 
         self._error = psycopg.Error
         options = f"-c default_transaction_read_only=on -c statement_timeout={int(source.timeout_s * 1000)}"
         try:
             self._connection = psycopg.connect(source.secret(source.dsn_env), options=options, connect_timeout=10)
             self._connection.read_only = True
+            info = self._connection.info
+            self._private = (info.host, info.hostaddr, info.password)
+            self._connection.adapters.register_loader("interval", TextLoader)  # timedelta has no months
         except psycopg.Error:
             raise UpstreamFailed(f"{source.name} can't be reached with {source.dsn_env}") from None
 
     def run(self, sql: str, limit: int) -> Rows:
         try:
-            with closing(self._connection.cursor(name="query_sql")) as cursor:
+            # A named cursor does not read the whole result, but can't be declared for EXPLAIN.
+            name = "" if is_explain(sql, DIALECTS["postgresql"]) else CURSOR
+            with closing(self._connection.cursor(name)) as cursor:
                 cursor.execute(sql.encode())
                 rows = cursor.fetchmany(limit)
                 return [column.name for column in cursor.description or ()], rows
         except self._error as error:
-            raise UpstreamFailed(_first_line(error)) from None
+            raise UpstreamFailed(DECLARED.sub(r"\1\2", error_message(error, self._private))) from None
         finally:
-            self._connection.rollback()
+            if not self._connection.closed:
+                self._connection.rollback()
 
     def cancel(self) -> None:
         self._connection.cancel_safe(timeout=2.0)
@@ -171,7 +216,9 @@ class Trino:
         catalog, _, schema = parts.path.strip("/").partition("/")
         password = source.secret(source.password_env) if source.password_env else ""
         auth = trino.auth.BasicAuthentication(parts.username or "", password) if password else None
-        self._error: tuple[type[Exception], ...] = (trino.exceptions.Error, RequestException)
+        self._name, self._private = source.name, (parts.hostname or "", password)
+        self._error = trino.exceptions.Error
+        self._unreachable = (trino.exceptions.TrinoConnectionError, RequestException)
         self._connection = trino.dbapi.connect(  # type: ignore[no-untyped-call]
             host=parts.hostname,
             port=parts.port or (443 if parts.scheme == "https" else 80),
@@ -191,8 +238,10 @@ class Trino:
             self._cursor.execute(sql)
             rows = [tuple(row) for row in self._cursor.fetchmany(limit)]
             return [column[0] for column in self._cursor.description or ()], rows
+        except self._unreachable:
+            raise UpstreamFailed(f"{self._name} can't be reached") from None
         except self._error as error:
-            raise UpstreamFailed(_first_line(error)) from None
+            raise UpstreamFailed(error_message(error, self._private)) from None
 
     def cancel(self) -> None:
         self._cursor.cancel()
@@ -203,8 +252,3 @@ class Trino:
 
 ENGINES: dict[str, Callable[[SqlSource], Engine]] = {"duckdb": DuckDB, "postgresql": PostgreSQL, "trino": Trino}
 DIALECTS = {"duckdb": "duckdb", "postgresql": "postgres", "trino": "trino"}
-
-
-def _first_line(error: Exception) -> str:
-    text = str(getattr(error, "message", "") or error).strip()
-    return (text.splitlines() or [type(error).__name__])[0][:500]

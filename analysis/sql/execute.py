@@ -1,13 +1,11 @@
 """SQL queries on warehouses.
 
-A parser checks that a query is a single statement that only reads. The time of a query and the rows and bytes of its
-result are limited.
+The time of a query and the rows and bytes of its result are limited.
 """
 
 from __future__ import annotations
 
 import contextlib
-import re
 import threading
 import time
 from collections.abc import Sequence
@@ -26,6 +24,7 @@ from analysis.sources import declared_texts
 from analysis.sources.interface import UpstreamFailed
 from analysis.sql.declaration import SqlSource, is_sql, parse
 from analysis.sql.engines import DIALECTS, ENGINES, Engine, Rows
+from analysis.sql.statements import check_reads, is_explain
 from memories.contract import progress
 from memories.contract.budget import fit_items
 from memories.contract.errors import DomainError, Invalid
@@ -35,21 +34,8 @@ from memories.identity.caller import Caller
 POLL_S = 0.2
 STOP_S = 5.0  # maximum number of seconds to wait for a canceled engine to stop
 MAX_CELL = 2_000  # maximum number of characters of one text value
-WRITING_NODES = (  # classes of sqlglot nodes that a query may not contain
-    "Insert", "Update", "Delete", "Merge", "Create", "Drop", "Alter", "Command", "Copy", "Set", "Use", "Pragma",
-    "Attach", "Detach", "TruncateTable", "Into", "Lock", "Transaction", "Commit", "Rollback", "Kill", "Grant",
-    "Analyze", "LoadData", "Export", "Install", "Execute",
-)  # fmt: skip
-# Matches the names of functions of any engine that run SQL given as a text, access files or other servers, or change
-# the server.
-UNSAFE_FUNCTIONS = re.compile(
-    r"(pg_(read|ls|stat_file|terminate|cancel|reload|rotate|switch|promote|create|drop|logical|replication|advisory|try_"
-    r"advisory|execute|file|stat_reset|notify|wal_replay)|lo_|dblink|set_config|nextval|setval|(query|table|schema|database|"
-    r"cursor)_to_xml|query$|query_table|raw_query|execute|xp_|sp_|load_|read_|scan_|parquet_|sqlite_|postgres_|mysql_|glob$)",
-    re.IGNORECASE,
-)
-# Classes of sqlglot nodes. The root of a query must be of one of them.
-READING_NODES = ("Select", "SetOperation", "Subquery", "Describe", "Show", "Values")
+MAX_PLAN = 15_000  # the same for a plan, which is one value
+MAX_EXACT = 2**53 - 1  # the largest integer that is exact in JSON numbers of every client
 
 
 @dataclass(frozen=True)
@@ -93,7 +79,8 @@ def run_query(operation: QuerySql, *, caller: Caller) -> QueryResult:
     connections.close_if_pooled()  # don't hold a database connection while waiting for the warehouse
     started = time.monotonic()
     columns, rows = _within_time(ENGINES[source.engine](source), operation.sql, row_limit + 1, source.timeout_s)
-    shown_rows, omitted = fit_items([[plain(value) for value in row] for row in rows[:row_limit]])
+    max_text = MAX_PLAN if is_explain(operation.sql, DIALECTS[source.engine]) else MAX_CELL
+    shown_rows, omitted = fit_items([[plain(value, max_text) for value in row] for row in rows[:row_limit]])
     return QueryResult(
         source, columns, shown_rows, len(rows) > row_limit or omitted > 0, 1000 * (time.monotonic() - started)
     )
@@ -107,31 +94,6 @@ def _source_named(name: str, sources: dict[str, SqlSource]) -> SqlSource:
     problem = f"{name[:60]!r} is unknown" if name else "is missing"
     allowed = ", ".join(sorted(sources)) or "none, because no source is declared for your personas"
     raise Invalid(problem, field="source", allowed=allowed)
-
-
-def check_reads(sql: str, dialect: str) -> None:
-    """Raise Invalid for anything but a single statement that only reads."""
-    import sqlglot  # noqa: PLC0415 - only this tool needs it
-
-    try:
-        trees = [tree for tree in sqlglot.parse(sql, read=dialect) if tree is not None]
-    except (sqlglot.errors.SqlglotError, RecursionError, ValueError) as error:
-        line = (str(error).splitlines() or ["it can't be parsed"])[0]
-        raise Invalid(f"is not {dialect} SQL: {line[:200]}", field="sql", allowed="one SELECT") from None
-    if len(trees) != 1:
-        raise Invalid(f"has {len(trees)} statements", field="sql", allowed="one")
-    kinds = {kind.__name__ for node in trees[0].walk() for kind in type(node).__mro__}
-    roots = {kind.__name__ for kind in type(trees[0]).__mro__}
-    if writing := sorted(kinds & set(WRITING_NODES)):
-        raise Invalid(f"writes or changes something ({writing[0]})", field="sql", allowed="one SELECT")
-    for function in trees[0].find_all(sqlglot.exp.Func):
-        name = function.name if isinstance(function, sqlglot.exp.Anonymous) else function.sql_name()
-        if UNSAFE_FUNCTIONS.match(name):
-            raise Invalid(
-                f"calls {name.lower()[:60]}, which does more than read tables", field="sql", allowed="one SELECT"
-            )
-    if not roots & set(READING_NODES):
-        raise Invalid(f"is a {type(trees[0]).__name__}", field="sql", allowed="one SELECT")
 
 
 def _within_time(engine: Engine, sql: str, limit: int, timeout_s: float) -> Rows:
@@ -170,14 +132,16 @@ def _run_and_close(engine: Engine, sql: str, limit: int) -> Rows:
         return engine.run(sql, limit)
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, max_text: int = MAX_CELL) -> Any:
     """Convert a database value to a JSON value.
 
-    Decimals, times, NaN and infinity become texts without loss. Binary values become hexadecimal texts. Texts are cut
-    to MAX_CELL characters.
+    Decimals, times, NaN, infinity and integers beyond MAX_EXACT become texts without loss. Binary values become
+    hexadecimal texts. Texts are cut to `max_text` characters.
     """
-    if value is None or isinstance(value, bool | int):
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, int):
+        return value if abs(value) <= MAX_EXACT else str(value)
     if isinstance(value, float):
         return value if value == value and abs(value) != float("inf") else str(value)
     if isinstance(value, Decimal | UUID):
@@ -186,11 +150,13 @@ def plain(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, timedelta):
         return str(value)
+    if type(value).__name__ == "relativedelta":  # Trino's INTERVAL YEAR TO MONTH
+        return f"{12 * value.years + value.months} months"
     if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value).hex()[:MAX_CELL]
+        return bytes(value).hex()[:max_text]
     if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): plain(item, max_text) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [plain(item) for item in value]
+        return [plain(item, max_text) for item in value]
     text = str(value)
-    return text if len(text) <= MAX_CELL else f"{text[:MAX_CELL]}… ({len(text)} characters)"
+    return text if len(text) <= max_text else f"{text[:max_text]}… ({len(text)} characters)"

@@ -24,8 +24,9 @@ from analysis.sql import execute
 from analysis.sql.declaration import parse
 from analysis.sql.engines import DuckDB, PostgreSQL
 from memories.contract import progress
-from memories.contract.errors import Degraded, DomainError, Invalid
+from memories.contract.errors import Degraded, Invalid
 from memories.identity.caller import Caller
+from memory_project.models import User
 
 pytestmark = pytest.mark.django_db
 
@@ -216,6 +217,35 @@ def test_a_postgresql_source_reads_and_cannot_write(alice: Caller, postgresql: N
         query_sql(alice, sql="SELECT 1 FROM nowhere")
 
 
+def test_postgresql_explains_a_statement(alice: Caller, postgresql: None) -> None:
+    for sql in ("EXPLAIN SELECT 1", "explain (analyze, costs off) SELECT 1", "EXPLAIN ANALYZE VERBOSE VALUES (1)"):
+        response = query_sql(alice, sql=sql)
+        assert (response["columns"], "Result" in response["rows"][0][0]) == (["QUERY PLAN"], True)
+    for sql in ("EXPLAIN ANALYZE DELETE FROM users", "EXPLAIN DELETE FROM users", "EXPLAIN (ANALYZE) SELECT 1 INTO x"):
+        with pytest.raises(Invalid):
+            query_sql(alice, sql=sql)
+
+
+def test_postgresql_settings_are_not_shown(alice: Caller, postgresql: None) -> None:
+    for sql in ("SHOW data_directory", "SHOW ALL", "SHOW TABLES"):
+        with pytest.raises(Invalid, match=r"information_schema\.tables"):
+            query_sql(alice, sql=sql)
+
+
+def test_intervals_of_postgresql_are_exact(alice: Caller, postgresql: None) -> None:
+    sql = "SELECT interval '14 months 3 days -1 hour', array[interval '1 month'], 9007199254740993"
+    assert query_sql(alice, sql=sql)["rows"] == [["1 year 2 mons 3 days -01:00:00", ["1 mon"], "9007199254740993"]]
+
+
+def test_an_error_of_postgresql_is_complete(alice: Caller, postgresql: None) -> None:
+    table = User._meta.db_table
+    with pytest.raises(UpstreamFailed) as raised:
+        query_sql(alice, sql=f"SELECT emial FROM {table}")  # noqa: S608 - our table
+    assert "LINE 1: SELECT emial" in raised.value.message
+    assert "\n               ^" in raised.value.message
+    assert f'HINT:  Perhaps you meant to reference the column "{table}.email"' in raised.value.message
+
+
 def test_a_missing_variable_of_a_source_is_named(
     alice: Caller, postgresql: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,6 +273,10 @@ class Coordinator(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         page = int(self.path.rpartition("/")[2])
+        if "INTERVAL" in self.statements[-1][0]:
+            kind = {"rawType": "interval year to month", "arguments": []}
+            column = {"name": "i", "type": "interval year to month", "typeSignature": kind}
+            return self._answer({"columns": [column], "data": [["1-2"]], "stats": {"state": "FINISHED"}})
         kind = {"rawType": "bigint", "arguments": []}
         body = {
             "columns": [{"name": "n", "type": "bigint", "typeSignature": kind}],
@@ -294,8 +328,22 @@ def test_trino_is_queried_over_its_protocol(alice: Caller, trino: None) -> None:
             query_sql(alice, sql=sql)
 
 
+def test_months_of_trino_are_exact(alice: Caller, trino: None) -> None:
+    assert query_sql(alice, sql="SELECT INTERVAL '14' MONTH")["rows"] == [["14 months"]]
+
+
+def test_trino_shows_and_explains(alice: Caller, trino: None) -> None:
+    for sql in ("SHOW TABLES FROM hive.sales", "SHOW COLUMNS IN sales.t", "DESCRIBE t", "EXPLAIN (TYPE IO) SELECT 1"):
+        assert query_sql(alice, sql=sql)["columns"] == ["n"]
+        assert Coordinator.statements[-1][0] == sql
+    for sql in ("SHOW SESSION", "SHOW GRANTS", "SHOW CREATE TABLE t", "EXPLAIN ANALYZE DELETE FROM t"):
+        with pytest.raises(Invalid):
+            query_sql(alice, sql=sql)
+
+
 def test_an_unreachable_trino_raises_a_domain_error(alice: Caller) -> None:
     declaration = 'kind = "sql"\nengine = "trino"\nurl = "http://reader@127.0.0.1:9/hive"\ntimeout_s = 5\n'
     DeclaredSource.objects.create(name="lake", declaration=declaration)
-    with pytest.raises(DomainError):
+    with pytest.raises(UpstreamFailed) as raised:
         query_sql(alice, sql="SELECT 1")
+    assert raised.value.message == "lake can't be reached"

@@ -1,0 +1,31 @@
+"""Messages of a warehouse's errors, complete but without credentials, hosts and paths."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+MAX_MESSAGE = 2_000  # maximum number of characters of a message
+HIDDEN = "…"
+PRIVATE = re.compile(
+    r"""
+      \b[a-z][a-z0-9+.-]*://[^\s'"<>]+                        # a URL, with whatever credentials it has
+    | (?<![\w.)\]*])(?:/[\w.@+~-]+){2,}/?                     # an absolute path; a/b/c is a division
+    | \b\d{1,3}(?:\.\d{1,3}){3}\b(?::\d+)?                    # an IPv4 address
+    | \b[\w-]+(?:\.[\w-]+)+:\d{2,5}\b                         # host:port
+    | (?<=\bserver\sat\s)"[^"]*" | (?<=\bhost\sname\s)"[^"]*" # as PostgreSQL reports its address
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+def error_message(error: Exception, private: Iterable[str] = ()) -> str:
+    """Return the whole text of an engine's error, with candidate names and the place in the statement.
+
+    Addresses, paths and the given `private` values are replaced. Longer texts are cut to MAX_MESSAGE characters.
+    """
+    text = str(getattr(error, "message", "") or error).strip() or type(error).__name__
+    for value in filter(None, private):
+        text = re.sub(rf"(?<![\w.-]){re.escape(value)}(?![\w.-])", HIDDEN, text)
+    text = PRIVATE.sub(HIDDEN, text)
+    return text if len(text) <= MAX_MESSAGE else text[: MAX_MESSAGE - 1] + HIDDEN
