@@ -34,7 +34,7 @@ from memories.database import connections
 from memories.identity.caller import Caller
 
 ANALYZE_FROM = 500  # minimum number of records in an ingest after which the query planner's statistics are updated
-SKIPPED_NAMED = 5  # maximum number of skipped rows whose reason the result gives
+ROWS_NAMED = 5  # maximum numbers of skipped and of irregular rows that the notes name
 MAX_PAGES = 50  # maximum number of pages that one call fetches; a call with resume fetches the next ones
 
 
@@ -48,6 +48,7 @@ class IngestResult:
     repeated: int = 0  # number of rows that this call had already received, by their id or on a repeated page
     skipped: int = 0  # number of rows that could not be stored
     complete: bool = False  # whether the session holds all records that the source reports
+    irregular: int = 0  # number of rows with more or fewer values than their file has columns
     shortfall: str = ""  # why records may be missing although the server returned no error
     pages: int = 0  # number of pages that this call fetched
     total_pages: int | None = None
@@ -256,22 +257,29 @@ class Download:
                 self.ingest.page_contents[str(number)] = contents
                 self.ingest.next_cursor = "" if self._has_page_numbers(page) else _next_page_request(page)
             self._save()
-        self._count(stored, page.skipped)
+        self._count(stored, page)
         self.result.total_pages = self.ingest.total_pages
         if rows:
             keys = frozenset({resource.id_field, *(f"{name}_id" for name in resource.associations)})
             summary = summarize(self.model.name, rows, number, self.ingest.total_pages, self.fields, keys)
             save_page_summary(self.session, self.model.name, f"{self.ingest.scope[:40]}:{number}", summary)
 
-    def _count(self, stored: records.StoredPage, unreadable: Sequence[str]) -> None:
+    def _count(self, stored: records.StoredPage, page: PageOf) -> None:
         new = [record_id for record_id in stored.ids if record_id not in self.stored_ids]
         self.stored_ids.update(new)
         self.result.records += len(new)
         self.result.repeated += stored.repeated + len(stored.ids) - len(new)
-        for reason in (*unreadable, *stored.skipped):
+        notes = self.result.notes
+        if page.format and page.format not in notes:
+            notes.append(page.format)
+        for reason in (*page.skipped, *stored.skipped):
             self.result.skipped += 1
-            if self.result.skipped <= SKIPPED_NAMED:
-                self.result.notes.append(f"skipped a row: {reason}")
+            if self.result.skipped <= ROWS_NAMED:
+                notes.append(f"skipped a row: {reason}")
+        for difference in page.irregular:
+            self.result.irregular += 1
+            if self.result.irregular <= ROWS_NAMED:
+                notes.append(f"kept an irregular row: {difference}")
 
     def _is_last(self, number: int, page: PageOf) -> bool:
         """Return whether the download ends with this page.

@@ -63,6 +63,8 @@ def ingest_text(result: IngestResult) -> str:
         head = f"Stored {result.records} record(s){fields} across {result.pages} page(s){capped}."
     lines = [head]
     lines += _uncounted(result)
+    if result.irregular:
+        lines.append(f"Rows with more or fewer values than columns: {result.irregular}.")
     if result.shortfall:
         lines.append(f"Incomplete: {result.shortfall}.")
     if result.resumed_from:

@@ -63,6 +63,8 @@ class Resource(Part):
     description: str = ""
     endpoint: str = ""
     path: str = Field(default="", description="for file sources: the file, relative to ANALYSIS_FILES")
+    delimiter: str = Field(default="", max_length=1, description="for CSV files; detected if empty")
+    encoding: str = Field(default="", description="for text files, such as utf-8 or latin-1; detected if empty")
     id_field: str = "id"
     envelope: Envelope = "auto"
     page_param: str = "page"
@@ -83,6 +85,15 @@ class Resource(Part):
         if "//" in value or ".." in value or re.search(r"[?#\s]", value):
             raise ValueError("must be a path below base_url")
         return value.strip("/")
+
+    @field_validator("encoding")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        try:
+            "".encode(value or "utf-8")
+        except LookupError:
+            raise ValueError("is not the name of a text encoding, such as utf-8 or latin-1") from None
+        return value
 
     def children(self) -> dict[str, Association]:
         return {name: association for name, association in self.associations.items() if association.kind == "has_many"}

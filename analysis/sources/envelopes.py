@@ -26,6 +26,8 @@ class PageOf:
     next: str | None = None  # the URL of the next page; "" on the last page
     cursor: str | None = None  # the cursor of the next page; "" on the last page
     skipped: Sequence[str] = ()  # for each row that can't be read, the reason
+    irregular: Sequence[str] = ()  # for each row with more or fewer values than its file has columns, the difference
+    format: str = ""  # for a text file, how it was read
 
 
 class NoRows(ValueError):

@@ -1,0 +1,65 @@
+"""Encoding and delimiter of text files, detected from their content."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+CHUNK = 1 << 20
+SAMPLE = 1 << 16  # number of bytes in which the delimiter is detected
+DELIMITERS = ",;\t|"
+BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+C1 = bytes(range(0x80, 0xA0))  # control characters in latin-1, printable characters in cp1252
+NOT_IN_CP1252 = b"\x81\x8d\x8f\x90\x9d"
+
+
+def detect_encoding(path: Path) -> str:
+    """Return utf-8, utf-8-sig or utf-16 (by its BOM), latin-1 or cp1252.
+
+    A file is still utf-8 if far more of its characters are valid than invalid.
+    """
+    with path.open("rb") as file:
+        start = file.read(3)
+    for bom, encoding in BOMS.items():
+        if start.startswith(bom):
+            return encoding
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    valid = invalid = 0
+    has_c1, is_cp1252 = False, True
+    for chunk in _chunks(path):
+        text = decoder.decode(chunk)
+        replaced = text.count("\ufffd")
+        invalid += replaced
+        valid += len(text) - len(text.encode("ascii", "ignore")) - replaced
+        has_c1 = has_c1 or len(chunk.translate(None, C1)) < len(chunk)
+        is_cp1252 = is_cp1252 and len(chunk.translate(None, NOT_IN_CP1252)) == len(chunk)
+    if invalid + decoder.decode(b"", final=True).count("\ufffd") <= valid / 10:
+        return "utf-8"
+    return "cp1252" if has_c1 and is_cp1252 else "latin-1"
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            yield chunk
+
+
+def detect_delimiter(path: Path, encoding: str) -> str:
+    """Return the delimiter that splits most rows into as many values as the header.
+
+    If no delimiter splits the header, return ",".
+    """
+    with path.open("rb") as file:
+        text = file.read(SAMPLE).decode(encoding, "replace")
+    lines = text.splitlines(keepends=True)
+    lines = lines[:-1] if len(lines) > 1 and not text.endswith(("\n", "\r")) else lines  # the last one may be cut
+    best, best_score = ",", (0.0, 1)
+    for delimiter in DELIMITERS:
+        widths = [len(row) for row in csv.reader(lines, delimiter=delimiter) if row]
+        if widths and widths[0] > 1:
+            score = (widths.count(widths[0]) / len(widths), widths[0])
+            if score > best_score:
+                best, best_score = delimiter, score
+    return best

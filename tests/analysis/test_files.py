@@ -1,0 +1,130 @@
+"""File sources: delimiters, encodings, irregular rows and lines that can't be read."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from analysis import rendering
+from analysis.ingest import IngestResult, ingest
+from analysis.models import IngestedRecord
+from analysis.operations import IngestRecords
+from analysis.sources.declaration import Resource, parse
+from analysis.sources.files import FileUpstream
+from memories.contract.errors import Invalid
+from memories.identity.caller import Caller
+
+
+@pytest.fixture
+def folder(tmp_path: Path, settings: Any) -> Path:
+    settings.ANALYSIS_FILES, settings.ANALYSIS_SOURCES = str(tmp_path), str(tmp_path / "sources.toml")
+    return tmp_path
+
+
+def read(folder: Path, name: str, content: bytes, caller: Caller, declared: str = "", **arguments: Any) -> IngestResult:
+    (folder / name).write_bytes(content)
+    (folder / "sources.toml").write_text(f'kind = "file"\n[models.file]\npath = "{name}"\n{declared}')
+    operation = {"analysis_id": "f", "model": "file", "ingest_all": True, **arguments}
+    return ingest(IngestRecords.read(operation), caller=caller)
+
+
+def stored() -> list[dict[str, Any]]:
+    return [record.data for record in IngestedRecord.objects.all()]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize(
+    ("encoding", "stated"),
+    [("utf-8", "utf-8"), ("latin-1", "latin-1"), ("utf-8-sig", "utf-8-sig"), ("utf-16", "utf-16")],
+)
+def test_the_dialect_of_a_csv_file_is_detected_and_stated(
+    folder: Path, alice: Caller, delimiter: str, encoding: str, stated: str
+) -> None:
+    rows = [["id", "größe", "note"], ["1", "1,5; ca. 2|3", "süß"], ["2", "2,5", "a\tb"], ["3", "", "x"]]
+    text = io.StringIO()
+    csv.writer(text, delimiter=delimiter).writerows(rows)
+    result = read(folder, "a.csv", text.getvalue().encode(encoding), alice)
+    assert stored() == [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
+    note = f"Read as CSV with the delimiter {delimiter!r} and the encoding {stated}"
+    assert note in rendering.ingest_answer(result).text
+    assert result.complete
+
+
+@pytest.mark.django_db
+def test_a_declared_dialect_is_used_as_it_is(folder: Path, alice: Caller) -> None:
+    content = "id;a,b\n1;ž,x\n".encode("iso8859-2")
+    result = read(folder, "a.csv", content, alice, 'delimiter = ","\nencoding = "iso8859-2"')
+    assert stored() == [{"id;a": "1;ž", "b": "x"}]
+    assert result.notes == ["read as CSV with the delimiter ',' and the encoding iso8859-2"]
+
+
+@pytest.mark.parametrize("line", ['delimiter = ";;"', 'encoding = "klingon"', 'encoding = "base64"'])
+def test_an_unusable_dialect_is_refused(line: str) -> None:
+    with pytest.raises(Invalid, match=r"files\.models\.file\.(delimiter|encoding)"):
+        parse("files", f'kind = "file"\n[models.file]\npath = "a.csv"\n{line}')
+
+
+@pytest.mark.django_db
+def test_windows_quotes_and_few_broken_bytes_are_recognized(folder: Path, alice: Caller) -> None:
+    assert "cp1252" in read(folder, "a.csv", "id,text\n1,„größer“ – 5 €".encode("cp1252"), alice).notes[0]
+    assert stored()[0]["text"] == "„größer“ – 5 €"
+    text = "id,text\n" + "".join(f"{n},größe süß\n" for n in range(50))
+    assert "utf-8" in read(folder, "a.csv", text.encode() + b"99,\xff\n", alice).notes[0]
+    assert stored()[-1]["text"] == "\ufffd"
+
+
+@pytest.mark.django_db
+def test_ragged_rows_keep_their_values_and_are_stated(folder: Path, alice: Caller) -> None:
+    result = read(folder, "a.csv", b"id,name,city\n1,Ann\n2,Bob,Bonn,x,y\n\n3,Cem,Ulm\n", alice)
+    assert stored() == [
+        {"id": "1", "name": "Ann", "city": None},
+        {"id": "2", "name": "Bob", "city": "Bonn", "_more": ["x", "y"]},
+        {"id": "3", "name": "Cem", "city": "Ulm"},
+    ]
+    text = rendering.ingest_answer(result).text
+    assert "Rows with more or fewer values than columns: 2." in text
+    assert "line 2 has 2 values, not 3" in text
+    assert "line 3 has 5 values, not 3" in text
+
+
+@pytest.mark.django_db
+def test_columns_of_the_same_name_or_without_name_are_kept(folder: Path, alice: Caller) -> None:
+    read(folder, "a.csv", b"id,a,,a\n1,x,y,z\n", alice)
+    assert stored() == [{"id": "1", "a": "x", "column_3": "y", "a_2": "z"}]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("per_page", [1, 2, 50])
+def test_a_malformed_json_line_is_named_and_skipped(folder: Path, alice: Caller, per_page: int) -> None:
+    lines = ['{"id": 1}', "", '{"id": 2', "{" * 100_000, '{"id": 3, "text": "a\u2028b\u0085c"}', "7", '{"id": 4}']
+    result = read(folder, "a.jsonl", "\r\n".join(lines).encode(), alice, per_page=per_page)
+    assert [row.get("id", row.get("value")) for row in stored()] == [1, 3, 7, 4]
+    assert (result.records, result.skipped, result.complete) == (4, 2, True)
+    assert "line 3 is not valid JSON" in "; ".join(result.notes)
+    assert "line 4 is not valid JSON" in "; ".join(result.notes)
+
+
+@pytest.mark.django_db
+def test_json_lines_in_latin_1_are_read(folder: Path, alice: Caller) -> None:
+    result = read(folder, "a.jsonl", '{"id": 1, "name": "Jörg"}'.encode("latin-1"), alice)
+    assert (stored()[0]["name"], result.notes) == ("Jörg", ["read as JSON lines with the encoding latin-1"])
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_pages_in_any_order_yield_the_rows_of_the_file(folder: Path, data: st.DataObject) -> None:
+    (folder / "a.jsonl").write_text("".join(json.dumps({"id": n}) + "\n" for n in range(23)))
+    upstream = FileUpstream(Resource(path="a.jsonl"))
+    size = data.draw(st.integers(1, 10))
+    for number in data.draw(st.lists(st.integers(1, 6), max_size=6)):
+        page = upstream.page(number, size, {})
+        assert [row["id"] for row in page.rows] == list(range(23))[(number - 1) * size : number * size]
+        assert page.cursor == (str(number * size) if number * size < 23 else "")
