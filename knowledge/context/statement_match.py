@@ -206,9 +206,14 @@ def evidence_in(text: str, profile: Profile) -> Evidence:
         other_identifiers,
         other_words,
         [literal for literal in profile.literals if _has_word(text, literal)],
-        has_exact_table=any(_has_word(lowered, name.lower()) for name in tables),
+        has_exact_table=any(_has_word(lowered, spelling) for name in tables for spelling in _spellings(name)),
         is_foreign=bool(profile.other_columns and named and not named & ours),
     )
+
+
+def _spellings(name: str) -> tuple[str, str]:
+    """Return a table's name as it is and as words: `search_terms` and `search terms`."""
+    return name.lower(), CAMEL.sub(" ", name).replace("_", " ").lower()
 
 
 def is_identifier(name: str) -> bool:

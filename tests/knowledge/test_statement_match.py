@@ -156,3 +156,9 @@ def test_words_of_moments_and_ordinary_columns_are_no_evidence() -> None:
     evidence = evidence_in("Net revenue of a shop that closed that day, by created_at", profile)
     assert (evidence.words, evidence.identifiers) == (["net_revenue"], [])
     assert evidence_in("closed_at is local time", profile).identifiers == ["closed_at"]
+
+
+@pytest.mark.parametrize("text", ["the search terms weren't lowercased", "search_terms are lower case since June"])
+def test_the_name_of_a_table_counts_in_words_too(text: str) -> None:
+    assert evidence_in(text, Profile(tables=["search_terms"])).has_exact_table
+    assert not evidence_in("a term of the search", Profile(tables=["search_terms"])).has_exact_table
