@@ -1,7 +1,7 @@
 """Writes to the entities and observations of a knowledge graph.
 
-Each call is one transaction that locks the graph. Texts are embedded before it begins. If the embedder is unavailable,
-or the caller doesn't need the embeddings, a worker computes them later.
+Each call is one transaction that locks the graph. A few texts are embedded before it begins. A worker embeds them later
+if there are many, if the caller doesn't need the embeddings, or if the embedder is unavailable.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def add_observations_to(
         entities = [(by_name[name], texts) for name, texts in pairs]
         rows = create_observations(graph, entities, encodings, kind, supersedes)
         if flags:
-            vectors.flag([row for part in rows for row in part], encodings)
+            vectors.flag([row for part in rows for row in part])
     return [(entity, part) for (entity, _), part in zip(entities, rows, strict=True)]
 
 

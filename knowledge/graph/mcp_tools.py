@@ -42,7 +42,8 @@ DELETES = Hints(destructive=True, idempotent=True)
 def create_entities(caller: Caller, operation: operations.CreateEntities) -> EntitiesResponse:
     """Create entities of the knowledge graph, or add observations to those that exist; nothing is overwritten."""
     change = entities.create_entities(operation, caller=caller)
-    return {"entities": [responses.entity_response(node) for node in queries.nodes_of(change.entities)]}
+    nodes = queries.changed_nodes(change.entities, change.added)
+    return {"entities": [responses.entity_response(node) for node in nodes]}
 
 
 @tool(toolset="graph", title="Create relations", hints=Hints(idempotent=True))
@@ -55,7 +56,7 @@ def create_relations(caller: Caller, operation: operations.CreateRelations) -> R
 
 @tool(toolset="graph", title="Add observations", hints=Hints(idempotent=True))
 def add_observations(caller: Caller, operation: operations.AddObservations) -> ChangedResponse | EachChangedResponse:
-    """Add observations to an entity that exists; exact duplicates are passed over."""
+    """Add observations to an entity that exists, except exact duplicates; of a long one, returns what is new."""
     change = entities.add_observations(operation, caller=caller)
     if operation.name:
         return _entity(change)
@@ -98,7 +99,7 @@ def read_graph(caller: Caller, operation: operations.ReadGraph) -> GraphResponse
 
 @tool(toolset="graph", title="Search nodes", hints=READS)
 def search_nodes(caller: Caller, operation: operations.SearchNodes) -> GraphResponse:
-    """Find entities by a part of their name, type or observations, literally and whatever the case."""
+    """Find entities by a part of their name, type or observations, whatever the case; of long ones, what matched."""
     return _page(queries.search_nodes(operation, caller=caller))
 
 
@@ -106,7 +107,7 @@ def search_nodes(caller: Caller, operation: operations.SearchNodes) -> GraphResp
 def open_nodes(caller: Caller, operation: operations.OpenNodes) -> GraphResponse:
     """Read entities by exact name, with observations, relations and reflections."""
     page = queries.open_nodes(operation, caller=caller)
-    nodes, omitted = fit_items([responses.opened_response(node, page.relations) for node in page.nodes])
+    nodes, omitted = fit_items([responses.opened_response(node) for node in page.nodes])
     response: GraphResponse = {"entities": nodes, "relations": [responses.relation_response(r) for r in page.relations]}
     return {**response, "omitted": omitted} if omitted else response
 
@@ -201,7 +202,7 @@ def search_reflections(caller: Caller, operation: operations.SearchReflections) 
 
 
 def _entity(change: entities.GraphChange) -> ChangedResponse:
-    (node,) = queries.nodes_of(change.entities[:1])
+    (node,) = queries.changed_nodes(change.entities[:1], change.added)
     return {"entity": responses.entity_response(node)}
 
 

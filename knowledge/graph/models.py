@@ -118,6 +118,9 @@ class Observation(models.Model):
     similarity_flag = models.BooleanField(
         default=False, help_text="Nearly the same as another observation of the entity."
     )
+    is_flag_due = models.BooleanField(
+        default=False, editable=False, help_text="Waits for its embedding, which decides on similarity_flag."
+    )
     supersedes = models.BigIntegerField(
         null=True, blank=True, help_text="The number of the observation that it replaces."
     )

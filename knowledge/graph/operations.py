@@ -23,7 +23,7 @@ TARGETS = ("entity", "session", "relation", "global")
 Name = Annotated[str, Text(1, MAX_NAME)]
 Kind = Annotated[str, Text(1, 60)]
 Observed = Annotated[str, Verbatim(MAX_OBSERVATION)]
-Query = Annotated[str, Text(0, MAX_QUERY)]
+Query = Annotated[str, Text(1, MAX_QUERY)]
 Number = Annotated[int, Field(ge=1)]
 IncludeEnded = Annotated[bool, Field(description="Relations that ended, too, with ended_at.")]
 

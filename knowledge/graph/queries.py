@@ -5,7 +5,7 @@ read_graph and search_nodes are paged. read_graph and open_nodes can also return
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -15,8 +15,14 @@ from knowledge.graph import graphs, names
 from knowledge.graph.models import Entity, Graph, Observation, Reflection, Relation
 from knowledge.graph.operations import OpenNodes, ReadGraph, SearchNodes
 from knowledge.graph.search import access_counts, sql
+from knowledge.graph.search.trigrams import folded
 from memories.contract.errors import Invalid
 from memories.identity.caller import Caller
+
+# Maximum number of observations, and of their characters, of an entity that responses to searches and writes contain as
+# a whole, as the tools' contract shows it.
+MAX_SHORT, MAX_SHORT_CHARACTERS = 10, 2_000
+MAX_MATCHES = 20  # maximum number of matching observations of a longer entity
 
 
 @dataclass
@@ -24,6 +30,18 @@ class Node:
     entity: Entity
     observations: list[Observation] = field(default_factory=list)
     reflections: list[Reflection] = field(default_factory=list)
+    selected: list[Observation] | None = None  # those that a response contains; None: all
+
+    @property
+    def is_short(self) -> bool:
+        texts = [row.text for row in self.observations]
+        return len(texts) <= MAX_SHORT and sum(map(len, texts)) <= MAX_SHORT_CHARACTERS
+
+    def select(self, rows: Iterable[Observation]) -> None:
+        """Restrict a response to these observations, unless the entity is short enough to be returned as a whole."""
+        if not self.is_short:
+            pks = {row.pk for row in rows}
+            self.selected = [row for row in self.observations if row.pk in pks]
 
 
 @dataclass(frozen=True)
@@ -55,6 +73,18 @@ def nodes_of(
     return [nodes[entity.pk] for entity in rows]
 
 
+def changed_nodes(rows: Sequence[Entity], new_texts: Mapping[str, Collection[str]]) -> list[Node]:
+    """Return entities after a write. Of those with many observations, the new texts are selected.
+
+    `new_texts` are the texts that the write added, by the entity's name.
+    """
+    nodes = nodes_of(rows)
+    for node in nodes:
+        added = set(new_texts.get(node.entity.name, ()))
+        node.select(row for row in node.observations if row.text in added)
+    return nodes
+
+
 def relations_of(rows: Iterable[Entity], as_of: datetime | None = None, *, ended: bool = False) -> list[Relation]:
     """Return the relations that start or end at one of these entities. With `ended`, include those that ended."""
     return sql.relations([entity.pk for entity in rows], as_of, ended=ended)
@@ -77,17 +107,20 @@ def read_graph(operation: ReadGraph, *, caller: Caller) -> GraphPage:
 def search_nodes(operation: SearchNodes, *, caller: Caller) -> GraphPage:
     """Return a page of entities whose name, type or observations contain the query, ignoring case.
 
-    A blank query matches all entities.
+    Of entities with many observations, those that contain the query are selected.
     """
     graph = graphs.graph_of(caller)
     if graph is None:
         return GraphPage([], [])
     rows = sql.entities(
-        graph, holding=operation.query.strip(), after=_entity_number(operation.cursor), limit=operation.limit + 1
+        graph, holding=operation.query, after=_entity_number(operation.cursor), limit=operation.limit + 1
     )
     page, rest = rows[: operation.limit], rows[operation.limit :]
     relations = relations_of(page, ended=operation.include_ended)
-    return GraphPage(nodes_of(page), relations, str(page[-1].number) if rest else "")
+    nodes, words = nodes_of(page), folded(operation.query)
+    for node in nodes:
+        node.select([row for row in node.observations if words in folded(row.text)][:MAX_MATCHES])
+    return GraphPage(nodes, relations, str(page[-1].number) if rest else "")
 
 
 def open_nodes(operation: OpenNodes, *, caller: Caller) -> GraphPage:

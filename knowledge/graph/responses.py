@@ -23,6 +23,7 @@ class EntityResponse(TypedDict):
     id: int
     status: str
     urn: NotRequired[str]
+    omitted_observations: NotRequired[int]
 
 
 class EntitiesResponse(TypedDict):
@@ -115,24 +116,25 @@ class ReflectionsResponse(TypedDict):
 
 def entity_response(node: Node) -> EntityResponse:
     entity = node.entity
+    shown = node.observations if node.selected is None else node.selected
     response: EntityResponse = {
         "name": entity.name,
         "entityType": entity.entity_type,
-        "observations": [observation.text for observation in node.observations],
+        "observations": [observation.text for observation in shown],
         "id": entity.number,
         "status": entity.status,
     }
     if entity.urn:
         response["urn"] = entity.urn
+    if len(shown) < len(node.observations):
+        response["omitted_observations"] = len(node.observations) - len(shown)
     return response
 
 
-def opened_response(node: Node, relations: list[Relation]) -> dict[str, Any]:
+def opened_response(node: Node) -> dict[str, Any]:
     response: dict[str, Any] = dict(entity_response(node))
     # The contract requires plain texts as observations, so their details are under another key.
     response["details"] = [observation_response(observation) for observation in node.observations]
-    own_relations = [r for r in relations if node.entity.pk in (r.source_id, r.target_id)]
-    response["relations"] = [relation_of(node.entity, relation) for relation in own_relations]
     if node.reflections:
         response["reflections"] = [reflection_response(reflection) for reflection in node.reflections]
     return response

@@ -73,6 +73,7 @@ def analyze(operation: AnalyzeSplit, *, caller: Caller) -> Analysis:
     entity = names.find_one(graphs.graph_of(caller), operation.entity_name)
     if entity is None:
         raise not_found(operation.entity_name)
+    vectors.index_missing([entity])
     return analysis_of(entity)
 
 

@@ -23,6 +23,7 @@ from memories.identity.caller import Caller
 from memories.retrieval.rank_fusion import fuse
 
 CANDIDATES = 3  # number of candidates from each list, as a multiple of the limit
+MAX_MATCHES = 3  # maximum number of observations of a long entity from each list
 PASSAGES = 4  # number of nearest passages read per candidate, because one entity may have several
 
 
@@ -56,6 +57,7 @@ def search_semantic(operation: SearchSemantic, *, caller: Caller) -> SearchResul
     scores = limbic.scores(bases, entities, _metadata_shares(entities))
     entities.sort(key=lambda entity: (-scores[entity.pk].score, entity.number))
     nodes = queries.nodes_of(entities[: operation.limit])
+    _select_matches(nodes, vector, words_of(operation.query))
     is_hybrid = bool(distances and with_words)
     matches = [
         Match(node, scores[node.entity.pk], distances.get(node.entity.pk), fused[node.entity.pk] if is_hybrid else None)
@@ -63,6 +65,24 @@ def search_semantic(operation: SearchSemantic, *, caller: Caller) -> SearchResul
     ]
     access_counts.queue_count([node.entity.pk for node in nodes])
     return SearchResult(matches, note)
+
+
+def _select_matches(nodes: Sequence[queries.Node], vector: list[float] | None, words: Sequence[str]) -> None:
+    """Select the observations of long entities that are nearest to the query or contain most of its words."""
+    long_nodes = [node for node in nodes if not node.is_short]
+    distances = _distances([node.entity.pk for node in long_nodes], vector) if vector is not None else {}
+    for node in long_nodes:
+        nearest = sorted((row for row in node.observations if row.pk in distances), key=lambda row: distances[row.pk])
+        counts = {row: len(set(words) & set(words_of(row.text))) for row in node.observations}
+        with_words = sorted((row for row in counts if counts[row]), key=lambda row: (-counts[row], row.number))
+        node.select([*nearest[:MAX_MATCHES], *with_words[:MAX_MATCHES]])
+
+
+def _distances(entities: Sequence[UUID], vector: list[float]) -> dict[UUID, float]:
+    """Return the cosine distance of each observation of these entities that has an embedding."""
+    rows = ObservationPassage.objects.filter(observation__entity__in=entities, observation__ended_at=None)
+    rows = rows.annotate(distance=CosineDistance("vector", vector) + 0.0).order_by("-distance")
+    return {pk: float(distance) for pk, distance in rows.values_list("observation", "distance")}  # the nearest is last
 
 
 def nearest_entities(graph: Graph, vector: list[float], limit: int) -> dict[UUID, float]:
