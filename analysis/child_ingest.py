@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from analysis import records, sessions, sources
 from analysis.completeness import RepeatCheck, shortfall
-from analysis.findings import save_page_summary
+from analysis.findings import index_some, save_page_summary
 from analysis.ingest import MAX_PAGES
 from analysis.models import IngestedRecord, Session
 from analysis.operations import MAX_PARENTS, PER_PAGE, IngestChildren
@@ -158,7 +158,7 @@ def _ingest_batch(
             future.cancel()
     if fetched:
         summary = summarize(child.name, fetched, 1, 1, fields, frozenset({child.resource.id_field}))
-        save_page_summary(session, child.name, f"nested:{child.name}:{parents[0]}"[:80], summary)
+        index_some([save_page_summary(session, child.name, f"nested:{child.name}:{parents[0]}"[:80], summary)])
 
 
 def _count(result: ChildIngestResult, parent: str, children: Children, stored: records.StoredPage) -> None:
@@ -212,5 +212,5 @@ def _children(upstream: Upstream, parent: str, path: str, id_field: str) -> Chil
 
 
 def _prepare(row: Row, parent: str, child: SourceModel, fields: Sequence[str]) -> Row:
-    clean = records.projected(records.flattened(records.clean(row), child.resource), fields, child.resource)
+    clean = records.projected(records.flattened(records.cleaned(row), child.resource), fields, child.resource)
     return {**clean, "_parent_id": parent, records.PARENTS: [parent]}

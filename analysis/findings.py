@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from uuid import UUID
 
 from django.db import transaction
 from django.db.models import BooleanField, ExpressionWrapper, F, FloatField, OuterRef, Q, QuerySet, Subquery
 from django.db.models.expressions import RawSQL
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 from pgvector.django import CosineDistance
 
@@ -26,6 +28,8 @@ from memories.models.index_job import Trigger
 from memories.retrieval import indexing, term_statistics
 
 SUMMARY = "page_summary"
+EMBEDDED_AT_ONCE = 10  # maximum number of page summaries that an ingest embeds itself, if they are short
+EMBEDDED_CHARACTERS = 8_000  # maximum length of these summaries together, unless the first one is longer
 TOP_K = 50
 THRESHOLD = 0.5
 VECTOR = "to_tsvector(%s::regconfig, finding || ' ' || replace(category, '_', ' '))"
@@ -58,8 +62,8 @@ def store(operation: StoreFindings, *, caller: Caller) -> tuple[list[Finding], s
     return rows, index(rows)
 
 
-def save_page_summary(session: Session, model: str, page_key: str, summary: Summary) -> None:
-    """Store a page's summary, or replace its earlier summary. Like the records, it expires after record_ttl()."""
+def save_page_summary(session: Session, model: str, page_key: str, summary: Summary) -> Finding:
+    """Store a page's summary without vectors, or replace its earlier summary. Like the records, it expires."""
     text = summary.text[:MAX_FINDING]
     fields = {
         "model": model,
@@ -71,7 +75,19 @@ def save_page_summary(session: Session, model: str, page_key: str, summary: Summ
         "embedding_text_hash": None,
     }
     row, _ = Finding.objects.update_or_create(session=session, page_key=page_key, defaults=fields)
-    index([row])
+    return row
+
+
+def index_some(rows: Sequence[Finding]) -> None:
+    """Compute the vectors of the first rows, and queue jobs for the others.
+
+    Embedding the summaries of all pages would take longer than storing the pages.
+    """
+    lengths = accumulate(len(row.finding) for row in rows[:EMBEDDED_AT_ONCE])
+    count = max(sum(length <= EMBEDDED_CHARACTERS for length in lengths), 1)
+    if rows:
+        index(rows[:count])
+        indexing.enqueue("finding", [row.pk for row in rows[count:]], Trigger.WRITE)
 
 
 def index(rows: Sequence[Finding]) -> str:
@@ -103,8 +119,8 @@ def search(
     """Return at most `top_k` findings, those closest in meaning to the query first.
 
     A finding matches if the cosine similarity of a passage is at least `threshold`, or if its text or category contains
-    a word of the query. A finding whose vectors are not computed yet doesn't match. If the embedder is unavailable,
-    findings are matched by words only, even without vectors, and the result is marked as degraded.
+    a word of the query. A finding whose vectors are not computed yet matches by words only, and comes last. If the
+    embedder is unavailable, all findings are matched by words, and the result is marked as degraded.
     """
     query, top_k = validate(FindingText, query, "query"), validate(TopK, top_k, "top_k")
     category, model = validate(FindingCategory, category, "category"), validate(FindingCategory, model, "model")
@@ -121,8 +137,9 @@ def search(
         distance=CosineDistance("vector", vector) + 0.0
     )
     cosine = ExpressionWrapper(1.0 - Subquery(distances.order_by("distance")[:1]), output_field=FloatField())
-    matches = rows.annotate(similarity=cosine, has_word=_contains_any(_words(query)))
-    matches = matches.filter(similarity__isnull=False).filter(Q(similarity__gte=threshold) | Q(has_word=True))
+    similarity = Coalesce(cosine, 0.0, output_field=FloatField())
+    matches = rows.annotate(cosine=cosine, similarity=similarity, has_word=_contains_any(_words(query)))
+    matches = matches.filter(Q(cosine__gte=threshold) | Q(has_word=True))
     return SearchResult([Hit(row, row.similarity) for row in matches.order_by("-similarity", "id")[:top_k]])
 
 

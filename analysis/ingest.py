@@ -20,8 +20,8 @@ from django.utils import timezone
 
 from analysis import records, sessions, sources
 from analysis.completeness import RepeatCheck, shortfall
-from analysis.findings import save_page_summary
-from analysis.models import Ingest, IngestedRecord, IngestState, Session
+from analysis.findings import index_some, save_page_summary
+from analysis.models import Finding, Ingest, IngestedRecord, IngestState, Session
 from analysis.operations import IngestRecords
 from analysis.querying.page_summaries import summarize
 from analysis.querying.source_filters import checked_filters
@@ -81,9 +81,11 @@ def ingest(operation: IngestRecords, *, caller: Caller) -> IngestResult:
             result.page = page
             download.save_page(page, upstream.page(page, per_page, filters), counts=False)
             result.complete = page == result.total_pages == 1
+            index_some(download.summaries)
             return result
         with download.saved_progress(operation.resume):
             download.fetch_all()
+        index_some(download.summaries)
         if result.records >= ANALYZE_FROM:
             connections.analyze_tables(IngestedRecord)
         return result
@@ -118,6 +120,7 @@ class Download:
 
     def __post_init__(self) -> None:
         self.repeats = RepeatCheck(self.model.resource.id_field)
+        self.summaries: list[Finding] = []
 
     @contextmanager
     def saved_progress(self, resume: bool) -> Iterator[None]:
@@ -222,7 +225,8 @@ class Download:
         return self.upstream.page(number, self.per_page, self.filters, cursor)
 
     def save_page(self, number: int, page: PageOf, *, counts: bool = True) -> bool:
-        """Save the rows and mark the page as done, in one transaction. Then save its summary and report progress.
+        """Save the rows and mark the page as done, in one transaction. Then save its summary, without
+        vectors, and report progress.
 
         Returns False, and stores nothing, if the page has no other rows than earlier pages.
 
@@ -244,7 +248,7 @@ class Download:
 
     def _store(self, number: int, page: PageOf, counts: bool) -> None:
         resource = self.model.resource
-        rows = [records.clean(row) for row in page.rows]
+        rows = [records.cleaned(row) for row in page.rows]
         rows = [records.projected(records.flattened(row, resource), self.fields, resource) for row in rows]
         now = timezone.now()
         with transaction.atomic():
@@ -262,7 +266,8 @@ class Download:
         if rows:
             keys = frozenset({resource.id_field, *(f"{name}_id" for name in resource.associations)})
             summary = summarize(self.model.name, rows, number, self.ingest.total_pages, self.fields, keys)
-            save_page_summary(self.session, self.model.name, f"{self.ingest.scope[:40]}:{number}", summary)
+            key = f"{self.ingest.scope[:40]}:{number}"
+            self.summaries.append(save_page_summary(self.session, self.model.name, key, summary))
 
     def _count(self, stored: records.StoredPage, page: PageOf) -> None:
         new = [record_id for record_id in stored.ids if record_id not in self.stored_ids]

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
+import heapq
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
-from analysis.querying.query import Group, Scope, run
+from django.db import connection, transaction
+
+from analysis.querying.query import Group, Scope, documents, run
 
 ROWS = 5_000  # maximum number of rows that are described; the newest rows are taken
 MAX_FIELDS = 400  # maximum number of fields that are described; fields that more rows have are preferred
 EXAMPLES = 5
+MAX_TEXT = 60  # maximum number of characters of an example
+CHUNK = 500  # number of rows that are counted at once
 
 
 @dataclass(frozen=True)
@@ -31,43 +39,86 @@ class Description:
     more_fields: int = 0  # number of fields that are left out because of MAX_FIELDS
 
 
-# Counts the rows for each combination of field, type and value. A field's types, examples, and numbers of missing and
-# distinct values are computed from these counts. Texts of more than 60 characters are told apart by their MD5 hashes.
-DESCRIBE = """
-    WITH rows AS (SELECT data {scope} ORDER BY id DESC LIMIT %s),
-    pairs AS (SELECT key, jsonb_typeof(value) AS kind, value #>> '{{}}' AS text FROM rows, jsonb_each(data)),
-    texts AS (
-        SELECT key, kind, left(text, 60) AS head,
-               CASE WHEN length(text) > 60 THEN md5(text) ELSE '' END AS rest, count(*) AS n
-        FROM pairs GROUP BY key, kind, head, rest),
-    merged AS (
-        SELECT key, head, rest, sum(n) AS n,
-               row_number() OVER (PARTITION BY key ORDER BY head IS NULL, sum(n) DESC, head, rest) AS place
-        FROM texts GROUP BY key, head, rest),
-    kinds AS (
-        SELECT key, jsonb_object_agg(kind, n) AS types, sum(n) AS held
-        FROM (SELECT key, kind, sum(n) AS n FROM texts GROUP BY key, kind) AS each GROUP BY key),
-    fields AS (
-        SELECT key, count(head) AS different,
-               array_agg(head ORDER BY place) FILTER (WHERE place <= %s AND head IS NOT NULL) AS examples
-        FROM merged GROUP BY key)
-    SELECT key, types, (SELECT count(*) FROM rows) - held, different, examples, count(*) OVER ()
-    FROM kinds JOIN fields USING (key) ORDER BY held DESC, key LIMIT %s
-"""
+class _Field:
+    """What was counted of one field: the rows by type, and by text."""
+
+    def __init__(self) -> None:
+        self.types: Counter[str] = Counter()
+        self.texts: Counter[str] = Counter()
+
+    def add(self, values: Sequence[Any]) -> None:
+        kinds = Counter(map(type, values))
+        for kind, count in kinds.items():
+            self.types[TYPES[kind]] += count
+        present = [value for value in values if value is not None] if type(None) in kinds else values
+        others = kinds.keys() - {type(None)}
+        if others == {str} and max(map(len, present)) <= MAX_TEXT:
+            self.texts.update(present)
+        elif len(others) == 1 and not others & {list, dict}:
+            for value, count in Counter(present).items():  # values of one type that are equal have the same text
+                self.texts[_text(value)] += count
+        else:
+            self.texts.update(map(_text, present))
+
+    def summary(self, name: str, rows: int) -> FieldSummary:
+        return FieldSummary(
+            name, dict(self.types.most_common()), rows - self.types.total(), len(self.texts), self._examples()
+        )
+
+    def _examples(self) -> list[str]:
+        """Return the most frequent texts, and among equally frequent ones the first in alphabetical order."""
+        least = min(heapq.nlargest(EXAMPLES, self.texts.values()), default=0)
+        frequent = [(-count, text) for text, count in self.texts.items() if count > least]
+        others = heapq.nsmallest(EXAMPLES - len(frequent), (t for t, count in self.texts.items() if count == least))
+        return [text[:MAX_TEXT] for text in [*(text for _, text in sorted(frequent)), *others]]
+
+
+TYPES: dict[type, str] = {
+    str: "string",
+    int: "number",
+    float: "number",
+    bool: "boolean",
+    type(None): "null",
+    list: "array",
+    dict: "object",
+}
+
+
+def _text(value: Any) -> str:
+    """Return the value as text. Long texts are told apart by a hash after their beginning."""
+    kind = type(value)
+    text = value if kind is str else repr(value) if kind in (int, float) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + hashlib.sha256(text.encode()).hexdigest()
+
+
+def _columns(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, Sequence[Any]]]:
+    """Yield each field with its values in the rows that have it."""
+    if all(row.keys() == rows[0].keys() for row in rows):  # then also in the same order, which jsonb determines
+        yield from zip(rows[0], zip(*(row.values() for row in rows), strict=True), strict=True)
+    else:
+        for name in dict.fromkeys(chain.from_iterable(rows)):
+            yield name, [row[name] for row in rows if name in row]
 
 
 def describe(scope: Scope, total: int | None = None) -> Description:
-    """Describe the fields of the newest ROWS rows. `total` is the number of all rows, if already known."""
+    """Describe the fields of the newest ROWS rows. `total` is the number of all rows, if already known.
+
+    The values are counted here, because PostgreSQL takes several times longer to take apart and group wide rows.
+    """
     base, params = scope.sql()
     if total is None:
         ((total,),) = run(f"SELECT count(*) {base}", params)
-    rows = run(DESCRIBE.format(scope=base), [*params, ROWS, EXAMPLES, MAX_FIELDS])
-    fields = [
-        FieldSummary(key, json.loads(kinds), int(missing), int(different), list(examples or []))
-        for key, kinds, missing, different, examples, _ in rows
-    ]
-    more_fields = rows[0][-1] - len(rows) if rows else 0
-    return Description(sorted(fields, key=lambda field: field.name), min(total, ROWS), total, more_fields)
+    fields: dict[str, _Field] = {}
+    rows_read = 0
+    with transaction.atomic(), connection.chunked_cursor() as cursor:
+        cursor.execute(f"SELECT data {base} ORDER BY id DESC LIMIT %s", [*params, ROWS])
+        while chunk := documents(cursor.fetchmany(CHUNK)):
+            rows_read += len(chunk)
+            for name, values in _columns(chunk):
+                fields.setdefault(name, _Field()).add(values)
+    most_present = sorted(fields, key=lambda name: (-fields[name].types.total(), name))[:MAX_FIELDS]
+    summaries = [fields[name].summary(name, rows_read) for name in sorted(most_present)]
+    return Description(summaries, rows_read, max(total, rows_read), len(fields) - len(summaries))
 
 
 DISTRIBUTIONS = """

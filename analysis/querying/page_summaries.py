@@ -8,7 +8,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,12 +25,12 @@ class Summary:
     metadata: dict[str, Any]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Column:
-    counts: Counter[str] = field(default_factory=Counter)
-    numbers: list[float] = field(default_factory=list)
-    dates: list[tuple[datetime, str]] = field(default_factory=list)
-    is_nested: bool = False
+    counts: Counter[str]  # of texts, booleans and nulls
+    numbers: list[float]
+    dates: list[tuple[datetime, str, int]]  # time, the text that gives it, and the number of rows with this text
+    is_nested: bool
 
 
 def summarize(
@@ -80,24 +80,18 @@ def summarize(
 
 def _columns(rows: Sequence[Mapping[str, Any]], keys: frozenset[str]) -> dict[str, Column]:
     names = list(dict.fromkeys(name for row in rows for name in row))
-    columns = {name: Column() for name in names if name not in keys and not name.startswith("_")}
-    for name, column in list(columns.items())[:MAX_FIELDS]:
-        for row in rows:
-            _add_value(column, row.get(name))
-    return columns
+    described = [name for name in names if name not in keys and not name.startswith("_")][:MAX_FIELDS]
+    return {name: _column([row.get(name) for row in rows]) for name in described}
 
 
-def _add_value(column: Column, value: Any) -> None:
-    if isinstance(value, dict | list):
-        column.is_nested = True
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        if abs(value) < MAX_NUMBER:
-            column.numbers.append(float(value))
-    else:
-        text = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-        column.counts[text] += 1
-        if isinstance(value, str) and (moment := _date(value)):
-            column.dates.append((moment, value))
+def _column(values: Sequence[Any]) -> Column:
+    texts = Counter(value for value in values if isinstance(value, str))
+    numbers = [float(value) for value in values if type(value) in (int, float) and abs(value) < MAX_NUMBER]
+    dates = [(moment, text, count) for text, count in texts.items() if (moment := _date(text))]
+    for value, text in ((None, "null"), (True, "true"), (False, "false")):
+        if count := sum(1 for given in values if given is value):
+            texts[text] += count
+    return Column(texts, numbers, dates, any(isinstance(value, dict | list) for value in values))
 
 
 def _date(text: str) -> datetime | None:
@@ -126,8 +120,8 @@ def _numbers(values: Sequence[float]) -> dict[str, Any]:
     }
 
 
-def _range(dates: Sequence[tuple[datetime, str]]) -> dict[str, Any]:
-    return {"earliest": min(dates)[1], "latest": max(dates)[1], "n": len(dates)}
+def _range(dates: Sequence[tuple[datetime, str, int]]) -> dict[str, Any]:
+    return {"earliest": min(dates)[1], "latest": max(dates)[1], "n": sum(count for _, _, count in dates)}
 
 
 def _format_counts(counts: Mapping[str, int]) -> str:
