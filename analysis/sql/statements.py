@@ -46,12 +46,17 @@ def check_reads(sql: str, dialect: str) -> None:
     word, rest = _first_word(sql, dialect)
     if word == "show":
         _check_show(rest, dialect)
-    elif word == "explain":
-        # The statement is checked even without ANALYZE, which would execute it.
-        options = EXPLAIN_OPTIONS.match(rest)
-        _check_statement(rest[options.end() if options else 0 :], dialect)
-    else:
-        _check_statement(sql, dialect)
+    else:  # the statement of an EXPLAIN is checked even without ANALYZE, which would execute it
+        _check_statement(explained(sql, dialect), dialect)
+
+
+def explained(sql: str, dialect: str) -> str:
+    """Return the statement inside an EXPLAIN, or any other text itself. Raises Invalid if it is no SQL."""
+    word, rest = _first_word(sql, dialect)
+    if word != "explain":
+        return sql
+    options = EXPLAIN_OPTIONS.match(rest)
+    return rest[options.end() if options else 0 :]
 
 
 def is_explain(sql: str, dialect: str) -> bool:
@@ -74,7 +79,7 @@ def _tokens(sql: str, dialect: str) -> list[Any]:
     import sqlglot  # noqa: PLC0415 - only this tool needs it
 
     try:
-        return sqlglot.tokenize(sql, read=dialect)
+        return sqlglot.tokenize(sql, read=dialect or None)
     except (sqlglot.errors.SqlglotError, ValueError) as error:
         raise _not_sql(error, dialect) from None
 

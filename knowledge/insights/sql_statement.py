@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from analysis.sql.engines import DIALECTS
+from analysis.sql.statements import explained
+from memories.contract.errors import Invalid
 
 MAX_SQL = 20_000  # maximum number of characters of a statement that is read
 MAX_DEPTH = 100  # maximum depth of nested brackets in a statement that is parsed
@@ -91,8 +93,8 @@ def _parse(sql: str, dialect: str) -> list[Any]:
     import sqlglot  # noqa: PLC0415 - only calls with SQL need it
 
     try:
-        trees = [tree for tree in sqlglot.parse(sql, read=dialect or None) if tree is not None]
-    except (sqlglot.errors.SqlglotError, RecursionError, ValueError):
+        trees = [tree for tree in sqlglot.parse(explained(sql, dialect), read=dialect or None) if tree is not None]
+    except (sqlglot.errors.SqlglotError, RecursionError, ValueError, Invalid):
         return []
     # sqlglot keeps a statement that it does not know as a Command, without its names.
     return [] if any(isinstance(tree, sqlglot.exp.Command) for tree in trees) else trees

@@ -89,6 +89,8 @@ def test_tables_of_a_statement_are_found(sql: str, names: list[str]) -> None:
         ("SELECT 1 FROM ONLY sales.orders", "postgres"),
         ("SELECT amount // 2 FROM sales.orders", "duckdb"),
         ("SUMMARIZE sales.orders", "duckdb"),
+        ("EXPLAIN ANALYZE SELECT 1 FROM sales.orders", "duckdb"),
+        ("EXPLAIN (COSTS off) SELECT 1 FROM sales.orders", "postgres"),
         ("-- of May\nSELECT 1 FROM sales.orders", "trino"),
         ("/* of\n May */ (SELECT 1 FROM sales.orders)", "trino"),
     ],
