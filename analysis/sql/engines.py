@@ -30,7 +30,7 @@ DUCKDB_CONFIG: dict[str, Any] = {
     "memory_limit": "512MB",
     "max_temp_directory_size": "4GB",
     "threads": "2",
-    "python_enable_replacements": "false",
+    "python_enable_replacements": "false",  # a table name never means a variable of this program
 }
 START = ":start"  # name of DuckDB's database before a file is attached; no file can have it
 # The name of a PostgreSQL cursor, and what its declaration adds to an error's quotation of the statement.
