@@ -1,6 +1,10 @@
-"""Measure an analysis of 100,000 records: storing them, and each kind of query.
+"""Measure the ingest of a wide and a long file, and storing and querying 100,000 records.
 
-    python bench/analysis.py [--rows 100000] [--rounds 5]
+    python bench/analysis.py [--rows 100000] [--rounds 5] [--only files|queries]
+
+The files have 5,000 rows of 300 columns and 200,000 rows of 10 columns, in JSON lines. They are ingested in pages of
+1,000 rows and described. DuckDB and pandas do the same work beside it if they are installed: DuckDB copies the file
+into a database file and summarizes the table; pandas reads it and counts the types, gaps and values of each column.
 
 Creates its own database and prints the rows stored per second, with pages of 50 and of 1,000 rows, and the median of
 each query in ms. Watch the stratified sample and the exact match that few rows satisfy. Both are also run in a naive
@@ -11,9 +15,14 @@ not depend on the machine.
 from __future__ import annotations
 
 import argparse
+import json
+import random
 import statistics
+import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import scratch
@@ -45,11 +54,111 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", choices=["files", "queries"])
     options = parser.parse_args()
     scratch.setup()
     with scratch.database():
-        session = fill(options.rows)
-        measure(session, options.rounds)
+        if options.only != "queries":
+            measure_files()
+        if options.only != "files":
+            session = fill(options.rows)
+            measure(session, options.rounds)
+
+
+# -- files -------------------------------------------------------------------------------------------------
+
+FILES = {"wide": (5_000, 300), "long": (200_000, 10)}
+SOURCE = 'kind = "file"\n' + "".join(f'[models.{name}]\npath = "{name}.jsonl"\nper_page_max = 1000\n' for name in FILES)
+
+
+def write_file(path: Path, rows: int, columns: int) -> None:
+    dice = random.Random(1)
+    makers: list[Callable[[], Any]] = [
+        lambda: dice.randint(0, 100_000),
+        lambda: round(dice.random() * 1_000, 2),
+        lambda: dice.choice(["open", "won", "lost", "new"]),
+        lambda: f"name {dice.randint(0, 50_000)}",
+        lambda: f"2026-{dice.randint(1, 12):02d}-{dice.randint(1, 28):02d}",
+        lambda: dice.choice([None, True, False]),
+    ]
+    with path.open("w") as file:
+        for number in range(rows):
+            values = {f"column_{place}": makers[place % len(makers)]() for place in range(1, columns)}
+            file.write(json.dumps({"id": number, **values}) + "\n")
+
+
+def measure_files() -> None:
+    from django.conf import settings  # noqa: PLC0415 - after setup()
+
+    from memories import embedding  # noqa: PLC0415 - after setup()
+
+    embedding.embed_one("load the model")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "sources.toml").write_text(SOURCE)
+        settings.ANALYSIS_FILES, settings.ANALYSIS_SOURCES = str(folder), str(folder / "sources.toml")
+        for model, (rows, columns) in FILES.items():
+            path = folder / f"{model}.jsonl"
+            write_file(path, rows, columns)
+            print(f"{rows:,} rows of {columns} columns, {path.stat().st_size / 1e6:.0f} MB")
+            report("commonplace", partial(ingest, model), describe_ingested, path)
+            report("duckdb", with_duckdb, lambda database: database.execute("SUMMARIZE data").fetchall(), path)
+            report("pandas", with_pandas, describe_frame, path)
+
+
+def report(tool: str, load: Callable[[Path], Any], describe: Callable[[Any], Any], path: Path) -> None:
+    started = time.perf_counter()
+    try:
+        loaded = load(path)
+    except ModuleNotFoundError:
+        print(f"  {tool:12} is not installed")
+        return
+    stored = time.perf_counter()
+    describe(loaded)
+    print(f"  {tool:12} store {stored - started:6.1f} s   describe {time.perf_counter() - stored:5.2f} s")
+
+
+def ingest(model: str, path: Path) -> Any:
+    from analysis import ingest as ingesting  # noqa: PLC0415 - after setup()
+    from analysis import sessions  # noqa: PLC0415 - after setup()
+    from analysis.operations import IngestRecords  # noqa: PLC0415 - after setup()
+    from memories.identity.permissions import build_caller  # noqa: PLC0415 - after setup()
+    from memory_project.models import User  # noqa: PLC0415 - after setup()
+
+    user, _ = User.objects.get_or_create(email="bench@example.org")
+    caller = build_caller(user, channel="bench")
+    arguments = {"analysis_id": "files", "model": model, "ingest_all": True, "per_page": 1_000}
+    while ingesting.ingest(IngestRecords.read(arguments), caller=caller).capped:
+        arguments["resume"] = True
+    return sessions.get_session(caller, "files"), model
+
+
+def describe_ingested(loaded: Any) -> Any:
+    from analysis.querying import description, query  # noqa: PLC0415 - after setup()
+
+    session, model = loaded
+    return description.describe(query.scope(session, model, None))
+
+
+def with_duckdb(path: Path) -> Any:
+    import duckdb  # noqa: PLC0415 - optional
+
+    database = duckdb.connect(str(path.with_suffix(".duckdb")))
+    database.execute("CREATE TABLE data AS SELECT * FROM read_json(?, format = 'newline_delimited')", [str(path)])
+    return database
+
+
+def with_pandas(path: Path) -> Any:
+    import pandas  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: PLC0415 - optional
+
+    return pandas.read_json(path, lines=True)
+
+
+def describe_frame(frame: Any) -> Any:
+    return [(name, frame[name].dtype, frame[name].isna().sum(), frame[name].value_counts().head()) for name in frame]
+
+
+# -- queries -----------------------------------------------------------------------------------------------
 
 
 def fill(count: int) -> Any:
