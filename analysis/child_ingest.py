@@ -150,7 +150,7 @@ def _ingest_batch(
                 session, child.name, prepared, child.resource.id_field, now, now + sessions.record_ttl(), f"of {parent}"
             )
             _count(result, parent, children, stored)
-            fetched += prepared[: MAX_SUMMARIZED - len(fetched)]
+            fetched += stored.rows[: MAX_SUMMARIZED - len(fetched)]
             message = f"Fetched nested resources for {result.completed}/{result.parents} parents"
             progress.tell(result.completed, result.parents, message)
     finally:
@@ -212,5 +212,5 @@ def _children(upstream: Upstream, parent: str, path: str, id_field: str) -> Chil
 
 
 def _prepare(row: Row, parent: str, child: SourceModel, fields: Sequence[str]) -> Row:
-    clean = records.projected(records.flattened(records.cleaned(row), child.resource), fields, child.resource)
+    clean = records.projected(records.flattened(row, child.resource), fields, child.resource)
     return {**clean, "_parent_id": parent, records.PARENTS: [parent]}

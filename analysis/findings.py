@@ -78,15 +78,19 @@ def save_page_summary(session: Session, model: str, page_key: str, summary: Summ
     return row
 
 
-def index_some(rows: Sequence[Finding]) -> None:
+def index_some(rows: Sequence[Finding], earlier: int = 0) -> None:
     """Compute the vectors of the first rows, and queue jobs for the others.
+
+    `earlier` is the number of summaries that earlier calls of the same download have stored.
 
     Embedding the summaries of all pages would take longer than storing the pages.
     """
-    lengths = accumulate(len(row.finding) for row in rows[:EMBEDDED_AT_ONCE])
-    count = max(sum(length <= EMBEDDED_CHARACTERS for length in lengths), 1)
-    if rows:
+    most = max(EMBEDDED_AT_ONCE - earlier, 0)
+    lengths = accumulate(len(row.finding) for row in rows[:most])
+    count = sum(number == 0 or length <= EMBEDDED_CHARACTERS for number, length in enumerate(lengths))
+    if count:
         index(rows[:count])
+    if len(rows) > count:
         indexing.enqueue("finding", [row.pk for row in rows[count:]], Trigger.WRITE)
 
 

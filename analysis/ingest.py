@@ -85,7 +85,7 @@ def ingest(operation: IngestRecords, *, caller: Caller) -> IngestResult:
             return result
         with download.saved_progress(operation.resume):
             download.fetch_all()
-        index_some(download.summaries)
+        index_some(download.summaries, earlier=len(download.ingest.pages_done) - len(download.summaries))
         if result.records >= ANALYZE_FROM:
             connections.analyze_tables(IngestedRecord)
         return result
@@ -248,8 +248,7 @@ class Download:
 
     def _store(self, number: int, page: PageOf, counts: bool) -> None:
         resource = self.model.resource
-        rows = [records.cleaned(row) for row in page.rows]
-        rows = [records.projected(records.flattened(row, resource), self.fields, resource) for row in rows]
+        rows = [records.projected(records.flattened(row, resource), self.fields, resource) for row in page.rows]
         now = timezone.now()
         with transaction.atomic():
             expires_at, origin = now + sessions.record_ttl(), f"{self.ingest.scope}:{number}"
@@ -263,9 +262,9 @@ class Download:
             self._save()
         self._count(stored, page)
         self.result.total_pages = self.ingest.total_pages
-        if rows:
+        if stored.rows:
             keys = frozenset({resource.id_field, *(f"{name}_id" for name in resource.associations)})
-            summary = summarize(self.model.name, rows, number, self.ingest.total_pages, self.fields, keys)
+            summary = summarize(self.model.name, stored.rows, number, self.ingest.total_pages, self.fields, keys)
             key = f"{self.ingest.scope[:40]}:{number}"
             self.summaries.append(save_page_summary(self.session, self.model.name, key, summary))
 

@@ -42,6 +42,7 @@ UPSERT = """
 
 @dataclass(frozen=True)
 class StoredPage:
+    rows: list[Row]  # the given rows without those that were skipped, as jsonb holds them
     ids: list[str]  # of the stored records, without duplicates
     repeated: int  # number of rows with the id of another row of the page; the last of them was stored
     skipped: list[str]  # for each row that can't be stored, the reason
@@ -56,14 +57,15 @@ def store(
     expires_at: datetime,
     origin: str = "",
 ) -> StoredPage:
-    """Insert or update the rows.
+    """Insert or update the rows. Values that jsonb can't hold are converted by `clean`.
 
     `origin` identifies the page. A row without an id gets an id that is derived from the origin and the row's position,
     so that equal rows stay separate records.
     """
-    by_id: dict[str, tuple[bool, Row]] = {}
-    skipped = []
-    for index, row in enumerate(rows):
+    by_id: dict[str, tuple[bool, str]] = {}
+    kept, skipped = [], []
+    for index, given in enumerate(rows):
+        row, text = _as_json(given)
         record_id = id_of(row, id_field)
         if record_id is not None and len(record_id) > MAX_ID:
             skipped.append(f"{id_field} {record_id[:40]}… has {len(record_id)} characters, more than {MAX_ID}")
@@ -71,14 +73,15 @@ def store(
         has_id = record_id is not None and record_id not in NO_SEGMENT
         if record_id is None:
             record_id = "~" + hashlib.sha256(f"{origin}:{index}".encode()).hexdigest()
-        by_id[record_id] = (has_id, row)
+        by_id[record_id] = (has_id, text)
+        kept.append(row)
     if by_id:
         has_ids = [has_id for has_id, _ in by_id.values()]
         # One text with a line per row, because psycopg takes longer to quote an array than PostgreSQL to store it.
-        lines = "\n".join(json.dumps(row, ensure_ascii=False, separators=(",", ":")) for _, row in by_id.values())
+        lines = "\n".join(text for _, text in by_id.values())
         with connection.cursor() as cursor:
             cursor.execute(UPSERT, [session.pk, model, now, expires_at, list(by_id), has_ids, lines])
-    return StoredPage(list(by_id), len(rows) - len(by_id) - len(skipped), skipped)
+    return StoredPage(kept, list(by_id), len(kept) - len(by_id), skipped)
 
 
 def id_of(row: Mapping[str, Any], id_field: str) -> str | None:
@@ -86,14 +89,17 @@ def id_of(row: Mapping[str, Any], id_field: str) -> str | None:
     return None if record_id is None or isinstance(record_id, dict | list) else str(record_id)
 
 
-def cleaned(row: Row) -> Row:
-    """Return the row as jsonb can hold it: itself if that needs no change."""
+def _as_json(row: Row) -> tuple[Row, str]:
+    """Return the row as jsonb can hold it, and its JSON. A row that needs no change is not copied."""
     try:
-        text = json.dumps(row, ensure_ascii=False, allow_nan=False)
+        text = json.dumps(row, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         text.encode()
+        if "\\u0000" not in text:
+            return row, text
     except (TypeError, ValueError):
-        return dict(clean(row))
-    return dict(clean(row)) if "\\u0000" in text else row
+        pass  # the row has values of other types, numbers that are not finite, or half a surrogate pair
+    converted: Row = clean(row)
+    return converted, json.dumps(converted, ensure_ascii=False, separators=(",", ":"))
 
 
 def clean(value: Any) -> Any:

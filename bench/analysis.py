@@ -174,7 +174,7 @@ def fill(count: int) -> Any:
         rows = [row(number) for number in range(int(count * share))]
         started = time.perf_counter()
         for start in range(0, len(rows), size):
-            page = [records.clean(record) for record in rows[start : start + size]]
+            page = rows[start : start + size]
             records.store(session, "deal", page, "id", now, now + sessions.record_ttl())
         took = time.perf_counter() - started
         print(f"store, pages of {size:5}: {len(rows) / took:8,.0f} rows/s")

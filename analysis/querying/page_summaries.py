@@ -85,13 +85,16 @@ def _columns(rows: Sequence[Mapping[str, Any]], keys: frozenset[str]) -> dict[st
 
 
 def _column(values: Sequence[Any]) -> Column:
-    texts = Counter(value for value in values if isinstance(value, str))
-    numbers = [float(value) for value in values if type(value) in (int, float) and abs(value) < MAX_NUMBER]
+    kinds = set(map(type, values))
+    texts = Counter([value for value in values if type(value) is str] if kinds - {str} else values)
     dates = [(moment, text, count) for text, count in texts.items() if (moment := _date(text))]
-    for value, text in ((None, "null"), (True, "true"), (False, "false")):
-        if count := sum(1 for given in values if given is value):
-            texts[text] += count
-    return Column(texts, numbers, dates, any(isinstance(value, dict | list) for value in values))
+    numbers: list[float] = []
+    if kinds & {int, float}:
+        numbers = [float(value) for value in values if type(value) in (int, float) and abs(value) < MAX_NUMBER]
+    if kinds & {bool, type(None)}:
+        others = Counter([value for value in values if value is None or type(value) is bool])
+        texts.update({"null" if value is None else str(value).lower(): count for value, count in others.items()})
+    return Column(texts, numbers, dates, bool(kinds & {dict, list}))
 
 
 def _date(text: str) -> datetime | None:

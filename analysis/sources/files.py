@@ -62,8 +62,8 @@ class FileUpstream:
         try:
             if start != self._position:
                 self.close()
-                self._entries = self._read()
-                self._ahead = list(islice(self._entries, start, start + 1))
+                self._entries = self._read(start)
+                self._ahead = list(islice(self._entries, 1))
             entries = [*self._ahead, *islice(self._entries, per_page - len(self._ahead))]
             self._ahead = list(islice(self._entries, 1))
             self._position = start + len(entries)
@@ -78,20 +78,20 @@ class FileUpstream:
             format=self._format,
         )
 
-    def _read(self) -> Iterator[Entry]:
+    def _read(self, start: int = 0) -> Iterator[Entry]:
         match self._path.suffix.lower():
             case ".csv" | ".tsv":
-                return self._read_csv()
+                return self._read_csv(start)
             case ".jsonl" | ".ndjson":
-                return self._read_json_lines()
+                return self._read_json_lines(start)
             case ".parquet":
-                return (Entry(row) for row in _parquet(self._path))
+                return (Entry(row) for row in islice(_parquet(self._path), start, None))
             case suffix:
                 raise UpstreamFailed(
                     f"{suffix or 'a file without suffix'} can't be read; allowed: csv, tsv, jsonl, ndjson, parquet"
                 )
 
-    def _read_csv(self) -> Iterator[Entry]:
+    def _read_csv(self, start: int) -> Iterator[Entry]:
         encoding = self.resource.encoding or detect_encoding(self._path)
         delimiter = self.resource.delimiter or (
             "\t" if self._path.suffix.lower() == ".tsv" else detect_delimiter(self._path, encoding)
@@ -102,18 +102,16 @@ class FileUpstream:
         with _open(self._path, encoding, newline="") as handle:
             reader = csv.reader(handle, delimiter=delimiter)
             names = _column_names(next((values for values in reader if values), []))
-            for values in reader:
-                if values:
-                    yield _csv_entry(names, values, reader.line_num)
+            for values in islice(filter(None, reader), start, None):
+                yield _csv_entry(names, values, reader.line_num)
 
-    def _read_json_lines(self) -> Iterator[Entry]:
+    def _read_json_lines(self, start: int) -> Iterator[Entry]:
         encoding = self.resource.encoding or detect_encoding(self._path)
         self._format = f"read as JSON lines with the encoding {encoding}"
         # Only a line feed ends a line: texts may contain the other characters that end lines elsewhere.
         with _open(self._path, encoding, newline="\n") as handle:
-            for number, line in enumerate(handle, start=1):
-                if not line.strip():
-                    continue
+            lines = ((number, line) for number, line in enumerate(handle, start=1) if line.strip())
+            for number, line in islice(lines, start, None):
                 try:
                     row = json.loads(line)
                 except (ValueError, RecursionError) as error:
