@@ -1,0 +1,325 @@
+"""Comparison of two texts: whether they say the same, differ only in wording, or differ in a fact.
+
+Vectors can't tell this: "before the audit" and "after the audit" have a cosine above .95. Two texts are the same only
+if they have the same content words, negations, numbers, times and names in the same order. An unknown synonym therefore
+makes them near, and not the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from memories.retrieval.statements import words
+from memories.retrieval.statements.parts import Kind, PlacedTime, Statement, Token
+from memories.retrieval.statements.reading import read_statement, statement_language
+
+MAX_QUOTED = 4  # maximum number of words quoted from each text for one difference
+
+
+class Verdict(StrEnum):
+    SAME = "same"
+    NEAR = "near"  # other words, which may mean the same
+    DIFFERENT = "different"  # another number, time, name, negation, opposite or role
+
+
+class Difference(StrEnum):
+    NUMBER = "number"
+    UNIT = "unit"
+    TIME = "time"
+    TENSE = "tense"
+    NEGATION = "negation"
+    OPPOSITE = "opposite"
+    NAME = "name"
+    ORDER = "order"
+    WORDS = "words"
+
+
+@dataclass(frozen=True)
+class Differing:
+    """One difference. Each side quotes the words of one text, and is empty if the other text only adds something."""
+
+    kind: Difference
+    first: tuple[str, ...] = ()
+    second: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self.kind == Difference.ORDER:
+            return "the same words in another order"
+        if self.kind == Difference.TENSE:
+            return "another tense or voice"
+        quoted = [", ".join(side[:MAX_QUOTED]) for side in (self.first, self.second)]
+        if all(quoted):
+            return f"{quoted[0]} against {quoted[1]}"
+        return f"“{quoted[0] or quoted[1]}” on one side only"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    verdict: Verdict
+    differences: tuple[Differing, ...] = ()
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.differences))
+
+
+def compare(first: str, second: str) -> Comparison:
+    """Compare two texts. The differences quote the first text before the second."""
+    if _plain(first) == _plain(second):
+        return Comparison(Verdict.SAME)
+    language = statement_language(f"{first}\n{second}")  # of both, because one may be too short to tell
+    one, other = read_statement(first, language), read_statement(second, language)
+    differences = tuple(_differences(one, other))
+    if not differences:
+        return Comparison(Verdict.SAME)
+    is_near = all(_is_only_wording(difference) for difference in differences)
+    return Comparison(Verdict.NEAR if is_near else Verdict.DIFFERENT, differences)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split()).rstrip(" .!?")
+
+
+def _is_only_wording(difference: Differing) -> bool:
+    if difference.kind in (Difference.NUMBER, Difference.TIME, Difference.NAME):
+        return not (difference.first and difference.second)  # one text only says more
+    return difference.kind == Difference.WORDS
+
+
+def _differences(one: Statement, other: Statement) -> list[Differing]:
+    opposites = _opposites(one, other)
+    found = [*_differing_numbers(one, other), *_differing_times(one, other)]
+    if one.is_negated != other.is_negated and len(opposites) % 2:
+        # "does not include" and "excludes": the negation and the opposite cancel each other.
+        found += [Differing(Difference.WORDS, _texts([first]), _texts([second])) for first, second in opposites]
+    else:
+        found += _differing_negations(one, other)
+        found += [Differing(Difference.OPPOSITE, _texts([first]), _texts([second])) for first, second in opposites]
+    found += _differing_words(one, other, opposites)
+    if not found and not _same_verb_forms(one, other):
+        found.append(Differing(Difference.TENSE))
+    if not found and not _same_order(one, other):
+        found.append(Differing(Difference.ORDER))
+    return found
+
+
+def _only(first: Sequence[Token], second: Sequence[Token]) -> list[Token]:
+    """Return the tokens of the first sequence that the second does not have as often."""
+    left = Counter(token.key for token in second)
+    only = []
+    for token in first:
+        if left[token.key]:
+            left[token.key] -= 1
+        else:
+            only.append(token)
+    return only
+
+
+def _texts(tokens: Sequence[Token]) -> tuple[str, ...]:
+    return tuple(token.text.casefold() for token in tokens)
+
+
+def _differing_numbers(one: Statement, other: Statement) -> list[Differing]:
+    numbers = [[token for token in side.tokens if token.kind == Kind.NUMBER] for side in (one, other)]
+    first, second = _only(numbers[0], numbers[1]), _only(numbers[1], numbers[0])
+    if not first and not second:
+        return []
+    units = [{token.unit for token in side} for side in (first, second)]
+    kind = Difference.UNIT if first and second and units[0] != units[1] else Difference.NUMBER
+    return [Differing(kind, _texts(first), _texts(second))]
+
+
+def _differing_times(one: Statement, other: Statement) -> list[Differing]:
+    keys = [[f"{time.prefix} {time.key}" for time in side.times] for side in (one, other)]
+    first, second = (list((Counter(keys[n]) - Counter(keys[1 - n])).elements()) for n in (0, 1))
+    if not first and not second:
+        return []
+    quoted = [
+        tuple(
+            f"{time.prefix} {time.text}".strip().casefold()
+            for time in side.times
+            if f"{time.prefix} {time.key}" in only
+        )
+        for side, only in ((one, first), (other, second))
+    ]
+    return [Differing(Difference.TIME, *quoted)]
+
+
+def _differing_negations(one: Statement, other: Statement) -> list[Differing]:
+    if one.is_negated == other.is_negated:
+        return []
+    first, second = _only(one.negations, other.negations), _only(other.negations, one.negations)
+    return [Differing(Difference.NEGATION, _texts(first), _texts(second))]
+
+
+def _terms(statement: Statement) -> list[Token]:
+    """Return the words of a statement, with prepositions as words of their own."""
+    terms = []
+    for token in statement.tokens:
+        if token.prefix:
+            terms.append(Token(token.prefix, token.prefix, Kind.PREPOSITION))
+        if token.kind != Kind.NUMBER:
+            terms.append(token)
+    return terms
+
+
+def _differing_words(one: Statement, other: Statement, opposites: Sequence[tuple[Token, Token]]) -> list[Differing]:
+    terms = [_terms(one), _terms(other)]
+    if "".join(token.key for token in terms[0]) == "".join(token.key for token in terms[1]):
+        return []  # "data set" and "dataset"
+    is_quoted = one.is_negated != other.is_negated  # the negations are a difference of their own
+    sides = []
+    for n in (0, 1):
+        only = _only(terms[n], terms[1 - n])
+        for pair in opposites:
+            only = [token for token in only if token is not pair[n] and token.key != pair[n].key]
+        sides.append([token for token in only if not (is_quoted and token.kind == Kind.NEGATION)])
+    names = [[token for token in side if token.kind == Kind.NAME] for side in sides]
+    found = []
+    if all(names):
+        found.append(Differing(Difference.NAME, _texts(names[0]), _texts(names[1])))
+        sides = [[token for token in side if token.kind != Kind.NAME] for side in sides]
+    if any(sides):
+        found.append(Differing(Difference.WORDS, _texts(sides[0]), _texts(sides[1])))
+    return found
+
+
+def _opposites(one: Statement, other: Statement) -> list[tuple[Token, Token]]:
+    terms = [[*_terms(side), *(t for t in side.tokens if t.kind == Kind.NUMBER)] for side in (one, other)]
+    first, second = (
+        [token for token in only if token.kind != Kind.NEGATION]
+        for only in (_only(terms[0], terms[1]), _only(terms[1], terms[0]))
+    )
+    pairs = []
+    for token in first:
+        if opposite := next((t for t in second if _are_opposites(token, t, one.language)), None):
+            second.remove(opposite)
+            pairs.append((token, opposite))
+    return pairs
+
+
+def _are_opposites(first: Token, second: Token, language: str) -> bool:
+    opposites = words.opposite_keys(language)
+    if any(form in opposites.get(key, ()) for key in _forms(first, language) for form in _forms(second, language)):
+        return True
+    short, long = sorted((first.text.casefold(), second.text.casefold()), key=len)
+    prefixes = words.OPPOSING_PREFIXES.get(language, ())
+    return len(short) > 3 and any(long == prefix + short for prefix in prefixes)
+
+
+def _forms(token: Token, language: str) -> set[str]:
+    word = token.text.casefold()
+    return {token.key, word, re.sub(r"e[nrsm]?$", "e", word)} if language == "de" else {token.key, word}
+
+
+def _same_verb_forms(one: Statement, other: Statement) -> bool:
+    """Return whether both texts have the same tense and voice. A question with "did" is in the past without -ed."""
+    auxiliaries = [side.auxiliaries - ({"be"} if side.has_agent else set()) for side in (one, other)]
+    if auxiliaries[0] != auxiliaries[1] or (one.copula and other.copula and one.copula != other.copula):
+        return False
+    tenses = [_tense(side) for side in (one, other)]
+    if set(tenses) == {"", "past"}:
+        past = one if tenses[0] == "past" else other
+        return not past.auxiliaries and past.do_at < 0 and not any(token.is_past for token in past.tokens)
+    if len(set(tenses)) > 1 and set(tenses) != {"", "present"}:
+        return False
+    return _same_forms(one, other)
+
+
+def _tense(statement: Statement) -> str:
+    return statement.tense or ("past" if any(token.is_past for token in statement.tokens) else "")
+
+
+def _same_forms(one: Statement, other: Statement) -> bool:
+    forms = [{token.key: token.is_past for token in side.tokens} for side in (one, other)]
+    for key in forms[0].keys() & forms[1].keys():
+        if forms[0][key] != forms[1][key]:
+            base, past = (one, other) if forms[1][key] else (other, one)
+            if not past.has_agent and not (base.do_at >= 0 and base.tense == "past"):
+                return False
+    return True
+
+
+def _same_order(one: Statement, other: Statement) -> bool:
+    if not _same_cases(one, other) or not _same_places(one.times, other.times):
+        return False
+    if _same_sequence(one.tokens, other.tokens):
+        return True
+    if one.language != "de":
+        return False
+    (nouns, rest), (other_nouns, other_rest) = _nouns_and_rest(one), _nouns_and_rest(other)
+    return _joined(rest) == _joined(other_rest) and _same_sequence(nouns, other_nouns)
+
+
+def _joined(tokens: Sequence[Token]) -> str:
+    return "".join(token.term for token in tokens)
+
+
+def _same_sequence(first: Sequence[Token], second: Sequence[Token]) -> bool:
+    return _joined(first) == _joined(second) or _is_fronted(first, second) or _is_fronted(second, first)
+
+
+def _is_fronted(tokens: Sequence[Token], other_tokens: Sequence[Token]) -> bool:
+    """Return whether only a phrase with a preposition, at the front of one text, stands elsewhere in the other."""
+    other = [token.term for token in other_tokens]
+    start = next((n for n, token in enumerate(tokens) if token.kind != Kind.QUESTION or token.prefix), 0)
+    for begin in {0, start}:
+        if begin >= len(tokens) or not tokens[begin].prefix:
+            continue
+        terms = [token.term for token in tokens]
+        for end in range(begin + 1, len(tokens) + 1):
+            if end - begin > 1 and tokens[end - 1].prefix:
+                break
+            rest, block = terms[:begin] + terms[end:], terms[begin:end]
+            if any(rest[:at] + block + rest[at:] == other for at in range(len(rest) + 1)):
+                return True
+    return False
+
+
+def _nouns_and_rest(statement: Statement) -> tuple[list[Token], list[Token]]:
+    """Return the nouns with their adjectives, and the other words. A verb may stand before or after a noun."""
+    nouns: list[Token] = []
+    others: list[Token] = []
+    tokens = statement.tokens
+    for n, token in enumerate(tokens):
+        following = tokens[n + 1] if n + 1 < len(tokens) else None
+        is_adjective = bool(
+            following
+            and following.is_bound
+            and following.text[0].isupper()
+            and re.search(r"e[nrsm]?$", token.text)
+            and not token.is_bound
+        )
+        is_free = token.kind == Kind.WORD and token.text[0].islower() and not token.prefix and not is_adjective
+        (others if is_free else nouns).append(token)
+    return nouns, others
+
+
+def _same_cases(one: Statement, other: Statement) -> bool:
+    """Return whether no noun has another article in German, where the article tells subject from object."""
+    cases: list[dict[str, set[str]]] = [{}, {}]
+    for side, statement in zip(cases, (one, other), strict=True):
+        for token in statement.tokens:
+            if token.case and not token.prefix:
+                side.setdefault(token.key, set()).add(token.case)
+    return all(cases[0][key] & cases[1][key] for key in cases[0].keys() & cases[1].keys())
+
+
+def _same_places(first: Sequence[PlacedTime], second: Sequence[PlacedTime]) -> bool:
+    """Return whether the times are in the same order and at the same words, unless a time is at the front.
+
+    Times of different kinds, such as a weekday and an hour, may change places.
+    """
+    by_kind: list[dict[str, list[tuple[str, str]]]] = [{}, {}]
+    for side, times in zip(by_kind, (first, second), strict=True):
+        for time in times:
+            side.setdefault(time.key.split()[0], []).append((time.prefix, time.key))
+    if by_kind[0] != by_kind[1]:
+        return False
+    anchors = [{(time.prefix, time.key): time.anchor for time in times} for times in (first, second)]
+    return all(
+        anchor == anchors[1][place] or not (anchor and anchors[1][place]) for place, anchor in anchors[0].items()
+    )
