@@ -304,8 +304,9 @@ RRF_VECTOR_WEIGHT = env.number("RRF_VECTOR_WEIGHT", 1.0, 0.0, 10.0)  # weight of
 RRF_TEXT_WEIGHT = env.number("RRF_TEXT_WEIGHT", 0.7, 0.0, 10.0)  # weight of the ranking by words in hybrid_search
 # seconds until a cached answer expires if it was stored without a lifetime of its own
 CACHE_TTL_SECONDS = env.number("CACHE_TTL_SECONDS", 3_600, 1, 31_536_000)
-# minimum cosine of a cache hit; on the scale (1 + cosine) / 2 the default equals .95
-CACHE_SIMILARITY_THRESHOLD = env.number("CACHE_SIMILARITY_THRESHOLD", 0.9, 0.0, 1.0)
+# Minimum cosine of a cache hit. It can be low, because a hit must also say the same as the question. On the scale
+# (1 + cosine) / 2 the default equals .85.
+CACHE_SIMILARITY_THRESHOLD = env.number("CACHE_SIMILARITY_THRESHOLD", 0.7, 0.0, 1.0)
 # A new long-term memory is compared with the most similar older one of the same owner. If their cosine is at least
 # REINFORCE_COSINE, the importance of the older memory is raised. If it is less, but at least MERGE_COSINE, and both
 # share at least MERGE_WORDS of the words of the text that has fewer, a merge of the two is proposed. On the scale

@@ -1,34 +1,38 @@
 """The semantic cache: a user's stored answers, found by questions with a similar meaning until they expire.
 
-A stored question matches a new one in two cases: if it is the same text, ignoring case, or if it has a similar vector
-and contains the same numbers and identifiers. Numbers and identifiers are compared, because "orders in 2024" and
-"orders in 2025" are similar but have different answers. Vectors are similar if their cosine is at least
-CACHE_SIMILARITY_THRESHOLD, or the threshold that the call gives instead.
+A stored question matches a new one if it is the same text, ignoring case, or if it has a similar vector and says the
+same (see `memories/retrieval/statements/`): "before the audit" and "after the audit" are similar, but have different
+answers. Vectors are similar if their cosine is at least CACHE_SIMILARITY_THRESHOLD, or the threshold that the call
+gives instead. Other similar questions are returned without their answers, for the agent to judge.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from uuid import UUID
 
 from django.conf import settings
 from django.db import DataError, transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 from pgvector.django import CosineDistance
 
 from memories import embedding
-from memories.contract.errors import Invalid
+from memories.contract.errors import Invalid, NotFound
 from memories.conversation.acting_user import acting_as
 from memories.conversation.models import CachedAnswer, CacheUse
 from memories.conversation.operations import CheckCache, InvalidateCache, StoreCache
 from memories.database.connections import async_commit
 from memories.identity.caller import Caller
+from memories.lazy_numpy import np
+from memories.retrieval.statements.comparison import Verdict, compare
 
-NEAREST = 10  # maximum number of entries, nearest first, whose numbers and identifiers are compared
-EXACT = re.compile(r"\w*\d\w*|\w+(?:[._]\w+)+")  # words with a digit, and names with dots or underscores
+NEAREST = 10  # maximum number of entries, nearest first, whose questions are compared
+NEAR_COSINE = 0.45  # minimum cosine of a question that is returned as near (bench/statement_pairs.py)
+MAX_NEAR = 3  # maximum number of near questions
 URN = re.compile(r"urn:li:[A-Za-z]\w*:(?:\([^()\s]*(?:\([^()\s]*\))?[^()\s]*\)|[^\s,;)\"']+)")
 EXPIRED_DAYS = 30  # days until the hits and misses of a day are deleted
 
@@ -40,34 +44,73 @@ class CacheHit:
 
 
 @dataclass(frozen=True)
+class NearQuestion:
+    entry: CachedAnswer
+    score: float  # the cosine
+    differs: str  # quotes what differs, first from the stored question
+
+
+@dataclass(frozen=True)
 class CacheLookup:
     hit: CacheHit | None
     note: str = ""
+    near: tuple[NearQuestion, ...] = ()
 
 
 def check_cache(operation: CheckCache, *, caller: Caller) -> CacheLookup:
-    """Return the user's unexpired entry that matches the question best, if there is one.
+    """Return the user's unexpired entry that matches the question best, or the near questions if there is none.
 
-    While the embedder is unavailable, only an entry with the same text, ignoring case, is found.
+    With `cache_id`, the entry with this id is returned, as an agent has judged that it answers the question. Raises
+    NotFound if the user has no such unexpired entry. While the embedder is unavailable, only an entry with the same
+    text, ignoring case, is found.
     """
     user = acting_as(caller, operation.user_id)
+    entries = CachedAnswer.objects.filter(created_by=user.email, expires_at__gt=timezone.now())
+    if operation.cache_id is not None:
+        return _chosen(user, entries, operation.cache_id, operation.query)
+    vector, model, note = _vector(operation.query)
+    same_text = entries.filter(query__iexact=operation.query).first()
+    hit = CacheHit(same_text, 1.0) if same_text else None
+    near: tuple[NearQuestion, ...] = ()
+    if hit is None and vector is not None:
+        similar = entries.filter(embedding_model=model).annotate(distance=CosineDistance("vector", vector))
+        hit, near = _compare(similar.order_by("distance")[:NEAREST], operation)
+    _count(user, hit)
+    return CacheLookup(hit, note, near)
+
+
+def _chosen(user: Caller, entries: QuerySet[CachedAnswer], cache_id: UUID, query: str) -> CacheLookup:
+    entry = entries.filter(pk=cache_id).first()
+    if entry is None:
+        raise NotFound("no such cached answer, or it has expired", field="cache_id")
+    vector, model, note = _vector(query)
+    score = 0.0  # of an entry that can't be compared now
+    if vector is not None and entry.vector is not None and entry.embedding_model == model:
+        score = float(np.dot(np.asarray(entry.vector), np.asarray(vector)))
+    hit = CacheHit(entry, score)
+    _count(user, hit)
+    return CacheLookup(hit, note)
+
+
+def _compare(
+    entries: Iterable[CachedAnswer], operation: CheckCache
+) -> tuple[CacheHit | None, tuple[NearQuestion, ...]]:
     threshold = (
         settings.CACHE_SIMILARITY_THRESHOLD
         if operation.similarity_threshold is None
         else operation.similarity_threshold
     )
-    vector, model, note = _vector(operation.query)
-    entries = CachedAnswer.objects.filter(created_by=user.email, expires_at__gt=timezone.now())
-    same_words = entries.filter(query__iexact=operation.query).first()
-    hit = CacheHit(same_words, 1.0) if same_words else None
-    if hit is None and vector is not None:
-        similar = entries.filter(embedding_model=model).annotate(distance=CosineDistance("vector", vector))
-        for entry in similar.order_by("distance")[:NEAREST]:
-            if 1 - entry.distance >= threshold and exact_parts(entry.query) == exact_parts(operation.query):
-                hit = CacheHit(entry, 1 - entry.distance)
-                break
-    _count(user, hit)
-    return CacheLookup(hit, note)
+    near = []
+    for entry in entries:
+        score = 1 - entry.distance  # type: ignore[attr-defined]  # annotated
+        if score < min(threshold, NEAR_COSINE):
+            break
+        comparison = compare(entry.query, operation.query)
+        if comparison.verdict == Verdict.SAME and score >= threshold:
+            return CacheHit(entry, score), ()
+        if score >= NEAR_COSINE:
+            near.append(NearQuestion(entry, score, str(comparison) or "only the wording"))
+    return None, tuple(near[:MAX_NEAR])
 
 
 def store_cache(operation: StoreCache, *, caller: Caller) -> tuple[CachedAnswer, str]:
@@ -133,10 +176,6 @@ def delete_expired() -> int:
     now = timezone.now()
     CacheUse.objects.filter(day__lt=now.date() - timedelta(days=EXPIRED_DAYS)).delete()
     return CachedAnswer.objects.filter(expires_at__lte=now).delete()[0]
-
-
-def exact_parts(query: str) -> set[str]:
-    return {match.group().lower() for match in EXACT.finditer(query)}
 
 
 def _vector(text: str) -> tuple[list[float] | None, str, str]:

@@ -23,6 +23,7 @@ from memories.conversation.responses import (
     WebResponse,
     WipedResponse,
     decision_response,
+    near_response,
     results_response,
 )
 from memories.identity.caller import Caller
@@ -68,12 +69,18 @@ def delete_memory(caller: Caller, operation: operations.DeleteMemories) -> Delet
 
 @tool(toolset="conversation", title="Check the cache", hints=READS)
 def check_cache(caller: Caller, operation: operations.CheckCache) -> CacheResponse:
-    """Look for the stored answer to a question of like meaning."""
+    """Look for the stored answer to a question that says the same in other words.
+
+    A miss lists similar questions under near, with what differs. If one of them has the answer, fetch it with its
+    cache_id.
+    """
     lookup = cache.check_cache(operation, caller=caller)
     response: CacheResponse = {"cache_hit": lookup.hit is not None}
     if lookup.hit:
         entry = lookup.hit.entry
         response |= {"query": entry.query, "response": entry.response, "score": round(lookup.hit.score, 4)}
+    if lookup.near:
+        response["near"] = [near_response(question) for question in lookup.near]
     if lookup.note:
         response["note"] = lookup.note
     return response
@@ -81,7 +88,7 @@ def check_cache(caller: Caller, operation: operations.CheckCache) -> CacheRespon
 
 @tool(toolset="conversation", title="Store in the cache")
 def store_cache(caller: Caller, operation: operations.StoreCache) -> CachedResponse:
-    """Keep the answer to a question, for questions of like meaning, until it expires."""
+    """Keep the answer to a question, for questions that say the same, until it expires."""
     entry, note = cache.store_cache(operation, caller=caller)
     response: CachedResponse = {"cache_id": entry.pk.hex, "expires_at": entry.expires_at.isoformat()}
     if note:

@@ -86,7 +86,10 @@ class CheckCache(UserOperation):
     """Look for a cached answer to a like question"""
 
     query: Query
-    similarity_threshold: Annotated[float, Field(ge=0, le=1)] | None = Field(None, description="Least cosine of a hit.")
+    similarity_threshold: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        None, description="Least cosine of a hit, which must say the same in any case."
+    )
+    cache_id: Id | None = Field(None, description="Return this entry of `near`, if it answers the question.")
 
 
 class StoreCache(UserOperation):

@@ -9,9 +9,12 @@ from typing_extensions import TypedDict
 from memories.contract.budget import fit_items
 
 if TYPE_CHECKING:
+    from memories.conversation.cache import NearQuestion
     from memories.conversation.models import UserDecision
     from memories.conversation.recall import RecallResult
     from memories.models import MemoryRecord
+
+PREVIEW = 300  # maximum number of characters shown of a near question
 
 
 class StoredResponse(TypedDict):
@@ -54,11 +57,19 @@ class DeletedResponse(TypedDict):
     dry_run: bool
 
 
+class NearResponse(TypedDict):
+    question: str
+    similarity: float
+    differs: str
+    cache_id: str
+
+
 class CacheResponse(TypedDict):
     cache_hit: bool
     query: NotRequired[str]
     response: NotRequired[str]
     score: NotRequired[float]
+    near: NotRequired[list[NearResponse]]
     note: NotRequired[str]
 
 
@@ -159,6 +170,16 @@ def turn_response(user_id: str, record: MemoryRecord) -> TurnResponse:
     }
     present = {name: value for name, value in optional.items() if value}
     return {**response, **present}  # type: ignore[typeddict-item]  # the optional keys
+
+
+def near_response(near: NearQuestion) -> NearResponse:
+    question = near.entry.query
+    return {
+        "question": question if len(question) <= PREVIEW else f"{question[: PREVIEW - 1]}…",
+        "similarity": round(near.score, 4),
+        "differs": near.differs,
+        "cache_id": near.entry.pk.hex,
+    }
 
 
 def decision_response(user_id: str, decision: UserDecision) -> DecisionResponse:
