@@ -34,6 +34,7 @@ from memories.history import chain
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.retrieval.near_duplicates import similar_records, vectors_of
+from memories.retrieval.statements.comparison import is_same_fact
 
 NEIGHBOURS = 6
 MAX_ALIKE = 20  # maximum number of near-duplicates shown with an insight
@@ -66,7 +67,8 @@ def _near_duplicates(caller: Caller, insight: Insight) -> list[Insight]:
     if vectors is None or insight.state != InsightState.PENDING:
         return []
     records = MemoryRecord.objects.filter(pk__in=rows.order_by().values("pk"))
-    matches = similar_records(condition(records), vectors, settings.NEAR_DUPLICATE_COSINE)[:MAX_ALIKE]
+    similar = similar_records(condition(records), vectors, settings.NEAR_DUPLICATE_COSINE)
+    matches = [match for match in similar if is_same_fact(insight.record.content, match.record.content)][:MAX_ALIKE]
     insights = rows.in_bulk([match.record.pk for match in matches])
     return [insights[match.record.pk] for match in matches if match.record.pk in insights]
 

@@ -1,4 +1,8 @@
-"""Near-duplicate search by cosine similarity. Similar memories are suggested for comparison and never merged."""
+"""Near-duplicate search by cosine similarity. Similar memories are suggested for comparison and never merged.
+
+A changed fact is often more similar to the original than a paraphrase. So memories that differ in a number, a name, a
+negation or another fact are not grouped as near-duplicates, however similar they are.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,7 @@ from memories.lazy_numpy import np
 from memories.models import MemoryRecord, Passage, Status
 from memories.retrieval import vector_index
 from memories.retrieval.ranking import is_small
+from memories.retrieval.statements.comparison import is_same_fact
 
 MAX_SIMILAR = 5  # maximum number of similar memories returned for a memory
 ROUNDING = 1e-4  # tolerance for the difference between cosines computed by PostgreSQL and by numpy
@@ -165,19 +170,23 @@ def nearest_of(
 def group_near_duplicates(ids: Sequence[UUID], *, threshold: float) -> list[list[UUID]]:
     """Return these records in groups of near-duplicates, in the given order.
 
-    In a group of several records, each has cosine ≥ threshold with at least one other. A record without a vector or
-    without a near-duplicate is a group of one.
+    In a group of several records, each has cosine ≥ threshold with at least one other and may state the same fact. A
+    record without a vector or without a near-duplicate is a group of one.
     """
     vectors = vectors_of(ids)
     group_of: dict[UUID, list[UUID]] = {pk: [pk] for pk in ids}
     indexed = [pk for pk in ids if pk in vectors]
+    texts = dict(MemoryRecord.objects.filter(pk__in=indexed).values_list("pk", "content"))
     if indexed:
         matrix = np.concatenate([vectors[pk] for pk in indexed])
         owners = np.repeat(np.arange(len(indexed)), [len(vectors[pk]) for pk in indexed])
         first, second = np.nonzero(np.triu(matrix @ matrix.T >= threshold, k=1))
         for i, j in sorted({(int(owners[a]), int(owners[b])) for a, b in zip(first, second, strict=True)}):
-            if i != j and whole_cosine(vectors[indexed[i]], vectors[indexed[j]]) >= threshold:
-                _merge_groups(group_of, indexed[i], indexed[j])
+            one, other = indexed[i], indexed[j]
+            if i == j or group_of[one] is group_of[other] or whole_cosine(vectors[one], vectors[other]) < threshold:
+                continue
+            if is_same_fact(texts[one], texts[other]):
+                _merge_groups(group_of, one, other)
     groups = {id(group): group for group in group_of.values()}  # ordered by their first members
     position = {pk: number for number, pk in enumerate(ids)}
     return [sorted(group, key=position.__getitem__) for group in groups.values()]

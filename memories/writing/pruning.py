@@ -16,6 +16,7 @@ from memories.identity.caller import Caller
 from memories.lazy_numpy import np
 from memories.models import Feedback, MemoryRecord, Passage, Source, Status, Verdict, Visibility
 from memories.operations import PruneNotes
+from memories.retrieval.statements.comparison import is_same_fact
 from memories.writing.revision import revised
 
 MAX_NOTES = 5_000  # maximum number of a user's notes that one call examines
@@ -72,13 +73,14 @@ def _is_prunable(note: MemoryRecord) -> bool:
 
 def _with_newer_near_duplicate(caller: Caller, notes: Sequence[MemoryRecord]) -> list[MemoryRecord]:
     notes_of_caller = MemoryRecord.objects.filter(created_by=caller.email, source=Source.NOTE, status=Status.ACTIVE)
-    rows = Passage.objects.filter(record__in=notes_of_caller, start=0).order_by("-record__created_at", "record_id")
-    ids_and_vectors = list(rows.values_list("record_id", "vector")[:MAX_NOTES])  # newest first
-    if not ids_and_vectors:
+    passages = Passage.objects.filter(record__in=notes_of_caller, start=0).order_by("-record__created_at", "record_id")
+    rows = list(passages.values_list("record_id", "record__content", "vector")[:MAX_NOTES])  # newest first
+    if not rows:
         return []
-    vectors = np.array([vector for _, vector in ids_and_vectors], dtype=np.float32)
+    vectors = np.array([vector for _, _, vector in rows], dtype=np.float32)
     repeated = set()
-    for n, (pk, _) in enumerate(ids_and_vectors):
-        if n and float(np.max(vectors[:n] @ vectors[n])) >= settings.NEAR_DUPLICATE_COSINE:
+    for n, (pk, text, _) in enumerate(rows):
+        similar = np.flatnonzero(vectors[:n] @ vectors[n] >= settings.NEAR_DUPLICATE_COSINE)
+        if any(is_same_fact(text, rows[newer][1]) for newer in similar):
             repeated.add(pk)
     return [note for note in notes if note.pk in repeated]

@@ -18,6 +18,7 @@ from knowledge.insights.similar_claims import closest_memories
 from knowledge.models import Insight
 from knowledge.operations import Capture
 from knowledge.review import decisions
+from knowledge.review.cases import build_case
 from knowledge.review.queue import Queue
 from memories import services
 from memories.contract.errors import Conflict, NotFound
@@ -82,6 +83,20 @@ def test_near_duplicates_are_grouped(settings: Any, alice: Caller, bob: Caller, 
     assert group_near_duplicates([], threshold=0.5) == []
 
 
+def test_insights_that_differ_in_a_fact_are_not_grouped(settings: Any, alice: Caller, cora: Caller) -> None:
+    texts = (
+        "The till export of the Ghent store runs at 6 in the morning.",
+        "The till export of the Ghent store runs at 8 in the morning.",
+        "The till export of the Ghent store never runs at 6 in the morning.",
+    )
+    first, *others = (propose(alice, text) for text in texts)
+    settings.NEAR_DUPLICATE_COSINE = 0.5
+    assert Queue(cora).groups() == [[first.pk], *([other.pk] for other in others)]
+    assert build_case(cora, first).alike == []
+    again = propose(alice, "The till export of the store in Ghent runs at 6 in the morning.")
+    assert [insight.pk for insight in build_case(cora, first).alike] == [again.pk]
+
+
 def test_a_decision_and_its_undo_include_near_duplicates(desk: Client, alice: Caller, cora: Caller) -> None:
     first, second = propose(alice, "Tills close at ten."), propose(alice, "Tills close at ten!")
     desk.post(reverse("review-decide", args=[first.pk, "approve"]), {"also": [second.pk.hex, "nonsense"]})
@@ -110,14 +125,24 @@ def test_the_closest_memory_is_one_that_the_curator_may_read(alice: Caller, olga
     ("claim", "text", "why"),
     [
         ("The table sales was migrated in March.", "The table sales was migrated in April.", "march against april"),
-        ("The load runs on Mondays at night.", "The load runs on Tuesday at night.", "monday against tuesday"),
+        ("The load runs on Mondays at night.", "The load runs on Tuesday at night.", "mondays against tuesday"),
         ("The till was replaced in 2024.", "The till was replaced in 2025.", "2024 against 2025"),
         ("Load of 2026-03-01 is complete.", "Load of 2026-04-01 is complete.", "2026-03-01 against 2026-04-01"),
         ("On 3 March the till export ran twice.", "On 5 March the till export ran twice.", "3 march against 5 march"),
         ("Reason codes 7 and 3 are swapped.", "The handbook of 2023 has the reason codes swapped.", ""),
         ("Peak is week 40, and no changes happen then.", "Peak is week 40. No changes happen then.", ""),
         ("Orders may close late at night.", "Orders will close late at night in June.", ""),
-        ("Revenue excludes refunds here.", "Revenue includes refunds here.", "“excludes” on one side only"),
+        ("Revenue excludes refunds here.", "Revenue includes refunds here.", "excludes against includes"),
+        ("6 of 24 stores are closed.", "6 of 30 stores are closed.", "24 against 30"),
+        ("Rooms have more than 12 seats.", "Rooms have more than 20 seats.", "12 against 20"),
+        ("The pipe is 5 km long.", "The pipe is 5 miles long.", "5 km against 5 miles"),
+        ("Der Rabatt gilt für Bücher.", "Der Rabatt gilt nicht für Bücher.", "“nicht” on one side only"),
+        ("Store 12 closes at 8 pm.", "Store 14 closes at 9 pm.", ""),  # about two stores
+        ("Hamburg closes at 8 pm.", "Yesterday Munich closed at 9 pm.", ""),
+        ("In 2024 there were 12 strikes.", "In 2025 there were 15 strikes.", ""),  # each is true of its year
+        ("The load takes 60 minutes.", "The load takes 1 hour.", ""),
+        ("The load runs at 6.", "The export runs at 8.", ""),
+        ("Refunds do not count.", "Refunds don't count.", ""),
     ],
 )
 def test_differing_numbers_dates_and_negations_are_contradictions(claim: str, text: str, why: str) -> None:

@@ -75,6 +75,13 @@ def test_pruning_can_be_limited_to_near_duplicates(alice: Caller, settings: Any)
     assert archived_texts() == {"The till of store seven is closed on Mondays."}
 
 
+def test_a_note_with_another_fact_is_no_near_duplicate(alice: Caller, settings: Any) -> None:
+    settings.NEAR_DUPLICATE_COSINE = 0.6
+    for days, text in ((90, "closes at 8 pm"), (80, "closes at 9 pm"), (70, "never closes at 9 pm")):
+        store_note(alice, f"The till of store seven {text}.", timedelta(days=days))
+    assert memory_prune(alice, near_duplicates=True, dry_run=False)["pruned"] == 0
+
+
 def test_only_own_unshared_and_unmarked_notes_are_pruned(alice: Caller, bob: Caller, ada: Caller) -> None:
     for text in ("shared", "verified", "useful", "corrected", "noted by bob"):
         store_note(bob if "bob" in text else alice, f"{text} text of ten")

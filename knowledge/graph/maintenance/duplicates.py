@@ -1,7 +1,7 @@
 """Near-duplicate observations of one entity.
 
 Two observations are near-duplicates if the cosine of their embeddings is high, or if one is much longer than the other
-and contains most of its words.
+and contains most of its words, unless they differ in a fact, such as a number or a negation.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from memories import embedding
 from memories.contract.errors import Degraded
 from memories.identity.caller import Caller
 from memories.lazy_numpy import np
+from memories.retrieval.statements.comparison import is_same_fact
 
 MAX_COMPARED = 500  # maximum number of observations of an entity that are compared with one another
 
@@ -82,8 +83,11 @@ def pairs_of(entity: Entity, threshold: float = FLAG_COSINE, least_containment: 
         if {rows[a].pk, rows[b].pk} in dismissed:
             continue
         share = containment(rows[a].text, rows[b].text) if is_asymmetric(rows[a].text, rows[b].text) else 0.0
+        is_contained = share >= least_containment and share > 0
+        if not (cosines[a, b] >= threshold or is_contained) or not is_same_fact(rows[a].text, rows[b].text):
+            continue
         if cosines[a, b] >= threshold:
             pairs.append(Pair(rows[a], rows[b], float(cosines[a, b]), "cosine"))
-        elif share >= least_containment and share > 0:
+        else:
             pairs.append(Pair(rows[a], rows[b], share, "containment"))
     return Duplicates(entity, len(rows), sorted(pairs, key=lambda pair: (-pair.score, pair.first.number)))

@@ -16,6 +16,7 @@ from memories.database import prepared_statements
 from memories.embedding import Vectors
 from memories.models.index_job import Trigger
 from memories.retrieval import indexing, passages
+from memories.retrieval.statements.comparison import is_same_fact
 
 KIND = "observation"
 PASSAGES = (ObservationPassage, "observation_id")  # the table, and its column that refers to the observation
@@ -150,7 +151,7 @@ def _is_near_one_of(earlier: QuerySet[Observation], row: Observation, vector: li
         return False
     similar, cosine = nearest
     is_contained = is_asymmetric(row.text, similar.text) and containment(row.text, similar.text) >= FLAG_CONTAINMENT
-    return cosine >= FLAG_COSINE or is_contained
+    return (cosine >= FLAG_COSINE or is_contained) and is_same_fact(row.text, similar.text)
 
 
 def nearest_observation(pks: Any, vector: list[float]) -> tuple[Observation, float] | None:

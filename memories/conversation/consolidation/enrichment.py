@@ -29,6 +29,7 @@ from memories.conversation.turns import COMPLETED, ENRICHMENT, PENDING
 from memories.models import IndexJob, MemoryRecord, Passage, Status, Tier
 from memories.models.index_job import JobStatus, Trigger
 from memories.retrieval import indexing
+from memories.retrieval.statements.comparison import is_same_fact
 from memories.writing.entity_detection import detect_entities
 
 FAILED = "failed"
@@ -119,9 +120,10 @@ def _reinforce_or_propose_merge(record: MemoryRecord) -> None:
     """Compare the record with its owner's most similar older memory.
 
     If the older memory says nearly the same, its importance is raised. If it is less similar and shares enough words,
-    a merge is proposed.
+    a merge is proposed. Memories that differ in a fact are left alone, as they can't both stand in one text.
     """
-    similar = next(iter(similar_older_memories(record)), None)
+    older = similar_older_memories(record)
+    similar = next((match for match in older if is_same_fact(match.record.content, record.content)), None)
     if similar is None or similar.cosine < settings.MERGE_COSINE:
         return
     if similar.cosine >= settings.REINFORCE_COSINE:

@@ -70,13 +70,20 @@ def compare(first: str, second: str) -> Comparison:
     """Compare two texts. The differences quote the first text before the second."""
     if _plain(first) == _plain(second):
         return Comparison(Verdict.SAME)
-    language = statement_language(f"{first}\n{second}")  # of both, because one may be too short to tell
+    language = statement_language(first)
+    if language != statement_language(second):  # one of them may be too short to tell
+        language = statement_language(f"{first}\n{second}")
     one, other = read_statement(first, language), read_statement(second, language)
     differences = tuple(_differences(one, other))
     if not differences:
         return Comparison(Verdict.SAME)
     is_near = all(_is_only_wording(difference) for difference in differences)
     return Comparison(Verdict.NEAR if is_near else Verdict.DIFFERENT, differences)
+
+
+def is_same_fact(first: str, second: str) -> bool:
+    """Return whether two similar texts may state the same fact, so that one of them can stand for both."""
+    return compare(first, second).verdict != Verdict.DIFFERENT
 
 
 def _plain(text: str) -> str:

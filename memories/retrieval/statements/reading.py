@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
 
+from django.conf import settings
+
 from memories.retrieval.language import language_of
 from memories.retrieval.statements import words
 from memories.retrieval.statements.parts import AT_END, Kind, PlacedTime, Statement, Token
@@ -59,6 +61,11 @@ def read_statement(text: str, language: str) -> Statement:
 
 def statement_language(text: str) -> str:
     """Return the language of a text. The function words decide between English and German if a text is short."""
+    return _language(text, tuple(settings.RECALL_LANGUAGES))
+
+
+@lru_cache(maxsize=2_000)
+def _language(text: str, languages: tuple[str, ...]) -> str:
     found = language_of(text)
     if found not in ("", *words.LANGUAGES):
         return found

@@ -181,7 +181,7 @@ ANTONYMS: dict[str, tuple[str, ...]] = {
         "manual automatic", "required optional", "upstream downstream", "read write", "push pull", "send receive",
         "lend borrow", "gross net", "debit credit", "asset liability", "online offline", "ascending descending",
         "upgrade downgrade", "present absent", "left right", "north south", "east west", "morning evening",
-        "day night", "near far", "strong weak", "lock unlock", "mandatory optional", "rich poor",
+        "day night", "near far", "strong weak", "lock unlock", "mandatory optional", "rich poor", "dark light",
         "more_than less_than", "at_least at_most", "bought sold", "won lost", "rose fell", "began ended",
         "grew shrank", "sent received", "lent borrowed", "came went", "found lost", "kept lost", "encrypt decrypt",
         "attach detach", "appear disappear", "since until", "wholesale retail",

@@ -105,6 +105,14 @@ def test_duplicates_are_returned_as_pairs_and_clusters(alice: Caller) -> None:
     assert {cluster["size"] for cluster in response["clusters"]} == {2}
 
 
+def test_observations_that_differ_in_a_fact_are_no_duplicates(alice: Caller) -> None:
+    texts = ["Deployed on Vercel since 2024 by the web team", "Deployed on Vercel since 2025 by the web team"]
+    call(alice, "create_entities", entities=[{"name": "P", "observations": texts}])
+    call(alice, "add_observations", name="P", observations=["Not deployed on Vercel since 2024 by the web team"])
+    assert call(alice, "find_duplicate_observations", entity_name="P", threshold=0.5)["duplicate_pairs"] == []
+    assert not Observation.objects.filter(similarity_flag=True).exists()
+
+
 def test_the_report_contains_counts_and_stale_entities(alice: Caller) -> None:
     create_crowd(alice)
     call(alice, "add_observations", name="Crowd", observations=["Invoices of the paper mill, note number 0"])

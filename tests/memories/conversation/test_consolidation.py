@@ -103,6 +103,17 @@ def test_a_merge_is_proposed_and_only_its_owner_decides(alice: Caller, bob: Call
         merging.dismiss(caller=alice, proposal_id=proposal.pk)
 
 
+@pytest.mark.parametrize("reinforce_cosine", [0.1, 1.0])
+def test_a_memory_with_another_fact_is_neither_strengthened_nor_merged(
+    alice: Caller, settings: Any, reinforce_cosine: float
+) -> None:
+    settings.REINFORCE_COSINE, settings.MERGE_COSINE = reinforce_cosine, 0.1
+    first, *_ = store_turns(alice, LONG, LONG.replace("prefer", "do not prefer"), LONG.replace("dark", "light"))
+    tasks.enrich()
+    assert long_term_memory(first).access_count == 0
+    assert not MergeProposal.objects.filter(target=long_term_memory(first)).exists()
+
+
 # -- a language model ---------------------------------------------------------------------------------------
 
 
