@@ -94,6 +94,7 @@ class SimilarResponse(TypedDict):
     score: float
     created_by: str
     status: str
+    differs: NotRequired[str]
 
 
 class RecallResponse(TypedDict):
@@ -274,13 +275,16 @@ def page_response(rows: QuerySet[MemoryRecord], limit: int, offset: int) -> Page
 
 def similar_response(similar: Similar) -> SimilarResponse:
     text = similar.record.content
-    return {
+    response: SimilarResponse = {
         "id": similar.record.pk.hex,
         "content": text if len(text) <= PREVIEW else f"{text[: PREVIEW - 1]}…",
         "score": round(similar.cosine, 4),
         "created_by": similar.record.created_by,
         "status": similar.record.status,
     }
+    if similar.differs:
+        response["differs"] = similar.differs
+    return response
 
 
 def detected_response(record: MemoryRecord) -> list[DetectedResponse]:

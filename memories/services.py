@@ -35,7 +35,7 @@ from memories.models.index_job import Trigger
 from memories.operations import EDITABLE, EDITED_BY, SESSION_KEY
 from memories.retrieval import indexing, passages
 from memories.retrieval.language import language_of
-from memories.retrieval.near_duplicates import Similar, similar_to
+from memories.retrieval.near_duplicates import Similar, similar_to, with_differences
 from memories.retrieval.passages import Stamped
 from memories.writing.correction_chains import (
     activate,
@@ -384,4 +384,4 @@ def _with_similar(caller: Caller, record: MemoryRecord, vectors: Vectors | None,
         indexing.enqueue("memory", [record.pk], Trigger.WRITE)
         return Remembered(record, note=f"saved; {problem}; only word search finds it until its vector is computed")
     similar = similar_to(caller, vectors, threshold=settings.NEAR_DUPLICATE_COSINE, besides=record)
-    return Remembered(record, similar=similar)
+    return Remembered(record, similar=with_differences(similar, record.content))

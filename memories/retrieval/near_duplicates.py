@@ -7,7 +7,7 @@ negation or another fact are not grouped as near-duplicates, however similar the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from uuid import UUID
 
@@ -21,7 +21,7 @@ from memories.lazy_numpy import np
 from memories.models import MemoryRecord, Passage, Status
 from memories.retrieval import vector_index
 from memories.retrieval.ranking import is_small
-from memories.retrieval.statements.comparison import is_same_fact
+from memories.retrieval.statements.comparison import Verdict, compare, is_same_fact
 
 MAX_SIMILAR = 5  # maximum number of similar memories returned for a memory
 ROUNDING = 1e-4  # tolerance for the difference between cosines computed by PostgreSQL and by numpy
@@ -32,6 +32,7 @@ LOOKED_AT = 20  # maximum number of nearest records whose whole texts are compar
 class Similar:
     record: MemoryRecord
     cosine: float
+    differs: str = ""  # the facts in which it differs from the text, if they were compared
 
 
 def whole_cosine(first: Vectors, second: Vectors) -> float:
@@ -98,6 +99,16 @@ def similar_to(
     """
     excluded = [besides.pk, *filter(None, [besides.supersedes_id])] if besides else []
     return similar_records(_current_facts(caller), vectors, threshold, besides=excluded)[:MAX_SIMILAR]
+
+
+def with_differences(similar: Sequence[Similar], text: str) -> list[Similar]:
+    """Return similar memories with the facts in which they differ from a text, those without a difference first."""
+    comparisons = [(match, compare(match.record.content, text)) for match in similar]
+    compared = [
+        replace(match, differs=str(comparison)) if comparison.verdict == Verdict.DIFFERENT else match
+        for match, comparison in comparisons
+    ]
+    return sorted(compared, key=lambda match: bool(match.differs))
 
 
 @lru_cache(maxsize=1_000)  # the result depends only on the caller

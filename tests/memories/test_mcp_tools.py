@@ -39,6 +39,17 @@ def test_remember_returns_id_status_and_similar_memories(alice: Caller) -> None:
     assert [similar["id"] for similar in near["similar_existing"]] == [response["id"]]
 
 
+def test_remember_quotes_the_fact_in_which_a_similar_memory_differs(alice: Caller, settings: Any) -> None:
+    settings.NEAR_DUPLICATE_COSINE = 0.7
+    memory_manage(alice, "remember", content="The till export of the store in Ghent runs at 6 am.")
+    memory_manage(alice, "remember", content="The till export of the shop in Ghent runs at 8 am.")
+    response = memory_manage(alice, "remember", content="The till export of the big shop in Ghent runs at 8 am.")
+    assert [similar.get("differs") for similar in response["similar_existing"]] == [
+        None,
+        "6 am against 8 am; “big” on one side only",
+    ]
+
+
 def test_defaults_follow_the_contract(alice: Caller) -> None:
     record = MemoryRecord.objects.get(pk=remember(alice))
     assert (record.dimension, record.category, record.confidence, record.source, record.visibility) == (
