@@ -29,6 +29,8 @@ from memories.identity.caller import Caller
 NO_PATH = "source_path is required — provide the path to an Anthropic MCP Memory JSONL file"
 MAX_BYTES = 100_000_000
 BATCH_SIZE = 200
+# Numbers of batches. Without statistics, PostgreSQL finds names in a growing graph by reading the whole graph.
+ANALYZED_BEFORE = (1, 10, 100, 1_000)
 MAX_TYPE = 200  # maximum number of characters of an entity's or a relation's type
 MAX_QUOTED = 60  # maximum number of characters of a name that a problem quotes
 MAX_PROBLEMS = 100  # maximum number of problems in a response
@@ -92,7 +94,9 @@ def import_lines(caller: Caller, lines: Iterable[str | bytes]) -> Imported:
     def key(name: str) -> str:
         return name if name in apart else names.nfc(name)
 
-    for start in range(0, len(items.entities), BATCH_SIZE):
+    for number, start in enumerate(range(0, len(items.entities), BATCH_SIZE)):
+        if number in ANALYZED_BEFORE:
+            connections.analyze_tables(Entity, Observation)
         change = put_entities(caller, items.entities[start : start + BATCH_SIZE], key=key)
         imported.entities += len(
             {entity.name for entity in change.new} | {name for name, texts in change.added.items() if texts}
