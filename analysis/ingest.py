@@ -135,7 +135,7 @@ class Download:
             self.ingest.started_at = timezone.now()
         elif self.ingest.pages_done:
             if self.ingest.state == IngestState.COMPLETE:  # records may have been added, so read the last page again
-                self.ingest.pages_done = self.ingest.pages_done[:-1]
+                self._forget_last_page()
             self.result.resumed_from = self._first_missing()
         self.ingest.state, self.ingest.error = IngestState.PARTIAL, ""
         self.repeats.fingerprints = {int(page): of["hash"] for page, of in self.ingest.page_contents.items()}
@@ -167,8 +167,14 @@ class Download:
         self.result.complete = not self.result.shortfall
         self.result.capped = not self.result.complete
         if self.result.shortfall and self.ingest.next_cursor and not self.repeated_page:
-            self.ingest.pages_done = self.ingest.pages_done[:-1]  # next_cursor is that of the last page
+            self._forget_last_page()  # next_cursor is that of the last page
         self.ingest.state = IngestState.COMPLETE if self.result.complete else IngestState.PARTIAL
+
+    def _forget_last_page(self) -> None:
+        """Let a resume read the last page again."""
+        if self.ingest.pages_done:
+            last = self.ingest.pages_done.pop()
+            self.ingest.page_contents.pop(str(last), None)
 
     def fetch_all(self) -> None:
         """Fetch and save the missing pages, up to MAX_PAGES.
@@ -225,8 +231,7 @@ class Download:
         return self.upstream.page(number, self.per_page, self.filters, cursor)
 
     def save_page(self, number: int, page: PageOf, *, counts: bool = True) -> bool:
-        """Save the rows and mark the page as done, in one transaction. Then save its summary, without
-        vectors, and report progress.
+        """Save the rows and mark the page as done, in one transaction. Then save its summary and report progress.
 
         Returns False, and stores nothing, if the page has no other rows than earlier pages.
 
@@ -288,15 +293,15 @@ class Download:
     def _is_last(self, number: int, page: PageOf) -> bool:
         """Return whether the download ends with this page.
 
-        An empty page ends it. Otherwise, the response's cursor, link or total number of pages decides. A short page
-        doesn't end it, because the server may use a smaller page size than requested.
+        The response's cursor or link decides. Without them, an empty page ends it, or the total number of pages. A
+        short page doesn't end it, because the server may use a smaller page size than requested.
         """
-        if not page.rows and not page.skipped:
-            return True
         if page.cursor is not None:
             return not page.cursor
         if page.next is not None:
             return not page.next
+        if not page.rows and not page.skipped:
+            return True
         return page.total_pages is not None and number >= page.total_pages
 
     def _has_page_numbers(self, page: PageOf) -> bool:

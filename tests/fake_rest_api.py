@@ -37,6 +37,7 @@ class Api:
     hides_totals: bool = False
     ignores_page: bool = False
     last_page: int = 10_000  # later pages are empty
+    empty_pages: set[int] = field(default_factory=set)  # numbers of pages without rows, before which no row is lost
     meta: Callable[[int, int], dict[str, int]] | None = (
         None  # the response's `meta`, from the numbers of rows and of all
     )
@@ -113,7 +114,10 @@ class Handler(BaseHTTPRequestHandler):
             return self._answer(statuses.pop(0), {"error": "not now"}, {"Retry-After": api.retry_after})
         size = min(int(query.get("per_page", "50")), api.page_cap)
         page_rows = rows[(number - 1) * size : number * size] if number <= api.last_page else []
-        pages = -(-len(rows) // size) or 1
+        if api.empty_pages:
+            position = number - len([page for page in api.empty_pages if page < number])
+            page_rows = [] if number in api.empty_pages else rows[(position - 1) * size : position * size]
+        pages = (-(-len(rows) // size) or 1) + len(api.empty_pages)
         following = f"/books?page={number + 1}&per_page={size}" if number < pages else None
         meta = {} if api.hides_totals else {"total_pages": pages, "total_count": len(rows)}
         meta = api.meta(len(page_rows), len(rows)) if api.meta else meta

@@ -99,6 +99,20 @@ def test_a_cursor_that_ends_before_the_total_is_not_complete(alice: Caller, api:
     assert IngestedRecord.objects.count() == 120
 
 
+@pytest.mark.parametrize("envelope", ["cursor", "link"])
+def test_an_empty_page_with_a_next_page_does_not_end_a_download(alice: Caller, api: Api, envelope: str) -> None:
+    api.envelope, api.empty_pages = envelope, {2}
+    for resume in (False, True):
+        result = everything(alice, resume=resume)
+        assert result.complete, result.shortfall
+        assert IngestedRecord.objects.count() == 120
+
+
+def test_empty_pages_without_the_announced_records_are_not_complete(alice: Caller, api: Api) -> None:
+    api.envelope, api.last_page, api.empty_pages = "cursor", 0, {1, 2, 3, 4, 5, 6}
+    check_incomplete(everything(alice), "reports 120 records, but delivered 0")
+
+
 def test_equal_rows_without_ids_fill_several_pages(alice: Caller, api: Api) -> None:
     api.books = {str(n): {"status": "reading"} for n in range(150)}
     result = everything(alice)
