@@ -237,7 +237,8 @@ def _same_verb_forms(one: Statement, other: Statement) -> bool:
 
 
 def _tense(statement: Statement) -> str:
-    return statement.tense or ("past" if any(token.is_past for token in statement.tokens) else "")
+    ends_in_past = statement.language == "en" and any(token.is_past for token in statement.tokens)
+    return statement.tense or ("past" if ends_in_past else "")
 
 
 def _same_forms(one: Statement, other: Statement) -> bool:

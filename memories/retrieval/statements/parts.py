@@ -29,7 +29,7 @@ class Token:
     unit: str = ""  # base unit of a number
     case: str = ""  # last letter of the German article before it, as a sign of its role
     is_bound: bool = True  # follows the previous token without a function word or comma in between
-    is_past: bool = False  # English: ends in -ed
+    is_past: bool = False  # has the ending of a past tense, which the stem has lost
 
     @property
     def term(self) -> str:

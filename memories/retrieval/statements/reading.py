@@ -27,6 +27,7 @@ from memories.retrieval.statements.values import (
     UNITS,
     lift_times,
     read_number,
+    unit_of,
 )
 
 TOKEN = re.compile(
@@ -36,7 +37,7 @@ TOKEN = re.compile(
     r"|(?:(?<![\w.])[-−])?\d+(?:[.,]\d+)*(?![\w])"
     r"|\w+(?:[./:#@]\w+)+"
     r"|°[CF]|\w+(?:['-]\w+)*"
-    r"|[%$€£+*/=<>-]|[.,;:!?()]",
+    r"|[!<>=]=|<>|[%$€£+*/=<>-]|[.,;:!?()]",
 )
 QUANTITY = re.compile(r"(-?\d+(?:[.,]\d+)*)([^\W\d_]+)")  # "5km", "10k", "3rd"
 ORDINAL = re.compile(r"(\d+)(?:st|nd|rd|th)", re.IGNORECASE)
@@ -125,6 +126,9 @@ class _Reading:
             return used
         if lower in ("'s", "s'"):
             return 1
+        if word.isupper() and len(word) > 1 and lower in words.CAPITALIZED_NAMES and not self.statement.text.isupper():
+            self._add(Token(word, word, Kind.NAME))
+            return 1
         if self._is_function_word(lower, position):
             self.is_bound, self.is_start = False, False
             return 1
@@ -137,6 +141,9 @@ class _Reading:
 
     def _is_function_word(self, lower: str, position: int) -> bool:
         statement, language = self.statement, self.statement.language
+        if language == "de" and lower in words.EXISTENCE:
+            statement.copula = statement.copula or words.EXISTENCE[lower]
+            return True
         if lower in words.ARTICLES.get(language, ()):
             self.case = lower[-1] if language == "de" and lower not in ("ein", "eine") else ""
             return True
@@ -192,7 +199,7 @@ class _Reading:
             return used
         if match := QUANTITY.fullmatch(word):
             suffix = match[2].casefold()
-            if suffix not in UNITS and suffix not in MULTIPLIERS:
+            if not unit_of(match[2]) and suffix not in MULTIPLIERS:
                 return 0
             word, following, used = match[1], [suffix, *following], used - 1
         value = read_number(word, language)
@@ -208,7 +215,8 @@ class _Reading:
             used += 1
             if not following:
                 following = [part.casefold() for part in self.raw[position + used : position + used + 1]]
-        if not unit and following and following[0] in UNITS:
+        spelled = self.raw[position + used] if position + used < len(self.raw) else ""
+        if not unit and following and following[0] in UNITS and (unit_of(spelled) or used == 0):
             unit, used = following[0], used + 1
         base, factor = UNITS[unit] if unit else ("", Decimal(1))
         text = " ".join(self.raw[position : position + used]) or word
@@ -234,7 +242,8 @@ class _Reading:
             kind = Kind.NAME if self._is_name(word) else Kind.WORD
         if CODE.search(word) and kind == Kind.NAME:
             key = lower
-        past = language == "en" and lower.endswith("ed") and len(lower) > 4 and kind == Kind.WORD
+        endings = {"en": ("ed",), "de": ("te", "test")}.get(language, ())
+        past = lower.endswith(endings) and len(lower) > 4 and kind == Kind.WORD and not word[0].isupper()
         self._add(Token(key, word, kind, is_past=past))
         if is_possessive:
             self.statement.tokens[-1] = replace(self.statement.tokens[-1], text=word.removesuffix("'s"))

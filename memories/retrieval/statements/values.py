@@ -93,6 +93,13 @@ UNITS: dict[str, tuple[str, Decimal]] = {
 }
 
 
+def unit_of(spelling: str) -> str:
+    """Return a unit's key in UNITS, or "" if it is none. "Mb" are bits, which are not converted into bytes."""
+    if re.fullmatch("[KMGT]b", spelling):
+        return ""
+    return spelling.casefold() if spelling.casefold() in UNITS else ""
+
+
 def read_number(text: str, language: str) -> Decimal | None:
     """Return the value of digits with separators, or of a number word, or None if it is neither."""
     plain = re.sub(r"[\s' ]", "", text).replace("−", "-")

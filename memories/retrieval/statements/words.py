@@ -45,9 +45,7 @@ AUXILIARIES = {
 FUTURE = {"en": _words("will shall"), "de": frozenset[str]()}
 FILLERS = {
     "en": _words("please kindly there our actually basically whether hi hello hey thanks"),
-    "de": _words(
-        "bitte denn eigentlich mal doch genau es gibt gab unser unsere unseren unserem unserer unseres danke hallo"
-    ),
+    "de": _words("bitte denn eigentlich mal doch genau es unser unsere unseren unserem unserer unseres danke hallo"),
 }
 # A negated sentence says the opposite; these words also count as content words.
 NEGATIONS = {
@@ -59,7 +57,7 @@ NEGATIONS = {
 PREPOSITIONS = {
     "en": _words(
         "about above across after against along among around as at before behind below beneath beside besides between"
-        " beyond by despite during except for from in inside into like near of off on onto out outside over per since"
+        " beyond by despite during except for from in inside into near of off on onto out outside over per since"
         " than through throughout to toward towards under until till up upon via with without within versus vs"
     ),
     "de": _words(
@@ -73,6 +71,10 @@ QUESTION_WORDS = {
         "wer wen wem wessen welche welcher welches welchen welchem was wann wo wohin woher warum wie wie_viel wie_oft"
     ),
 }
+# "There is", which has a tense, but no content.
+EXISTENCE = {"gibt": "present", "gab": "past", "gaben": "past"}
+# Pronouns and function words that are names if written in capitals, such as "US" and "IT".
+CAPITALIZED_NAMES = _words("us it who am is in on at be do he me so no or and an as all to up")
 CONJUNCTIONS = {"en": _words("and or"), "de": _words("und oder")}
 CLAUSE_WORDS = {
     "en": _words("that because although while if when but so"),
@@ -152,16 +154,20 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     "en": (
         "what which", "begin start commence", "buy purchase", "big large", "everybody everyone", "anybody anyone",
         "nobody noone", "somebody someone", "client customer", "supplier vendor", "picture photo", "phone telephone",
-        "until till", "vs versus", "average mean", "require need", "permit allow", "quick fast", "help assist",
-        "car automobile", "toward towards", "happen occur", "kid child", "shop store", "cancel cancelled canceled",
-        "every each", "yearly annual", "maximum max", "minimum min", "percent percentage", "bike bicycle",
-        "obtain get", "currently presently",
+        "until till", "vs versus", "average mean", "require need", "permit allow", "quick fast rapid",
+        "quickly rapidly", "quickest fastest", "biggest largest", "bigger larger", "nearest closest", "ill sick",
+        "repair fix mend", "lift elevator", "vacation holiday", "movie film", "lawyer attorney", "doctor physician",
+        "choose select", "moist damp", "truck lorry", "help assist", "car automobile", "toward towards",
+        "happen occur", "kid child", "shop store", "cancel cancelled canceled", "every each", "yearly annual",
+        "maximum max", "minimum min", "percent percentage", "bike bicycle", "obtain get", "currently presently",
     ),
     "de": (
         "beginnen starten anfangen", "kaufen erwerben", "jede alle", "reparieren instandsetzen",
         "Lieferant Zulieferer", "Bild Foto", "Durchschnitt Mittelwert", "benötigen brauchen", "erlauben gestatten",
-        "schnell rasch", "Mitarbeiter Angestellter", "helfen unterstützen", "geschehen passieren", "Rechner Computer",
-        "durchschnittlich mittlere", "aktuell derzeit momentan", "Chef Vorgesetzter",
+        "schnell rasch", "Aufzug Fahrstuhl", "gratis kostenlos", "kaputt defekt", "Passwort Kennwort", "Arzt Doktor",
+        "Retoure Rücksendung", "zuständig verantwortlich", "Lastwagen Laster LKW", "Mitarbeiter Angestellter",
+        "helfen unterstützen", "geschehen passieren", "Rechner Computer PC", "durchschnittlich mittlere",
+        "aktuell derzeit momentan", "Chef Vorgesetzter",
     ),
 }  # fmt: skip
 ANTONYMS: dict[str, tuple[str, ...]] = {
