@@ -79,6 +79,11 @@ def test_in_other_languages_only_equal_words_are_the_same(first: str, second: st
     assert compare(first, f" {first.upper()} ").verdict == Verdict.SAME
 
 
+def test_long_identifiers_are_compared_digit_by_digit() -> None:
+    number = "1234567890" * 4
+    assert compare(f"Is parcel {number}1 lost?", f"Is parcel {number}2 lost?").verdict != Verdict.SAME
+
+
 @given(st.text(max_size=80), st.text(max_size=80))
 @hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
 def test_any_two_texts_can_be_compared_in_both_directions(first: str, second: str) -> None:

@@ -17,6 +17,8 @@ from memories.retrieval.statements import words
 from memories.retrieval.statements.parts import Kind, PlacedTime, Statement, Token
 from memories.retrieval.statements.reading import read_statement, statement_language
 
+MAX_LENGTH = 4_000  # maximum number of characters of a text that is compared; a memory is not longer
+MAX_FRONTED = 8  # maximum number of words of a phrase that is looked for elsewhere
 MAX_QUOTED = 4  # maximum number of words quoted from each text for one difference
 
 
@@ -67,9 +69,14 @@ class Comparison:
 
 
 def compare(first: str, second: str) -> Comparison:
-    """Compare two texts. The differences quote the first text before the second."""
+    """Compare two texts. The differences quote the first text before the second.
+
+    Two texts of which one is longer than MAX_LENGTH are near without a comparison, unless they are equal.
+    """
     if _plain(first) == _plain(second):
         return Comparison(Verdict.SAME)
+    if max(len(first), len(second)) > MAX_LENGTH:
+        return Comparison(Verdict.NEAR)
     language = statement_language(first)
     if language != statement_language(second):  # one of them may be too short to tell
         language = statement_language(f"{first}\n{second}")
@@ -278,11 +285,13 @@ def _is_fronted(tokens: Sequence[Token], other_tokens: Sequence[Token]) -> bool:
         if begin >= len(tokens) or not tokens[begin].prefix:
             continue
         terms = [token.term for token in tokens]
-        for end in range(begin + 1, len(tokens) + 1):
+        for end in range(begin + 1, min(len(tokens), begin + MAX_FRONTED) + 1):
             if end - begin > 1 and tokens[end - 1].prefix:
                 break
             rest, block = terms[:begin] + terms[end:], terms[begin:end]
-            if any(rest[:at] + block + rest[at:] == other for at in range(len(rest) + 1)):
+            size = len(block)
+            places = (at for at in range(len(rest) + 1) if other[at : at + size] == block)
+            if any(other[:at] + other[at + size :] == rest for at in places):
                 return True
     return False
 

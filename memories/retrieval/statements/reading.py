@@ -32,7 +32,7 @@ from memories.retrieval.statements.values import (
 
 TOKEN = re.compile(
     r"[\ue000-\uf8ff]"  # a time
-    r"|urn:[^\s,;\"']+|https?://\S+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
+    r"|urn:[^\s,;\"']+|https?://\S+|[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+"
     r"|[$€£]?(?<![\w.])[-−]?\d{1,3}(?:[ ' ]\d{3})+(?![\d\w])"
     r"|(?:(?<![\w.])[-−])?\d+(?:[.,]\d+)*(?![\w])"
     r"|\w+(?:[./:#@]\w+)+"

@@ -17,6 +17,7 @@ from babel.dates import get_day_names, get_month_names
 FIRST_PLACEHOLDER, LAST_PLACEHOLDER = 0xE000, 0xF8FF
 PRIVATE_USE = re.compile("[\ue000-\uf8ff]")
 LOCALES = ("en", "de", "es", "fr")
+MAX_DIGITS = 24  # maximum length of a number; a longer one is an identifier, which Decimal would round
 
 NUMBER_WORDS = {
     word: number
@@ -103,6 +104,8 @@ def unit_of(spelling: str) -> str:
 def read_number(text: str, language: str) -> Decimal | None:
     """Return the value of digits with separators, or of a number word, or None if it is neither."""
     plain = re.sub(r"[\s' ]", "", text).replace("−", "-")
+    if len(plain) > MAX_DIGITS:
+        return None
     if re.fullmatch(r"-?\d+(?:[.,]\d+)*", plain):
         separator, decimal = (".", ",") if language in ("de", "es", "fr") else (",", ".")
         if re.fullmatch(rf"-?\d{{1,3}}(?:{re.escape(separator)}\d{{3}})+(?:{re.escape(decimal)}\d+)?", plain):
