@@ -46,7 +46,7 @@ from memories.writing.correction_chains import (
 )
 from memories.writing.duplicates import find_duplicate, lock_duplicates, normalized_key
 from memories.writing.revision import locked, revised, save_new
-from memories.writing.staleness import require_unchanged
+from memories.writing.staleness import require_unchanged, with_current_status
 
 # Fields of conversation memories that a correction copies from the corrected memory.
 CONVERSATION_FIELDS = (
@@ -329,12 +329,6 @@ def dismiss_entity(operation: operations.DismissEntity, *, caller: Caller) -> Me
 
 
 # -- shared steps ----------------------------------------------------------------------------------------
-
-
-def with_current_status(record: MemoryRecord) -> MemoryRecord:
-    """Return the record with the status that extensions have given it after the transaction."""
-    record.refresh_from_db(fields=["status", "stale_reason", "stale_at"])
-    return record
 
 
 def check_share(record: MemoryRecord) -> None:

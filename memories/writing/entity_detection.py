@@ -19,9 +19,7 @@ from memories.models.record import MemoryRecordQuerySet
 
 BATCH = 500  # number of memories saved in one transaction
 MAX_DETECTED = 20  # maximum number of detected entities of one memory
-MAX_NAMES = (
-    100  # maximum number of names that are looked for; of more, all texts with any dotted name are detected anew
-)
+MAX_NAMES = 100  # maximum number of names that are looked for; if there are more, all texts with dotted names are read
 DOTTED_OR_URN = r"""[\w"`\]]\.["`[\w]|urn:li:"""
 
 

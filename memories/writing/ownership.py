@@ -16,6 +16,8 @@ from django.utils import timezone
 
 from memories import extensions
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
+from memories.contract.fields import Id
+from memories.contract.operations import validate
 from memories.extensions import OwnedRows
 from memories.identity.caller import Caller
 from memories.models import HandOver, MemoryRecord, MemoryRevision, Status
@@ -88,8 +90,9 @@ def undo_hand_over(*, caller: Caller, hand_over_id: UUID | str) -> dict[str, int
     """
     if not caller.is_admin:
         raise Forbidden("only admins can transfer ownership")
+    pk = validate(Id, hand_over_id, "hand_over_id")
     with transaction.atomic():
-        row = HandOver.objects.select_for_update().filter(pk=hand_over_id).first()
+        row = HandOver.objects.select_for_update().filter(pk=pk).first()
         if row is None:
             raise NotFound("no such hand-over", field="hand_over_id")
         if row.undone_at:

@@ -1,4 +1,4 @@
-"""What a comparison with the catalog does with memories that are stale already."""
+"""Steps of comparisons with the catalog: changes of memories that are stale already, and the status after a change."""
 
 from __future__ import annotations
 
@@ -48,3 +48,9 @@ def mark_fresh(
 def require_unchanged(record: MemoryRecord, since: datetime | None) -> None:
     if since is not None and record.updated_at != since:
         raise Conflict("was changed in the meantime", field="id")
+
+
+def with_current_status(record: MemoryRecord) -> MemoryRecord:
+    """Return the record with the status that extensions have given it after the transaction."""
+    record.refresh_from_db(fields=["status", "stale_reason", "stale_at"])
+    return record

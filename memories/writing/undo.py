@@ -17,6 +17,7 @@ from memories.models.revision import value_of
 from memories.writing.correction_chains import active_correction, lock_predecessor, mark_superseded
 from memories.writing.duplicates import find_duplicate
 from memories.writing.revision import revised
+from memories.writing.staleness import with_current_status
 
 UNDOABLE = ("forget", "restore", "verify", "share", "reassign")
 RESTORED_FIELDS = (
@@ -51,8 +52,7 @@ def undo(*, caller: Caller, record_id: UUID | str, change: str) -> MemoryRecord:
             _relink(caller, record, old)
         else:
             _restore_predecessor(caller, record, old, last)
-    record.refresh_from_db(fields=["status", "stale_reason", "stale_at"])  # extensions may have compared it
-    return record
+    return with_current_status(record)
 
 
 def restore_status(record: MemoryRecord, change: str) -> None:

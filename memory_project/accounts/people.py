@@ -145,7 +145,7 @@ def undo_offboarding(*, caller: Caller, person: User, hand_over_id: UUID | str) 
     Return the numbers of rows taken back, by kind, and as `kept` the number of those that could not be.
     """
     _require_admin(caller)
-    if hand_over_id not in {str(row.pk) for row in ownership.open_hand_overs(person.email)}:
+    if str(hand_over_id) not in {str(row.pk) for row in ownership.open_hand_overs(person.email)}:
         raise Conflict("has no such hand-over to take back", field="person")
     with transaction.atomic():
         counts = ownership.undo_hand_over(caller=caller, hand_over_id=hand_over_id)
