@@ -6,7 +6,7 @@ from uuid import UUID
 from django.conf import settings
 
 from knowledge.freshness import comparison
-from knowledge.insights import new_entities
+from knowledge.insights import redetection
 from memories.tasks import TASK_SECONDS
 from memories.writing import entity_detection
 
@@ -29,7 +29,7 @@ def check_freshness() -> str:
 def link_memories() -> str:
     """Detect entities in memories where this is due, for about TASK_SECONDS, and in memories that name new entities."""
     deadline = time.monotonic() + TASK_SECONDS
-    named = new_entities.look_for_new_entities()
+    named = redetection.look_for_new_entities()
     completed = 0
     while time.monotonic() < deadline and (count := entity_detection.detect_batch()):
         completed += count

@@ -1,4 +1,4 @@
-"""The semantic cache: a user's stored answers, found by questions with a similar meaning until they expire.
+"""The semantic cache: a user's stored answers, found by questions that say the same until they expire.
 
 A stored question matches a new one if it is the same text, ignoring case, or if it has a similar vector and says the
 same (see `memories/retrieval/statements/`): "before the audit" and "after the audit" are similar, but have different
