@@ -32,6 +32,7 @@ from analysis.sources.attribute_values import check_value
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.contract.fields import Id
 from memories.contract.operations import validate
+from memories.database import identity
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
 
@@ -171,7 +172,9 @@ def resume_as_owner(action_id: UUID | str) -> str:
     person = action and get_user_model().objects.filter(email=action.owner).first()
     if action is None or person is None:
         return "no such action or owner"
-    resume(caller=build_caller(person, channel="worker"), action_id=action.pk)  # type: ignore[arg-type]  # it is a Person
+    caller = build_caller(person, channel="worker")  # type: ignore[arg-type]  # it is a Person
+    with identity.acting_as(caller):
+        resume(caller=caller, action_id=action.pk)
     return "resumed"
 
 

@@ -14,6 +14,7 @@ from django.db.models.functions import Cast
 from analysis.models import Finding, IngestedRecord, Session
 from analysis.sources.memories import MODEL
 from memories.contract.errors import Forbidden
+from memories.database import identity
 from memories.identity.permissions import build_caller
 from memories.models import MemoryRecord
 
@@ -30,6 +31,7 @@ def erase_copies(record_id: UUID, texts: Sequence[str]) -> None:
         findings.filter(Q(finding__contains=text) | Q(plain__contains=_as_json(text))).delete()
 
 
+@identity.service("copies")
 def drop_unreadable_copies(record_ids: Sequence[UUID]) -> None:
     """Delete copies of these memories from the sessions of users who may no longer read the memories."""
     copies = IngestedRecord.objects.filter(model=MODEL, record_id__in=[pk.hex for pk in record_ids])
@@ -39,6 +41,7 @@ def drop_unreadable_copies(record_ids: Sequence[UUID]) -> None:
         _drop(copies.filter(session__owner=owner, record_id__in=unreadable))
 
 
+@identity.service("copies")
 def drop_copies_unreadable_by(email: str) -> None:
     copies = IngestedRecord.objects.filter(session__owner=email, model=MODEL).order_by()
     ids = [UUID(text) for text in copies.values_list("record_id", flat=True).distinct()]

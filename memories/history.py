@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django.db.models.expressions import RawSQL
 
+from memories.database import identity
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, MemoryRevision, Visibility
 
@@ -37,6 +38,7 @@ class HistoryEntry:
     after: State
 
 
+@identity.service("history")
 def states_at(caller: Caller, records: Sequence[MemoryRecord], moment: datetime) -> dict[UUID, State]:
     """Return each record's state at `moment`.
 

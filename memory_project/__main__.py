@@ -17,12 +17,23 @@ def main() -> None:
         # imported here so that a missing Django gives the hint below
         from django.core.exceptions import ImproperlyConfigured  # noqa: PLC0415
         from django.core.management import execute_from_command_line  # noqa: PLC0415
+
+        from memories.database import identity  # noqa: PLC0415
     except ImportError:
         sys.exit("Django is not installed here. Run `make install` first, then `.venv/bin/python manage.py …`.")
+    if service := service_of_command(sys.argv[1:2]):
+        identity.run_process_as(service)
     try:
         execute_from_command_line(sys.argv)
     except ImproperlyConfigured as error:  # the error message names the setting
         sys.exit(f"{error}")
+
+
+def service_of_command(names: list[str]) -> str:
+    """Return the service that a command's statements run under. The servers have none: each request has an identity."""
+    if names in (["serve"], ["mcp"]):
+        return ""
+    return "worker" if names == ["qcluster"] else "command"
 
 
 def program() -> list[str]:

@@ -73,6 +73,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "memory_project.web.middleware.content_security_policy",
+    "memory_project.web.middleware.own_identity",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -134,6 +135,7 @@ _server_options = (
 # backups, to alter a column and to build the vector index (memories/database/owner.py).
 if DATABASE_URL:
     DATABASES: dict[str, Any] = {"default": dict(dj_database_url.parse(DATABASE_URL, conn_health_checks=True))}
+    DATABASES["default"]["ENGINE"] = "memories.database.engine"
     _owner: dict[str, Any] = dict(dj_database_url.parse(DATABASE_OWNER_URL or DATABASE_URL))
     if _owner["NAME"] != DATABASES["default"]["NAME"]:
         raise ImproperlyConfigured(

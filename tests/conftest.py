@@ -6,15 +6,30 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from memories import embedding, services
+from memories.database import identity
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
 from memories.models import MemoryRecord, Persona, PersonaMembership
 from memories.operations import Remember
 from memories.writing import bulk_actions
 from memory_project.models import User
+from memory_project.postgres.roles import statements
+from tests.acting_callers import wrap_services
 from tests.write_guard import services_alone_write
+
+wrap_services()
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
+    """Grant the application's role its privileges, because tests assume it while they act as a person."""
+    role = connection.settings_dict.get("IDENTITY_ROLE")
+    with django_db_blocker.unblock(), connection.cursor() as cursor:
+        for statement in statements(role, connection.pg_version) if role else []:  # type: ignore[attr-defined]
+            cursor.execute(statement)
 
 
 @pytest.fixture(autouse=True)
@@ -23,6 +38,13 @@ def own_model_slot() -> Iterator[None]:
     embedding.reset()
     yield
     embedding.reset()
+
+
+@pytest.fixture(autouse=True)
+def own_identity() -> Iterator[None]:
+    """Give each test a database identity of its own, because a request that a test makes by hand sets it."""
+    with identity.scoped():
+        yield
 
 
 @pytest.fixture(autouse=True)

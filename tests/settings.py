@@ -12,11 +12,13 @@ os.environ.setdefault("DATABASE_POOL_SIZE", "0")
 from memory_project.settings import *  # noqa: F403
 
 if not DATABASE_URL:  # noqa: F405
-    from memory_project.postgres.server import SUPERUSER
+    from memory_project.postgres.server import APPLICATION, SUPERUSER
 
     # Tests connect as superuser, because they create and flush their database. test_roles.py tests the application's
     # role.
     DATABASES["default"]["USER"] = DATABASE_OWNER["USER"] = SUPERUSER  # noqa: F405
+    # What runs under an identity is subject to row-level security, as in an installation.
+    DATABASES["default"]["IDENTITY_ROLE"] = APPLICATION  # noqa: F405
 # a test's threads end with it, and their connections must end too
 DATABASES["default"]["CONN_MAX_AGE"] = 0  # noqa: F405
 # a fast hash, because tests sign in hundreds of times

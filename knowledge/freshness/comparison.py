@@ -38,6 +38,7 @@ from knowledge.models import CatalogCursor, Due, EntityBaseline, EntityState
 from memories import services
 from memories.contract.errors import Conflict, NotFound
 from memories.contract.fields import MAX_REASON
+from memories.database.identity import service
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, MemoryRevision, Status
 from memories.models.record import MemoryRecordQuerySet
@@ -145,6 +146,7 @@ DUE = """
 """
 
 
+@service("freshness")
 def check_all_entities(limit: int) -> CheckReport:
     """Check the `limit` entities that were checked longest ago, and compare the memories about those that changed.
 
@@ -171,6 +173,7 @@ def _due(limit: int) -> list[str]:
         return [urn for (urn,) in cursor.fetchall()]
 
 
+@service("freshness")
 def catch_up(record_ids: Iterable[UUID]) -> CheckReport:
     """Take the due baselines of these memories, and compare those that became active again or are stale.
 
@@ -247,6 +250,7 @@ def _save_states(entities: Mapping[str, EntitySnapshot]) -> None:
     )
 
 
+@service("freshness")
 def check_entities(urns: Iterable[str]) -> CheckReport:
     """Compare all memories about these entities at once, after an event of DataHub, an import or our own write."""
     result, catalog = CheckReport(), get_catalog()

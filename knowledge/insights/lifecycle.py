@@ -21,6 +21,7 @@ from memories import services
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.contract.fields import Id
 from memories.contract.operations import validate
+from memories.database import identity
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status, Visibility
 from memories.writing import correction_chains
@@ -142,6 +143,7 @@ def back_to_pending(caller: Caller, insight: Insight, change: str) -> None:
 # -- effects of applying and rolling back ---------------------------------------------------------------
 
 
+@identity.service("promotion")
 def bind(insights: Sequence[Insight], changeset: Changeset) -> None:
     """Bind approved insights to a changeset. Raises Conflict if one of them can no longer be applied.
 
@@ -158,6 +160,7 @@ def bind(insights: Sequence[Insight], changeset: Changeset) -> None:
         raise Conflict("another user is applying or has changed one of these insights", field="insight_ids")
 
 
+@identity.service("promotion")
 def require_replaceable(insights: Sequence[Insight]) -> None:
     """Raise Conflict if a memory that one of the insights replaces has another correction, or will have one.
 
@@ -181,11 +184,13 @@ def require_replaceable(insights: Sequence[Insight]) -> None:
         replacing[old.pk] = insight.pk
 
 
+@identity.service("promotion")
 def unbind(changeset: Changeset) -> None:
     """Unbind the insights of a changeset that wrote nothing. The insights stay approved."""
     Insight.objects.filter(changeset=changeset, state=InsightState.APPROVED).update(changeset=None)
 
 
+@identity.service("promotion")
 def mark_applied(caller: Caller, changeset: Changeset) -> tuple[int, list[str]]:
     """Mark the insights of a changeset as applied and make their memories readable by everyone.
 
@@ -218,6 +223,7 @@ def _lock_replaced(insight: Insight) -> MemoryRecord | None:
     return rows.filter(pk=pk, status__in=[Status.ACTIVE, Status.STALE]).first() if pk else None
 
 
+@identity.service("promotion")
 def return_to_review(caller: Caller, changeset: Changeset) -> int:
     """Move the insights of a rolled-back changeset back to review.
 

@@ -73,6 +73,11 @@ class Insight(models.Model):
     assignee = models.CharField(max_length=254, blank=True, help_text="The curator to whom it was handed over.")
     applied_by = models.CharField(max_length=254, blank=True)
     applied_at = models.DateTimeField(null=True, blank=True)
+    # Copies of the memory's columns, kept by triggers. The policies of memories depend on insights, so those of
+    # insights can't depend on memories.
+    owner = models.CharField(max_length=254, default="", editable=False)
+    persona = models.CharField(max_length=60, default="", editable=False)
+    visibility = models.CharField(max_length=10, default="", editable=False)
 
     objects = InsightQuerySet.as_manager()
 

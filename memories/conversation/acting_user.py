@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from memories.contract.errors import Forbidden, Invalid
+from memories.database import identity
 from memories.identity.caller import ACT_FOR_USERS, Caller, require_user
 
 MAX_OWNER = 254  # maximum length of MemoryRecord.created_by in characters
@@ -16,6 +17,8 @@ MAX_OWNER = 254  # maximum length of MemoryRecord.created_by in characters
 
 def acting_as(caller: Caller, user_id: str) -> Caller:
     """Return a caller that acts as this user, without rights and without personas. The user owns the rows it writes.
+
+    The rest of the call runs under the database identity of a user that the caller acts for.
 
     Raises Forbidden if the connection has no user, or if `user_id` is not the caller's address and the token may not
     act for users. Raises Invalid if `user_id` is too long.
@@ -30,4 +33,6 @@ def acting_as(caller: Caller, user_id: str) -> Caller:
     if len(owner) > MAX_OWNER:
         limit = MAX_OWNER - len(caller.email) - 1
         raise Invalid(f"has {len(user_id)} characters", field="user_id", allowed=f"at most {limit}")
-    return replace(user, email=owner)
+    user = replace(user, email=owner)
+    identity.narrow(user)
+    return user

@@ -21,6 +21,7 @@ from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.conversation.acting_user import acting_as
 from memories.conversation.models import WipeRequest
 from memories.conversation.operations import Wipe
+from memories.database import identity
 from memories.extensions import PersonalDataColumn
 from memories.identity.caller import WIPE, Caller
 from memories.models import (
@@ -101,6 +102,7 @@ def count(owner: str) -> dict[str, int]:
     return {table: row_count for table, row_count in counts.items() if row_count}
 
 
+@identity.service("wipe")
 def _wipe(user: Caller) -> dict[str, int]:
     owner, pseudonym = user.email, f"wiped-{uuid.uuid4().hex[:12]}"
     with transaction.atomic():

@@ -16,6 +16,7 @@ from django.db import connection, models
 from psycopg.adapt import Buffer, Dumper
 from psycopg.pq import Format
 
+from memories.database.engine.base import StatementCursor
 from memories.lazy_numpy import np
 
 INSERT = "INSERT INTO {table} ({columns}) VALUES ({values})"
@@ -59,7 +60,7 @@ def rows(
     bytea columns. The rows have the same Python types in both formats.
     """
     connection.ensure_connection()
-    with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
+    with connection.wrap_database_errors, StatementCursor(connection.connection) as cursor:
         cursor.execute(statement, values, prepare=settings.DATABASE_PREPARES and not once, binary=binary)
         return cursor.fetchall() if cursor.description else []
 
@@ -87,7 +88,7 @@ def insert(objects: Sequence[models.Model], *, template: str = INSERT) -> None:
         rows(statement, _values(objects[0]))
     else:
         connection.ensure_connection()
-        with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
+        with connection.wrap_database_errors, StatementCursor(connection.connection) as cursor:
             cursor.executemany(statement, [_values(instance) for instance in objects])
     for instance in objects:
         instance._state.adding, instance._state.db = False, connection.alias

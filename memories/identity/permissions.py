@@ -19,7 +19,7 @@ from django.db import connection
 from django.db.models import Model
 
 from memories.contract.errors import Forbidden
-from memories.database import prepared_statements
+from memories.database import identity, prepared_statements
 from memories.identity.caller import CURATE, OPERATE, Caller, Limit
 from memories.models import Persona, PersonaMembership
 
@@ -158,7 +158,8 @@ def _load_persona_not_held(access: UserAccess, name: str) -> Persona:
 def caller_from_request(request: HttpRequest, *, channel: str) -> Caller:
     """Return the caller of a signed-in browser request or an authenticated REST request.
 
-    The caller is built once per user and request. Raise Forbidden if the user is not signed in, and as `build_caller`.
+    The rest of the request runs under the caller's database identity. The caller is built once per user and request.
+    Raise Forbidden if the user is not signed in, and as `build_caller`.
     """
     user: AbstractBaseUser | AnonymousUser = request.user
     if not user.is_authenticated:
@@ -174,4 +175,5 @@ def caller_from_request(request: HttpRequest, *, channel: str) -> Caller:
         rights=frozenset(token.rights) if token else frozenset(),
     )
     request._caller = (user.pk, caller)  # type: ignore[attr-defined]
+    identity.act_as(caller)
     return caller

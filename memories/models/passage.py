@@ -25,6 +25,10 @@ class Passage(models.Model):
     token_bits = models.BinaryField(
         null=True, help_text="The signs of each word piece's hidden state, if the model returns them."
     )
+    # Copies of the memory's columns, kept by triggers, so that the policies of the table need no other table.
+    owner = models.CharField(max_length=254, default="", editable=False)
+    persona = models.CharField(max_length=60, default="", editable=False)
+    visibility = models.CharField(max_length=10, default="", editable=False)
 
     class Meta:
         db_table = "memory_passages"

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from memories import embedding
 from memories.contract.errors import Forbidden, check_choice
+from memories.database import identity
 from memories.identity.caller import Caller
 from memories.models import IndexJob, MemoryRecord
 from memories.models.index_job import JobStatus, Trigger
@@ -48,6 +49,7 @@ class Coverage:
         return self.good / self.expected if self.expected else 1.0
 
 
+@identity.service("operation")
 def coverage(model: str) -> list[Coverage]:
     """Return the coverage of each kind of row: how many should have a vector, and how many have one of this model."""
     jobs = {
@@ -75,6 +77,7 @@ def _row_counts(kind: str, source: VectorSource, model: str) -> Any:
     return rows.annotate(expected=Count("pk"), indexed=Count("pk", filter=good))
 
 
+@identity.service("operation")
 def model() -> str:
     """Return the name of the embedding model.
 
@@ -114,6 +117,7 @@ def causes() -> list[dict[str, Any]]:
 # -- actions of operators ------------------------------------------------------------------------------------
 
 
+@identity.service("operation")
 def retry(*, caller: Caller, kind: str, cause: str) -> int:
     failed = _failed(caller, kind, cause)
     units = list(failed.values_list("source_id", flat=True))
@@ -128,6 +132,7 @@ def dismiss(*, caller: Caller, kind: str, cause: str) -> int:
     return dismissed
 
 
+@identity.service("operation")
 def reindex(*, caller: Caller, kind: str) -> int:
     check_reindex(caller=caller, kind=kind)
     units: list[UUID] = list(SOURCES[kind].rows().values_list("pk", flat=True))

@@ -25,6 +25,7 @@ from memories.contract.errors import Conflict, DomainError, Invalid, NotFound, c
 from memories.contract.fields import Id, Reason
 from memories.contract.operations import validate
 from memories.contract.registry import Registry
+from memories.database import identity
 from memories.database.locks import exclusive
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
@@ -178,8 +179,9 @@ def finish(batch_id: UUID | str) -> None:
     if batch is None or person is None:
         return
     caller = build_caller(person, channel="worker", persona=batch.persona)  # type: ignore[arg-type]  # it satisfies Person
-    while batch.finished_at is None:
-        batch = resume(caller=caller, batch_id=batch.pk)
+    with identity.acting_as(caller):
+        while batch.finished_at is None:
+            batch = resume(caller=caller, batch_id=batch.pk)
 
 
 def resume(*, caller: Caller, batch_id: UUID | str) -> Batch:

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from memories.contract.fields import Id
 from memories.contract.operations import validate
+from memories.database import identity
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.writing.revision import locked, revised
@@ -26,11 +27,13 @@ def locked_with_predecessor(caller: Caller, record_id: UUID | str) -> tuple[Memo
     return locked(caller, pk), predecessor
 
 
+@identity.service("correction_chains")
 def lock_predecessor(record_id: UUID) -> MemoryRecord | None:
     predecessor_id = MemoryRecord.objects.filter(successors=record_id).values("pk")
     return MemoryRecord.objects.select_for_update().filter(pk__in=predecessor_id).first()
 
 
+@identity.service("correction_chains")
 def active_correction(record: MemoryRecord) -> MemoryRecord | None:
     """Return the nearest correction of a record that is not archived, or None.
 
@@ -65,6 +68,7 @@ def mark_superseded(old: MemoryRecord, new: MemoryRecord) -> None:
     old.status, old.superseded_by, old.superseded_at = Status.SUPERSEDED, new.pk, new.created_at
 
 
+@identity.service("correction_chains")
 def take_out(caller: Caller, record: MemoryRecord, old: MemoryRecord | None, reason: str) -> bool:
     """Take a locked record out of its chain. `old` is its locked predecessor.
 
@@ -87,6 +91,7 @@ def take_out(caller: Caller, record: MemoryRecord, old: MemoryRecord | None, rea
     return corrected
 
 
+@identity.service("correction_chains")
 def supersede_with(*, caller: Caller, record: MemoryRecord, old: MemoryRecord) -> str:
     """Make the locked `record` the correction of the locked memory `old`, and return "".
 
@@ -106,6 +111,7 @@ def supersede_with(*, caller: Caller, record: MemoryRecord, old: MemoryRecord) -
     return ""
 
 
+@identity.service("correction_chains")
 def undo_supersede(*, caller: Caller, record: MemoryRecord, old: MemoryRecord | None) -> None:
     """Undo `supersede_with`. Unless another correction is in force, the predecessor gets its earlier state back."""
     if take_out(caller, record, old, "its correction was rolled back") or old is None:

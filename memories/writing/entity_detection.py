@@ -13,6 +13,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from memories import extensions
+from memories.database import identity
 from memories.extensions import Mention
 from memories.models import MemoryRecord, Status, Tier
 from memories.models.record import MemoryRecordQuerySet
@@ -39,6 +40,7 @@ def undetected() -> MemoryRecordQuerySet:
     return rows.exclude(status=Status.ARCHIVED).exclude(tier=Tier.SHORT_TERM)
 
 
+@identity.service("entity_detection")
 def detect_batch() -> int:
     """Detect the entities of at most BATCH stored memories, and return the number of memories."""
     with transaction.atomic():
@@ -49,6 +51,7 @@ def detect_batch() -> int:
     return len(rows)
 
 
+@identity.service("entity_detection")
 def detect_again(names: Sequence[str] | None = None) -> int:
     """Mark memories for another detection: those whose texts contain one of these words, or all if `names` is None.
 

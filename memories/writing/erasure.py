@@ -7,6 +7,7 @@ from django.db.models import Q
 
 from memories import extensions
 from memories.contract.errors import Invalid
+from memories.database import identity
 from memories.identity.caller import Caller
 from memories.models import Batch, Feedback, IndexJob, MemoryRecord, MemoryRevision, Status, Tombstone
 from memories.operations import Erase
@@ -32,19 +33,20 @@ def erase(operation: Erase, *, caller: Caller) -> Tombstone:
         record, old = locked_with_predecessor(caller, operation.record_id)
         for extension in extensions.registered():
             extension.check_erase(record)
-        texts = texts_of(record)
-        IndexJob.objects.filter(source_kind="memory", source_id=record.pk).delete()
-        tombstone, _ = Tombstone.objects.get_or_create(
-            record_id=record.pk,
-            defaults={"created_by": record.created_by, "persona": record.persona, "erased_by": caller.email},
-        )
-        if not take_out(caller, record, old, ERASED) and old is not None and old.superseded_by == record.pk:
-            with revised(caller, old, "erase", ERASED):
-                old.status, old.superseded_by, old.superseded_at = Status.ARCHIVED, None, None
-        _erase_quotations(record, old, texts)
-        for extension in extensions.registered():
-            extension.erase_copies(record.pk, texts)
-        MemoryRecord.objects.filter(pk=record.pk).delete()
+        with identity.service("erasure"):
+            texts = texts_of(record)
+            IndexJob.objects.filter(source_kind="memory", source_id=record.pk).delete()
+            tombstone, _ = Tombstone.objects.get_or_create(
+                record_id=record.pk,
+                defaults={"created_by": record.created_by, "persona": record.persona, "erased_by": caller.email},
+            )
+            if not take_out(caller, record, old, ERASED) and old is not None and old.superseded_by == record.pk:
+                with revised(caller, old, "erase", ERASED):
+                    old.status, old.superseded_by, old.superseded_at = Status.ARCHIVED, None, None
+            _erase_quotations(record, old, texts)
+            for extension in extensions.registered():
+                extension.erase_copies(record.pk, texts)
+            MemoryRecord.objects.filter(pk=record.pk).delete()
     return tombstone
 
 

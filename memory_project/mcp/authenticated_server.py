@@ -13,7 +13,7 @@ from django.conf import settings
 from mcp.server.mcpserver import MCPServer
 
 from memories.contract.errors import DomainError, Forbidden
-from memories.database import connections
+from memories.database import connections, identity
 from memories.identity.caller import Caller
 from memory_project import audit
 from memory_project.mcp.auth import caller_from_scope
@@ -74,7 +74,9 @@ class IdentifiedServer(MCPServer[Any]):
             return await in_thread(self._for_caller, request, work, *arguments, running=running, limiter=self._threads)
 
     def _for_caller(self, request: Any, work: Callable[..., Result], *arguments: Any) -> Result:
-        return work(self._caller(request), *arguments)
+        caller = self._caller(request)
+        with identity.acting_as(caller):
+            return work(caller, *arguments)
 
     def audit(
         self,

@@ -37,7 +37,7 @@ from mcp.types import Prompt as OfferedPrompt
 from memories.contract.budget import fit
 from memories.contract.errors import DomainError
 from memories.contract.tools import Tool
-from memories.database import connections
+from memories.database import connections, identity
 from memories.identity.caller import Caller
 from memory_project.mcp import prompts, resources, subscriptions
 from memory_project.mcp.authenticated_server import IdentifiedServer, Identify
@@ -69,7 +69,7 @@ class ReadingServer(IdentifiedServer):
     async def _handle_list_resources(self, ctx: Any, params: Any) -> ListResourcesResult:
         # overrides a private method, because the public one does not get the request
         caller = await self.caller(ctx.request)
-        links = await to_thread.run_sync(_with_connection, partial(resources.resources_of, caller, self.offered))
+        links = await to_thread.run_sync(_acting_as, partial(resources.resources_of, caller, self.offered), caller)
         return ListResourcesResult(resources=links)
 
     async def _handle_list_resource_templates(self, ctx: Any, params: Any) -> ListResourceTemplatesResult:
@@ -106,7 +106,7 @@ class ReadingServer(IdentifiedServer):
         caller = await self.caller(ctx.request)
         name, text = params.argument.name, params.argument.value
         values = await to_thread.run_sync(
-            _with_connection, partial(resources.completions, caller, name, text, self.offered)
+            _acting_as, partial(resources.completions, caller, name, text, self.offered), caller
         )
         return CompleteResult(completion=Completion(values=values, total=len(values), has_more=False))
 
@@ -117,9 +117,10 @@ class ReadingServer(IdentifiedServer):
             # On stdio, the caller has the current permissions; over HTTP, those at the start of the stream.
             caller = self._caller(request)
             stamp_of = partial(resources.fingerprint, caller, tools=self.offered)
-            return {subscriptions.LIST: resources.list_fingerprint(caller, self.offered)} | {
-                uri: stamp_of(uri) for uri in uris
-            }
+            with identity.acting_as(caller):
+                return {subscriptions.LIST: resources.list_fingerprint(caller, self.offered)} | {
+                    uri: stamp_of(uri) for uri in uris
+                }
 
     async def _listen(self, ctx: Any, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
         caller = await self.caller(ctx.request)
@@ -177,8 +178,8 @@ class ReadingServer(IdentifiedServer):
         return curated or await super().get_prompt(name, arguments, context)
 
 
-def _with_connection(work: Callable[[], Result]) -> Result:
-    with connections.session():
+def _acting_as(work: Callable[[], Result], caller: Caller) -> Result:
+    with connections.session(), identity.acting_as(caller):
         return work()
 
 

@@ -25,7 +25,7 @@ from knowledge.graph import anthropic
 from memories.contract import progress
 from memories.contract.errors import DomainError, Forbidden, NotFound, from_database_error
 from memories.contract.tools import Call, Tool, ToolResponse, load_toolset, toolsets
-from memories.database import connections
+from memories.database import connections, identity
 from memories.identity.caller import Caller
 from memory_project import __version__, rate_limits
 from memory_project.mcp import prompts
@@ -82,7 +82,7 @@ class CommonplaceServer(ReadingServer):
 
     def _listed_tools(self, caller: Caller) -> set[str]:
         tools = [tool for tool in self.offered.values() if caller.may_use(tool.name)]
-        with connections.session():
+        with connections.session(), identity.acting_as(caller):
             return {tool.name for tool in tools if tool.is_listed_for(caller)}
 
     async def call_tool(
@@ -154,7 +154,8 @@ class CommonplaceServer(ReadingServer):
             raise Forbidden(f"the persona {caller.persona!r}, or this connection, may not use {name}")
         try:
             rate_limits.check(caller, writes=not tool.hints.read_only)
-            answer = tool(caller, **arguments)
+            with identity.scoped():
+                answer = tool(caller, **arguments)
             return answer if isinstance(answer, ToolResponse) else ToolResponse(answer)
         except DomainError:
             raise

@@ -19,6 +19,7 @@ from django_q.tasks import async_task
 from knowledge.models import Insight
 from memories.contract.errors import Forbidden, Invalid
 from memories.contract.urls import url_for
+from memories.database import identity
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
 from memories.models import MemoryRecord
@@ -77,6 +78,7 @@ class Notice:
     is_new: bool
 
 
+@identity.service("notices")
 def notify(kind: str, people: Iterable[str], *, record_id: UUID, by: str) -> None:
     """Create a notification for each of `people` (e-mail addresses) except the sender `by`.
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import psycopg
 from django.conf import settings
-from django.db.backends.postgresql import base
 
+from memories.database.engine import base
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
 
 

@@ -16,7 +16,7 @@ from django.template.response import TemplateResponse
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from memories.contract.errors import Degraded, DomainError, LimitReached, from_database_error
-from memories.database import connections
+from memories.database import connections, identity
 from memories.identity.permissions import caller_from_request
 from memory_project import audit
 from memory_project.models import AuditEvent
@@ -47,6 +47,16 @@ def content_security_policy(get_response: GetResponse) -> GetResponse:
         # pages are personal, and htmx fragments must not be shown as pages by the back button
         response.headers.setdefault("Cache-Control", "no-store")
         return response
+
+    return middleware
+
+
+def own_identity(get_response: GetResponse) -> GetResponse:
+    """Give the request a database identity of its own, which `caller_from_request` sets."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        with identity.scoped():
+            return get_response(request)
 
     return middleware
 

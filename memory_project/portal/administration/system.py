@@ -23,6 +23,7 @@ from knowledge.freshness import comparison
 from knowledge.models import Changeset, ChangesetState
 from memories import embedding
 from memories.contract.errors import DomainError, NotFound
+from memories.database import identity
 from memories.models import Batch, IndexJob
 from memories.models.index_job import JobStatus
 from memory_project import backups
@@ -123,6 +124,7 @@ def _age_of(timestamp: float) -> str:
     return f"the latest is {days:.0f} days old"
 
 
+@identity.service("operation")
 def _work() -> list[Work]:
     rows: list[tuple[str, Any, str]] = [
         ("bulk actions", Batch.objects.filter(finished_at=None), reverse("admin:memories_batch_changelist")),

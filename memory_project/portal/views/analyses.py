@@ -17,6 +17,7 @@ from analysis.querying import description, query
 from analysis.querying.filters import Where
 from memories.contract.errors import NotFound
 from memories.contract.paging import page
+from memories.database import identity
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
 from memory_project.portal.templatetags.charts import Point
@@ -122,9 +123,11 @@ def resume_action(request: HttpRequest, action_id: UUID) -> HttpResponse:
 @login_required
 def export(request: HttpRequest) -> StreamingHttpResponse:
     """Stream the records that the tool analysis_export offered as a link. Only the caller of the tool may do this."""
-    opened_export = exports.open_export(caller_from_request(request, channel="portal"), request.GET.get("export", ""))
+    caller = caller_from_request(request, channel="portal")
+    opened_export = exports.open_export(caller, request.GET.get("export", ""))
     response = StreamingHttpResponse(
-        exports.lines(opened_export), content_type=exports.MEDIA_TYPES[opened_export.format]
+        identity.iterate_as(caller, exports.lines(opened_export)),
+        content_type=exports.MEDIA_TYPES[opened_export.format],
     )
     response["Content-Disposition"] = f'attachment; filename="{opened_export.scope.model}.{opened_export.format}"'
     return response
