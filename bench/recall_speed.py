@@ -274,6 +274,7 @@ def owner_of(size: int) -> Callable[[int], str]:
 
 def measure_many(sizes: list[int], count: int) -> None:
     from memories import embedding  # noqa: PLC0415 - after setup()
+    from memories.database import identity  # noqa: PLC0415 - after setup()
     from memories.identity.caller import Caller, system_caller  # noqa: PLC0415 - after setup()
     from memories.operations import RecallMemories  # noqa: PLC0415 - after setup()
     from memories.retrieval.recall import recall  # noqa: PLC0415 - after setup()
@@ -291,9 +292,14 @@ def measure_many(sizes: list[int], count: int) -> None:
             row("bare embedding of the query", [timed(embedding.embed_one, query) for query in queries])
             for name, caller in {"owner of 100": people["owner 0"], "owner of half": people["owner 1"],
                                  "admin, who sees all": system_caller()}.items():  # fmt: skip
-                times = [timed(recall, RecallMemories(query=query), caller=caller) for query in queries]
+                times, with_policies = [], []
+                for query in queries:
+                    times.append(timed(recall, RecallMemories(query=query), caller=caller))
+                    with identity.acting_as(caller):
+                        with_policies.append(timed(recall, RecallMemories(query=query), caller=caller))
                 p50 = row(f"recall: {name}", times, base.get(name, 0.0))
                 base.setdefault(name, p50)
+                row("  with row-level security (growth: against without)", with_policies, p50)
             index_recall(people, queries[: min(count, 50)])
 
 

@@ -22,24 +22,32 @@ def setup() -> None:
 
 
 def _as_superuser() -> None:
-    """Connect as a role that may create databases.
+    """Connect as a role that may create databases, and assume the application's role for a caller.
 
-    The embedded server allows this only to its superuser. With DATABASE_URL, the role named there is used.
+    The embedded server allows the former only to its superuser. With DATABASE_URL, the role named there is used.
     """
     from django.conf import settings  # noqa: PLC0415 - after setup()
     from django.db import connection  # noqa: PLC0415 - after setup()
 
-    from memory_project.postgres.server import SUPERUSER  # noqa: PLC0415 - after setup()
+    from memory_project.postgres.server import APPLICATION, SUPERUSER  # noqa: PLC0415 - after setup()
 
     if not settings.DATABASE_URL:
         connection.settings_dict["USER"] = settings.DATABASE_OWNER["USER"] = SUPERUSER
+        connection.settings_dict["IDENTITY_ROLE"] = APPLICATION
 
 
 @contextmanager
 def database() -> Iterator[None]:
     from django.db import connection  # noqa: PLC0415 - after setup()
 
+    from memory_project.postgres.roles import statements  # noqa: PLC0415 - after setup()
+    from memory_project.postgres.server import LEAKPROOF  # noqa: PLC0415 - after setup()
+
     connection.creation.create_test_db(verbosity=0, autoclobber=True)
+    with connection.cursor() as cursor:
+        if role := connection.settings_dict.get("IDENTITY_ROLE"):
+            for statement in [LEAKPROOF, *statements(role, connection.pg_version)]:
+                cursor.execute(statement)
     try:
         yield
     finally:

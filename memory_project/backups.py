@@ -103,7 +103,7 @@ def write(target: Path) -> int:
         raise BackupFailed(f"the folder {target.parent} does not exist")
     with _private_folder(target.parent) as folder:
         dump = folder / DUMP
-        _run("pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={dump}")
+        _run("pg_dump", "--format=custom", "--no-owner", "--no-privileges", "--enable-row-security", f"--file={dump}")
         draft = folder / target.name
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as handle:
@@ -268,6 +268,10 @@ LIBPQ = {
 }
 
 
+# The owner of the tables is subject to row-level security, too, and a backup contains the rows of all people.
+SEES_ALL = "-c commonplace.sees_all=on"
+
+
 def _libpq_variables() -> dict[str, str]:
     """Return environment variables with which libpq connects to the database as its owner.
 
@@ -275,7 +279,8 @@ def _libpq_variables() -> dict[str, str]:
     """
     owner = {name.lower(): value for name, value in settings.DATABASE_OWNER.items() if value}
     parameters = {**connection.get_connection_params(), **owner}
-    return {variable: str(parameters[name]) for name, variable in LIBPQ.items() if parameters.get(name)}
+    variables = {variable: str(parameters[name]) for name, variable in LIBPQ.items() if parameters.get(name)}
+    return variables | {"PGOPTIONS": SEES_ALL}
 
 
 def _first_error(output: str) -> str:

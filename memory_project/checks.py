@@ -97,6 +97,33 @@ def check_role(*, databases: Sequence[str] | None = None, **extra: Any) -> list[
     return [Warning(f"The application's database role {problem}.", hint=hint, id="commonplace.W002")]
 
 
+def row_security_problem() -> str:
+    """Return why row-level security is not in force for this connection, or "" if it is."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user")
+        (bypasses,) = cursor.fetchone()
+        cursor.execute(
+            "SELECT DISTINCT relname::text FROM pg_policy JOIN pg_class ON pg_class.oid = polrelid"
+            " WHERE NOT (relrowsecurity AND relforcerowsecurity) ORDER BY relname"
+        )
+        tables = [table for (table,) in cursor.fetchall()]
+    if bypasses:
+        return "the application's role is a superuser or has BYPASSRLS"
+    return f"it is disabled or not forced for {', '.join(tables)}" if tables else ""
+
+
+@register(Tags.database)
+def check_row_security(*, databases: Sequence[str] | None = None, **extra: Any) -> list[CheckMessage]:
+    if not databases:
+        return []
+    try:
+        problem = row_security_problem()
+    except (DatabaseError, NotSupportedError):
+        return []  # check_database reports it
+    hint = "docs/security.md names the privileges of the role, and how to enable it for a table."
+    return [Warning(f"Row-level security is off: {problem}.", hint=hint, id="commonplace.W003")] if problem else []
+
+
 @register(Tags.database)
 def check_vector_dimension(*, databases: Sequence[str] | None = None, **extra: Any) -> list[CheckMessage]:
     if not databases:

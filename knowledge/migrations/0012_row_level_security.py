@@ -8,9 +8,16 @@ from memories.database import policies
 
 INSIGHTS = policies.protect("insights", read=f"({policies.readable('owner')} OR persona = ANY {policies.CURATES})")
 # A curator reads and changes the memories of the insights of their personas, even private ones.
-CURATED = f"persona = ANY {policies.CURATES} AND {policies.part_of('insights', '{}', 'record_id')}"
-OF_RECORD, OF_PASSAGE = CURATED.format("memory_records.id"), CURATED.format("memory_passages.record_id")
-CURATING = f"""
+# A function, because the planner would spend time on a subquery that few rows need.
+IS_INSIGHT = """
+    CREATE FUNCTION is_insight(memory uuid) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+    BEGIN
+        RETURN EXISTS (SELECT 1 FROM insights WHERE record_id = memory);
+    END $$;
+"""
+OF_RECORD = f"persona = ANY {policies.CURATES} AND is_insight(id)"
+OF_PASSAGE = f"persona = ANY {policies.CURATES} AND is_insight(record_id)"
+CURATING = f"""{IS_INSIGHT}
     CREATE POLICY curating_reading ON memory_records FOR SELECT USING ({OF_RECORD});
     CREATE POLICY curating_changing ON memory_records FOR UPDATE USING ({OF_RECORD});
     CREATE POLICY curating ON memory_passages USING ({OF_PASSAGE});
@@ -19,6 +26,7 @@ NOT_CURATING = """
     DROP POLICY curating_reading ON memory_records;
     DROP POLICY curating_changing ON memory_records;
     DROP POLICY curating ON memory_passages;
+    DROP FUNCTION is_insight;
 """
 DECISIONS = policies.protect("insight_decisions", read=policies.part_of("insights", "insight_id", "record_id"))
 

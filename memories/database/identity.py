@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 SEPARATOR = "\x1f"  # between the names of personas; names contain no control characters
+EVERYONE = "*"  # stands for rows that everyone may read; no persona has this name
 
 
 class Person(Protocol):
@@ -37,7 +38,7 @@ class Identity:
     """The values that the policies read. The field names are the names of PostgreSQL's parameters."""
 
     email: str = ""
-    personas: str = ""  # names of the personas that the person holds
+    shared: str = ""  # names of the personas that the person holds, and EVERYONE
     curates: str = ""  # names of the personas whose insights the person reviews
     sees_all: str = ""  # "on" for admins and services
     service: str = ""  # name of the service, for whoever reads a statement's parameters; no policy uses it
@@ -73,8 +74,11 @@ def current() -> Identity:
 def identity_of(person: Person) -> Identity:
     if person.is_admin:
         return Identity(email=person.email, sees_all="on")
-    personas = SEPARATOR.join(sorted(person.personas))
-    return Identity(email=person.email, personas=personas, curates=personas if person.is_curator else "")
+    if not person.email:
+        return NOBODY
+    personas = sorted(person.personas)
+    curates = SEPARATOR.join(personas) if person.is_curator else ""
+    return Identity(email=person.email, shared=SEPARATOR.join([EVERYONE, *personas]), curates=curates)
 
 
 def identity_of_service(name: str) -> Identity:

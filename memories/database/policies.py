@@ -1,13 +1,14 @@
 """SQL of row-level security, for migrations: policies that compare a row with the identity of the transaction.
 
-The parameters are read in subqueries, so PostgreSQL evaluates each once per statement and not once per row.
+The parameters are read in subqueries, so PostgreSQL evaluates each once per statement and not once per row. Each
+subquery takes some time of the planner, so there are few.
 """
 
 from __future__ import annotations
 
-SEES_ALL = "(SELECT current_setting('commonplace.sees_all', true)) = 'on'"
-EMAIL = "(SELECT current_setting('commonplace.email', true))"
-PERSONAS = "((SELECT string_to_array(current_setting('commonplace.personas', true), chr(31)))::text[])"
+SEES_ALL = "(SELECT current_setting('commonplace.sees_all', true) = 'on')"
+EMAIL = "(SELECT nullif(current_setting('commonplace.email', true), ''))"
+SHARED = "((SELECT string_to_array(current_setting('commonplace.shared', true), chr(31)))::text[])"
 CURATES = "((SELECT string_to_array(current_setting('commonplace.curates', true), chr(31)))::text[])"
 
 # FORCE: the owner of the table is subject to the policies, too.
@@ -24,14 +25,12 @@ DISABLE = """
 
 def readable(owner: str = "created_by", persona: str = "persona", visibility: str = "visibility") -> str:
     """Return the condition of `readable_by` for people other than admins. The arguments are the names of columns."""
-    return (
-        f"({owner} = {EMAIL} AND {owner} <> '' OR {visibility} = 'everyone' AND {EMAIL} <> ''"
-        f" OR {visibility} = 'persona' AND {persona} = ANY ({PERSONAS}))"
-    )
+    shared_with = f"CASE {visibility} WHEN 'persona' THEN {persona} WHEN 'everyone' THEN '*' END"
+    return f"({owner} = {EMAIL} OR {shared_with} = ANY {SHARED})"
 
 
 def owned(column: str = "created_by") -> str:
-    return f"({column} = {EMAIL} AND {column} <> '')"
+    return f"({column} = {EMAIL})"
 
 
 def part_of(table: str, column: str, key: str = "id") -> str:
@@ -107,4 +106,5 @@ def no_copy_scope(table: str) -> str:
 def fill_scope(table: str) -> str:
     return f"""
         UPDATE {table} SET owner = memory.created_by, persona = memory.persona, visibility = memory.visibility
-        FROM memory_records memory WHERE memory.id = {table}.record_id"""  # noqa: S608 - names in migrations
+        FROM memory_records memory WHERE memory.id = {table}.record_id;
+    """  # noqa: S608 - names in migrations

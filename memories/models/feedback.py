@@ -23,6 +23,10 @@ class Feedback(models.Model):
         blank=True, help_text="The stale reason that this verdict set, if it made the memory stale."
     )
     at = models.DateTimeField(default=timezone.now)
+    # Copies of the memory's columns, kept by triggers, so that the policies of the table need no other table.
+    owner = models.CharField(max_length=254, default="", editable=False)
+    persona = models.CharField(max_length=60, default="", editable=False)
+    visibility = models.CharField(max_length=10, default="", editable=False)
 
     class Meta:
         db_table = "memory_feedback"

@@ -7,7 +7,7 @@ from django.db import migrations
 from memories.database import policies
 
 # Readers of a shared graph may not change it. The graph of a persona has no owner.
-WRITER = f"({policies.owned()} OR created_by = '' AND persona = ANY {policies.PERSONAS})"
+WRITER = f"({policies.owned()} OR created_by = '' AND persona = ANY {policies.SHARED})"
 
 
 class Migration(migrations.Migration):

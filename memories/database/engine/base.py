@@ -17,6 +17,7 @@ from typing import Any
 
 import psycopg
 from django.db.backends.postgresql import base
+from django.db.backends.postgresql.psycopg_any import register_tzloader
 from psycopg.pq import TransactionStatus
 
 from memories.database.identity import NOBODY, Identity, current
@@ -95,7 +96,7 @@ class StatementCursor(SendsIdentity, psycopg.Cursor[Any]):
         return super().executemany(query, params_seq, **options)
 
 
-class Cursor(StatementCursor, base.Cursor):  # type: ignore[misc]  # both derive from psycopg's cursors
+class Cursor(StatementCursor, base.Cursor):
     """Django's cursor, which puts the values into the statement."""
 
 
@@ -106,8 +107,8 @@ class ServerSideCursor(SendsIdentity, base.ServerSideCursor):
         if self.must_send_identity(query):
             with self._conn.transaction():
                 self.send_identity()
-                return super().execute(query, params, **options)
-        return super().execute(query, params, **options)
+                return super().execute(query, params, **options)  # type: ignore[misc]  # the same
+        return super().execute(query, params, **options)  # type: ignore[misc]  # the same
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
@@ -122,6 +123,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def create_cursor(self, name: str | None = None) -> Any:
         if name is None:
             return super().create_cursor()
-        cursor = ServerSideCursor(self.connection, name=name, scrollable=False, withhold=self.connection.autocommit)
-        base.register_tzloader(self.timezone, cursor)
+        is_held = self.connection.autocommit
+        cursor = ServerSideCursor(self.connection, name=name, scrollable=False, withhold=is_held)  # type: ignore[call-arg]
+        register_tzloader(self.timezone, cursor)
         return cursor

@@ -27,6 +27,7 @@ from memories.database import identity
 from memories.models import Batch, IndexJob
 from memories.models.index_job import JobStatus
 from memory_project import backups
+from memory_project.checks import row_security_problem
 from memory_project.models import Webhook
 from memory_project.notifications import webhooks
 from memory_project.portal.administration.people import operator_of
@@ -102,12 +103,13 @@ def test_connection(request: HttpRequest) -> HttpResponse:
 def _parts() -> list[Part]:
     state, catalog = embedding.state(), comparison.degraded()
     overdue = Schedule.objects.filter(next_run__lt=timezone.now() - LATE).count()
-    queued = OrmQ.objects.count()
+    queued, exposed = OrmQ.objects.count(), row_security_problem()
     worker = f"no worker is running: {overdue} schedules are overdue" if overdue else f"{queued} tasks queued"
     is_model_on = state["state"] in ("ready", "idle", "loading")
     newest = max((file.stat().st_mtime for file in backups.list_backups()), default=None)
     return [
         Part("Database", "ok", f"PostgreSQL {connection.cursor().connection.info.server_version // 10_000}"),
+        Part("Row-level security", "failed" if exposed else "ok", exposed or "PostgreSQL checks who reads a row"),
         Part("Embeddings", "ok" if is_model_on else "stale", f"{state['state']}: {state.get('detail') or '–'}"),
         Part("Catalog", "stale" if catalog else "ok", catalog or "the last comparison with the memories was complete"),
         Part("Background work", "failed" if overdue else "ok", worker),
