@@ -46,7 +46,7 @@ def database() -> Iterator[None]:
     connection.creation.create_test_db(verbosity=0, autoclobber=True)
     with connection.cursor() as cursor:
         if role := connection.settings_dict.get("IDENTITY_ROLE"):
-            for statement in [LEAKPROOF, *statements(role, connection.pg_version)]:
+            for statement in [LEAKPROOF, *statements(role, connection.pg_version)]:  # type: ignore[attr-defined]
                 cursor.execute(statement)
     try:
         yield

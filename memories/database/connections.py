@@ -13,6 +13,7 @@ from django.db.backends.signals import connection_created
 from django.dispatch import receiver
 
 from memories.contract.errors import from_database_error
+from memories.database.identity import anonymous
 
 _limit_s: ContextVar[float] = ContextVar("statement_limit_s", default=0.0)
 APPLIED = "commonplace_statement_ms"  # attribute of psycopg's connection that holds the current timeout in milliseconds
@@ -54,12 +55,14 @@ def apply_limit(sender: object, connection: Any, **extra: Any) -> None:
 def session() -> Iterator[None]:
     """Give a worker thread a usable connection with the usual statement timeout, and release it at the end.
 
-    A DatabaseError is raised as the DomainError that `from_database_error` makes of it.
+    The thread has no rights until it acts as somebody. A DatabaseError is raised as the DomainError that
+    `from_database_error` makes of it.
     """
     limit_statements(settings.STATEMENT_TIMEOUT_S)
     close_old_connections()
     try:
-        yield
+        with anonymous():
+            yield
     except DatabaseError as error:
         raise from_database_error(error) or error from error
     finally:

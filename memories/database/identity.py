@@ -45,6 +45,7 @@ class Identity:
 
 
 NOBODY = Identity()
+ANONYMOUS = Identity(service="anonymous")  # of a request whose caller is not known yet; it has no rights either
 Item = TypeVar("Item")
 
 # Services and the reason why each must look across people. docs/security.md lists them.
@@ -115,6 +116,13 @@ def iterate_as(person: Person, items: Iterable[Item]) -> Iterator[Item]:
 def scoped() -> Iterator[None]:
     """Restore the identity after the block, whatever the block has changed it to."""
     with _within(current()):
+        yield
+
+
+@contextmanager
+def anonymous() -> Iterator[None]:
+    """Run a block without rights, until `act_as` or a block inside it gives it an identity."""
+    with _within(ANONYMOUS):
         yield
 
 

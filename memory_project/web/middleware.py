@@ -52,10 +52,18 @@ def content_security_policy(get_response: GetResponse) -> GetResponse:
 
 
 def own_identity(get_response: GetResponse) -> GetResponse:
-    """Give the request a database identity of its own, which `caller_from_request` sets."""
+    """Give the request a database identity of its own: that of the signed-in user, or of a token that a view checks."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
-        with identity.scoped():
+        with identity.anonymous():
+            try:
+                if request.path != "/healthz" and request.user.is_authenticated:
+                    caller_from_request(request, channel="portal")
+            except DomainError as error:  # the account has just been deactivated
+                return error_response(request, error.message, error.code, error.status)
+            except DatabaseError as error:
+                unavailable = from_database_error(error) or Degraded("the database did not answer; try again")
+                return error_response(request, unavailable.message, unavailable.code, unavailable.status)
             return get_response(request)
 
     return middleware

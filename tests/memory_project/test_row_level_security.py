@@ -14,17 +14,28 @@ from typing import Any
 import pytest
 from django.apps import apps
 from django.conf import settings
+from django.contrib.admin import site
 from django.db import DatabaseError, connection, connections, transaction
 from django.db.models import CharField, DateField, DateTimeField, Field, ForeignKey, JSONField, Model, Q, TextField
 from django.db.transaction import atomic
+from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
-from mcp import Client
+from mcp import Client as McpClient
 from pgvector.django import VectorField
 
 from memories import services
 from memories.database import identity, prepared_statements
 from memories.identity.caller import Caller
-from memories.models import MemoryRecord, MemoryRevision, Passage, Visibility
+from memories.models import (
+    ConversationMemory,
+    Correction,
+    MemoryRecord,
+    MemoryRevision,
+    Passage,
+    StaleMemory,
+    Visibility,
+)
 from memories.operations import Remember, Revise, Share
 from memory_project.checks import check_row_security
 from memory_project.mcp.server import build_server
@@ -161,7 +172,7 @@ def test_a_query_without_a_scope_finds_no_row_of_somebody_else(
     with identity.acting_as(olga):
         assert rows_in(table) == 0
         assert model._default_manager.update(**unchanged(rows[table])) == 0
-        assert model._default_manager.filter(pk=pk)._raw_delete("default") == 0  # type: ignore[attr-defined]
+        assert model._default_manager.filter(pk=pk)._raw_delete("default") == 0
     with identity.acting_as(ada):
         assert model._default_manager.filter(pk=pk).exists()
     assert parameter() == ""
@@ -183,6 +194,19 @@ def test_nobody_inserts_a_row_for_somebody_else(
     made = {type(row): row for row in rows.values()}
     with identity.acting_as(olga), pytest.raises(DatabaseError, match=r"row-level security|null value"), atomic():
         make_row(MODELS[table], alice_user, made)
+
+
+NARROWER = {StaleMemory, Correction, ConversationMemory}  # lists that the memory of the fixture is not in
+
+
+@pytest.mark.parametrize("kind", [kind for kind in site._registry if kind._meta.db_table in PROTECTED])
+def test_an_admin_sees_the_rows_in_the_admin(
+    kind: type[Model], rows: dict[str, Model], ada_user: User, client: Client
+) -> None:
+    client.force_login(ada_user)
+    page = client.get(reverse(f"admin:{kind._meta.app_label}_{kind._meta.model_name}_changelist"), follow=True)
+    fits = kind._default_manager.filter(pk=rows[kind._meta.db_table].pk).exists() and kind not in NARROWER
+    assert (page.context["cl"].result_count > 0) == fits
 
 
 # -- the identity ---------------------------------------------------------------------------------------------
@@ -292,9 +316,9 @@ def test_no_tool_reveals_a_memory_if_the_scopes_are_forgotten(alice: Caller, olg
     reading = [*calls, *((name, {"command": "recall", "query": SECRET}) for name in server.offered if "recall" in name)]
 
     async def answers() -> list[str]:
-        async with Client(server) as client:
+        async with McpClient(server) as client:
             results = [await client.call_tool(name, arguments) for name, arguments in reading if name in server.offered]
-            return [result.content[0].text for result in results]
+            return [str(result.content) for result in results]
 
     try:
         texts = asyncio.run(answers())
