@@ -59,9 +59,10 @@ def _verify(caller: Caller, operation: operations.Verify) -> ChangedResponse:
 def _feedback(caller: Caller, operation: operations.MarkFeedback) -> ChangedResponse:
     if operation.verdict == operations.WITHDRAW:
         feedback.withdraw(caller=caller, record_id=operation.record_id)
-    else:
-        feedback.mark(operation, caller=caller)
-    return _changed(queries.get(caller, operation.record_id), "noted")
+        return _changed(queries.get(caller, operation.record_id), "noted")
+    mark = feedback.mark(operation, caller=caller)
+    record = queries.get(caller, operation.record_id)
+    return _changed(record, "noted" if mark.counts else f"noted for you only: you don't hold persona {record.persona}")
 
 
 def _history(caller: Caller, operation: operations.ShowHistory) -> HistoryResponse:

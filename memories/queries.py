@@ -66,12 +66,12 @@ def decided_by(caller: Caller) -> Q:
 
 
 def unresolved_reports() -> QuerySet[Feedback]:
-    """Return a subquery for the "wrong" marks of the outer query's record.
+    """Return a subquery for the "wrong" marks of the outer query's record that count for others.
 
     Marks from before the record's last verification are left out.
     """
     since = Q(at__gt=OuterRef("last_verified_at")) | Q(record__last_verified_at__isnull=True)
-    return Feedback.objects.filter(since, record=OuterRef("pk"), verdict=Verdict.WRONG)
+    return Feedback.objects.filter(since, record=OuterRef("pk"), verdict=Verdict.WRONG, counts=True)
 
 
 def corrections(caller: Caller) -> MemoryRecordQuerySet:

@@ -97,7 +97,7 @@ def unused(caller: Caller) -> MemoryRecordQuerySet:
     rows = in_scope(caller, Filters()).exclude(entity_urns=[]).filter(created_at__lt=long_ago)
     rows = rows.filter(Q(last_verified_at__isnull=True) | Q(last_verified_at__lt=long_ago))
     is_used = Exists(Impression.objects.filter(record=OuterRef("pk"))) | Exists(
-        Feedback.objects.filter(record=OuterRef("pk"))
+        Feedback.objects.filter(record=OuterRef("pk"), counts=True)
     )
     rows = rows.filter(created_by=caller.email).exclude(is_used)
     return rows.defer("search").order_by("created_at", "id")
@@ -120,7 +120,7 @@ def verification_requests(caller: Caller, limit: int) -> list[VerificationReques
 
 def _doubts(ids: Sequence[UUID]) -> dict[UUID, list[Feedback]]:
     by_record: dict[UUID, list[Feedback]] = {}
-    for doubt in Feedback.objects.filter(record__in=ids, verdict=Verdict.WRONG):
+    for doubt in Feedback.objects.filter(record__in=ids, verdict=Verdict.WRONG, counts=True):
         by_record.setdefault(doubt.record_id, []).append(doubt)
     return by_record
 

@@ -22,6 +22,10 @@ class Feedback(models.Model):
     made_stale = models.TextField(
         blank=True, help_text="The stale reason that this verdict set, if it made the memory stale."
     )
+    counts = models.BooleanField(
+        default=False,
+        help_text="Whether it counts for other readers: its author held the memory's persona or was a curator.",
+    )
     at = models.DateTimeField(default=timezone.now)
     # Copies of the memory's columns, kept by triggers, so that the policies of the table need no other table.
     owner = models.CharField(max_length=254, default="", editable=False)

@@ -26,7 +26,7 @@ MAX_IMPRESSIONS = 500  # maximum number of impressions read for one connection, 
 class Usage:
     impressions: int  # number of impressions in the last KEPT_DAYS days
     people: int  # number of people whose tool calls these impressions belong to
-    useful: int  # number of readers who marked the memory useful, at any time
+    useful: int  # number of marks as useful that count for others, at any time
 
 
 def recent_versions(caller: Caller) -> dict[UUID, str]:
@@ -52,7 +52,7 @@ def record_impressions(caller: Caller, tool: str, versions: Mapping[UUID, str]) 
 
 def usage_of(record: MemoryRecord) -> Usage:
     rows = Impression.objects.filter(record=record, at__gt=timezone.now() - timedelta(days=KEPT_DAYS))
-    useful = Feedback.objects.filter(record=record, verdict=Verdict.USEFUL).count()
+    useful = Feedback.objects.filter(record=record, verdict=Verdict.USEFUL, counts=True).count()
     return Usage(rows.count(), rows.values("to").distinct().count(), useful)
 
 

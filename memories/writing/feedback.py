@@ -1,8 +1,13 @@
 """Readers' feedback on recalled memories.
 
-A memory that a reader has marked as wrong is no longer recalled for that reader. It becomes stale for everyone, and
-enters the stale review, if the reader is its owner, a curator of its persona or an admin, or if a second reader marks
-it as wrong.
+A memory that a reader has marked as wrong is no longer recalled for that reader. For other people, a mark counts only
+if its author owns the memory, holds its persona, or is a curator. Other marks are kept for their authors and shown to
+those who may decide about the memory, and have no further effect.
+
+Of the marks that count, one by the owner, a curator of the persona or an admin makes the memory stale for everyone, and
+so does a second one by anyone else. Whether a mark counts is stored when it is made, like every decision: it is not
+taken back if its author later loses the persona, and gains no weight if its author gets it. A verification outweighs
+all earlier marks.
 """
 
 from __future__ import annotations
@@ -10,6 +15,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from memories.contract.errors import Conflict, NotFound
@@ -31,6 +37,7 @@ def mark(operation: MarkFeedback, *, caller: Caller) -> Feedback:
     verdict, note = operation.verdict, operation.note
     with transaction.atomic():
         record = _readable(caller, operation.record_id)
+        counts = counts_for_others(caller, record)
         if record.status not in (Status.ACTIVE, Status.STALE):
             raise Conflict(f"is {record.status}: there is nothing to rate", field="id")
         _remove_mark(caller, record)
@@ -40,7 +47,9 @@ def mark(operation: MarkFeedback, *, caller: Caller) -> Feedback:
             with revised(caller, record, "mark_wrong", note):
                 record.status, record.stale_reason = Status.STALE, reason
                 record.stale_at = record.stale_at or timezone.now()
-        return Feedback.objects.create(record=record, by=caller.email, verdict=verdict, note=note, made_stale=reason)
+        return Feedback.objects.create(
+            record=record, by=caller.email, verdict=verdict, note=note, made_stale=reason, counts=counts
+        )
 
 
 def withdraw(*, caller: Caller, record_id: UUID | str) -> None:
@@ -54,16 +63,33 @@ def withdraw(*, caller: Caller, record_id: UUID | str) -> None:
 
 
 def feedback_for(caller: Caller, record: MemoryRecord) -> tuple[list[Feedback], Feedback | None]:
-    """Return the 50 newest marks of a memory, and the caller's own mark if it is among them."""
-    marks = list(record.feedback.all()[:50])
-    return marks, next((mark for mark in marks if mark.by == caller.email), None)
+    """Return the 50 newest marks of a memory that the caller may see, and the caller's own mark.
+
+    Marks that don't count for others are shown to their authors and to those who may decide about the memory.
+    """
+    marks = record.feedback.all()
+    may_decide = caller.can_edit_for(record.created_by) or caller.can_review_for(record.persona)
+    shown = marks if may_decide else marks.filter(Q(counts=True) | Q(by=caller.email))
+    return list(shown[:50]), marks.filter(by=caller.email).first()
+
+
+def counts_for_others(caller: Caller, record: MemoryRecord) -> bool:
+    """Return whether a mark of the caller counts for other readers of the memory."""
+    return caller.can_edit_for(record.created_by) or caller.is_curator or record.persona in caller.personas
 
 
 def _is_decisive(caller: Caller, record: MemoryRecord) -> bool:
     if caller.can_edit_for(record.created_by) or caller.can_review_for(record.persona):
         return True
+    if not counts_for_others(caller, record):
+        return False
     # A single reader who may not decide about the memory can't remove it from everyone's recall.
-    return Feedback.objects.filter(record=record, verdict=Verdict.WRONG).exclude(by=caller.email).exists()
+    marks = Feedback.objects.filter(record=record, verdict=Verdict.WRONG, counts=True).exclude(by=caller.email)
+    return _since_verified(record, marks).exists()
+
+
+def _since_verified(record: MemoryRecord, marks: QuerySet[Feedback]) -> QuerySet[Feedback]:
+    return marks.filter(at__gt=record.last_verified_at) if record.last_verified_at else marks
 
 
 def _readable(caller: Caller, record_id: UUID | str) -> MemoryRecord:
@@ -86,9 +112,7 @@ def _remove_mark(caller: Caller, record: MemoryRecord) -> None:
 def _drop_reason(caller: Caller, record: MemoryRecord, mark: Feedback) -> None:
     """Replace the reason that a mark gave by that of another decisive mark. Without one, the memory is not stale."""
     others = Feedback.objects.filter(record=record).exclude(pk=mark.pk).exclude(made_stale="")
-    if record.last_verified_at:
-        others = others.filter(at__gt=record.last_verified_at)
-    other = others.order_by("-at").first()
+    other = _since_verified(record, others).order_by("-at").first()
     if record.status != Status.STALE:
         # The reason would take effect again when the memory is restored. Dropping it is no change of the memory, so
         # its last change can still be undone.

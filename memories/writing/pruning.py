@@ -45,7 +45,7 @@ def examples(records: Sequence[MemoryRecord]) -> list[str]:
 
 
 def _due(caller: Caller, operation: PruneNotes) -> list[MemoryRecord]:
-    useful_marks = Feedback.objects.filter(record=OuterRef("pk"), verdict=Verdict.USEFUL)
+    useful_marks = Feedback.objects.filter(record=OuterRef("pk"), verdict=Verdict.USEFUL, counts=True)
     rows = (
         MemoryRecord.objects.visible_to(caller)
         .facts()

@@ -9,7 +9,8 @@ from memories import services
 from memories.contract.errors import Conflict, Invalid, NotFound
 from memories.identity.caller import Caller
 from memories.models import Feedback, MemoryRecord, Persona
-from memories.operations import Erase, Forget, MarkFeedback, RecallMemories, Restore, Verify
+from memories.operations import Erase, Forget, MarkFeedback, RecallMemories, Restore, Share, Verify
+from memories.retrieval import impressions
 from memories.retrieval.recall import recall
 from memories.writing import erasure, feedback, undo
 
@@ -140,5 +141,72 @@ def test_another_decisive_mark_is_the_reason_after_the_first_is_withdrawn(
     fact.refresh_from_db()
     assert (fact.status, fact.stale_reason) == ("stale", f"{ada.email} marked it wrong")
     feedback.withdraw(caller=ada, record_id=fact.pk)
+    fact.refresh_from_db()
+    assert fact.status == "active"
+
+
+@pytest.fixture
+def for_everyone(alice: Caller, fact: MemoryRecord) -> MemoryRecord:
+    return services.share(Share(record_id=fact.pk, visibility="everyone"), caller=alice)
+
+
+def test_marks_of_readers_without_the_persona_have_no_effect_for_others(
+    alice: Caller, bob: Caller, olga: Caller, for_everyone: MemoryRecord
+) -> None:
+    outsiders = [olga, replace(olga, email="otto@example.org"), replace(olga, email="oda@example.org")]
+    for outsider in outsiders:
+        mark = feedback.mark(MarkFeedback(record_id=for_everyone.pk, verdict="wrong", note="no"), caller=outsider)
+        assert not mark.counts
+        assert recalled_texts(outsider) == []
+    for_everyone.refresh_from_db()
+    assert (for_everyone.status, recalled_texts(bob)) == ("active", [for_everyone.content])
+    assert not stale_review.needs_verification(alice).exists()
+    # The first mark of a member is not the second one that counts.
+    feedback.mark(MarkFeedback(record_id=for_everyone.pk, verdict="wrong"), caller=bob)
+    for_everyone.refresh_from_db()
+    assert for_everyone.status == "active"
+    assert list(stale_review.needs_verification(alice)) == [for_everyone]
+
+
+def test_marks_without_effect_are_shown_to_their_authors_and_the_owner(
+    alice: Caller, bob: Caller, olga: Caller, for_everyone: MemoryRecord
+) -> None:
+    feedback.mark(MarkFeedback(record_id=for_everyone.pk, verdict="useful", note="push this"), caller=olga)
+    shown = {caller.email: feedback.feedback_for(caller, for_everyone)[0] for caller in (alice, bob, olga)}
+    assert [len(shown[caller.email]) for caller in (alice, bob, olga)] == [1, 0, 1]
+    assert impressions.usage_of(for_everyone).useful == 0
+
+
+def test_a_curator_of_another_persona_counts_as_one_reader(
+    bob: Caller, olga: Caller, for_everyone: MemoryRecord
+) -> None:
+    curator = replace(olga, rights=frozenset({"curate"}))
+    assert feedback.mark(MarkFeedback(record_id=for_everyone.pk, verdict="wrong"), caller=curator).counts
+    for_everyone.refresh_from_db()
+    assert for_everyone.status == "active"
+    feedback.mark(MarkFeedback(record_id=for_everyone.pk, verdict="wrong"), caller=bob)
+    for_everyone.refresh_from_db()
+    assert for_everyone.status == "stale"
+
+
+def test_whether_a_mark_counts_is_decided_when_it_is_made(
+    bob: Caller, olga: Caller, for_everyone: MemoryRecord
+) -> None:
+    feedback.mark(MarkFeedback(record_id=for_everyone.pk, verdict="wrong"), caller=olga)
+    with_persona = replace(olga, personas=olga.personas | {"sales"})
+    feedback.mark(MarkFeedback(record_id=for_everyone.pk, verdict="wrong"), caller=bob)
+    for_everyone.refresh_from_db()
+    assert for_everyone.status == "active"  # olga's mark counts only once she makes it again
+    feedback.mark(MarkFeedback(record_id=for_everyone.pk, verdict="wrong"), caller=with_persona)
+    for_everyone.refresh_from_db()
+    assert for_everyone.status == "stale"
+
+
+def test_a_mark_from_before_a_verification_is_not_the_first_of_two(
+    alice: Caller, bob: Caller, fact: MemoryRecord
+) -> None:
+    feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong"), caller=bob)
+    services.verify(Verify(record_id=fact.pk), caller=alice)
+    feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong"), caller=replace(bob, email="rea@example.org"))
     fact.refresh_from_db()
     assert fact.status == "active"

@@ -93,6 +93,7 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
         "verdicts": verdicts,
         "use": impressions.usage_of(record) if caller.can_edit_for(record.created_by) else None,
         "own_word": own_feedback,
+        "mark_counts": feedback.counts_for_others(caller, record),
         "chain": list(zip(versions, [None, *versions], strict=False)),
         "history": history(caller, record, versions),
         "hint": hints_about([record.pk]).get(record.pk, ""),
@@ -227,10 +228,12 @@ def _useful(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
 
 
 def _wrong(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    feedback.mark(
+    mark = feedback.mark(
         MarkFeedback.read({"record_id": record_id, "verdict": "wrong", "note": request.POST.get("reason", "")}),
         caller=caller,
     )
+    if not mark.counts:
+        return "Marked as wrong. The memory is no longer recalled for you. Nothing changes for its other readers."
     stale = queries.get(caller, record_id).status == Status.STALE
     if stale:
         return "Marked as wrong. The memory is not recalled until it has been reviewed."
