@@ -5,8 +5,8 @@ from urllib.parse import urlsplit
 
 from django import forms
 from django.contrib import admin, messages
-from django.contrib.auth.admin import UserAdmin
-from django.contrib.auth.forms import ReadOnlyPasswordHashField
+from django.contrib.auth.admin import GroupAdmin, UserAdmin
+from django.contrib.auth.models import Group, Permission
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
@@ -16,6 +16,8 @@ from django_q import admin as queue_admin
 from memories.admin.base import OperatorsOnly, ReadOnlyAdmin, admin_caller
 from memories.contract.errors import DomainError, Invalid
 from memories.models import PersonaMembership
+from memory_project.accounts import people
+from memory_project.accounts.django_permissions import effective_permissions
 from memory_project.accounts.tokens import revoke_token
 from memory_project.models import ApiToken, AuditEvent, User, Webhook
 from memory_project.notifications import webhooks
@@ -23,11 +25,19 @@ from memory_project.portal.error_labels import message_without_field
 
 
 class PersonForm(forms.ModelForm[User]):
-    password = ReadOnlyPasswordHashField(label="Password", help_text='<a href="../password/">Set another password</a>.')
-
     class Meta:
         model = User
         fields = "__all__"  # noqa: DJ007 - the fieldsets below select fields
+
+    editor: User  # the admin who edits the account
+
+    def clean(self) -> dict[str, Any]:
+        values = super().clean() or {}
+        if self.instance.pk == self.editor.pk:
+            for name in ("is_active", "is_staff", "is_superuser"):
+                if name in values and not values[name]:
+                    self.add_error(name, "This is your own account. Ask another admin.")
+        return values
 
 
 class MembershipInline(admin.StackedInline[PersonaMembership, User]):
@@ -35,17 +45,25 @@ class MembershipInline(admin.StackedInline[PersonaMembership, User]):
     extra = 1
 
 
+def _with_effective_permissions(db_field: Any, field: Any) -> Any:
+    if db_field.related_model is Permission:
+        field.queryset = effective_permissions()
+    return field
+
+
 @admin.register(User)
 class PersonAdmin(UserAdmin):  # type: ignore[type-arg]  # not generic at run time
+    """The accounts. Only admins change them: with any of these fields, other people could get the rights of an admin."""
+
     form = PersonForm
     inlines = [MembershipInline]
     list_display = ["email", "name", "is_active", "is_staff", "is_superuser", "last_login"]
     list_filter = ["is_active", "is_staff", "is_superuser", "groups"]
     search_fields = ["email", "name"]
     ordering = ["email"]
-    readonly_fields = ["last_login", "date_joined"]
+    readonly_fields = ["password_state", "last_login", "date_joined"]
     fieldsets = [
-        (None, {"fields": ["email", "name", "password"]}),
+        (None, {"fields": ["email", "name", "password_state"]}),
         (
             "Permissions",
             {"fields": ["is_active", "is_staff", "is_superuser", "groups", "user_permissions"]},
@@ -63,8 +81,72 @@ class PersonAdmin(UserAdmin):  # type: ignore[type-arg]  # not generic at run ti
         # memories store the address, so only the command rekey_owner may change it
         return [*self.readonly_fields, "email"] if obj else self.readonly_fields
 
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        fieldsets = super().get_fieldsets(request, obj)
+        if obj is None or not self.has_change_permission(request, obj):
+            return fieldsets
+        (title, options), *others = fieldsets
+        return [(title, {**options, "description": '<a href="../password/">Set another password</a>'}), *others]
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return bool(request.user.is_superuser)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.is_superuser)
+
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False  # memories name their owner: deactivate the account instead
+
+    @admin.display(description="password")
+    def password_state(self, person: User) -> str:
+        """Return whether the person has a password. Neither the hash nor its parts are shown."""
+        return "Set" if person.has_usable_password() else "Not set: the person can’t sign in with a password"
+
+    def get_form(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
+        form = super().get_form(request, obj, **kwargs)
+        form.editor = request.user
+        return form
+
+    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        return _with_effective_permissions(db_field, super().formfield_for_manytomany(db_field, request, **kwargs))
+
+    def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        if change and "is_active" in form.changed_data:
+            act = people.activate if obj.is_active else people.deactivate  # deactivating also revokes the tokens
+            act(caller=admin_caller(request), person=obj)
+
+    def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
+        super().save_related(request, form, formsets, change)
+        people.personas_changed(form.instance)
+
+
+# Django's page for groups would offer every permission, and let staff grant rights that they don't have.
+admin.site.unregister(Group)
+
+
+@admin.register(Group)
+class RoleAdmin(GroupAdmin):
+    """Groups, by which people get permissions. Only admins see and change them."""
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.is_superuser)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return bool(request.user.is_superuser)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.is_superuser)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.is_superuser) and (obj is None or obj.name not in people.GROUPS.values())
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        # the rights of curators and operators depend on the names of their groups
+        return ["name"] if obj and obj.name in people.GROUPS.values() else []
+
+    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        return _with_effective_permissions(db_field, super().formfield_for_manytomany(db_field, request, **kwargs))
 
 
 @admin.register(ApiToken)

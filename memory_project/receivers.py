@@ -12,6 +12,7 @@ from django.db.models.signals import post_migrate
 from django.dispatch import receiver
 
 from memory_project import audit, schedules
+from memory_project.accounts.django_permissions import effective_permissions
 from memory_project.accounts.people import CURATORS, OPERATORS
 from memory_project.models import AuditEvent, User
 
@@ -62,7 +63,7 @@ def update_background_tasks(sender: Any, **extra: Any) -> None:
 def grant_curator_permissions(sender: Any, **extra: Any) -> None:
     # After migrations, this is called once for each app, as is Django's receiver that creates the permissions of this
     # app. Only the later calls find all permissions.
-    permissions = Permission.objects.filter(
+    permissions = effective_permissions().filter(
         Q(codename__startswith="view_", content_type__app_label__in=["memories", "knowledge"]) | Q(codename="curate")
     )
     group, _ = Group.objects.get_or_create(name=CURATORS)
@@ -71,7 +72,7 @@ def grant_curator_permissions(sender: Any, **extra: Any) -> None:
 
 # permissions of the group Operators by app; none of them gives access to memories
 OPERATOR_PERMISSIONS = {
-    "memories": ("view_persona", "add_persona", "change_persona", "view_indexjob"),
+    "memories": ("view_persona", "add_persona", "change_persona"),
     "analysis": ("view_declaredsource", "add_declaredsource", "change_declaredsource", "delete_declaredsource"),
     "memory_project": (
         "operate", "view_webhook", "add_webhook", "change_webhook", "delete_webhook", "view_user",

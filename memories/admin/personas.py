@@ -8,8 +8,20 @@ from memories.models import Persona, PersonaMembership
 
 class MembershipInline(admin.TabularInline[PersonaMembership, Persona]):
     model = PersonaMembership
-    extra = 1
-    autocomplete_fields = ["user"]
+    extra = 0
+
+    # A membership gives access to memories, which operators don't manage. Admins change it on the page of the person.
+    def has_view_permission(self, request: HttpRequest, obj: Persona | None = None) -> bool:
+        return bool(request.user.is_superuser)
+
+    def has_add_permission(self, request: HttpRequest, obj: Persona | None = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Persona | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Persona | None = None) -> bool:
+        return False
 
 
 @admin.register(Persona)

@@ -73,6 +73,11 @@ def set_personas(user: User, personas: Sequence[Persona]) -> None:
         PersonaMembership.objects.update_or_create(
             user=user, persona=persona, defaults={"is_default": persona.pk == default}
         )
+    personas_changed(user)
+
+
+def personas_changed(user: User) -> None:
+    """Delete copies of memories that a user may no longer read."""
     memory_copies.drop_copies_unreadable_by(user.email)
 
 
