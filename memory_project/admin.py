@@ -53,7 +53,7 @@ def _with_effective_permissions(db_field: Any, field: Any) -> Any:
 
 @admin.register(User)
 class PersonAdmin(UserAdmin):  # type: ignore[type-arg]  # not generic at run time
-    """The accounts. Only admins change them: with any of these fields, other people could get the rights of an admin."""
+    """The accounts. Only admins may change them, because other staff could make themselves admins with this form."""
 
     form = PersonForm
     inlines = [MembershipInline]

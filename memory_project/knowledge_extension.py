@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import partial
-
-from django.db import transaction
 
 from knowledge.extensions import KnowledgeExtension
 from knowledge.models import Decision, Insight
@@ -22,4 +19,4 @@ class ProjectKnowledgeExtension(KnowledgeExtension):
         inbox.notify_review(kind, insight, by=by, notes=notes, people=people)
 
     def decision_overturned(self, insight: Insight, decision: Decision) -> None:
-        transaction.on_commit(partial(digest_and_alerts.notify_overturned, insight, decision))
+        digest_and_alerts.queue_overturned(insight, decision)

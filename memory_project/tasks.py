@@ -21,5 +21,9 @@ def send_webhooks() -> str:
     return webhooks.send_due()
 
 
+def mail_overturned(decision_id: int, person_id: int) -> bool:
+    return digest_and_alerts.mail_overturned(decision_id, person_id)
+
+
 def mail_notification(notification_id: int) -> bool:
     return inbox.mail_one(notification_id)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.conf import settings
+from django.db import transaction
 from django.utils import timezone
+from django_q.tasks import async_task
 
 from knowledge.insights import queries as curation
 from knowledge.models import Decision, Insight
 from memories import queries
-from memories.contract.errors import Forbidden
 from memories.identity.caller import Caller, system_caller
-from memories.identity.permissions import build_caller
+from memories.models import Visibility
 from memories.retrieval.scope import Filters, in_scope
 from memory_project import audit
 from memory_project.models import AuditEvent, User
@@ -32,17 +34,19 @@ def send_digest() -> str:
     now = timezone.localtime()
     if now.weekday() != 0 or _sent_since(DIGEST, now - timedelta(days=2)):
         return "not due"
-    count = sum(_send_digest_to(person) for person in User.objects.filter(is_active=True))
+    people = User.objects.filter(is_active=True).order_by("pk").values_list("pk", flat=True)
+    count = sum(_send_digest_to(person_id) for person_id in list(people))
     _record(DIGEST, {"sent": count})
     return f"{count} sent"
 
 
-def _send_digest_to(person: User) -> bool:
-    if person.notify.get(inbox.DIGEST) == "none":
+def _send_digest_to(person_id: int) -> bool:
+    # Sending to the people before may have taken minutes, so the account is loaded now.
+    recipient = mail.load_recipient(person_id)
+    if recipient is None:
         return False
-    try:
-        caller = build_caller(person, channel="mail")
-    except Forbidden:
+    person, caller = recipient
+    if person.notify.get(inbox.DIGEST) == "none":
         return False
     context = digest_context(caller)
     if not any(context[name] for name in ("new_count", "stale_count", "decided", "waiting_count")):
@@ -53,6 +57,8 @@ def _send_digest_to(person: User) -> bool:
 def digest_context(caller: Caller) -> dict[str, Any]:
     week = timezone.now() - timedelta(days=7)
     new = in_scope(caller, Filters()).filter(created_at__gte=week).exclude(created_by=caller.email)
+    # Admins may read the private memories of others, but nobody has shared these with them.
+    new = new.exclude(visibility=Visibility.PRIVATE)
     waiting = curation.waiting(caller) if curation.may_curate(caller) else Insight.objects.none()
     return {
         "new_count": queries.capped_count(new),
@@ -71,28 +77,55 @@ def alert_about_reviews() -> str:
     late = curation.waiting(system_caller()).filter(record__created_at__lt=limit)
     if not late.exists() or _sent_since(ALERT, timezone.now() - timedelta(days=1)):
         return "not due"
-    count = 0
-    for person in User.objects.filter(is_active=True, is_staff=True):
-        caller = build_caller(person, channel="mail")
-        if not curation.may_curate(caller):
-            continue
-        insights = curation.waiting(caller).filter(record__created_at__lt=limit)
-        if oldest := insights.first():
-            context = {"oldest": oldest, "count": queries.capped_count(insights), "hours": settings.REVIEW_ALERT_HOURS}
-            count += mail.send([person.email], "Insights are waiting for review", "mail/review_alert.txt", context)
+    staff = User.objects.filter(is_active=True, is_staff=True).order_by("pk").values_list("pk", flat=True)
+    count = sum(_send_alert_to(person_id, limit) for person_id in list(staff))
     _record(ALERT, {"sent": count})
     return f"{count} sent"
 
 
-def notify_overturned(insight: Insight, decision: Decision) -> int:
-    """Mail the author of an insight and the curator whose decision was overturned. Returns how many mails were sent.
+def _send_alert_to(person_id: int, limit: datetime) -> bool:
+    recipient = mail.load_recipient(person_id)
+    if recipient is None or not curation.may_curate(recipient[1]):
+        return False
+    person, caller = recipient
+    insights = curation.waiting(caller).filter(record__created_at__lt=limit)
+    oldest = insights.first()
+    if oldest is None:
+        return False
+    context = {"oldest": oldest, "count": queries.capped_count(insights), "hours": settings.REVIEW_ALERT_HOURS}
+    return mail.send([person.email], "Insights are waiting for review", "mail/review_alert.txt", context)
+
+
+def queue_overturned(insight: Insight, decision: Decision) -> None:
+    """Queue a mail to the author of an insight and to the curator whose decision was overturned.
 
     The curator who overturned it gets none.
     """
+    if not mail.is_configured():
+        return
     people = {decision.overturns, insight.record.created_by} - {decision.by}
-    context = {"insight": insight, "decision": decision}
+    for person_id in (
+        User.objects.filter(email__in=people, is_active=True).order_by("email").values_list("pk", flat=True)
+    ):
+        task = partial(async_task, "memory_project.tasks.mail_overturned", decision.pk, person_id)
+        transaction.on_commit(task)
+
+
+def mail_overturned(decision_id: int, person_id: int) -> bool:
+    """Mail a person that a decision was overturned. Returns whether the mail was sent.
+
+    Nothing is sent if the person may no longer read the insight, or if its memory was forgotten or erased.
+    """
+    recipient = mail.load_recipient(person_id)
+    decision = Decision.objects.select_related("insight__record").filter(pk=decision_id).first()
+    if recipient is None or decision is None:
+        return False
+    person, caller = recipient
+    insight = decision.insight
+    if insight.is_withdrawn or not Insight.objects.visible_to(caller).filter(pk=insight.pk).exists():
+        return False
     subject = SUBJECTS.get(decision.kind, "A decision on an insight was undone")
-    return sum(mail.send([address], subject, "mail/overturned.txt", context) for address in sorted(people))
+    return mail.send([person.email], subject, "mail/overturned.txt", {"insight": insight, "decision": decision})
 
 
 def _sent_since(name: str, moment: Any) -> bool:

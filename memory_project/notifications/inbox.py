@@ -16,13 +16,12 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from django_q.tasks import async_task
 
-from knowledge.models import Insight
-from memories.contract.errors import Forbidden, Invalid
+from knowledge.models import Insight, InsightState
+from memories.contract.errors import Invalid
 from memories.contract.urls import url_for
 from memories.database import identity
 from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
-from memories.models import MemoryRecord
+from memories.models import MemoryRecord, Status
 from memory_project.models import Notification, User
 from memory_project.notifications import mail
 from memory_project.notifications.mentions import people_mentioned
@@ -169,19 +168,25 @@ def choose(*, caller: Caller, ways: Mapping[str, str]) -> None:
 
 
 def mail_one(notice_id: int) -> bool:
-    """Mail a notification, unless it has been read in the meantime. Returns whether it was sent.
+    """Mail a notification. Returns whether it was sent.
 
-    The mail does not quote the memory or insight, because the recipient may lose access to it.
+    Nothing is sent if the recipient has read the notification or turned off mails of its kind in the meantime, may no
+    longer read the memory or insight, or if its owner has forgotten it. The mail does not quote it, because the
+    recipient may lose access to it later.
     """
-    row = Notification.objects.select_related("person").filter(pk=notice_id, read_at=None).first()
-    if row is None:
+    row = Notification.objects.filter(pk=notice_id, read_at=None).first()
+    recipient = mail.load_recipient(row.person_id) if row else None
+    if row is None or recipient is None:
         return False
-    try:
-        caller = build_caller(row.person, channel="mail")
-    except Forbidden:
-        return False
+    person, caller = recipient
     entries = entries_for(caller, [row])
-    if not entries or not entries[0].link:
+    if person.notify.get(row.kind) != "mail" or not entries or not entries[0].link or _is_forgotten(caller, row):
         return False
-    context = {"notice": entries[0], "person": row.person}
-    return mail.send([row.person.email], f"Commonplace: {row.by} {entries[0].verb}", "mail/notice.txt", context)
+    context = {"notice": entries[0], "person": person}
+    return mail.send([person.email], f"Commonplace: {row.by} {entries[0].verb}", "mail/notice.txt", context)
+
+
+def _is_forgotten(caller: Caller, row: Notification) -> bool:
+    """Return whether another user's memory was forgotten. A rejected insight is archived, but not forgotten."""
+    archived = MemoryRecord.objects.filter(pk=row.record_id, status=Status.ARCHIVED).exclude(created_by=caller.email)
+    return archived.exclude(insight__state=InsightState.REJECTED).exists()

@@ -1,4 +1,8 @@
-"""E-mail, if an SMTP server is configured."""
+"""E-mail, if an SMTP server is configured.
+
+A mail about memories is written when it is sent: its recipient is loaded with `load_recipient`, and its content is read
+as that person. So nobody gets a text that they may no longer read, and nothing is queued except ids.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +14,28 @@ from django.conf import settings
 from django.core.mail import EmailMessage
 from django.template.loader import render_to_string
 
+from memories.contract.errors import Forbidden
 from memories.database import connections
+from memories.identity.caller import Caller
+from memories.identity.permissions import build_caller
+from memory_project.models import User
 
 log = logging.getLogger(__name__)
 
 
 def is_configured() -> bool:
     return bool(settings.EMAIL_HOST)
+
+
+def load_recipient(person_id: int) -> tuple[User, Caller] | None:
+    """Load a person and their current permissions. Return None if the account is inactive or deleted."""
+    person = User.objects.filter(pk=person_id, is_active=True).first()
+    if person is None:
+        return None
+    try:
+        return person, build_caller(person, channel="mail")
+    except Forbidden:
+        return None
 
 
 def send(people: Sequence[str], subject: str, template: str, context: dict[str, Any]) -> bool:

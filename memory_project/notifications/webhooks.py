@@ -23,7 +23,7 @@ from memories import queries
 from memories.contract.errors import Forbidden, Invalid
 from memories.database import connections
 from memories.identity.caller import Caller, system_caller
-from memories.models import Persona, Status
+from memories.models import Persona, Status, Visibility
 from memories.outbox import bounded_http
 from memories.retrieval.scope import Filters, in_scope
 from memory_project.models import Webhook
@@ -74,7 +74,10 @@ def counts(persona: str) -> dict[str, int]:
     return queries.capped_counts(
         waiting=curation.waiting(everything).filter(record__persona=persona),
         approved=curation.backlog(everything).filter(record__persona=persona),
-        stale=in_scope(everything, Filters(statuses=[Status.STALE], persona=persona)),
+        # Private memories are left out, because the channel has other readers than their owners.
+        stale=in_scope(everything, Filters(statuses=[Status.STALE], persona=persona)).exclude(
+            visibility=Visibility.PRIVATE
+        ),
     )
 
 
@@ -128,8 +131,10 @@ def post(url: str, body: dict[str, str]) -> str:
 def send_due() -> str:
     """Send each webhook that is due and whose persona has anything waiting."""
     now, sent_count = timezone.now(), 0
-    for webhook in Webhook.objects.select_related("persona").filter(is_on=True):
-        is_due = webhook.tried_at is None or webhook.tried_at < now - INTERVAL
-        if is_due and any(counts(webhook.persona.name).values()):
+    for pk in list(Webhook.objects.filter(is_on=True).order_by("pk").values_list("pk", flat=True)):
+        # Sending to the channels before may have taken minutes, so the webhook is loaded now.
+        webhook = Webhook.objects.select_related("persona").filter(pk=pk, is_on=True).first()
+        is_due = webhook is not None and (webhook.tried_at is None or webhook.tried_at < now - INTERVAL)
+        if webhook is not None and is_due and any(counts(webhook.persona.name).values()):
             sent_count += not send(webhook)
     return f"{sent_count} sent"

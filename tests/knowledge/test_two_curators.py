@@ -30,6 +30,7 @@ from memories.writing import bulk_actions, feedback
 from memory_project.models import Notification, User
 from tests.conftest import person
 from tests.knowledge.conftest import ORDERS
+from tests.queued_tasks import run_queued_tasks
 
 pytestmark = pytest.mark.usefixtures("small_catalog")
 CLAIM = "Closed orders include cancelled ones since the new till."
@@ -133,6 +134,7 @@ def test_the_author_is_told_of_the_override_by_mail(
     decisions.reject(caller=cora, insight_id=insight.pk, notes="Too vague")
     with django_capture_on_commit_callbacks(execute=True):
         decisions.approve(caller=carl, insight_id=insight.pk, override=True)
+    assert run_queued_tasks("memory_project.tasks.mail_overturned") == [True, True]
     assert {address for message in mail.outbox for address in message.to} == {CORA, "alice@example.org"}
     assert "carl@example.org approved an insight that cora@example.org had rejected" in mail.outbox[0].body
 

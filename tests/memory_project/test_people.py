@@ -25,6 +25,7 @@ from memory_project.accounts import people
 from memory_project.accounts.tokens import create_token
 from memory_project.models import ApiToken, AuditEvent, User
 from memory_project.notifications import digest_and_alerts, inbox
+from tests.queued_tasks import run_queued_tasks
 
 pytestmark = pytest.mark.django_db
 
@@ -262,6 +263,7 @@ def test_a_rejection_notifies_the_author_and_the_approver(
     decisions.approve(caller=ada, insight_id=captured.pk)
     with django_capture_on_commit_callbacks(execute=True):
         decisions.reject(caller=olga, insight_id=captured.pk, notes="It is three times.", override=True)
+    assert run_queued_tasks("memory_project.tasks.mail_overturned") == [True, True]
     assert sorted(message.recipients()[0] for message in outbox.outbox) == ["ada@example.org", "alice@example.org"]
     assert "It is three times." in outbox.outbox[0].body
     assert f"/memories/{captured.pk}" in outbox.outbox[0].body

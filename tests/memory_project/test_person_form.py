@@ -103,9 +103,7 @@ def test_the_forms_offer_only_permissions_that_have_an_effect(page: str, ada_use
     assert unused not in offered
 
 
-def test_every_permission_with_an_effect_is_known(
-    rf: Any, ada_user: User, bob_user: User, helper_user: User
-) -> None:
+def test_every_permission_with_an_effect_is_known(rf: Any, ada_user: User, bob_user: User, helper_user: User) -> None:
     """Compare the list with what the registered pages allow to staff who aren't admins."""
     used = {("knowledge", "curate"), ("memory_project", "operate")}
     allowed = ("view", "add", "change", "delete")

@@ -1,0 +1,218 @@
+"""What a mail says, and to whom, is decided when it is sent, and not when it is queued."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.core import mail
+from django.utils import timezone
+
+from knowledge.insights.capture import capture
+from knowledge.models import Insight
+from knowledge.operations import Capture
+from knowledge.review import decisions
+from memories import services
+from memories.identity.caller import Caller
+from memories.identity.permissions import build_caller
+from memories.models import MemoryRecord, Persona, PersonaMembership
+from memories.operations import Erase, Forget, Remember, Share
+from memories.writing import erasure
+from memory_project.accounts import people
+from memory_project.models import Notification, User
+from memory_project.notifications import digest_and_alerts, inbox, webhooks
+from tests.queued_tasks import run_queued_tasks
+
+pytestmark = pytest.mark.django_db
+
+TEXT = "The margin of @bob excludes freight."
+Meanwhile = Callable[[MemoryRecord, Caller, Caller, User], object]
+MEANWHILE: dict[str, Meanwhile] = {
+    "persona lost": lambda record, alice, ada, bob: people.set_personas(bob, []),
+    "made private": lambda record, alice, ada, bob: services.share(
+        Share(record_id=record.pk, visibility="private"), caller=alice
+    ),
+    "forgotten": lambda record, alice, ada, bob: services.forget(Forget(record_id=record.pk), caller=alice),
+    "erased": lambda record, alice, ada, bob: erasure.erase(Erase(record_id=record.pk, confirm=True), caller=alice),
+    "deactivated": lambda record, alice, ada, bob: people.deactivate(caller=ada, person=bob),
+    "mails turned off": lambda record, alice, ada, bob: inbox.choose(
+        caller=build_caller(bob, channel="test"), ways={"mentioned": "portal"}
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def mail_server(settings: Any) -> None:
+    settings.EMAIL_HOST = "mail.example.org"
+
+
+@pytest.mark.parametrize("event", [*MEANWHILE, "nothing"])
+def test_a_queued_notification_is_mailed_to_those_who_may_read_it_now(
+    event: str,
+    alice: Caller,
+    ada: Caller,
+    bob: Caller,
+    bob_user: User,
+    django_capture_on_commit_callbacks: Any,
+) -> None:
+    inbox.choose(caller=bob, ways={"mentioned": "mail"})
+    with django_capture_on_commit_callbacks(execute=True):
+        record = services.remember(Remember(content=TEXT), caller=alice).record
+    MEANWHILE.get(event, lambda *_: None)(record, alice, ada, bob_user)
+    sent = run_queued_tasks("memory_project.tasks.mail_notification")
+    assert (sent, len(mail.outbox)) == (([True], 1) if event == "nothing" else ([False], 0))
+
+
+def test_a_mail_goes_to_the_address_that_the_account_has_when_it_is_sent(
+    alice: Caller, bob: Caller, bob_user: User, django_capture_on_commit_callbacks: Any
+) -> None:
+    inbox.choose(caller=bob, ways={"mentioned": "mail"})
+    with django_capture_on_commit_callbacks(execute=True):
+        services.remember(Remember(content=TEXT), caller=alice)
+    User.objects.filter(pk=bob_user.pk).update(email="robert@example.org")
+    run_queued_tasks("memory_project.tasks.mail_notification")
+    assert [message.to for message in mail.outbox] == [["robert@example.org"]]
+
+
+# -- overturned decisions ------------------------------------------------------------------------------------
+
+
+def overturn(alice: Caller, cora: Caller, ada: Caller) -> Insight:
+    """Let Ada reject an insight of Alice that Cora has approved."""
+    insight = capture(Capture(insight_text="Margins exclude freight.", category="data_quality"), caller=alice).insight
+    decisions.approve(caller=cora, insight_id=insight.pk)
+    decisions.reject(caller=ada, insight_id=insight.pk, notes="They include it.", override=True)
+    return insight
+
+
+@pytest.mark.parametrize("event", ["persona lost", "no curator any more", "deactivated", "erased", "nothing"])
+def test_a_mail_about_an_overturned_decision_reveals_nothing_to_former_readers(
+    event: str,
+    alice: Caller,
+    ada: Caller,
+    cora: Caller,
+    cora_user: User,
+    django_capture_on_commit_callbacks: Any,
+) -> None:
+    with django_capture_on_commit_callbacks(execute=True):
+        insight = overturn(alice, cora, ada)
+    match event:
+        case "persona lost":
+            PersonaMembership.objects.filter(user=cora_user).delete()
+        case "no curator any more":
+            cora_user.groups.clear()
+        case "deactivated":
+            people.deactivate(caller=ada, person=cora_user)
+        case "erased":
+            erasure.erase(Erase(record_id=insight.pk, confirm=True), caller=alice)
+    run_queued_tasks("memory_project.tasks.mail_overturned")
+    addresses = {address for message in mail.outbox for address in message.to}
+    expected = {"nothing": {cora.email, alice.email}, "erased": set()}.get(event, {alice.email})
+    assert addresses == expected
+
+
+# -- the digest and the alert --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def on_monday(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.DIGEST = True
+    monday = datetime(2026, 3, 2, 9, tzinfo=timezone.get_default_timezone())
+    monkeypatch.setattr("memory_project.notifications.digest_and_alerts.timezone.localtime", lambda: monday)
+
+
+def during_the_first(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:
+    """Let something happen while the first mail is sent."""
+    send, waiting = digest_and_alerts.mail.send, [happens]
+
+    def slow_send(*arguments: Any) -> bool:
+        while waiting:
+            waiting.pop()()
+        return send(*arguments)
+
+    monkeypatch.setattr(digest_and_alerts.mail, "send", slow_send)
+
+
+@pytest.mark.parametrize("event", ["deactivated", "mails turned off", "persona lost"])
+def test_the_digest_is_written_for_each_person_when_it_is_sent(
+    event: str,
+    ada_user: User,
+    alice: Caller,
+    ada: Caller,
+    bob_user: User,
+    fact: MemoryRecord,
+    on_monday: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = person_before(bob_user)
+    changes = {
+        "deactivated": lambda: people.deactivate(caller=ada, person=bob_user),
+        "mails turned off": lambda: inbox.choose(
+            caller=build_caller(bob_user, channel="test"), ways={"digest": "none"}
+        ),
+        "persona lost": lambda: people.set_personas(bob_user, []),
+    }
+    during_the_first(monkeypatch, changes[event])
+    digest_and_alerts.send_digest()
+    addresses = [address for message in mail.outbox for address in message.to]
+    assert (first.email in addresses, bob_user.email in addresses) == (True, False)
+
+
+def person_before(user: User) -> User:
+    """Return the first recipient of a digest, who is not `user`."""
+    return User.objects.filter(is_active=True).exclude(pk=user.pk).exclude(email="alice@example.org").order_by("pk")[0]
+
+
+def test_the_digest_of_an_admin_quotes_no_private_memories_of_others(
+    alice: Caller, ada_user: User, on_monday: None
+) -> None:
+    services.remember(Remember(content="A private thought on margins.", visibility="private"), caller=alice)
+    digest_and_alerts.send_digest()
+    assert not [message for message in mail.outbox if "private thought" in message.body]
+
+
+def test_the_alert_goes_to_those_who_are_curators_when_it_is_sent(
+    alice: Caller, ada: Caller, ada_user: User, cora_user: User, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.REVIEW_ALERT_HOURS = 48
+    insight = capture(Capture(insight_text="Margins exclude freight.", category="data_quality"), caller=alice).insight
+    MemoryRecord.objects.filter(pk=insight.pk).update(created_at=timezone.now() - timedelta(hours=49))
+    staff = User.objects.filter(is_staff=True).order_by("pk")
+    last = staff[len(staff) - 1]
+    during_the_first(monkeypatch, lambda: User.objects.filter(pk=last.pk).update(is_active=False))
+    assert digest_and_alerts.alert_about_reviews() == "1 sent"
+    assert last.email not in [address for message in mail.outbox for address in message.to]
+
+
+# -- webhooks ------------------------------------------------------------------------------------------------
+
+
+def test_a_webhook_counts_no_private_stale_memories(alice: Caller, ada: Caller) -> None:
+    for visibility in ("private", "persona"):
+        content = f"A margin that is {visibility}."
+        record = services.remember(Remember(content=content, visibility=visibility), caller=alice).record
+        services.mark_stale(caller=ada, record_id=record.pk, reason="a column was removed")
+    assert webhooks.counts("sales")["stale"] == 1
+
+
+def test_a_webhook_that_was_turned_off_while_others_were_sent_is_not_called(
+    alice: Caller, ada: Caller, personas: dict[str, Persona], settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.WEBHOOK_HOSTS = ["hooks.example"]
+    hooks = [
+        webhooks.save(caller=ada, persona=personas[name], url=f"https://hooks.example/{name}") for name in personas
+    ]
+    monkeypatch.setattr(webhooks, "counts", lambda persona: {"waiting": 1, "approved": 0, "stale": 0})
+    called = []
+
+    def post(url: str, body: dict[str, str]) -> str:
+        called.append(url)
+        webhooks.save(caller=ada, persona=hooks[1].persona, url=hooks[1].url, is_on=False)
+        return ""
+
+    monkeypatch.setattr(webhooks, "post", post)
+    assert webhooks.send_due() == "1 sent"
+    assert called == ["https://hooks.example/sales"]
+    assert not Notification.objects.exists()
