@@ -121,6 +121,7 @@ def start_link(user: User) -> str:
 def reset(*, caller: Caller, person: User) -> tuple[str, bool]:
     """Return a new password link for a user, and whether it was sent by e-mail."""
     _require_admin(caller)
+    person = User.objects.get(pk=person.pk)  # it may have changed since the page was opened
     if not person.is_active:
         raise Conflict("is deactivated", field="person")
     link = start_link(person)
