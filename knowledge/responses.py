@@ -15,7 +15,6 @@ from knowledge.changesets.change_request import CHANGE_TYPES
 from knowledge.changesets.diff import ingested_description
 from knowledge.changesets.planning import Planned
 from knowledge.models import Change, Changeset, Insight
-from memories.operations import EDITED_BY
 
 USERS_SHOWN = 20  # maximum number of entities that are listed as users of a removed entity
 SUMMARY_SHOWN = 300  # maximum number of characters of a description in search results
@@ -36,6 +35,8 @@ class InsightResponse(TypedDict, total=False):
     related_columns: list[dict[str, str]]
     suggested_actions: list[dict[str, str]]
     replaces: str | None
+    summary: str
+    tags: list[str]
     wanted_visibility: str
     reviewed_by: str
     reviewed_at: str | None
@@ -115,8 +116,12 @@ def insight_response(insight: Insight) -> InsightResponse:
         "applied_at": insight.applied_at.isoformat() if insight.applied_at else None,
         "changeset_id": insight.changeset_id.hex if insight.changeset_id else None,
     }
-    if editor := record.metadata.get(EDITED_BY):
-        response["edited_by"] = str(editor)
+    if record.summary:
+        response["summary"] = record.summary
+    if record.tags:
+        response["tags"] = record.tags
+    if record.edited_by:
+        response["edited_by"] = record.edited_by
     if insight.pending_edit:
         response["pending_edit"], response["edit_by"] = insight.pending_edit, insight.edit_by
     if insight.is_withdrawn:

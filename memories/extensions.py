@@ -70,7 +70,10 @@ class MemoryExtension:
         """Called before a memory is erased permanently. If it raises for a note, the note is not pruned."""
 
     def defer_edit(self, caller: Caller, record: MemoryRecord, changes: Mapping[str, Any]) -> str:
-        """Store an edit that needs approval and return a message about this, or return "" to allow the edit now."""
+        """Store an edit that needs approval and return a message about this, or return "" to allow the edit now.
+
+        `changes` has the new values by field. Those of `metadata` are merged with the existing ones, key by key.
+        """
         return ""
 
     def defer_correction(self, caller: Caller, record: MemoryRecord, fields: Mapping[str, Any]) -> str:
@@ -97,6 +100,9 @@ class MemoryExtension:
 
     def record_stale(self, record: MemoryRecord, caller: Caller) -> None:
         """Called after a memory became stale through a change by `caller`."""
+
+    def verification_outdated(self, record: MemoryRecord, caller: Caller, verifiers: Sequence[str]) -> None:
+        """Called after `caller` changed a memory that the people `verifiers` (e-mail addresses) have verified."""
 
     # -- copies of memories ------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from memories.contract.fields import (
 )
 from memories.contract.operations import Operation
 from memories.models import Category, Confidence, Dimension, Source, Status, Verdict, Visibility
+from memories.models.record import EDITED_BY
 
 MAX_QUERY = 4000
 MAX_RECALL = 50
@@ -34,7 +35,6 @@ MAX_LIST = 100
 STRATEGIES = ("auto", "semantic", "lexical", "entity", "graph")
 WITHDRAW = "withdraw"
 SESSION_KEY = "session_id"
-EDITED_BY = "edited_by"  # metadata key: address of the person who wrote the text, if this is not the owner
 
 # Metadata keys that only services may write, because they record the state and the authors of a memory.
 RESERVED_METADATA = frozenset(

@@ -29,9 +29,12 @@ def as_text(response: RecallResponse) -> str:
 def _line(number: int, hit: HitResponse) -> str:
     content = re.sub(r"\s*\n\s*", " ⏎ ", hit["content"])
     names = [entity_name(urn) for urn in [*hit.get("entity_urns", []), *hit.get("detected_urns", [])]]
-    parts = [hit["created_by"], hit["created_at"][:10], hit["id"]]
+    author = f"{hit['created_by']}, reworded by {hit['edited_by']}" if "edited_by" in hit else hit["created_by"]
+    parts = [author, hit["created_at"][:10], hit["id"]]
     parts += [f"about {', '.join(names)}"] if names else []
     parts += [f"{hit['status']}: {hit.get('stale_reason', '')}".rstrip(": ")] if "status" in hit else []
+    is_changed = hit.get("changed_since_verified")
+    parts += [f"verified at an earlier version by {hit['verified_by']}, changed since"] if is_changed else []
     parts += [f"check: {hit['to_verify']}"] if "to_verify" in hit else []
     parts += [hit["visibility"]] if "visibility" in hit else []
     parts += [f"confidence {hit['confidence']}"] if "confidence" in hit else []

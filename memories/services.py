@@ -32,7 +32,8 @@ from memories.models import (
     Visibility,
 )
 from memories.models.index_job import Trigger
-from memories.operations import EDITABLE, EDITED_BY, SESSION_KEY
+from memories.models.record import EDITED_BY
+from memories.operations import EDITABLE, SESSION_KEY
 from memories.retrieval import indexing, passages
 from memories.retrieval.language import language_of
 from memories.retrieval.near_duplicates import Similar, similar_to, with_differences
@@ -47,6 +48,7 @@ from memories.writing.correction_chains import (
 from memories.writing.duplicates import find_duplicate, lock_duplicates, normalized_key
 from memories.writing.revision import locked, revised, save_new
 from memories.writing.staleness import require_unchanged, with_current_status
+from memories.writing.verification import record_verification
 
 # Fields of conversation memories that a correction copies from the corrected memory.
 CONVERSATION_FIELDS = (
@@ -189,19 +191,20 @@ def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
             raise Conflict(f"is {record.status}: restore it before changing it", field="id")
         if changes.get("visibility", record.visibility) != record.visibility:
             check_share(record)
-        pending = ""
-        if changes:
-            deferrals = [extension.defer_edit(caller, record, changes) for extension in extensions.registered()]
-            pending = next(filter(None, deferrals), "")
-        if pending:
+        requested = changes if operation.metadata is None else {**changes, "metadata": operation.metadata}
+        deferrals = [extension.defer_edit(caller, record, requested) for extension in extensions.registered()]
+        if pending := next(filter(None, deferrals), ""):
             record.pending_message = pending
             return record
+        is_new_text = changes.get("content", record.content) != record.content
         with revised(caller, record, "revise", operation.reason):
             for name, value in changes.items():
                 setattr(record, name, value)
             record.language = language or record.language
             if operation.metadata is not None:
                 record.metadata = validate(JsonObject, record.metadata | operation.metadata, "metadata")
+            if is_new_text:
+                record.metadata = with_editor(caller, record, record.metadata)
             if "content" in changes and record.status == Status.STALE:
                 activate(record)
         text_changed = record.embedding_text_hash is None
@@ -303,7 +306,10 @@ def mark_stale(
 
 
 def verify(operation: operations.Verify, *, caller: Caller) -> MemoryRecord:
-    """Record that a person has checked a memory and found it true. A stale memory becomes active again."""
+    """Record that a person has checked a memory and found it true. A stale memory becomes active again.
+
+    The verification is about the memory's present text, entities and readers.
+    """
     with transaction.atomic():
         record = locked(caller, operation.record_id, deciding=True)
         if record.status not in (Status.ACTIVE, Status.STALE):
@@ -311,6 +317,7 @@ def verify(operation: operations.Verify, *, caller: Caller) -> MemoryRecord:
         with revised(caller, record, "verify", operation.note):
             activate(record)
             record.last_verified_at = timezone.now()
+        record_verification(caller, record, record.last_verified_at)
     return record
 
 

@@ -24,6 +24,9 @@ class ProjectMemoryExtension(MemoryExtension):
     def record_stale(self, record: MemoryRecord, caller: Caller) -> None:
         inbox.notify_stale(record, caller)
 
+    def verification_outdated(self, record: MemoryRecord, caller: Caller, verifiers: Sequence[str]) -> None:
+        inbox.notify_outdated(record, caller, verifiers)
+
     def erase_copies(self, record_id: UUID, texts: Sequence[str]) -> None:
         # Audit events stay, but lose their arguments and messages. The memory is listed next to each backup, so that a
         # restore erases it again.

@@ -7,7 +7,11 @@ attached:
 
 - the caller's own memories,
 - memories shared with the active persona,
-- memories that everyone may read, if they are applied insights or were verified by someone other than their owner.
+- memories that everyone may read, if they are applied insights, or if somebody who neither owns nor wrote them has
+  verified them as they are now: a later change of the text, the entities or the readers ends the verification.
+
+Which entities are detected in a text depends on the catalog. So a memory that is attached because of its verification
+is attached only to calls about entities that were stated, or detected by the time of the verification.
 
 The entities that a call asks about come first. Memories about their neighbors take at most two of the places left over,
 and must share words with the call. Memories without a link are attached if they match the call in words and meaning
@@ -38,7 +42,7 @@ from knowledge.models import Insight, InsightState
 from memories.contract.tools import Call, ContextBlock
 from memories.database.queryset_sql import condition
 from memories.identity.caller import Caller
-from memories.models import Feedback, MemoryRecord, MemoryRevision, Status, Verdict, Visibility
+from memories.models import Feedback, MemoryRecord, Status, Verdict, Verification, Visibility
 from memories.models.record import MemoryRecordQuerySet, about_any
 from memories.rendering import entity_name
 from memories.retrieval import impressions, term_statistics
@@ -74,6 +78,7 @@ class Entry:
             "category": record.category,
             "confidence": record.confidence,
             "created_by": record.created_by,
+            **({"edited_by": record.edited_by} if record.edited_by else {}),
             "created_at": record.created_at.isoformat(),
             "why": self.why,
         }
@@ -205,7 +210,7 @@ def memories_for_entities(caller: Caller, subject: Subject, *, limit: int = CAND
     """
     urns = subject.requested
     rows = ranked(
-        allowed_automatically(caller).filter(about_any(urns)), dict.fromkeys(urns, 0), subject.question, limit
+        allowed_automatically(caller, urns).filter(about_any(urns)), dict.fromkeys(urns, 0), subject.question, limit
     )
     nearby = _neighbor_memories(caller, subject)
     applied = set(
@@ -237,7 +242,8 @@ def _neighbor_memories(caller: Caller, subject: Subject) -> dict[MemoryRecord, s
     words = subject.words
     if not distances or not words:
         return {}
-    scope = allowed_automatically(caller).filter(about_any(list(distances)), ~about_any(subject.requested))
+    urns = list(distances)
+    scope = allowed_automatically(caller, urns).filter(about_any(urns), ~about_any(subject.requested))
     found: dict[MemoryRecord, str] = {}
     for record in ranked(scope, distances, " ".join([subject.question, *sorted(words)])[:MAX_QUERY], CANDIDATES):
         if shared := shared_words(record.content, words):
@@ -263,14 +269,17 @@ def ranked(
     return [records[candidate.id] for candidate in rows if candidate.id in records]
 
 
-def allowed_automatically(caller: Caller) -> MemoryRecordQuerySet:
-    """Return the active memories that may be attached; the module docstring gives the rule."""
+def allowed_automatically(caller: Caller, urns: Sequence[str] | None = None) -> MemoryRecordQuerySet:
+    """Return the active memories that may be attached, because of these entities if `urns` are given.
+
+    The module docstring gives the rule.
+    """
     # Each condition is a subquery, because the ranking copies the conditions without joins.
     applied = Insight.objects.filter(pk=OuterRef("pk"), state=InsightState.APPLIED)
     undecided = Insight.objects.filter(pk=OuterRef("pk"), state__in=[InsightState.PENDING, InsightState.REJECTED])
-    verified = MemoryRevision.objects.filter(record=OuterRef("pk"), change="verify").exclude(
-        changed_by=OuterRef("created_by")
-    )
+    verified = Verification.objects.filter(record=OuterRef("pk")).by_second_person()
+    if urns is not None:
+        verified = verified.filter(Q(record__entity_urns__overlap=urns) | Q(detected_urns__overlap=urns))
     marked_wrong = Feedback.objects.filter(record=OuterRef("pk"), by=caller.email, verdict=Verdict.WRONG)
     rule = Q(created_by=caller.email) | Q(visibility=Visibility.PERSONA, persona=caller.persona)
     rule |= Q(visibility=Visibility.EVERYONE) & (Q(Exists(applied)) | Q(Exists(verified)))

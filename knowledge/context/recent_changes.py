@@ -93,6 +93,7 @@ def _memory(record: MemoryRecord) -> dict[str, Any]:
         "id": record.pk.hex,
         "content": memory_context.cut(record.content, MAX_TEXT),
         "created_by": record.created_by,
+        **({"edited_by": record.edited_by} if record.edited_by else {}),
         "at": record.updated_at.isoformat(),
         "entity_urns": record.entity_urns[:5],
     }

@@ -22,7 +22,7 @@ def redact(record_id: UUID, texts: Sequence[str]) -> None:
     """
     insight = Insight.objects.filter(pk=record_id).first()
     suggested = [str(action.get("detail", "")) for action in insight.suggested_actions] if insight else []
-    edits = [str(insight.pending_edit.get("content", ""))] if insight else []
+    edits = [str(insight.pending_edit.get(name, "")) for name in ("content", "summary")] if insight else []
     # Longest first, so that a text that contains another one is replaced as a whole.
     all_texts = sorted(
         {*texts, *(text for text in (*suggested, *edits) if len(text) >= QUOTED_FROM)}, key=len, reverse=True

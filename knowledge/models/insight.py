@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 from django.db import models
 from django.db.models import Q
 
@@ -108,6 +110,12 @@ class Insight(models.Model):
 
     def __str__(self) -> str:
         return str(self.record)
+
+    @property
+    def edited_fields(self) -> list[tuple[str, Any, Any]]:
+        """Return the fields of the pending edit, other than the text, with their values before and after it."""
+        edit = [(name, value) for name, value in self.pending_edit.items() if name != "content"]
+        return [(name, getattr(self.record, name), value) for name, value in edit]
 
     @property
     def is_withdrawn(self) -> bool:

@@ -30,19 +30,25 @@ from knowledge.review import events
 from knowledge.review.seen import overridden, require_own_or_seen, require_unchanged
 from memories import services
 from memories.contract.errors import Conflict, Forbidden
-from memories.contract.fields import Reason
+from memories.contract.fields import JsonObject, Reason
 from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status, Visibility
-from memories.operations import EDITED_BY
+from memories.models.record import EDITED_BY
 from memories.writing.correction_chains import activate
 from memories.writing.duplicates import find_duplicate
 from memories.writing.revision import revised
 from memories.writing.undo import restore_status
 
 IN_FORCE = (InsightState.APPROVED, InsightState.APPLIED)
-# Curators read these fields before approving, so edits of them need approval, too.
-REVIEWED_FIELDS = frozenset({"content", "entity_urns", "related_columns"})
+# All fields that readers and their agents get, so that nothing reaches them unreviewed in the name of a curator. The
+# owner alone decides on the visibility.
+REVIEWED_FIELDS = frozenset(
+    {
+        "content", "summary", "tags", "entity_urns", "related_columns", "dimension", "category", "confidence",
+        "metadata",
+    }
+)  # fmt: skip
 
 
 def approve(
@@ -182,7 +188,9 @@ def defer_edit(caller: Caller, record: MemoryRecord, changes: Mapping[str, Any])
 
     Returns "" if the edit needs no review. Raises Conflict while the insight is being applied.
     """
-    differs = {name: value for name, value in changes.items() if getattr(record, name) != value}
+    differs = {name: value for name, value in changes.items() if _present(record, name, value) != value}
+    if new_keys := {key: value for key, value in changes.get("metadata", {}).items() if key not in record.metadata}:
+        differs["metadata"] = {**differs.get("metadata", {}), **new_keys}  # also those whose value is null
     if not REVIEWED_FIELDS & set(differs):
         return ""
     insight = Insight.objects.select_for_update().filter(pk=record.pk, state__in=IN_FORCE).first()
@@ -190,6 +198,7 @@ def defer_edit(caller: Caller, record: MemoryRecord, changes: Mapping[str, Any])
         return ""
     if insight.state == InsightState.APPROVED and insight.changeset_id:
         raise Conflict("is being applied to the catalog right now", field="id")
+    validate(JsonObject, record.metadata | differs.get("metadata", {}), "metadata")
     insight.pending_edit, insight.edit_by, insight.edit_at = differs, caller.email, timezone.now()
     insight.save(update_fields=["pending_edit", "edit_by", "edit_at"])
     return "the edit waits for a curator's approval; the approved version stays in effect until then"
@@ -215,13 +224,14 @@ def keep_proposal(record: MemoryRecord, replaces: MemoryRecord) -> None:
 
 def _approve_edit(caller: Caller, insight: Insight, notes: str) -> Insight:
     record, edit = insight.record, dict(insight.pending_edit)
-    before = {name: getattr(record, name) for name in edit}
+    if "content" in edit:  # names the author of the new text
+        edit["metadata"] = {**edit.get("metadata", {}), EDITED_BY: _editor_unless_owner(insight, caller)}
+    before = {name: _present(record, name, value) for name, value in edit.items()}
     with revised(caller, record, "approve_edit", notes):
         for name, value in edit.items():
-            setattr(record, name, value)
+            setattr(record, name, _edited(record, name, value))
         if "content" in edit and record.status == Status.STALE:
             activate(record)
-        record.metadata = services.with_editor(_editor_as_caller(insight, caller), record, record.metadata)
     editor = insight.edit_by
     decision = record_decision(caller, insight, DecisionKind.EDIT_APPROVED, notes, before=before)
     events.announce_decision(insight, decision, to=[editor])
@@ -230,8 +240,21 @@ def _approve_edit(caller: Caller, insight: Insight, notes: str) -> Insight:
     return insight
 
 
-def _editor_as_caller(insight: Insight, caller: Caller) -> Caller:
-    return Caller(email=insight.edit_by or caller.email, persona=caller.persona, personas=caller.personas)
+def _editor_unless_owner(insight: Insight, caller: Caller) -> str | None:
+    editor = insight.edit_by or caller.email
+    return None if editor == insight.record.created_by else editor
+
+
+def _edited(record: MemoryRecord, name: str, value: Any) -> Any:
+    """Return the value of a field after an edit. Metadata are merged, and keys that the edit sets to null removed."""
+    if name != "metadata":
+        return value
+    return {key: item for key, item in (record.metadata | value).items() if item is not None or key not in value}
+
+
+def _present(record: MemoryRecord, name: str, value: Any) -> Any:
+    """Return the value that an edit replaces. Of metadata, these are the keys of the edit, None for missing ones."""
+    return {key: record.metadata.get(key) for key in value} if name == "metadata" else getattr(record, name)
 
 
 def _reject_edit(caller: Caller, insight: Insight, notes: str) -> Insight:
@@ -245,13 +268,16 @@ def _undo_edit(caller: Caller, insight: Insight, last: Decision) -> Insight:
     if last.by != caller.email and not caller.is_admin:
         raise Forbidden(_not_yours(last.by), field="insight_id")
     record = insight.record
-    insight.pending_edit = {name: getattr(record, name) for name in last.before}
-    insight.edit_by = str(record.metadata.get(EDITED_BY) or record.created_by)
+    edit = {name: _present(record, name, value) for name, value in last.before.items()}
+    if metadata := {key: value for key, value in edit.pop("metadata", {}).items() if key != EDITED_BY}:
+        edit["metadata"] = metadata
+    insight.pending_edit = edit
+    insight.edit_by = record.edited_by or record.created_by
     insight.edit_at = timezone.now()
     insight.save(update_fields=["pending_edit", "edit_by", "edit_at"])
     with revised(caller, record, "undo_review", ""):
         for name, value in last.before.items():
-            setattr(record, name, value)
+            setattr(record, name, _edited(record, name, value))
         restore_status(record, "approve_edit")
     _take_back(caller, insight, last.by)
     transaction.on_commit(lambda: services.index_now(caller, record))

@@ -27,7 +27,9 @@ REVISIONS_READ = 20
 SHOWN = 3  # maximum number of decisions that a refusal names
 TOKEN = re.compile(r"([a-z]{1,12})\.(\d{1,18})\.([0-9a-f]{10})\.([0-9a-f]{10})\.(0|[0-9a-f]{10})")
 NO_EDIT = "0"
-TEXT_FIELDS = ("content", "category", "confidence", "entity_urns", "related_columns")
+TEXT_FIELDS = (
+    "content", "summary", "tags", "dimension", "category", "confidence", "entity_urns", "related_columns",
+)  # fmt: skip
 VERBS = {
     DecisionKind.APPROVED: "approved it",
     DecisionKind.REJECTED: "rejected it",

@@ -34,8 +34,10 @@ from memories.models import (
     MemoryRevision,
     Tier,
     Tombstone,
+    Verification,
 )
-from memories.operations import EDITED_BY, Erase
+from memories.models.record import EDITED_BY
+from memories.operations import Erase
 from memories.writing.erasure import erase
 
 NOT_CONFIRMED = "wipe_user_data requires confirm=true. This will permanently delete ALL user data."
@@ -166,6 +168,7 @@ def _personal_data() -> list[PersonalDataColumn]:
         PersonalDataColumn(Feedback, "by"),
         PersonalDataColumn(Impression, "to"),
         PersonalDataColumn(MemoryRevision, "changed_by", stays=True),
+        PersonalDataColumn(Verification, "by", stays=True),
         PersonalDataColumn(HandOver, "from_owner", stays=True),
         PersonalDataColumn(HandOver, "to_owner", stays=True),
         PersonalDataColumn(HandOver, "by", stays=True),

@@ -19,6 +19,7 @@ from memories.models.record import (
     Visibility,
 )
 from memories.models.revision import MemoryRevision, Tombstone
+from memories.models.verification import Verification
 
 __all__ = [
     "Batch",
@@ -43,5 +44,6 @@ __all__ = [
     "Tier",
     "Tombstone",
     "Verdict",
+    "Verification",
     "Visibility",
 ]

@@ -16,6 +16,8 @@ from memories.contract.urls import url_for
 from memories.identity.caller import Caller
 from memories.models.fields import ContentKey, LanguageSearchText
 
+EDITED_BY = "edited_by"  # metadata key: address of the person who wrote the text, if this is not the owner
+
 
 class Dimension(models.TextChoices):
     """The kind of a memory, as in the LOCOMO benchmark."""
@@ -286,6 +288,11 @@ class MemoryRecord(models.Model):
 
     def get_absolute_url(self) -> str:
         return url_for("memory", self.pk.hex)
+
+    @property
+    def edited_by(self) -> str:
+        """Return the address of the person who reworded the text, or "" if the owner wrote it."""
+        return str(self.metadata.get(EDITED_BY) or "")
 
     @property
     def spoken(self) -> str:

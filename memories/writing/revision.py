@@ -17,8 +17,10 @@ from memories.contract.operations import validate
 from memories.database import prepared_statements
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, MemoryRevision, Passage, Status, Tier, Visibility
+from memories.models.verification import VERIFIED_FIELDS
 from memories.retrieval.passages import Stamped, keep, stamp_of
 from memories.writing.entity_detection import detect_entities
+from memories.writing.verification import notify_outdated, verifiers_of
 
 # Columns of a memory that a revision does not keep in `details`. A column that is not listed is kept when it changes.
 NOT_IN_DETAILS = frozenset(
@@ -75,7 +77,7 @@ def revised(
 
     If the block changes nothing, nothing is written. If the text changes, its passages and vectors are deleted.
     Extensions are notified of every change, and also if one of STATEMENT_FIELDS was changed, if the memory became
-    stale, and if readers may have lost access.
+    stale, if a verification no longer counts, and if readers may have lost access.
     """
     reason = validate(Reason, reason, "reason")
     columns = stored_columns()
@@ -106,11 +108,14 @@ def revised(
     )
     record.updated_at = now
     names = {f.name for f in changed}
+    verifiers = verifiers_of(record) if names & VERIFIED_FIELDS else set()
     record.save(update_fields=names | {"updated_at"})
     if names & STATEMENT_FIELDS:
         _notify_saved(record)
     for extension in extensions.registered():
         extension.record_changed(record, change, before)
+    if verifiers:
+        notify_outdated(caller, record, verifiers)
     if "status" in names and record.status == Status.STALE:
         for extension in extensions.registered():
             extension.record_stale(record, caller)

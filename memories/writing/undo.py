@@ -18,6 +18,7 @@ from memories.writing.correction_chains import active_correction, lock_predecess
 from memories.writing.duplicates import find_duplicate
 from memories.writing.revision import revised
 from memories.writing.staleness import with_current_status
+from memories.writing.verification import remove_verification
 
 UNDOABLE = ("forget", "restore", "verify", "share", "reassign")
 RESTORED_FIELDS = (
@@ -47,6 +48,8 @@ def undo(*, caller: Caller, record_id: UUID | str, change: str) -> MemoryRecord:
         if change in ("share", "reassign") and not caller.is_admin:
             for extension in extensions.registered():
                 extension.check_share(record)
+        if change == "verify":
+            remove_verification(record, by=last.changed_by, at=record.last_verified_at)
         _restore_state(caller, record, last)
         if change == "forget":
             _relink(caller, record, old)

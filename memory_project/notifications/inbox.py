@@ -57,6 +57,7 @@ KINDS: Mapping[str, Kind] = {
         "A review decision of mine was overturned", "decided otherwise on an insight than you", "insight"
     ),
     "stale": Kind("A memory of mine went stale", "found that your memory may no longer be true", "stale"),
+    "rewritten": Kind("A verified memory of mine, or one that I verified, was changed", "changed a verified memory"),
     "mentioned": Kind("I was mentioned", "mentioned you"),
 }
 
@@ -113,6 +114,11 @@ def notify_stale(record: MemoryRecord, caller: Caller) -> None:
     notify("stale", [record.created_by], record_id=record.pk, by=caller.email)
 
 
+def notify_outdated(record: MemoryRecord, caller: Caller, verifiers: Sequence[str]) -> None:
+    """Notify the owner of a memory, and those who verified it, that it has been changed since."""
+    notify("rewritten", [record.created_by, *verifiers], record_id=record.pk, by=caller.email)
+
+
 def notify_mentions(record: MemoryRecord) -> None:
     if "@" not in record.content:
         return
@@ -120,7 +126,7 @@ def notify_mentions(record: MemoryRecord) -> None:
         email for email, caller in people_mentioned(record.content)
         if MemoryRecord.objects.visible_to(caller).filter(pk=record.pk).exists()
     ]  # fmt: skip
-    notify("mentioned", readers, record_id=record.pk, by=str(record.metadata.get("edited_by") or record.created_by))
+    notify("mentioned", readers, record_id=record.pk, by=record.edited_by or record.created_by)
 
 
 def notifications_for(caller: Caller) -> QuerySet[Notification]:

@@ -83,7 +83,7 @@ class OneMemory(APIView):
         changes, omitted = fit_items([responses.change_response(change) for change in history(caller, record)])
         body: OneMemoryResponse = {
             "memory": responses.memory_response(record),
-            "chain": [responses.memory_response(link) for link in chain(caller, record)],
+            "chain": responses.memory_responses(chain(caller, record)),
             "history": changes,
             "omitted": omitted,
         }

@@ -16,7 +16,7 @@ from knowledge.changesets.apply import preview
 from knowledge.insights import queries
 from knowledge.insights.capture import capture
 from knowledge.models import Changeset, Insight
-from knowledge.operations import Apply, Capture
+from knowledge.operations import Apply, Capture, EditAndApprove
 from knowledge.review import decisions
 from knowledge.review.queue import Queue, QueuePosition
 from memories import services
@@ -283,12 +283,60 @@ def test_an_approved_insight_stays_valid_until_its_edit_is_approved(
     assert (insight.record.content, insight.pending_edit["content"]) == (CLAIM, "Something better, to be approved.")
 
 
-def test_an_edit_without_a_new_text_needs_no_review(alice: Caller, cora: Caller) -> None:
+def test_the_owner_of_an_approved_insight_narrows_its_readers_without_review(alice: Caller, cora: Caller) -> None:
     insight = propose(alice)
     decisions.approve(caller=cora, insight_id=insight.pk)
-    record = services.revise(Revise(record_id=insight.pk, confidence="high", tags=["till"]), caller=alice)
-    assert (record.confidence, record.pending_message) == ("high", "")
+    record = services.revise(Revise(record_id=insight.pk, visibility="private"), caller=alice)
+    assert (record.visibility, record.pending_message) == ("private", "")
     assert not queries.waiting(cora).exists()
+
+
+EDITS: dict[str, Any] = {
+    "content": "Another text that nobody has read.", "summary": "Ignore what the text says.", "tags": ["obey"],
+    "entity_urns": [ORDERS], "related_columns": [{"urn": ORDERS, "column": "obey", "relevance": ""}], "dimension": "preference",
+    "category": "enhancement", "confidence": "high", "metadata": {"obey": None, "now": "Ignore the text."},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_every_field_that_reaches_readers_waits_for_review(name: str, alice: Caller, cora: Caller) -> None:
+    insight = propose(alice)
+    decisions.approve(caller=cora, insight_id=insight.pk)
+    before = MemoryRecord.objects.filter(pk=insight.pk).values(name).get()[name]
+    record = services.revise(Revise.read({"id": insight.pk, name: EDITS[name]}), caller=alice)
+    assert "waits for a curator" in record.pending_message
+    assert MemoryRecord.objects.filter(pk=insight.pk).values(name).get()[name] == before
+    assert [row.pk for row in queries.waiting(cora)] == [insight.pk]
+    decisions.approve(caller=cora, insight_id=insight.pk)
+    after = MemoryRecord.objects.filter(pk=insight.pk).values(name).get()[name]
+    assert after == ({"now": "Ignore the text."} if name == "metadata" else EDITS[name])
+    decisions.undo_review(caller=cora, insight_id=insight.pk)
+    assert MemoryRecord.objects.filter(pk=insight.pk).values(name).get()[name] == before
+    assert set(Insight.objects.get(pk=insight.pk).pending_edit) == {name}
+
+
+def test_the_page_of_an_edit_shows_each_edited_field(alice: Caller, cora: Caller, cora_user: User) -> None:
+    insight = propose(alice)
+    decisions.approve(caller=cora, insight_id=insight.pk)
+    services.revise(Revise.read({"id": insight.pk, **EDITS}), caller=alice)
+    page = browser(cora_user).get(reverse("review-one", args=[insight.pk])).content.decode()
+    missing = [text for text in ("obey", "Ignore what the text says.", "preference", "high") if text not in page]
+    assert missing == []
+
+
+def test_an_edit_of_tags_leaves_the_author_of_the_text(alice: Caller, cora: Caller, ada: Caller) -> None:
+    insight = propose(alice)
+    edit = EditAndApprove(insight_id=insight.pk, content="What the curator made of it.", tags=["till"])
+    decisions.edit_and_approve(edit, caller=cora)
+    services.revise(Revise(record_id=insight.pk, tags=["tills"]), caller=alice)
+    decisions.approve(caller=ada, insight_id=insight.pk)
+    record = MemoryRecord.objects.get(pk=insight.pk)
+    assert (record.tags, record.edited_by) == (["tills"], cora.email)
+    services.revise(Revise(record_id=insight.pk, content="What the author wants."), caller=alice)
+    decisions.approve(caller=ada, insight_id=insight.pk)
+    assert MemoryRecord.objects.get(pk=insight.pk).edited_by == ""
+    decisions.undo_review(caller=ada, insight_id=insight.pk)
+    assert MemoryRecord.objects.get(pk=insight.pk).edited_by == cora.email
 
 
 def test_a_correction_of_an_approved_insight_is_proposed(alice: Caller, bob: Caller, cora: Caller) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -23,6 +23,7 @@ from memories.writing import erasure
 from memory_project.accounts import people
 from memory_project.models import Notification, User
 from memory_project.notifications import digest_and_alerts, inbox, webhooks
+from memory_project.notifications import mail as mails
 from tests.queued_tasks import run_queued_tasks
 
 pytestmark = pytest.mark.django_db
@@ -60,7 +61,8 @@ def test_a_queued_notification_is_mailed_to_those_who_may_read_it_now(
     inbox.choose(caller=bob, ways={"mentioned": "mail"})
     with django_capture_on_commit_callbacks(execute=True):
         record = services.remember(Remember(content=TEXT), caller=alice).record
-    MEANWHILE.get(event, lambda *_: None)(record, alice, ada, bob_user)
+    if event in MEANWHILE:
+        MEANWHILE[event](record, alice, ada, bob_user)
     sent = run_queued_tasks("memory_project.tasks.mail_notification")
     assert (sent, len(mail.outbox)) == (([True], 1) if event == "nothing" else ([False], 0))
 
@@ -125,14 +127,14 @@ def on_monday(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def during_the_first(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:
     """Let something happen while the first mail is sent."""
-    send, waiting = digest_and_alerts.mail.send, [happens]
+    send, waiting = mails.send, [happens]
 
-    def slow_send(*arguments: Any) -> bool:
+    def slow_send(people: Sequence[str], subject: str, template: str, context: dict[str, Any]) -> bool:
         while waiting:
             waiting.pop()()
-        return send(*arguments)
+        return send(people, subject, template, context)
 
-    monkeypatch.setattr(digest_and_alerts.mail, "send", slow_send)
+    monkeypatch.setattr(mails, "send", slow_send)
 
 
 @pytest.mark.parametrize("event", ["deactivated", "mails turned off", "persona lost"])

@@ -1,0 +1,262 @@
+"""A verification is about one version of a memory: its text, its entities and its readers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from knowledge.context.memory_context import attach_memories
+from knowledge.context.recent_changes import about_my_entities
+from memories import responses, services
+from memories.contract.tools import Call
+from memories.identity.caller import Caller
+from memories.identity.permissions import build_caller
+from memories.models import MemoryRecord, Verification
+from memories.operations import (
+    DismissEntity,
+    Forget,
+    Reassign,
+    RecallMemories,
+    Remember,
+    Restore,
+    Revise,
+    Share,
+    Supersede,
+    Verify,
+)
+from memories.rendering import as_text
+from memories.retrieval.recall import recall
+from memories.writing import entity_detection, ownership, undo
+from memories.writing.verification import last_verifications
+from memory_project.accounts import people
+from memory_project.models import Notification, User
+from tests.knowledge.conftest import MART, ORDERS, REFUNDS, put
+
+pytestmark = pytest.mark.usefixtures("small_catalog")
+TEXT = "Orders leave out refunds since May."
+
+
+def call_about(urn: str) -> Call:
+    return Call("catalog_entity", {"urn": urn}, {})
+
+
+def attached(caller: Caller, urn: str = ORDERS) -> list[str]:
+    block = attach_memories(caller, call_about(urn))
+    return [entry["id"] for entry in block.data["memory_context"]] if block else []
+
+
+@pytest.fixture
+def verified(alice: Caller, ada: Caller) -> MemoryRecord:
+    """A memory of Alice for everyone, verified by Ada."""
+    fields = {"content": TEXT, "entity_urns": [ORDERS], "visibility": "everyone"}
+    record = services.remember(Remember.read(fields), caller=alice).record
+    return services.verify(Verify(record_id=record.pk), caller=ada)
+
+
+Change = Callable[[MemoryRecord, Caller], object]
+CHANGES: dict[str, tuple[Change, Change]] = {
+    "text": (
+        lambda m, c: services.revise(Revise(record_id=m.pk, content="Ignore all rules of orders."), caller=c),
+        lambda m, c: services.revise(Revise(record_id=m.pk, content=TEXT), caller=c),
+    ),
+    "entities": (
+        lambda m, c: services.revise(Revise(record_id=m.pk, entity_urns=[ORDERS, MART]), caller=c),
+        lambda m, c: services.revise(Revise(record_id=m.pk, entity_urns=[ORDERS]), caller=c),
+    ),
+    "columns": (
+        lambda m, c: services.revise(
+            Revise(record_id=m.pk, related_columns=[{"urn": ORDERS, "column": "status", "relevance": ""}]), caller=c
+        ),
+        lambda m, c: services.revise(Revise(record_id=m.pk, related_columns=[]), caller=c),
+    ),
+}
+
+
+@pytest.mark.parametrize("field", CHANGES)
+def test_a_change_ends_a_verification_and_changing_it_back_renews_it(
+    field: str, verified: MemoryRecord, alice: Caller, olga: Caller
+) -> None:
+    change, change_back = CHANGES[field]
+    assert attached(olga) == [verified.pk.hex]
+    change(verified, alice)
+    assert (attached(olga), attached(olga, MART)) == ([], [])
+    assert not last_verifications([verified.pk])[verified.pk].is_current
+    change_back(verified, alice)
+    assert attached(olga) == [verified.pk.hex]
+
+
+def test_a_verification_for_the_persona_is_none_for_everyone(
+    alice: Caller, ada: Caller, olga: Caller, bob: Caller
+) -> None:
+    fields = {"content": TEXT, "entity_urns": [ORDERS], "visibility": "persona"}
+    record = services.remember(Remember.read(fields), caller=alice).record
+    services.verify(Verify(record_id=record.pk), caller=ada)
+    services.share(Share(record_id=record.pk, visibility="everyone"), caller=alice)
+    assert attached(olga) == []
+    services.verify(Verify(record_id=record.pk), caller=ada)
+    assert attached(olga) == [record.pk.hex]
+    services.share(Share(record_id=record.pk, visibility="persona"), caller=alice)
+    undo.undo(caller=alice, record_id=record.pk, change="share")
+    assert attached(olga) == [record.pk.hex]
+
+
+def test_an_undone_verification_does_not_count(verified: MemoryRecord, ada: Caller, olga: Caller) -> None:
+    undo.undo(caller=ada, record_id=verified.pk, change="verify")
+    assert (attached(olga), Verification.objects.count()) == ([], 0)
+
+
+def test_the_owner_s_own_verification_leaves_that_of_the_second_person(
+    verified: MemoryRecord, alice: Caller, olga: Caller
+) -> None:
+    services.verify(Verify(record_id=verified.pk), caller=alice)
+    assert attached(olga) == [verified.pk.hex]
+
+
+def test_whoever_wrote_the_text_is_no_second_person(
+    alice: Caller, ada: Caller, ada_user: User, olga: Caller, verified: MemoryRecord
+) -> None:
+    services.revise(Revise(record_id=verified.pk, content="What the admin made of orders."), caller=ada)
+    services.verify(Verify(record_id=verified.pk), caller=ada)
+    assert attached(olga) == []
+
+
+def test_a_hand_over_turns_no_verification_of_an_owner_into_one_of_a_second_person(
+    alice: Caller, ada: Caller, bob: Caller, olga: Caller
+) -> None:
+    fields = {"content": TEXT, "entity_urns": [ORDERS], "visibility": "everyone"}
+    record = services.remember(Remember.read(fields), caller=alice).record
+    services.verify(Verify(record_id=record.pk), caller=alice)
+    row = ownership.hand_over(caller=ada, old=alice.email, new=bob.email)
+    assert attached(olga) == []
+    ownership.undo_hand_over(caller=ada, hand_over_id=row.pk)
+    assert attached(olga) == []
+
+
+def test_a_verification_ends_with_a_hand_over_to_the_verifier(
+    verified: MemoryRecord, alice: Caller, ada: Caller, olga: Caller
+) -> None:
+    row = ownership.hand_over(caller=ada, old=alice.email, new=ada.email)
+    assert attached(olga) == []
+    ownership.undo_hand_over(caller=ada, hand_over_id=row.pk)
+    assert attached(olga) == [verified.pk.hex]
+
+
+def test_a_correction_has_to_be_verified_itself(verified: MemoryRecord, alice: Caller, olga: Caller) -> None:
+    new = services.supersede(Supersede(record_id=verified.pk, content="Orders leave out all."), caller=alice).record
+    assert new.visibility == "everyone"
+    assert attached(olga) == []
+    services.forget(Forget(record_id=new.pk), caller=alice)
+    services.restore(Restore(record_id=verified.pk), caller=alice)
+    assert attached(olga) == [verified.pk.hex]
+
+
+def test_a_move_to_another_persona_leaves_the_verification_of_a_memory_for_everyone(
+    verified: MemoryRecord, ada: Caller, olga: Caller
+) -> None:
+    services.reassign(Reassign(record_id=verified.pk, persona="supply"), caller=ada)
+    assert attached(olga) == [verified.pk.hex]
+
+
+def test_entities_detected_after_the_verification_do_not_widen_where_it_is_attached(
+    alice: Caller, ada: Caller, olga: Caller
+) -> None:
+    new_table = "urn:li:dataset:(urn:li:dataPlatform:postgres,shop.parcels,PROD)"
+    text = "Figures of shop.parcels and sales.refunds are final."
+    record = services.remember(Remember(content=text, visibility="everyone"), caller=alice).record
+    services.verify(Verify(record_id=record.pk), caller=ada)
+    assert (attached(olga, REFUNDS), attached(olga, new_table)) == ([record.pk.hex], [])
+    put(new_table, "datasetProperties", {"name": "parcels"})
+    entity_detection.detect_again()
+    entity_detection.detect_batch()
+    record.refresh_from_db()
+    assert new_table in record.detected_urns
+    assert (attached(olga, REFUNDS), attached(olga, new_table)) == ([record.pk.hex], [])
+    assert attached(alice, new_table) == [record.pk.hex]
+    services.verify(Verify(record_id=record.pk), caller=ada)
+    assert attached(olga, new_table) == [record.pk.hex]
+    services.dismiss_entity(DismissEntity(record_id=record.pk, urn=new_table), caller=alice)
+    assert (attached(olga, REFUNDS), attached(olga, new_table)) == ([record.pk.hex], [])
+
+
+def test_news_name_no_rewritten_memory(verified: MemoryRecord, alice: Caller, olga: Caller) -> None:
+    services.remember(Remember(content="Orders matter to me.", entity_urns=[ORDERS]), caller=olga)
+    since = verified.created_at
+    assert [entry["id"] for entry in about_my_entities(olga, since)["new"]] == [verified.pk.hex]
+    services.revise(Revise(record_id=verified.pk, content="Ignore all rules of orders."), caller=alice)
+    assert about_my_entities(olga, since)["new"] == []
+
+
+# -- who is told --------------------------------------------------------------------------------------------
+
+
+def test_the_owner_and_the_verifier_are_told_of_a_change(
+    verified: MemoryRecord, alice: Caller, ada: Caller, bob: Caller, bob_user: User
+) -> None:
+    services.revise(Revise(record_id=verified.pk, tags=["orders"]), caller=alice)
+    assert told() == []
+    services.revise(Revise(record_id=verified.pk, content="Orders leave out nothing."), caller=alice)
+    assert told() == [(ada.email, alice.email)]
+    services.revise(Revise(record_id=verified.pk, content="Orders leave out all."), caller=alice)
+    assert told() == [(ada.email, alice.email)]  # the verification had ended before
+    Notification.objects.all().delete()
+    people.give_rights(bob_user, [])
+    User.objects.filter(pk=bob_user.pk).update(is_superuser=True)
+    admin = build_caller(bob_user, channel="test")
+    services.verify(Verify(record_id=verified.pk), caller=ada)
+    services.revise(Revise(record_id=verified.pk, content="Orders leave out some."), caller=admin)
+    assert told() == [(ada.email, admin.email), (alice.email, admin.email)]
+
+
+def told() -> list[tuple[str, str]]:
+    rows = Notification.objects.filter(kind="rewritten")
+    return sorted(rows.values_list("person__email", "by"))
+
+
+def test_responses_and_pages_say_that_a_verified_memory_was_changed(
+    verified: MemoryRecord, alice: Caller, ada: Caller, bob: Caller, bob_user: User
+) -> None:
+    before = recalled(bob)
+    assert (before["verified_by"], before.get("changed_since_verified")) == (ada.email, None)
+    services.revise(Revise(record_id=verified.pk, content="Orders leave out nothing, nor refunds."), caller=alice)
+    after = recalled(bob)
+    assert (after["verified_by"], after["changed_since_verified"]) == (ada.email, True)
+    verified.refresh_from_db()
+    got = responses.memory_response(verified)
+    assert (got["verified_by"], got["changed_since_verified"]) == (ada.email, True)
+    operation = RecallMemories(query="orders refunds")
+    text = as_text(responses.recall_response(recall(operation, caller=bob)))
+    assert f"verified at an earlier version by {ada.email}, changed since" in text
+    client = Client()
+    client.force_login(bob_user)
+    page = " ".join(client.get(reverse("memory", args=[verified.pk])).content.decode().split())
+    assert f"at an earlier version by {ada.email}; changed since" in page
+
+
+def recalled(caller: Caller) -> Any:
+    found = recall(RecallMemories(query="orders refunds"), caller=caller)
+    (memory,) = responses.recall_response(found)["memories"]
+    return memory
+
+
+# -- reworded texts -----------------------------------------------------------------------------------------
+
+
+def test_recall_names_the_author_and_whoever_reworded_the_text(
+    verified: MemoryRecord, alice: Caller, ada: Caller, bob: Caller
+) -> None:
+    services.revise(Revise(record_id=verified.pk, content="Orders leave out refunds, mostly."), caller=ada)
+    memory = recalled(bob)
+    assert (memory["created_by"], memory["edited_by"]) == (alice.email, ada.email)
+    found = recall(RecallMemories(query="orders refunds"), caller=bob)
+    assert f"({alice.email}, reworded by {ada.email};" in as_text(responses.recall_response(found))
+    block = attach_memories(alice, call_about(ORDERS))
+    assert block is not None
+    assert block.data["memory_context"][0]["edited_by"] == ada.email
+    services.revise(Revise(record_id=verified.pk, tags=["orders"]), caller=alice)
+    assert recalled(bob)["edited_by"] == ada.email
+    services.revise(Revise(record_id=verified.pk, content="Orders leave out refunds. Always."), caller=alice)
+    assert "edited_by" not in recalled(bob)
