@@ -163,7 +163,7 @@ def _matches_within(
             near = neighbors.neighbors_of(subject.requested)
             # Memories about neighbors have their own places.
             scope = allowed_automatically(caller).filter(~about_any([*subject.urns, *near]))
-            found = matches(scope, profile, vector)
+            found = matches(caller, scope, profile, vector)
     except OperationalError as error:
         if getattr(error.__cause__, "sqlstate", "") != CANCELED:
             raise
@@ -210,7 +210,11 @@ def memories_for_entities(caller: Caller, subject: Subject, *, limit: int = CAND
     """
     urns = subject.requested
     rows = ranked(
-        allowed_automatically(caller, urns).filter(about_any(urns)), dict.fromkeys(urns, 0), subject.question, limit
+        caller,
+        allowed_automatically(caller, urns).filter(about_any(urns)),
+        dict.fromkeys(urns, 0),
+        subject.question,
+        limit,
     )
     nearby = _neighbor_memories(caller, subject)
     applied = set(
@@ -245,7 +249,9 @@ def _neighbor_memories(caller: Caller, subject: Subject) -> dict[MemoryRecord, s
     urns = list(distances)
     scope = allowed_automatically(caller, urns).filter(about_any(urns), ~about_any(subject.requested))
     found: dict[MemoryRecord, str] = {}
-    for record in ranked(scope, distances, " ".join([subject.question, *sorted(words)])[:MAX_QUERY], CANDIDATES):
+    for record in ranked(
+        caller, scope, distances, " ".join([subject.question, *sorted(words)])[:MAX_QUERY], CANDIDATES
+    ):
         if shared := shared_words(record.content, words):
             how = "one step of lineage away" if set(near) & set(_urns_of(record)) else "which only the answer mentions"
             about = _about(record, [*near, *subject.answered])
@@ -256,14 +262,20 @@ def _neighbor_memories(caller: Caller, subject: Subject) -> dict[MemoryRecord, s
 
 
 def ranked(
-    scope: MemoryRecordQuerySet, distances: dict[str, int], question: str, limit: int, *, vector: Any = None
+    caller: Caller,
+    scope: MemoryRecordQuerySet,
+    distances: dict[str, int],
+    question: str,
+    limit: int,
+    *,
+    vector: Any = None,
 ) -> list[MemoryRecord]:
     """Return the scope's memories by relevance to the question and distance from the entities, best first.
 
     `distances` maps URNs to steps of lineage. If `vector`, the question's embedding, is given, the meaning of the
     question counts as well as its words.
     """
-    terms = term_statistics.query_terms(question) if question.strip() else []
+    terms = term_statistics.query_terms(question, caller) if question.strip() else []
     rows, _ = candidates(condition(scope), Question(vector=vector, terms=terms, distances=distances), limit)
     records = scope.defer("search").in_bulk([candidate.id for candidate in rows])
     return [records[candidate.id] for candidate in rows if candidate.id in records]

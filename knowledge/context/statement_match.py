@@ -23,6 +23,7 @@ from knowledge.models import CatalogEntity
 from memories import embedding
 from memories.database import connections
 from memories.database.queryset_sql import condition
+from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.models.record import MemoryRecordQuerySet
 from memories.rendering import entity_name
@@ -134,12 +135,14 @@ def profile_of(subject: Subject) -> Profile:
     )
 
 
-def matches(scope: MemoryRecordQuerySet, profile: Profile, vector: Any) -> list[tuple[MemoryRecord, list[str]]]:
+def matches(
+    caller: Caller, scope: MemoryRecordQuerySet, profile: Profile, vector: Any
+) -> list[tuple[MemoryRecord, list[str]]]:
     """Return the scope's memories that match above MEMORY_CONTEXT_MATCH, best first, with what each shares.
 
     `vector` is the embedding of the profile's query, or None if only words are compared.
     """
-    question = Question(vector=vector, terms=term_statistics.query_terms(profile.words))
+    question = Question(vector=vector, terms=term_statistics.query_terms(profile.words, caller))
     rows, _ = candidates(condition(scope), question, CANDIDATES)
     records = scope.defer("search").in_bulk([row.id for row in rows])
     found: list[tuple[float, MemoryRecord, Evidence, float]] = []

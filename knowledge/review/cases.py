@@ -180,7 +180,7 @@ def _neighbors(caller: Caller, insight: Insight, skip: Sequence[UUID | None]) ->
         distances = dict.fromkeys(record.entity_urns, 0)
         vector = None if vectors is None else vectors[0].tolist()
         # ranked in the same way as memories that are attached to tool responses
-        return ranked(about, distances, record.content[:MAX_QUERY], NEIGHBOURS, vector=vector)
+        return ranked(caller, about, distances, record.content[:MAX_QUERY], NEIGHBOURS, vector=vector)
     if vectors is None:
         return []
     return [match.record for match in similar_records(condition(rows), vectors, MIN_SIMILARITY)[:NEIGHBOURS]]

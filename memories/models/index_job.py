@@ -71,18 +71,25 @@ class IndexJob(models.Model):
 
 
 class Lexeme(models.Model):
-    """Numbers of memories that contain a search term. They are derived data (retrieval/term_statistics.py)."""
+    """Numbers of memories that contain a search term, by the people who may read them.
 
-    lexeme = models.TextField(primary_key=True)
-    documents = models.PositiveIntegerField(
-        help_text="Memories, except archived ones, that contain the term. Decides which terms find candidates."
+    They are derived data (retrieval/term_statistics.py). Archived memories are not counted.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    lexeme = models.TextField()
+    owner = models.CharField(max_length=254, help_text="Owner of the private memories that are counted, or empty.")
+    persona = models.CharField(
+        max_length=60, help_text="Persona with which the counted memories are shared, or empty. Both empty: everyone."
     )
-    shared = models.PositiveIntegerField(
-        default=0, help_text="Shared memories that contain the term, rounded to a power of two. Used in scores."
-    )
+    rough = models.BooleanField(help_text="Whether this is the rough count of all shared memories.")
+    documents = models.PositiveIntegerField(help_text="Number of memories that contain the term.")
 
     class Meta:
         db_table = "memory_lexemes"
+        constraints = [
+            models.UniqueConstraint(fields=["lexeme", "owner", "persona", "rough"], name="lexeme_once_for_its_readers")
+        ]
 
     def __str__(self) -> str:
         return f"{self.lexeme}: {self.documents}"

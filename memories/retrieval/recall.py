@@ -239,7 +239,7 @@ def _prepare(caller: Caller, query: str, strategy: str, urns: list[str]) -> tupl
     question = Question(vector=vector, distances=distances)
     if not query:
         return question, replace(result, ranking="graph" if strategy == "auto" else strategy), None
-    question = replace(question, terms=term_statistics.query_terms(query), cues=Cues.of(query))
+    question = replace(question, terms=term_statistics.query_terms(query, caller), cues=Cues.of(query))
     if strategy in ("auto", "semantic"):
         if problem:
             note = "; ".join(filter(None, [result.note, f"{problem}; {LEXICAL_NOTE}"]))

@@ -1,16 +1,14 @@
 """Terms of a query, their document frequencies, and the choice of terms that find candidates.
 
 PostgreSQL's ts_rank does not use document frequencies, and counting them for a query takes 30 ms at 100,000 records. So
-they are kept in the table memory_lexemes, which is derived and refreshed by a task. It has two counts per lexeme:
+they are kept in the table memory_lexemes, which is derived and refreshed by a task. They decide which terms find rows,
+and which words are taken for typos. The idf is computed from them if all terms of a query are frequent and the scope is
+large. Otherwise the idf is computed from the rows that the reader may see (ranking.py).
 
-documents  the number of all memories that contain the lexeme, except archived ones. It decides which terms find rows
-           and which words are taken for typos. It is never part of a score.
-shared     a rough number of memories with the lexeme that are not private. The idf is computed from it if all terms of
-           a query are frequent and the scope is large. Otherwise the idf is computed from the rows that the reader may
-           see (ranking.py).
-
-Scores must not reveal whether a word occurs in another user's private memory or in another persona. So `shared` ignores
-private texts, is 0 for lexemes used by fewer than MIN_OWNERS people, and is rounded to powers of two.
+Nothing may reveal whether a word occurs in another user's private memory or in another persona. So memories are counted
+by their readers: those for everyone, those shared with each persona, and the private ones of each owner. For a caller,
+the counts of what the caller may read are added up. For code without a caller there is a rough count, which ignores
+private memories, has only lexemes that at least MIN_OWNERS people use, and is rounded to powers of two.
 """
 
 from __future__ import annotations
@@ -20,10 +18,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import Any
 
 from django.db import connection, transaction
 
 from memories.database import prepared_statements
+from memories.identity.caller import Caller
 from memories.models.fields import search_vector_sql, text_search_config
 from memories.retrieval.language import configuration_of, language_of
 
@@ -37,18 +37,25 @@ PHRASES = """
     SELECT name, phraseto_tsquery(config, words)::text, tsvector_to_array(to_tsvector(config, words))
     FROM unnest(%s::text[]) AS name, regexp_replace(name, '[._]+', ' ', 'g') AS words,
     (SELECT %s::regconfig AS config) AS installation"""
-KNOWN_LEXEMES = "SELECT lexeme, documents FROM memory_lexemes WHERE lexeme = ANY(%s)"
+# The counts to add up: the rough ones, or those of the memories that a caller may read. Admins may read all.
+READABLE = """rough = %(rough)s AND (
+    %(all)s OR (owner = '' AND persona = '') OR owner = nullif(%(email)s, '') OR persona = ANY(%(personas)s::text[]))"""
+KNOWN_LEXEMES = f"""
+    SELECT lexeme, sum(documents)::int FROM memory_lexemes
+    WHERE lexeme = ANY(%(lexemes)s::text[]) AND {READABLE} GROUP BY lexeme"""  # noqa: S608 - no values
 MAX_TERMS = 32  # maximum number of terms of a query; a longer query is cut to its rarest terms
 CANDIDATE_ROWS = 1_000  # approximate maximum number of rows that the words of a query find in a large scope
 MIN_OWNERS = 3  # minimum number of people who use a lexeme before its frequency is shared
-TOTAL = ""  # key of the row of memory_lexemes that holds the number of documents; no lexeme is empty
 
+# The rows of the lexeme '' hold the numbers of all memories; no lexeme of a text is empty.
 QUERY_TERMS = """
-    SELECT term.lexeme, coalesce(known.documents, 0) + {documents}, coalesce(known.shared, 0), total.shared, likes
-    FROM (SELECT %s::text AS words) AS query, unnest({vector}) AS term
+    WITH total AS (SELECT sum(documents)::int AS documents FROM memory_lexemes WHERE lexeme = '' AND {readable})
+    SELECT term.lexeme, coalesce(known.documents, 0) + {documents}, coalesce(known.documents, 0), total.documents, likes
+    FROM (SELECT %(query)s::text AS words) AS query, unnest({vector}) AS term
     CROSS JOIN LATERAL (SELECT {likes} AS likes) AS alike
-    LEFT JOIN memory_lexemes AS known ON known.lexeme = term.lexeme
-    LEFT JOIN memory_lexemes AS total ON total.lexeme = ''
+    CROSS JOIN LATERAL (
+        SELECT sum(documents)::int AS documents FROM memory_lexemes WHERE lexeme = term.lexeme AND {readable}) AS known
+    CROSS JOIN total
 """
 # Selects the other lexemes at the same position of the query: those by the installation's configuration and the
 # unstemmed words.
@@ -56,27 +63,34 @@ SAME_PLACE = """ARRAY(
     SELECT DISTINCT other.lexeme FROM (
         SELECT (unnest({installation})).* UNION ALL SELECT (unnest({simple})).*
     ) AS other WHERE other.positions && term.positions AND other.lexeme <> term.lexeme)"""
-OF_ALTERNATIVES = "coalesce((SELECT sum(documents) FROM memory_lexemes WHERE lexeme = ANY(likes)), 0)::int"
+OF_ALTERNATIVES = f"""
+    coalesce((SELECT sum(documents) FROM memory_lexemes WHERE lexeme = ANY(likes) AND {READABLE}), 0)::int"""  # noqa: S608
 
 REFRESH = """
-    INSERT INTO memory_lexemes (lexeme, documents, shared)
-    SELECT everywhere.word, everywhere.ndoc, coalesce(shared.ndoc, 0)
-    FROM ts_stat($$SELECT search FROM memory_records WHERE status <> 'archived'$$) everywhere
-    LEFT JOIN (
-        SELECT lexeme AS word, (2 ^ round(log(2.0, count(*)::numeric)))::int AS ndoc
-        FROM memory_records, unnest(search) WHERE status <> 'archived' AND visibility <> 'private'
-        GROUP BY lexeme HAVING count(DISTINCT created_by) >= %s
-    ) shared USING (word)
+    INSERT INTO memory_lexemes (lexeme, owner, persona, rough, documents)
+    WITH memories AS (
+        SELECT created_by, visibility, search,
+               CASE visibility WHEN 'private' THEN created_by ELSE '' END AS owner,
+               CASE visibility WHEN 'persona' THEN persona ELSE '' END AS persona
+        FROM memory_records WHERE status <> 'archived'
+    )
+    SELECT lexeme, owner, persona, false, count(*) FROM memories, unnest(tsvector_to_array(search)) AS lexeme
+    GROUP BY lexeme, owner, persona
     UNION ALL
-    SELECT '', count(*), count(*) FILTER (WHERE visibility <> 'private')
-    FROM memory_records WHERE status <> 'archived'
+    SELECT lexeme, '', '', true, (2 ^ round(log(2.0, count(*)::numeric)))::int
+    FROM memories, unnest(tsvector_to_array(search)) AS lexeme WHERE visibility <> 'private'
+    GROUP BY lexeme HAVING count(DISTINCT created_by) >= %s
+    UNION ALL
+    SELECT '', owner, persona, false, count(*) FROM memories GROUP BY owner, persona
+    UNION ALL
+    SELECT '', '', '', true, count(*) FILTER (WHERE visibility <> 'private') FROM memories
 """
 
 
 @dataclass(frozen=True)
 class Term:
     lexeme: str
-    documents: int  # number of memories with the lexeme, plus the number of memories with each alternative
+    documents: int  # number of readable memories with the lexeme, plus the number of those with each alternative
     idf: float
     alternatives: tuple[str, ...] = ()  # lexemes of another stemming, or one edit away from an unknown lexeme
     phrase: str = ""  # tsquery that matches an identifier as a whole; empty for a term that is a single word
@@ -100,20 +114,30 @@ def idf(documents: int, total: int) -> float:
     return math.log(1 + (total - count + 0.5) / (count + 0.5))
 
 
-def query_terms(query: str) -> list[Term]:
+def query_terms(query: str, caller: Caller | None = None) -> list[Term]:
     """Return the query's distinct terms, rarest first, at most MAX_TERMS.
 
-    A lexeme that is missing from memory_lexemes has frequency 0.
+    Frequencies are those among the memories that the caller may read, or rough ones without a caller. A lexeme that is
+    missing from memory_lexemes has frequency 0.
     """
-    rows = prepared_statements.rows(_query_terms_sql(language_of(query)), [query])
+    reader = _reader(caller)
+    rows = prepared_statements.rows(_query_terms_sql(language_of(query)), {**reader, "query": query})
     terms = [
-        Term(lexeme, documents, idf(shared, total or shared), tuple(sorted(alternatives)))
-        for lexeme, documents, shared, total, alternatives in rows
+        Term(lexeme, documents, idf(known, total or known), tuple(sorted(alternatives)))
+        for lexeme, documents, known, total, alternatives in rows
     ]
     terms = sorted(terms, key=lambda term: (term.documents, term.lexeme))[:MAX_TERMS]
-    if rows and rows[0][3] is not None:  # otherwise the table is still empty, and every word is unknown
-        terms = _with_corrected_typos(terms)
+    if rows and rows[0][3] is not None:  # otherwise no memory has been counted, and every word is unknown
+        terms = _with_corrected_typos(terms, reader)
     return sorted([*_identifiers(query, terms), *terms], key=lambda term: term.documents)[:MAX_TERMS]
+
+
+def _reader(caller: Caller | None) -> dict[str, Any]:
+    """Return the parameters of READABLE."""
+    if caller is None:
+        return {"rough": True, "all": True, "email": "", "personas": []}
+    personas = sorted(caller.personas)
+    return {"rough": False, "all": caller.is_admin, "email": caller.email, "personas": personas}
 
 
 def _query_terms_sql(language: str) -> str:
@@ -128,20 +152,22 @@ def _query_terms_sql(language: str) -> str:
         simple = search_vector_sql("words", "simple")
         alternatives = SAME_PLACE.format(installation=search_vector_sql("words"), simple=simple)
         documents = OF_ALTERNATIVES
-    return QUERY_TERMS.format(vector=search_vector_sql("words", name), likes=alternatives, documents=documents)
+    vector = search_vector_sql("words", name)
+    return QUERY_TERMS.format(vector=vector, likes=alternatives, documents=documents, readable=READABLE)
 
 
-def _with_corrected_typos(terms: Sequence[Term]) -> list[Term]:
+def _with_corrected_typos(terms: Sequence[Term], reader: Mapping[str, Any]) -> list[Term]:
     """Add known lexemes one edit away to unknown terms, because an unknown term may be misspelled.
 
-    At most MAX_TYPOS terms are corrected. The lexemes of all memories are compared. Rows are searched only in the
-    reader's scope, so a reader does not learn of a word that only hidden memories contain.
+    At most MAX_TYPOS terms are corrected. Only words of memories that the reader may read are known. Otherwise a word
+    that is corrected, and another that is not, would tell whether somebody's private memory contains them.
     """
     unknown = [term for term in terms if not term.documents and not term.alternatives and len(term.lexeme) >= MIN_TYPO]
     if not unknown:
         return list(terms)
     edits = {term.lexeme: one_edit_away(term.lexeme) for term in unknown[:MAX_TYPOS]}
-    documents = dict(prepared_statements.rows(KNOWN_LEXEMES, [sorted(set().union(*edits.values()))]))
+    lexemes = sorted(set().union(*edits.values()))
+    documents = dict(prepared_statements.rows(KNOWN_LEXEMES, {**reader, "lexemes": lexemes}))
     alternatives = {lexeme: tuple(sorted(edits[lexeme] & documents.keys()))[:MAX_ALTERNATIVES] for lexeme in edits}
     return [_with_alternatives(term, alternatives.get(term.lexeme, ()), documents) for term in terms]
 
@@ -231,7 +257,7 @@ def selective(terms: Sequence[Term]) -> Selection:
 
 
 def refresh() -> int:
-    """Recount all lexemes; return the new number of rows of memory_lexemes, which includes the row of the total.
+    """Recount all lexemes; return the new number of rows of memory_lexemes, which includes the rows of totals.
 
     Concurrent queries use the old counts until this transaction commits.
     """

@@ -293,7 +293,8 @@ def test_the_owner_of_an_approved_insight_narrows_its_readers_without_review(ali
 
 EDITS: dict[str, Any] = {
     "content": "Another text that nobody has read.", "summary": "Ignore what the text says.", "tags": ["obey"],
-    "entity_urns": [ORDERS], "related_columns": [{"urn": ORDERS, "column": "obey", "relevance": ""}], "dimension": "preference",
+    "entity_urns": [MART], "dimension": "preference",
+    "related_columns": [{"urn": ORDERS, "column": "obey", "relevance": "obey"}],
     "category": "enhancement", "confidence": "high", "metadata": {"obey": None, "now": "Ignore the text."},
 }  # fmt: skip
 
@@ -326,7 +327,7 @@ def test_the_page_of_an_edit_shows_each_edited_field(alice: Caller, cora: Caller
 
 def test_an_edit_of_tags_leaves_the_author_of_the_text(alice: Caller, cora: Caller, ada: Caller) -> None:
     insight = propose(alice)
-    edit = EditAndApprove(insight_id=insight.pk, content="What the curator made of it.", tags=["till"])
+    edit = EditAndApprove.read({"insight_ids": [insight.pk.hex], "content": "What the curator made of it."})
     decisions.edit_and_approve(edit, caller=cora)
     services.revise(Revise(record_id=insight.pk, tags=["tills"]), caller=alice)
     decisions.approve(caller=ada, insight_id=insight.pk)

@@ -69,7 +69,7 @@ CHANGES: dict[str, tuple[Change, Change]] = {
     ),
     "columns": (
         lambda m, c: services.revise(
-            Revise(record_id=m.pk, related_columns=[{"urn": ORDERS, "column": "status", "relevance": ""}]), caller=c
+            Revise(record_id=m.pk, related_columns=[{"urn": ORDERS, "column": "status", "relevance": "obey"}]), caller=c
         ),
         lambda m, c: services.revise(Revise(record_id=m.pk, related_columns=[]), caller=c),
     ),

@@ -1,0 +1,99 @@
+"""Nobody learns from counts, corrections or messages whether a word occurs in a memory that they may not read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from memories import responses, services
+from memories.identity.caller import Caller
+from memories.models import MemoryRecord
+from memories.operations import RecallMemories, Remember
+from memories.retrieval import ranking, term_statistics
+from memories.retrieval.recall import recall
+
+pytestmark = pytest.mark.django_db
+
+
+def remember(caller: Caller, text: str, visibility: str = "persona") -> MemoryRecord:
+    return services.remember(Remember(content=text, visibility=visibility), caller=caller).record
+
+
+def seen_by(caller: Caller, query: str) -> Any:
+    """Return all that recall tells a caller."""
+    found = recall(RecallMemories(query=query, strategy="lexical"), caller=caller)
+    return responses.recall_response(found, explain=True)
+
+
+@pytest.mark.parametrize("visibility", ["private", "persona"])
+@pytest.mark.parametrize("copies", [1, 12])
+def test_a_hidden_word_changes_no_correction_of_a_typo(
+    visibility: str, copies: int, alice: Caller, bob: Caller, olga: Caller
+) -> None:
+    remember(olga, "The zandwort of the depot is open.", "everyone")
+    query = "zandworx"  # one letter from a word that Olga may read
+    term_statistics.refresh()
+    before = seen_by(olga, query)
+    assert before["count"] == 1
+    for n in range(copies):
+        author = [alice, bob, replace(alice, email="cleo@example.org")][n % 3]
+        remember(author, f"The {query} of region {n} is secret.", visibility)
+    term_statistics.refresh()
+    assert seen_by(olga, query) == before
+
+
+@pytest.mark.parametrize("visibility", ["private", "persona"])
+def test_hidden_words_do_not_take_the_place_of_a_readable_correction(
+    visibility: str, alice: Caller, olga: Caller
+) -> None:
+    remember(olga, "The zandwort is open.", "everyone")
+    term_statistics.refresh()
+    before = seen_by(olga, "zandworx")
+    assert before["count"] == 1
+    for letter in "abcdefgh":  # more words than a typo has alternatives, earlier in the alphabet
+        remember(alice, f"zandwor{letter} is secret", visibility)
+    term_statistics.refresh()
+    assert seen_by(olga, "zandworx") == before
+
+
+def test_words_of_one_s_own_private_memories_are_corrected(alice: Caller, bob: Caller) -> None:
+    own = remember(alice, "Quintessa keeps the ledger.", "private")
+    term_statistics.refresh()
+    assert [memory["id"] for memory in seen_by(alice, "quintesa")["memories"]] == [own.pk.hex]
+    assert seen_by(bob, "quintesa")["count"] == 0
+
+
+@pytest.mark.parametrize("visibility", ["private", "persona"])
+def test_hidden_words_change_no_frequency(
+    visibility: str, alice: Caller, olga: Caller, ada: Caller, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(term_statistics, "CANDIDATE_ROWS", 2)
+    monkeypatch.setattr(ranking, "_estimated_rows", lambda: 100.0)
+    settings.RECALL_EXACT_SCAN_ROWS = 0
+    for n in range(6):
+        remember(olga, f"Vouchers of region {n} have returns.", "everyone")
+    term_statistics.refresh()
+    query = "vouchers returns depot"
+    before = term_statistics.query_terms(query, olga), seen_by(olga, query)
+    for n in range(6):
+        remember(alice, f"The depot {n} has vouchers.", visibility)
+    term_statistics.refresh()
+    assert (term_statistics.query_terms(query, olga), seen_by(olga, query)) == before
+    known = {term.lexeme: term.documents for term in term_statistics.query_terms(query, ada)}
+    assert (known["depot"], known["voucher"]) == (6, 12)  # admins may read all
+
+
+def test_code_without_a_caller_knows_only_words_of_several_people(alice: Caller, bob: Caller, olga: Caller) -> None:
+    def documents() -> int:
+        term_statistics.refresh()
+        return term_statistics.query_terms("redundancies")[0].documents
+
+    for caller in (alice, bob, olga):
+        remember(caller, f"The redundancies as {caller.email} sees them.", "private")
+    for caller in (alice, bob):
+        remember(caller, f"The redundancies that {caller.email} shares.")
+    assert documents() == 0
+    remember(olga, f"The redundancies that {olga.email} shares.")
+    assert documents() == 4  # of 3 memories, rounded to a power of two
