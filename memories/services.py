@@ -44,6 +44,7 @@ from memories.writing.correction_chains import (
     locked_with_predecessor,
     mark_superseded,
     reactivate,
+    reference,
 )
 from memories.writing.duplicates import find_duplicate, lock_duplicates, normalized_key
 from memories.writing.revision import locked, revised, save_new
@@ -135,7 +136,7 @@ def supersede(operation: operations.Supersede, *, caller: Caller, created_at: da
     with transaction.atomic():
         old = locked(caller, operation.record_id, deciding=True)
         if successor := active_correction(old):
-            raise Conflict(f"was already corrected, by {successor.pk.hex}: correct that one", field="id")
+            raise Conflict(f"was already corrected, by {reference(caller, successor)}: correct that one", field="id")
         if old.status == Status.ARCHIVED:
             raise Conflict("is archived: restore it before correcting it", field="id")
         moment = created_at or timezone.now()  # the time is read after locking, so that no state ends before it begins

@@ -103,10 +103,10 @@ class PersonAdmin(UserAdmin):  # type: ignore[type-arg]  # not generic at run ti
         return "Set" if person.has_usable_password() else "Not set: the person can’t sign in with a password"
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
-        form = super().get_form(request, obj, change, **kwargs)
+        form = super().get_form(request, obj, change=change, **kwargs)
         return type(form.__name__, (form,), {"editor": request.user})
 
-    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest | None = None, **kwargs: Any) -> Any:
+    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         return _with_effective_permissions(db_field, super().formfield_for_manytomany(db_field, request, **kwargs))
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:

@@ -94,7 +94,7 @@ def apply(operation: Apply, *, caller: Caller) -> Applied:
     with transaction.atomic():
         changeset.save(force_insert=True)
         Change.objects.bulk_create([_row(changeset, position, change) for position, change in enumerate(planned)])
-        bind(insights, changeset)
+        bind(caller, insights, changeset)
     return _carry_out(caller, catalog, changeset)
 
 
@@ -152,7 +152,7 @@ def _check(caller: Caller, insights: Sequence[Insight]) -> None:
         if insight.pending_edit:
             raise Conflict(f"an edit of {insight.pk.hex} is pending: decide on it first", field="insight_ids")
         _require_both_sides(caller, insight)
-    require_replaceable(insights)
+    require_replaceable(caller, insights)
 
 
 def _require_both_sides(caller: Caller, insight: Insight) -> None:

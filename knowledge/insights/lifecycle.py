@@ -85,7 +85,9 @@ def replaceable_memory(caller: Caller, record_id: UUID) -> MemoryRecord:
     if record is None:
         raise NotFound("no such memory", field="supersedes")
     if record.superseded_by:
-        raise Conflict(f"was already corrected, by {record.superseded_by.hex}", field="supersedes")
+        correction = correction_chains.active_correction(record)
+        named = correction_chains.reference(caller, correction) if correction else "a memory"
+        raise Conflict(f"was already corrected, by {named}", field="supersedes")
     return record
 
 
@@ -144,7 +146,7 @@ def back_to_pending(caller: Caller, insight: Insight, change: str) -> None:
 
 
 @identity.service("promotion")
-def bind(insights: Sequence[Insight], changeset: Changeset) -> None:
+def bind(caller: Caller, insights: Sequence[Insight], changeset: Changeset) -> None:
     """Bind approved insights to a changeset. Raises Conflict if one of them can no longer be applied.
 
     Call it inside the transaction that saves the changeset.
@@ -152,7 +154,7 @@ def bind(insights: Sequence[Insight], changeset: Changeset) -> None:
     replaced = [insight.replaces_id for insight in insights if insight.replaces_id]
     # Locked, so that two changesets can't replace the same memory at the same time.
     list(MemoryRecord.objects.select_for_update().filter(pk__in=replaced).order_by("pk").values_list("pk"))
-    require_replaceable(insights)
+    require_replaceable(caller, insights)
     ids, current = [insight.pk for insight in insights], [Status.ACTIVE, Status.STALE]
     free = Insight.objects.filter(pk__in=ids, state=InsightState.APPROVED, changeset__isnull=True)
     free = free.filter(record__in=MemoryRecord.objects.filter(pk__in=ids, status__in=current))
@@ -161,7 +163,7 @@ def bind(insights: Sequence[Insight], changeset: Changeset) -> None:
 
 
 @identity.service("promotion")
-def require_replaceable(insights: Sequence[Insight]) -> None:
+def require_replaceable(caller: Caller, insights: Sequence[Insight]) -> None:
     """Raise Conflict if a memory that one of the insights replaces has another correction, or will have one.
 
     Otherwise a correction chain would have two current ends.
@@ -176,9 +178,10 @@ def require_replaceable(insights: Sequence[Insight]) -> None:
         correction = correction_chains.active_correction(old)
         other = correction.pk if correction else replacing.get(old.pk)
         if other and other != insight.pk:
+            named = correction_chains.reference(caller, MemoryRecord.objects.defer("search").get(pk=other))
             raise Conflict(
-                f"{insight.pk.hex} replaces {old.pk.hex}, which {other.hex} has replaced already, or replaces at the "
-                f"same time: let {insight.pk.hex} replace {other.hex}, or no memory",
+                f"{insight.pk.hex} replaces {old.pk.hex}, which {named} has replaced already, or replaces at the same "
+                f"time: let {insight.pk.hex} replace that one, or no memory",
                 field="insight_ids",
             )
         replacing[old.pk] = insight.pk

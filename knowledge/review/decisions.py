@@ -35,7 +35,7 @@ from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status, Visibility
 from memories.models.record import EDITED_BY
-from memories.writing.correction_chains import activate
+from memories.writing.correction_chains import activate, reference
 from memories.writing.duplicates import find_duplicate
 from memories.writing.revision import revised
 from memories.writing.undo import restore_status
@@ -127,7 +127,7 @@ def undo_review(*, caller: Caller, insight_id: UUID | str, seen: str = "", overr
         if insight.state == InsightState.APPROVED and insight.record.status == Status.ARCHIVED:
             raise Conflict("belongs to a memory that is archived", field="insight_id")
         if insight.state == InsightState.REJECTED:
-            _require_no_duplicate(insight)
+            _require_no_duplicate(caller, insight)
         _take_back(caller, insight, insight.reviewed_by)
         back_to_pending(caller, insight, "undo_review")
     return insight
@@ -152,7 +152,7 @@ def reopen(caller: Caller, insight: Insight) -> str:
     if insight.changeset_id or insight.pending_edit:
         return ""
     if insight.state == InsightState.REJECTED:
-        _require_no_duplicate(insight)
+        _require_no_duplicate(caller, insight)
     back_to_pending(caller, insight, "undo_review")
     return "" if decided_by == caller.email else decided_by
 
@@ -165,7 +165,7 @@ def appeal(operation: Appeal, *, caller: Caller) -> Insight:
             raise Forbidden("belongs to another user: only its owner or an admin can appeal", field="insight_id")
         if insight.state != InsightState.REJECTED:
             raise Conflict(f"is {insight.state}: only rejected insights can be appealed", field="insight_id")
-        _require_no_duplicate(insight)
+        _require_no_duplicate(caller, insight)
         rejecter = insight.reviewed_by
         decision = record_decision(caller, insight, DecisionKind.APPEALED, operation.notes)
         events.announce_decision(insight, decision, to=[rejecter])
@@ -324,9 +324,9 @@ def _require_state(insight: Insight, allowed: set[InsightState]) -> None:
         raise Conflict(f"is {insight.state} already{by}", field="insight_id", allowed=hint)
 
 
-def _require_no_duplicate(insight: Insight) -> None:
+def _require_no_duplicate(caller: Caller, insight: Insight) -> None:
     if duplicate := find_duplicate(insight.record):
-        raise Conflict(f"has the same text as another memory, {duplicate.pk.hex}", field="insight_id")
+        raise Conflict(f"has the same text as another memory, {reference(caller, duplicate)}", field="insight_id")
 
 
 def _not_yours(decided_by: str) -> str:

@@ -50,6 +50,12 @@ def active_correction(record: MemoryRecord) -> MemoryRecord | None:
     return None
 
 
+def reference(caller: Caller, record: MemoryRecord) -> str:
+    """Return the id of a memory for a message, or words in its place if the caller may not read the memory."""
+    is_readable = MemoryRecord.objects.visible_to(caller).filter(pk=record.pk).exists()
+    return record.pk.hex if is_readable else "a memory that you may not read"
+
+
 def activate(record: MemoryRecord) -> None:
     """Make a record active, and not stale, whatever its state was."""
     record.status, record.stale_reason, record.stale_at = Status.ACTIVE, "", None
@@ -102,7 +108,7 @@ def supersede_with(*, caller: Caller, record: MemoryRecord, old: MemoryRecord) -
         return f"{record.pk.hex} already corrects {record.supersedes_id.hex}"
     other = active_correction(old)
     if other is not None and other.pk != record.pk:
-        return f"{old.pk.hex} was already replaced, by {other.pk.hex}"
+        return f"{old.pk.hex} was already replaced, by {reference(caller, other)}"
     with revised(caller, record, "apply", ""):
         record.supersedes = old
     if old.status in (Status.ACTIVE, Status.STALE):

@@ -14,7 +14,7 @@ from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, MemoryRevision, Status
 from memories.models.revision import value_of
-from memories.writing.correction_chains import active_correction, lock_predecessor, mark_superseded
+from memories.writing.correction_chains import active_correction, lock_predecessor, mark_superseded, reference
 from memories.writing.duplicates import find_duplicate
 from memories.writing.revision import revised
 from memories.writing.staleness import with_current_status
@@ -44,7 +44,7 @@ def undo(*, caller: Caller, record_id: UUID | str, change: str) -> MemoryRecord:
         if last.changed_by != caller.email and not caller.is_admin:
             raise Forbidden(f"was changed by {last.changed_by}: only they or an admin can undo it", field="id")
         if change in ("forget", "reassign"):
-            _check_no_replacement(record, last)
+            _check_no_replacement(caller, record, last)
         if change in ("share", "reassign") and not caller.is_admin:
             for extension in extensions.registered():
                 extension.check_share(record)
@@ -98,15 +98,16 @@ def _restore_predecessor(caller: Caller, record: MemoryRecord, old: MemoryRecord
                 old.superseded_by = old.superseded_at = None
 
 
-def _check_no_replacement(record: MemoryRecord, last: MemoryRevision) -> None:
+def _check_no_replacement(caller: Caller, record: MemoryRecord, last: MemoryRevision) -> None:
     """Raise Conflict if another memory has the same text now, or if the predecessor has another correction."""
     if last.status not in (Status.ACTIVE, Status.STALE):
         return
     if duplicate := find_duplicate(record, last.details.get("persona", "")):
-        raise Conflict(f"the same text is already remembered, as {duplicate.pk.hex}", field="id")
+        raise Conflict(f"the same text is already remembered, as {reference(caller, duplicate)}", field="id")
     corrections = MemoryRecord.objects.exclude(pk=record.pk).filter(supersedes=record.supersedes_id)
     if record.supersedes_id and (other_correction := corrections.exclude(status=Status.ARCHIVED).first()):
-        raise Conflict(f"the original memory already has a newer correction, {other_correction.pk.hex}", field="id")
+        newer = reference(caller, other_correction)
+        raise Conflict(f"the original memory already has a newer correction, {newer}", field="id")
 
 
 def _relink(caller: Caller, record: MemoryRecord, old: MemoryRecord | None) -> None:

@@ -20,7 +20,7 @@ def differences(e: Expected, world: World) -> list[str]:
 
 
 def _of_memories(e: Expected, world: World) -> list[str]:
-    rows = world.memories()
+    rows, verified = world.memories(), world.verified()
     ids = {world.ids[name]: name for name in e.memories}
     names = {pk: name for name, pk in world.ids.items()} | ids
     found = [f"{names.get(pk, 'another memory')} exists" for pk in rows.keys() - ids.keys()]
@@ -29,6 +29,12 @@ def _of_memories(e: Expected, world: World) -> list[str]:
         if row := rows.get(world.ids[name]):
             _take_over(m, row, names)
             found += _of_memory(e, m, row, names)
+            if (world.ids[name] in verified) != m.is_verified:
+                found.append(f"{name} is {'not ' if m.is_verified else ''}verified by a second person")
+            if row["metadata"].get("edited_by", "") != (email(m.edited_by) if m.edited_by else ""):
+                found.append(
+                    f"{name} was reworded by {row['metadata'].get('edited_by')}, not {m.edited_by or 'anyone'}"
+                )
     return found
 
 

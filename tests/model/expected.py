@@ -73,8 +73,18 @@ class Mark:
     """A reader's mark as wrong. It counts until it is withdrawn, or the memory is verified or its text is edited."""
 
     counts_alone: bool  # a mark of the owner, a curator or an admin; of other readers, it takes two
+    counts: bool = True  # false if a reader from another persona made it, who is no curator
     was_second: bool = False  # with another one; after that is withdrawn, the rules leave open whether it counts
     in_force: bool = True
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A verification of one version of a memory. It counts for everyone if a second person made it."""
+
+    by: str
+    version: tuple[Any, ...]
+    is_own: bool  # its author owned the memory then, or had written its text
 
 
 @dataclass
@@ -115,6 +125,8 @@ class Memory:
     baselines: dict[str, Baseline] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)  # entities whose difference the last comparison saw
     marks: dict[str, Mark] = field(default_factory=dict)
+    verified: list[Verified] = field(default_factory=list)
+    edited_by: str = ""  # who wrote the text, if this is not the owner
     last: Last | None = None
     insight: Insight | None = None
     unsettled: bool = False  # stale or active, until the next check decides
@@ -123,10 +135,23 @@ class Memory:
 
     @property
     def marked_wrong(self) -> bool | None:
-        marks = [mark for mark in self.marks.values() if mark.in_force]
+        marks = [mark for mark in self.marks.values() if mark.in_force and mark.counts]
         if len(marks) > 1 or any(mark.counts_alone for mark in marks):
             return True
         return None if any(mark.was_second for mark in marks) else False
+
+    @property
+    def version(self) -> tuple[Any, ...]:
+        """What a verification is about: text, entities, columns and readers."""
+        columns = tuple((entity, tuple(sorted(names))) for entity, names in self.columns.items())
+        readers = self.visibility, self.persona if self.visibility == "persona" else ""
+        return str(self.text), tuple(self.entities), columns, readers
+
+    @property
+    def is_verified(self) -> bool:
+        """Return whether a second person has verified it as it is now."""
+        current = [each for each in self.verified if each.version == self.version and not each.is_own]
+        return any(each.by != self.owner for each in current)
 
     @property
     def status(self) -> str:

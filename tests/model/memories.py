@@ -20,6 +20,7 @@ from tests.model.expected import (
     Memory,
     Person,
     Text,
+    Verified,
     copied,
 )
 
@@ -63,21 +64,23 @@ def remember(
 
 def may_revise(e: Expected, person: Person, m: Memory, changes: dict[str, Any]) -> Refusals:
     is_being_applied = m.is_in_force and m.insight is not None and m.insight.state == "approved" and m.insight.changeset
-    return may_change(e, person, m) | conflict_if(not m.is_living, bool(is_being_applied and set(changes) - {"tags"}))
+    return may_change(e, person, m) | conflict_if(not m.is_living, bool(is_being_applied))
 
 
 def revise(e: Expected, person: Person, m: Memory, changes: dict[str, Any]) -> None:
-    if m.is_in_force and m.insight and set(changes) - {"tags"}:
+    if m.is_in_force and m.insight:
         m.insight.pending_edit, m.insight.edit_by = changes, person.name
         return
-    edit(e, m, changes)
+    edit(e, m, changes, person.name)
 
 
-def edit(e: Expected, m: Memory, changes: dict[str, Any]) -> None:
+def edit(e: Expected, m: Memory, changes: dict[str, Any], by: str) -> None:
     """Edit a living memory. An edited text settles all doubts. Another edit leaves the status to the comparison."""
     status, before = m.status, m.subjects
     listed = {name: set(columns) for name, columns in m.columns.items()}
     m.text = changes.get("text", m.text)
+    if "text" in changes:
+        m.edited_by = "" if by == m.owner else by
     m.entities = changes.get("entities", m.entities)
     m.columns = changes.get("columns", m.columns)
     for name in set(before) - set(m.subjects):
@@ -102,6 +105,7 @@ def correct(e: Expected, person: Person, m: Memory, text: Text) -> Memory:
     """Store a correction. The correction of an approved insight is a proposal, and the insight stays in force."""
     columns = {name: set(listed) for name, listed in m.columns.items()}
     new = Memory("", m.owner, m.persona, m.visibility, text, list(m.entities), columns)
+    new.edited_by = "" if person.name == m.owner else person.name
     if m.is_in_force and m.insight:
         new.visibility, new.insight = "private", Insight("pending", m.insight.wanted, replaces=m.name)
         return e.add(new)
@@ -212,6 +216,7 @@ def undo(e: Expected, person: Person, m: Memory) -> None:
             e.come_back(predecessor)
             predecessor.changed()
     elif last.change == "verify":
+        m.verified.pop()
         _undo_verification(e, m, last)
     else:
         m.visibility = last.before.get("visibility", m.visibility)
@@ -241,6 +246,7 @@ def may_verify(e: Expected, person: Person, m: Memory) -> Refusals:
 def verify(e: Expected, person: Person, m: Memory) -> None:
     before = copied(m)
     e.freshly_stated(m)
+    m.verified.append(Verified(person.name, m.version, person.name in (m.owner, m.edited_by)))
     m.changed("verify", person.name, **before)
 
 
@@ -249,11 +255,12 @@ def may_mark(e: Expected, person: Person, m: Memory) -> Refusals:
 
 
 def mark_wrong(e: Expected, person: Person, m: Memory) -> None:
-    """A mark of the owner, a curator or an admin counts, and that of a second reader."""
+    """A mark of the owner, a curator or an admin counts, and that of a second reader who holds the persona."""
     before = m.status
     m.marks.pop(person.name, None)
-    others = list(m.marks.values())
-    mark = Mark(e.owns(person, m) or person.curates(m.persona), was_second=bool(others))
+    counts = e.owns(person, m) or person.is_curator or m.persona in person.personas
+    others = [other for other in m.marks.values() if other.counts] if counts else []
+    mark = Mark(e.owns(person, m) or person.curates(m.persona), counts, was_second=bool(others))
     for other in others:
         other.was_second = True
     m.marks[person.name] = mark

@@ -76,7 +76,7 @@ def may_approve(e: Expected, person: Person, m: Memory) -> Refusals:
 def approve(e: Expected, person: Person, m: Memory) -> None:
     insight = insight_of(m)
     if insight.pending_edit:
-        memories.edit(e, m, insight.pending_edit)
+        memories.edit(e, m, insight.pending_edit, insight.edit_by)
         insight.pending_edit, insight.edit_by, insight.edit_approved = {}, "", True
         return
     insight.state, insight.reviewed_by, insight.edit_approved = "approved", person.name, False

@@ -230,7 +230,7 @@ class Story:
             f"{who} edits insight {name}: {edited(changes)}",
             reviews.may_edit_insight(self.e, BY_NAME[who], m),
             lambda: self.world.edit_insight(who, name, **_fields(changes)),
-            lambda: memories.edit(self.e, m, changes),
+            lambda: memories.edit(self.e, m, changes, who),
         )
 
     def approve(self, who: str, name: str) -> bool:

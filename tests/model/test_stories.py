@@ -262,3 +262,31 @@ def imported(tree: ast.Module) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield node.module or ""
+
+
+# -- verified, then changed --------------------------------------------------------------------------------------
+
+
+def test_a_verification_counts_for_the_version_that_was_verified(story: Story) -> None:
+    m = story.remember("alice", ["orders"], visibility="persona")
+    text = story[m].text
+    story.verify("ada", m)
+    assert story[m].is_verified
+    story.share("alice", m, "everyone")
+    assert not story[m].is_verified
+    story.undo("alice", m, "share")
+    assert story[m].is_verified
+    story.revise("alice", m, text=story.e.new_text())
+    assert not story[m].is_verified
+    story.revise("alice", m, text=text)
+    assert story[m].is_verified
+    story.verify("ada", m)
+    story.undo("ada", m, "verify")
+    assert story[m].is_verified  # the earlier verification
+
+
+def test_a_text_that_an_admin_wrote_is_not_verified_by_that_admin(story: Story) -> None:
+    m = story.remember("alice", ["orders"])
+    story.revise("ada", m, text=story.e.new_text())
+    story.verify("ada", m)
+    assert not story[m].is_verified

@@ -29,7 +29,7 @@ from memories import queries, services
 from memories.contract.errors import DomainError
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
-from memories.models import MemoryRecord, Persona, PersonaMembership
+from memories.models import MemoryRecord, Persona, PersonaMembership, Verification
 from memories.operations import (
     Erase,
     Forget,
@@ -234,9 +234,13 @@ class World:
     def memories(self) -> dict[UUID, dict[str, Any]]:
         columns = (
             "pk", "status", "stale_reason", "created_by", "persona", "visibility", "content", "supersedes_id",
-            "superseded_by",
+            "superseded_by", "metadata",
         )  # fmt: skip
         return {row["pk"]: row for row in MemoryRecord.objects.values(*columns)}
+
+    def verified(self) -> set[UUID]:
+        """Return the memories that a second person has verified as they are now."""
+        return set(Verification.objects.by_second_person().values_list("record", flat=True))
 
     def insights(self) -> dict[UUID, dict[str, Any]]:
         columns = ("pk", "state", "changeset_id", "pending_edit")
