@@ -7,12 +7,16 @@ from typing import Any
 
 import pytest
 
+from knowledge.insights.capture import capture
+from knowledge.operations import Capture
 from memories import responses, services
+from memories.contract.errors import Conflict
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
-from memories.operations import RecallMemories, Remember
+from memories.operations import MarkFeedback, RecallMemories, Remember, Supersede
 from memories.retrieval import ranking, term_statistics
 from memories.retrieval.recall import recall
+from memories.writing import feedback
 
 pytestmark = pytest.mark.django_db
 
@@ -97,3 +101,27 @@ def test_code_without_a_caller_knows_only_words_of_several_people(alice: Caller,
     assert documents() == 0
     remember(olga, f"The redundancies that {olga.email} shares.")
     assert documents() == 4  # of 3 memories, rounded to a power of two
+
+
+def test_messages_name_no_memory_that_the_caller_may_not_read(alice: Caller, bob: Caller, olga: Caller) -> None:
+    old = remember(alice, "Orders come twice a day.", "everyone")
+    correction = Supersede(record_id=old.pk, content="Orders come at night, says the audit.", visibility="private")
+    new = services.supersede(correction, caller=alice).record
+    proposal = {"insight_text": "Orders come hourly.", "category": "data_quality", "supersedes": old.pk.hex}
+    with pytest.raises(Conflict, match="already corrected") as hidden:
+        capture(Capture.read(proposal), caller=olga)
+    assert new.pk.hex not in hidden.value.message
+    with pytest.raises(Conflict, match=new.pk.hex):
+        capture(Capture.read({**proposal, "insight_text": "Orders come weekly."}), caller=alice)
+
+
+def test_a_curator_learns_no_id_of_a_private_correction(alice: Caller, bob: Caller) -> None:
+    curator = replace(bob, email="cleo@example.org", rights=frozenset({"curate"}))
+    old = remember(alice, "Orders come twice a day.")
+    feedback.mark(MarkFeedback(record_id=old.pk, verdict="wrong"), caller=alice)
+    correction = Supersede(record_id=old.pk, content="Orders come at night, says the audit.", visibility="private")
+    new = services.supersede(correction, caller=alice).record
+    MemoryRecord.objects.filter(pk=old.pk).update(status="stale")  # as if the correction had not superseded it
+    with pytest.raises(Conflict, match="already corrected") as hidden:
+        services.supersede(Supersede(record_id=old.pk, content="Orders come hourly."), caller=curator)
+    assert new.pk.hex not in hidden.value.message

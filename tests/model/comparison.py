@@ -31,10 +31,9 @@ def _of_memories(e: Expected, world: World) -> list[str]:
             found += _of_memory(e, m, row, names)
             if (world.ids[name] in verified) != m.is_verified:
                 found.append(f"{name} is {'not ' if m.is_verified else ''}verified by a second person")
-            if row["metadata"].get("edited_by", "") != (email(m.edited_by) if m.edited_by else ""):
-                found.append(
-                    f"{name} was reworded by {row['metadata'].get('edited_by')}, not {m.edited_by or 'anyone'}"
-                )
+            editor = row["metadata"].get("edited_by", "")
+            if editor != (email(m.edited_by) if m.edited_by else ""):
+                found.append(f"{name} was reworded by {editor or 'nobody'}, not {m.edited_by or 'nobody'}")
     return found
 
 
