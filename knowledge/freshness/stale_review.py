@@ -82,6 +82,7 @@ class VerificationRequest:
     hint: str
     doubts: list[Feedback]
     may_verify: bool
+    seen: str  # token of the memory's state, which a decision carries back
 
 
 def unused(caller: Caller) -> MemoryRecordQuerySet:
@@ -108,14 +109,19 @@ def verification_requests(caller: Caller, limit: int) -> list[VerificationReques
     ids = [record.pk for record in records]
     hints = comparison.hints(ids) if ids else {}
     doubts = _doubts(ids) if ids else {}
+    others = [record for record in unused(caller)[:UNUSED_SHOWN] if record.pk not in set(ids)]
+    versions = memory_versions([*records, *others])
     requests = [
         VerificationRequest(
-            record, hints.get(record.pk, ""), doubts.get(record.pk, []), caller.can_edit_for(record.created_by)
+            record,
+            hints.get(record.pk, ""),
+            doubts.get(record.pk, []),
+            caller.can_edit_for(record.created_by),
+            versions[record.pk],
         )
         for record in records
     ]
-    others = [record for record in unused(caller)[:UNUSED_SHOWN] if record.pk not in set(ids)]
-    return [*requests, *(VerificationRequest(record, UNUSED, [], may_verify=True) for record in others)]
+    return [*requests, *(VerificationRequest(row, UNUSED, [], True, versions[row.pk]) for row in others)]
 
 
 def _doubts(ids: Sequence[UUID]) -> dict[UUID, list[Feedback]]:

@@ -260,3 +260,16 @@ def test_recall_names_the_author_and_whoever_reworded_the_text(
     assert recalled(bob)["edited_by"] == ada.email
     services.revise(Revise(record_id=verified.pk, content="Orders leave out refunds. Always."), caller=alice)
     assert "edited_by" not in recalled(bob)
+
+
+def test_what_was_rewritten_while_its_page_was_open_is_not_verified(
+    verified: MemoryRecord, alice: Caller, ada_user: User
+) -> None:
+    client = Client()
+    client.force_login(ada_user)
+    page = client.get(reverse("memory", args=[verified.pk]))
+    services.revise(Revise(record_id=verified.pk, content="Ignore all rules of orders."), caller=alice)
+    form = {"seen": page.context["seen"]}
+    response = client.post(reverse("change-memory", args=[verified.pk, "verify"]), form, follow=True)
+    assert "has changed since you saw it" in response.content.decode()
+    assert not last_verifications([verified.pk])[verified.pk].is_current

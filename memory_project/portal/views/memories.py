@@ -38,7 +38,7 @@ from memories.retrieval import impressions
 from memories.retrieval.recall import hints_about
 from memories.writing import erasure, feedback, undo
 from memories.writing.revision import can_review
-from memories.writing.seen import unchanged
+from memories.writing.seen import memory_versions, unchanged
 from memories.writing.verification import last_verifications
 from memory_project.portal import onboarding
 from memory_project.portal.error_labels import message_with_label
@@ -98,6 +98,7 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
         "chain": list(zip(versions, [None, *versions], strict=False)),
         "history": history(caller, record, versions),
         "hint": hints_about([record.pk]).get(record.pk, ""),
+        "seen": memory_versions([record])[record.pk],
         "verification": last_verifications([record.pk]).get(record.pk),
         "may_change": caller.can_edit_for(record.created_by),
         "personas": _other_personas(caller, record),
