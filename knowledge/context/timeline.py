@@ -69,7 +69,7 @@ def _claims(caller: Caller, urn: str, limit: int) -> list[Event]:
         Event(
             at=record.created_at,
             kind="correction" if record.supersedes_id else "claim",
-            by=record.created_by,
+            by=record.byline,
             text=record.content,
             before=earlier[record.supersedes_id].content if record.supersedes_id in earlier else "",
             link=url_for("memory", record.pk.hex),

@@ -295,6 +295,11 @@ class MemoryRecord(models.Model):
         return str(self.metadata.get(EDITED_BY) or "")
 
     @property
+    def byline(self) -> str:
+        """Return who wrote the text, for example "maya@example.org, reworded by priya@example.org"."""
+        return f"{self.created_by}, reworded by {self.edited_by}" if self.edited_by else self.created_by
+
+    @property
     def spoken(self) -> str:
         """Return the text to embed. It includes the author's name, because questions mention it."""
         return f"{self.author}: {self.content}" if self.author else self.content

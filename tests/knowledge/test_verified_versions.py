@@ -262,6 +262,20 @@ def test_recall_names_the_author_and_whoever_reworded_the_text(
     assert "edited_by" not in recalled(bob)
 
 
+def test_lists_name_the_author_and_whoever_reworded_the_text(
+    verified: MemoryRecord, alice: Caller, ada: Caller, bob_user: User
+) -> None:
+    services.revise(Revise(record_id=verified.pk, content="Orders leave out refunds, mostly."), caller=ada)
+    client = Client()
+    client.force_login(bob_user)
+    for address in (
+        reverse("my-knowledge"),
+        f"{reverse('entity')}?urn={ORDERS}",
+        reverse("memory", args=[verified.pk]),
+    ):
+        assert f"{alice.email}, reworded by {ada.email}" in client.get(address).content.decode(), address
+
+
 def test_what_was_rewritten_while_its_page_was_open_is_not_verified(
     verified: MemoryRecord, alice: Caller, ada_user: User
 ) -> None:
