@@ -66,24 +66,33 @@ SAME_PLACE = """ARRAY(
 OF_ALTERNATIVES = f"""
     coalesce((SELECT sum(documents) FROM memory_lexemes WHERE lexeme = ANY(likes) AND {READABLE}), 0)::int"""  # noqa: S608
 
+# counted: the new counts. Only rows whose counts have changed are written, because most stay as they are.
 REFRESH = """
-    INSERT INTO memory_lexemes (lexeme, owner, persona, rough, documents)
     WITH memories AS (
         SELECT created_by, visibility, search,
                CASE visibility WHEN 'private' THEN created_by ELSE '' END AS owner,
                CASE visibility WHEN 'persona' THEN persona ELSE '' END AS persona
         FROM memory_records WHERE status <> 'archived'
+    ), counted (lexeme, owner, persona, rough, documents) AS MATERIALIZED (
+        SELECT lexeme, owner, persona, false, count(*) FROM memories, unnest(tsvector_to_array(search)) AS lexeme
+        GROUP BY lexeme, owner, persona
+        UNION ALL
+        SELECT lexeme, '', '', true, (2 ^ round(log(2.0, count(*)::numeric)))::int
+        FROM memories, unnest(tsvector_to_array(search)) AS lexeme WHERE visibility <> 'private'
+        GROUP BY lexeme HAVING count(DISTINCT created_by) >= %s
+        UNION ALL
+        SELECT '', owner, persona, false, count(*) FROM memories GROUP BY owner, persona
+        UNION ALL
+        SELECT '', '', '', true, count(*) FILTER (WHERE visibility <> 'private') FROM memories
+    ), gone AS (
+        DELETE FROM memory_lexemes AS old WHERE NOT EXISTS (
+            SELECT FROM counted WHERE counted.lexeme = old.lexeme AND counted.owner = old.owner
+            AND counted.persona = old.persona AND counted.rough = old.rough)
     )
-    SELECT lexeme, owner, persona, false, count(*) FROM memories, unnest(tsvector_to_array(search)) AS lexeme
-    GROUP BY lexeme, owner, persona
-    UNION ALL
-    SELECT lexeme, '', '', true, (2 ^ round(log(2.0, count(*)::numeric)))::int
-    FROM memories, unnest(tsvector_to_array(search)) AS lexeme WHERE visibility <> 'private'
-    GROUP BY lexeme HAVING count(DISTINCT created_by) >= %s
-    UNION ALL
-    SELECT '', owner, persona, false, count(*) FROM memories GROUP BY owner, persona
-    UNION ALL
-    SELECT '', '', '', true, count(*) FILTER (WHERE visibility <> 'private') FROM memories
+    INSERT INTO memory_lexemes AS old (lexeme, owner, persona, rough, documents)
+    SELECT * FROM counted ORDER BY lexeme, owner, persona, rough
+    ON CONFLICT (lexeme, owner, persona, rough) DO UPDATE SET documents = EXCLUDED.documents
+    WHERE old.documents <> EXCLUDED.documents
 """
 
 
@@ -263,6 +272,6 @@ def refresh() -> int:
     """
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext('memory_lexemes'))")
-        cursor.execute("DELETE FROM memory_lexemes")
         cursor.execute(REFRESH, [MIN_OWNERS])
-        return int(cursor.rowcount)
+        cursor.execute("SELECT count(*) FROM memory_lexemes")
+        return int(cursor.fetchone()[0])

@@ -13,7 +13,7 @@ from memories import responses, services
 from memories.contract.errors import Conflict
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
-from memories.operations import MarkFeedback, RecallMemories, Remember, Supersede
+from memories.operations import Forget, MarkFeedback, RecallMemories, Remember, Revise, Share, Supersede
 from memories.retrieval import ranking, term_statistics
 from memories.retrieval.recall import recall
 from memories.writing import feedback
@@ -125,3 +125,20 @@ def test_a_curator_learns_no_id_of_a_private_correction(alice: Caller, bob: Call
     with pytest.raises(Conflict, match="already corrected") as hidden:
         services.supersede(Supersede(record_id=old.pk, content="Orders come hourly."), caller=curator)
     assert new.pk.hex not in hidden.value.message
+
+
+def test_a_recount_follows_edits_and_changes_of_readers(alice: Caller, bob: Caller) -> None:
+    def known_to(caller: Caller) -> dict[str, int]:
+        term_statistics.refresh()
+        return {term.lexeme: term.documents for term in term_statistics.query_terms("zandwort hazelnut", caller)}
+
+    record = remember(alice, "The zandwort is open.")
+    assert known_to(bob) == {"zandwort": 1, "hazelnut": 0}
+    services.share(Share(record_id=record.pk, visibility="private"), caller=alice)
+    assert (known_to(bob)["zandwort"], known_to(alice)["zandwort"]) == (0, 1)
+    services.revise(Revise(record_id=record.pk, content="The hazelnut is open."), caller=alice)
+    remember(alice, "Another hazelnut.", "private")
+    assert known_to(alice) == {"zandwort": 0, "hazelnut": 2}
+    services.forget(Forget(record_id=record.pk), caller=alice)
+    assert known_to(alice) == {"zandwort": 0, "hazelnut": 1}
+    assert term_statistics.refresh() == term_statistics.refresh()
