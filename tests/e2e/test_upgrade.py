@@ -6,6 +6,7 @@ import json
 import subprocess
 from pathlib import Path
 
+from tests.database_snapshot import DERIVED
 from tests.e2e.processes import ROOT, command, environment, folder_and_port
 
 DATA = ROOT / "tests" / "data"
@@ -39,6 +40,6 @@ def test_an_older_installation_migrates_without_losing_a_row() -> None:
         after = json.loads(run(home, "shell", "--no-imports", "--command", read))
         assert run(home, "shell", "--no-imports", "--command", MISSING_FUNCTIONS).strip() == "[]"
     before.pop("django_q_schedule")  # derived: update_schedules recreates these rows
-    for table, contents in before.items():
+    for table, contents in ((name, before[name]) for name in before if name not in DERIVED):
         missing_rows = set(contents.pop("rows", [])) - set(after[table].pop("rows", []))
         assert (table, missing_rows, after[table]) == (table, set(), contents)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.apps import apps
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
@@ -287,3 +290,27 @@ def test_what_was_rewritten_while_its_page_was_open_is_not_verified(
     response = client.post(reverse("change-memory", args=[verified.pk, "verify"]), form, follow=True)
     assert "has changed since you saw it" in response.content.decode()
     assert not last_verifications([verified.pk])[verified.pk].is_current
+
+
+def test_verifications_in_the_history_count_if_the_memory_has_not_changed_since(
+    verified: MemoryRecord, alice: Caller, ada: Caller, olga: Caller
+) -> None:
+    migration = importlib.import_module("memories.migrations.0022_verifications")
+    rewritten, undone, shared = (
+        services.remember(
+            Remember.read({"content": f"{TEXT} {n}.", "entity_urns": [ORDERS], "visibility": visibility}), caller=alice
+        ).record
+        for n, visibility in enumerate(("everyone", "everyone", "persona"))
+    )
+    for record in (rewritten, undone, shared):
+        services.verify(Verify(record_id=record.pk), caller=ada)
+    undo.undo(caller=ada, record_id=undone.pk, change="verify")
+    services.revise(Revise(record_id=rewritten.pk, entity_urns=[ORDERS, MART]), caller=alice)
+    services.share(Share(record_id=shared.pk, visibility="everyone"), caller=alice)
+    services.revise(Revise(record_id=verified.pk, tags=["orders"]), caller=alice)
+    before = attached(olga)
+    Verification.objects.all().delete()
+    with connection.schema_editor() as editor:
+        migration.keep_verifications(apps, editor)
+    assert attached(olga) == before == [verified.pk.hex]
+    assert Verification.objects.count() == 3
