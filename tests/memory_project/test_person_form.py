@@ -153,3 +153,30 @@ def test_the_groups_of_curators_and_operators_keep_their_names(ada_user: User) -
     assert curators.name == "Curators"
     delete = reverse("admin:auth_group_delete", args=[curators.pk])
     assert browser(ada_user).post(delete, {"post": "yes"}).status_code == 403
+
+
+def test_admins_add_people_and_set_passwords(ada_user: User) -> None:
+    client = browser(ada_user)
+    new = {"usable_password": "true", "password1": "another long one", "password2": "another long one"}
+    management = {"memberships-TOTAL_FORMS": 0, "memberships-INITIAL_FORMS": 0}
+    client.post(reverse("admin:memory_project_user_add"), {"email": "New@Example.org", **new, **management})
+    added = User.objects.get(email="new@example.org")
+    assert added.check_password("another long one")
+    third = {"usable_password": "true", "password1": "a third long one", "password2": "a third long one"}
+    client.post(reverse("admin:auth_user_password_change", args=[added.pk]), third)
+    added.refresh_from_db()
+    assert added.check_password("a third long one")
+
+
+def test_a_membership_that_is_removed_in_the_form_ends_access(
+    ada_user: User, bob_user: User, personas: dict[str, Persona], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dropped: list[str] = []
+    monkeypatch.setattr("memory_project.accounts.people.memory_copies.drop_copies_unreadable_by", dropped.append)
+    membership = PersonaMembership.objects.get(user=bob_user)
+    form = form_of(bob_user) | {
+        "memberships-TOTAL_FORMS": 1, "memberships-INITIAL_FORMS": 1, "memberships-0-id": membership.pk,
+        "memberships-0-user": bob_user.pk, "memberships-0-persona": personas["sales"].pk, "memberships-0-DELETE": "on",
+    }  # fmt: skip
+    browser(ada_user).post(change_page(bob_user), form)
+    assert (PersonaMembership.objects.filter(user=bob_user).count(), dropped) == (0, [bob_user.email])
