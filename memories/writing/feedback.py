@@ -27,6 +27,8 @@ from memories.operations import MarkFeedback
 from memories.writing.correction_chains import activate
 from memories.writing.revision import revised
 
+MAX_SHOWN = 50
+
 
 def mark(operation: MarkFeedback, *, caller: Caller) -> Feedback:
     """Mark a memory as `useful` or `wrong`. Every reader may do this. A new mark replaces the reader's earlier mark.
@@ -63,14 +65,17 @@ def withdraw(*, caller: Caller, record_id: UUID | str) -> None:
 
 
 def feedback_for(caller: Caller, record: MemoryRecord) -> tuple[list[Feedback], Feedback | None]:
-    """Return the 50 newest marks of a memory that the caller may see, and the caller's own mark.
+    """Return the MAX_SHOWN newest marks of a memory that the caller may see, and the caller's own mark.
 
     Marks that don't count for others are shown to their authors and to those who may decide about the memory.
     """
-    marks = record.feedback.all()
     may_decide = caller.can_edit_for(record.created_by) or caller.can_review_for(record.persona)
-    shown = marks if may_decide else marks.filter(Q(counts=True) | Q(by=caller.email))
-    return list(shown[:50]), marks.filter(by=caller.email).first()
+    marks = record.feedback.all() if may_decide else record.feedback.filter(Q(counts=True) | Q(by=caller.email))
+    newest = list(marks[:MAX_SHOWN])
+    own = next((mark for mark in newest if mark.by == caller.email), None)
+    if own is None and len(newest) == MAX_SHOWN:
+        own = marks.filter(by=caller.email).first()
+    return newest, own
 
 
 def counts_for_others(caller: Caller, record: MemoryRecord) -> bool:

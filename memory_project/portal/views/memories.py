@@ -86,7 +86,7 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
     record = queries.get(caller, record_id)
     versions = chain(caller, record)
     verdicts, own_feedback = feedback.feedback_for(caller, record)
-    insight = curation.insight_of(caller, record)
+    insight, may_review = curation.insight_of(caller, record), can_review(caller, record)
     context = {
         "record": record,
         "insight": insight,
@@ -98,11 +98,11 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
         "chain": list(zip(versions, [None, *versions], strict=False)),
         "history": history(caller, record, versions),
         "hint": hints_about([record.pk]).get(record.pk, ""),
-        "seen": memory_versions([record])[record.pk],
-        "verification": last_verifications([record.pk]).get(record.pk),
+        "seen": memory_versions([record])[record.pk] if may_review else "",
+        "verification": last_verifications([record.pk]).get(record.pk) if record.last_verified_at else None,
         "may_change": caller.can_edit_for(record.created_by),
         "personas": _other_personas(caller, record),
-        "can_review": can_review(caller, record),
+        "can_review": may_review,
         "successor": next((version for version in versions if record.superseded_by == version.pk), None),
     }
     return render(request, "portal/memory.html", context)
