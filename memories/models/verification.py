@@ -55,6 +55,11 @@ class Verification(models.Model):
         help_text="Entities that were detected in the text by then. Those detected later are not verified.",
     )
 
+    # Copies of the memory's columns, kept by triggers, so that the policies of the table need no other table.
+    owner = models.CharField(max_length=254, default="", editable=False)
+    persona = models.CharField(max_length=60, default="", editable=False)
+    visibility = models.CharField(max_length=10, default="", editable=False)
+
     objects = VerificationQuerySet.as_manager()
 
     class Meta:

@@ -295,7 +295,7 @@ def test_what_was_rewritten_while_its_page_was_open_is_not_verified(
 def test_verifications_in_the_history_count_if_the_memory_has_not_changed_since(
     verified: MemoryRecord, alice: Caller, ada: Caller, olga: Caller
 ) -> None:
-    migration = importlib.import_module("memories.migrations.0022_verifications")
+    migration = importlib.import_module("memories.migrations.0023_verifications")
     rewritten, undone, shared = (
         services.remember(
             Remember.read({"content": f"{TEXT} {n}.", "entity_urns": [ORDERS], "visibility": visibility}), caller=alice

@@ -16,7 +16,18 @@ from django.apps import apps
 from django.conf import settings
 from django.contrib.admin import site
 from django.db import DatabaseError, connection, connections, transaction
-from django.db.models import CharField, DateField, DateTimeField, Field, ForeignKey, JSONField, Model, Q, TextField
+from django.db.models import (
+    BooleanField,
+    CharField,
+    DateField,
+    DateTimeField,
+    Field,
+    ForeignKey,
+    JSONField,
+    Model,
+    Q,
+    TextField,
+)
 from django.db.transaction import atomic
 from django.test import Client
 from django.urls import reverse
@@ -46,7 +57,7 @@ pytestmark = pytest.mark.skipif(bool(settings.DATABASE_URL), reason="the embedde
 ROOT = Path(__file__).resolve().parents[2]
 
 PROTECTED = {
-    "memory_records", "memory_revisions", "memory_passages", "memory_feedback",
+    "memory_records", "memory_revisions", "memory_passages", "memory_feedback", "memory_verifications", "memory_lexemes",
     "insights", "insight_decisions",
     "analysis_sessions", "ingested_records", "analysis_memories", "analysis_passages", "analysis_ingests",
     "analysis_actions", "analysis_action_items",
@@ -67,7 +78,7 @@ OPEN = {
     "changes": "writes to the catalog", "entity_states": "states of the catalog",
     "failed_calls": "kept for minutes and found by the connection", "analysis_sources": "settings",
     "analysis_source_checks": "states of sources", "batches": "ids of rows", "hand_overs": "ids of rows",
-    "memory_showings": "ids and counts", "index_jobs": "ids of rows", "memory_lexemes": "statistics",
+    "memory_showings": "ids and counts", "index_jobs": "ids of rows",
     "memory_tombstones": "ids of erased memories",
 }  # fmt: skip
 
@@ -106,6 +117,8 @@ def value_for(field: Field[Any, Any], owner: User, made: Mapping[type[Model], Mo
         return [0.0] * settings.EMBEDDING_DIMENSIONS
     if isinstance(field, DateField):
         return timezone.now() if isinstance(field, DateTimeField) else timezone.now().date()
+    if isinstance(field, BooleanField):
+        return False
     return {} if isinstance(field, JSONField) else next(NUMBERS)
 
 

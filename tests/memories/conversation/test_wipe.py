@@ -160,7 +160,9 @@ def test_the_wipe_covers_every_column_that_may_name_a_person() -> None:
     """Fails if a new table has an owner column that the wipe does not cover."""
     traced = {(column.model._meta.db_table, column.column.split("__")[0]) for column in wipe._personal_data()}
     traced |= {("memory_records", "created_by")}
-    traced |= {(table, "owner") for table in ("memory_passages", "memory_feedback", "insights")}  # copies of it
+    traced |= {
+        (table, "owner") for table in ("memory_passages", "memory_feedback", "memory_verifications", "insights")
+    }  # copies of it
     names = {"created_by", "owner", "by", "to", "email", "person", "reviewed_by", "applied_by", "rolled_back_by"}
     names |= {"changed_by", "erased_by", "edit_by", "on_behalf_of", "user"}
     untraced = {

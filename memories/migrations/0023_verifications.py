@@ -9,6 +9,8 @@ import django.db.models.deletion
 import django.utils.timezone
 from django.db import migrations, models
 
+from memories.database import policies
+
 CHANGING = {"entity_urns", "related_columns", "persona"}
 # The expression of memories.models.verification.version_of when this migration was written
 VERSION = """
@@ -58,7 +60,7 @@ def _verification(model: Any, revision: Any, later: list[Any], version: str) -> 
 
 
 class Migration(migrations.Migration):
-    dependencies = [("memories", "0021_feedback_counts")]
+    dependencies = [("memories", "0022_feedback_counts")]
 
     operations = [
         migrations.CreateModel(
@@ -85,6 +87,9 @@ class Migration(migrations.Migration):
                         size=None,
                     ),
                 ),
+                ("owner", models.CharField(default="", editable=False, max_length=254)),
+                ("persona", models.CharField(default="", editable=False, max_length=60)),
+                ("visibility", models.CharField(default="", editable=False, max_length=10)),
                 (
                     "record",
                     models.ForeignKey(
@@ -96,5 +101,12 @@ class Migration(migrations.Migration):
             ],
             options={"db_table": "memory_verifications", "ordering": ["-at", "-id"]},
         ),
+        migrations.RunSQL(
+            policies.copy_scope("memory_verifications"), policies.no_copy_scope("memory_verifications")
+        ),
         migrations.RunPython(keep_verifications, migrations.RunPython.noop),
+        migrations.RunSQL(
+            policies.protect("memory_verifications", read=policies.readable("owner")),
+            policies.unprotect("memory_verifications"),
+        ),
     ]

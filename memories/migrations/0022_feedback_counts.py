@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("memories", "0020_detected_entities")]
+    dependencies = [("memories", "0021_row_level_security")]
 
     operations = [
         migrations.AddField(

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from django.db import migrations, models
 
+from memories.database import policies
+
+READABLE = f"""(
+    owner = {policies.EMAIL}
+    OR owner = '' AND (CASE persona WHEN '' THEN '*' ELSE persona END) = ANY {policies.SHARED})"""
+
 
 class Migration(migrations.Migration):
-    dependencies = [("memories", "0022_verifications")]
+    dependencies = [("memories", "0023_verifications")]
 
     operations = [
         migrations.DeleteModel(name="Lexeme"),
@@ -38,5 +44,8 @@ class Migration(migrations.Migration):
             constraint=models.UniqueConstraint(
                 fields=("lexeme", "owner", "persona", "rough"), name="lexeme_once_for_its_readers"
             ),
+        ),
+        migrations.RunSQL(
+            policies.protect("memory_lexemes", read=READABLE, write="false"), policies.unprotect("memory_lexemes")
         ),
     ]
