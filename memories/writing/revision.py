@@ -14,7 +14,7 @@ from memories import extensions
 from memories.contract.errors import Forbidden, NotFound
 from memories.contract.fields import Id, Reason
 from memories.contract.operations import validate
-from memories.database import prepared_statements
+from memories.database import identity, prepared_statements
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, MemoryRevision, Passage, Status, Tier, Visibility
 from memories.models.verification import VERIFIED_FIELDS
@@ -69,6 +69,12 @@ def stored_columns() -> list[Any]:
     return [field for field in MemoryRecord._meta.concrete_fields if not field.generated]
 
 
+@identity.service("history")
+def last_revision(record_id: UUID, **conditions: Any) -> MemoryRevision | None:
+    """Return a record's last revision that fits the conditions, even if the caller could not read its state."""
+    return MemoryRevision.objects.filter(record=record_id, **conditions).order_by("-valid_to", "-id").first()
+
+
 @contextmanager
 def revised(
     caller: Caller, record: MemoryRecord, change: str, reason: str, moment: datetime | None = None
@@ -93,10 +99,10 @@ def revised(
         Passage.objects.filter(record=record).delete()
         changed += [f for f in columns if f.name.startswith("embedding")]
     now = moment or timezone.now()
-    last = MemoryRevision.objects.filter(record=record).order_by("-valid_to").values_list("valid_to", flat=True).first()
+    last = last_revision(record.pk)
     MemoryRevision.objects.create(
         record=record,
-        valid_from=last or before["created_at"],
+        valid_from=last.valid_to if last else before["created_at"],
         valid_to=now,
         content=before["content"],
         status=before["status"],

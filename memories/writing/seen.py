@@ -15,6 +15,7 @@ from django.db import transaction
 from django.db.models import Max
 
 from memories.contract.errors import Conflict, Invalid, NotFound
+from memories.database import identity
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, MemoryRevision
 
@@ -22,6 +23,7 @@ TOKEN = re.compile(r"[a-z]{1,12}\.(\d{1,18})")
 SHOWN = 3  # maximum number of changes that a refusal names
 
 
+@identity.service("history")
 def memory_versions(records: Collection[MemoryRecord]) -> dict[UUID, str]:
     """Return the token of each memory, in one query."""
     rows = MemoryRevision.objects.filter(record__in=[record.pk for record in records]).order_by()
@@ -44,7 +46,8 @@ def unchanged(caller: Caller, record_id: UUID, seen: str) -> Iterator[None]:
         record = MemoryRecord.objects.visible_to(caller).select_for_update().filter(pk=record_id).first()
         if record is None:
             raise NotFound("no such memory", field="id")
-        newer = MemoryRevision.objects.filter(record=record, pk__gt=int(match[1])).order_by("-pk")[:SHOWN]
+        with identity.service("history"):
+            newer = list(MemoryRevision.objects.filter(record=record, pk__gt=int(match[1])).order_by("-pk")[:SHOWN])
         changes = [
             f"{row.changed_by} ({row.change.replace('_', ' ')}) on {row.valid_to.astimezone(UTC):%Y-%m-%d at %H:%M} UTC"
             for row in reversed(newer)

@@ -16,7 +16,7 @@ from memories.models import MemoryRecord, MemoryRevision, Status
 from memories.models.revision import value_of
 from memories.writing.correction_chains import active_correction, lock_predecessor, mark_superseded, reference
 from memories.writing.duplicates import find_duplicate
-from memories.writing.revision import revised
+from memories.writing.revision import last_revision, revised
 from memories.writing.staleness import with_current_status
 from memories.writing.verification import remove_verification
 
@@ -38,7 +38,7 @@ def undo(*, caller: Caller, record_id: UUID | str, change: str) -> MemoryRecord:
         record = MemoryRecord.objects.visible_to(caller).select_for_update().filter(pk=pk).first()
         if record is None:
             raise NotFound("no such memory", field="id")
-        last = MemoryRevision.objects.filter(record=record).order_by("-valid_to", "-id").first()
+        last = last_revision(record.pk)
         if last is None or last.change != change or change not in UNDOABLE:
             raise Conflict("was changed since then and can no longer be undone", field="id")
         if last.changed_by != caller.email and not caller.is_admin:
@@ -60,7 +60,7 @@ def undo(*, caller: Caller, record_id: UUID | str, change: str) -> MemoryRecord:
 
 def restore_status(record: MemoryRecord, change: str) -> None:
     """Give an active record the stale status back that it had before its last `change`."""
-    last = MemoryRevision.objects.filter(record=record, change=change).order_by("-valid_to", "-id").first()
+    last = last_revision(record.pk, change=change)
     if last and last.status == Status.STALE and record.status == Status.ACTIVE and last.details.get("stale_reason"):
         record.status, record.stale_reason = Status.STALE, last.details["stale_reason"]
         record.stale_at = value_of("stale_at", last.details["stale_at"])
@@ -89,7 +89,7 @@ def _restore_predecessor(caller: Caller, record: MemoryRecord, old: MemoryRecord
     # again.
     if last.change != "restore" or old is None:
         return
-    revision = MemoryRevision.objects.filter(record_id=record.supersedes_id).order_by("-valid_to", "-id").first()
+    revision = last_revision(old.pk)
     is_same_restore = revision is not None and revision.change == "supersede" and revision.valid_to >= last.valid_to
     if revision and is_same_restore and old.superseded_by == record.pk:
         _restore_state(caller, old, revision)

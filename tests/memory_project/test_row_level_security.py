@@ -36,6 +36,7 @@ from mcp import Client as McpClient
 from pgvector.django import VectorField
 
 from memories import services
+from memories.contract.errors import Forbidden
 from memories.database import identity, prepared_statements
 from memories.identity.caller import Caller
 from memories.models import (
@@ -48,6 +49,8 @@ from memories.models import (
     Visibility,
 )
 from memories.operations import Remember, Revise, Share
+from memories.writing.seen import memory_versions
+from memories.writing.undo import undo
 from memory_project.checks import check_row_security
 from memory_project.mcp.server import build_server
 from memory_project.models import User
@@ -57,7 +60,8 @@ pytestmark = pytest.mark.skipif(bool(settings.DATABASE_URL), reason="the embedde
 ROOT = Path(__file__).resolve().parents[2]
 
 PROTECTED = {
-    "memory_records", "memory_revisions", "memory_passages", "memory_feedback", "memory_verifications", "memory_lexemes",
+    "memory_records", "memory_revisions", "memory_passages", "memory_feedback", "memory_verifications",
+    "memory_lexemes",
     "insights", "insight_decisions",
     "analysis_sessions", "ingested_records", "analysis_memories", "analysis_passages", "analysis_ingests",
     "analysis_actions", "analysis_action_items",
@@ -300,6 +304,19 @@ def test_an_earlier_private_state_stays_private(fact: MemoryRecord, alice: Calle
     with identity.acting_as(bob):
         assert MemoryRecord.objects.filter(pk=fact.pk).exists()
         assert {row.visibility for row in MemoryRevision.objects.filter(record=fact.pk)} == {Visibility.PERSONA}
+
+
+def test_undo_and_tokens_know_states_that_the_caller_may_not_read(
+    fact: MemoryRecord, alice: Caller, ada: Caller, bob: Caller
+) -> None:
+    services.revise(Revise(record_id=fact.pk, content="Refunds are booked a day late."), caller=ada)
+    seen = memory_versions([fact])
+    services.share(Share(record_id=fact.pk, visibility=Visibility.PRIVATE), caller=alice)
+    services.share(Share(record_id=fact.pk, visibility=Visibility.PERSONA), caller=alice)
+    with identity.acting_as(bob):
+        assert memory_versions([fact]) != seen
+        with pytest.raises(Forbidden, match="alice"):
+            undo(caller=bob, record_id=fact.pk, change="share")
 
 
 # -- the policies as the only filter --------------------------------------------------------------------------
