@@ -26,7 +26,9 @@ from memories.identity.caller import Caller
 from memories.models.fields import text_search_config
 from memories.models.index_job import Trigger
 from memories.retrieval import indexing, term_statistics
+from memories.writing import quotations
 
+FINDINGS = "findings"  # name of their TextPlace
 SUMMARY = "page_summary"
 EMBEDDED_AT_ONCE = 10  # maximum number of page summaries that an ingest embeds itself, if they are short
 EMBEDDED_CHARACTERS = 8_000  # maximum length of these summaries together, unless the first one is longer
@@ -59,6 +61,7 @@ def store(operation: StoreFindings, *, caller: Caller) -> tuple[list[Finding], s
     ]
     with transaction.atomic():
         Finding.objects.bulk_create(rows)
+        quotations.note_named(caller, operation.memory_ids, FINDINGS, [row.pk for row in rows])
     return rows, index(rows)
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 from django.contrib.auth import get_user_model
-from django.db.models import Q, QuerySet, TextField
-from django.db.models.functions import Cast
+from django.db.models import QuerySet
 
 from analysis.models import Finding, IngestedRecord, Session
 from analysis.sources.memories import MODEL
@@ -19,16 +17,10 @@ from memories.identity.permissions import build_caller
 from memories.models import MemoryRecord
 
 
-def erase_copies(record_id: UUID, texts: Sequence[str]) -> None:
-    """Delete all copies of a memory, and every record and finding that contains one of `texts`.
-
-    The page summaries of memories in the sessions with a copy are deleted, too.
-    """
-    _drop(IngestedRecord.objects.filter(model=MODEL, record_id=record_id.hex))
-    for text in texts:
-        IngestedRecord.objects.annotate(plain=Cast("data", TextField())).filter(plain__contains=_as_json(text)).delete()
-        findings = Finding.objects.annotate(plain=Cast("metadata", TextField()))
-        findings.filter(Q(finding__contains=text) | Q(plain__contains=_as_json(text))).delete()
+def erase_copies(record_id: UUID) -> dict[str, int]:
+    """Delete all copies of a memory, and the page summaries of memories in the sessions with a copy."""
+    copies, summaries = _drop(IngestedRecord.objects.filter(model=MODEL, record_id=record_id.hex))
+    return {"ingested records": copies, "page summaries": summaries}
 
 
 @identity.service("copies")
@@ -62,13 +54,18 @@ def _readable_by(email: str, record_ids: Sequence[UUID]) -> set[UUID]:
     return set(visible.values_list("pk", flat=True))
 
 
-def _drop(copies: QuerySet[Any]) -> None:
-    rows = IngestedRecord.objects.filter(pk__in=copies.values("pk"))
-    sessions = list(Session.objects.filter(records__in=rows).distinct())
-    # Page summaries may contain values of the rows. A new ingest recreates the summaries.
-    Finding.objects.filter(session__in=sessions, model=MODEL).exclude(page_key="").delete()
+def _drop(copies: QuerySet[Any]) -> tuple[int, int]:
+    """Delete copies, and page summaries, which may contain their values. Return the number of each.
+
+    A new ingest recreates the summaries.
+    """
+    pks = list(copies.values_list("pk", flat=True))
+    if not pks:
+        return 0, 0
+    rows = IngestedRecord.objects.filter(pk__in=pks)
+    sessions = list(Session.objects.filter(pk__in=rows.values("session")))
+    summaries = Finding.objects.filter(session__in=sessions, model=MODEL).exclude(page_key="")
+    count = summaries.count()
+    summaries.delete()
     rows.delete()
-
-
-def _as_json(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)[1:-1]  # the form of the text in a jsonb value that is cast to text
+    return len(pks), count

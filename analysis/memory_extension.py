@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from analysis import memory_copies
-from analysis.models import Action, Session
-from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn
+from django.db.models import QuerySet
+
+from analysis import findings, memory_copies
+from analysis.models import Action, Finding, Session
+from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn, TextPlace
+from memories.identity.caller import Caller
 
 
 class AnalysisMemoryExtension(MemoryExtension):
-    def erase_copies(self, record_id: UUID, texts: Sequence[str]) -> None:
-        memory_copies.erase_copies(record_id, texts)
+    def erase_copies(self, caller: Caller, record_id: UUID, texts: Sequence[str]) -> Mapping[str, int]:
+        return memory_copies.erase_copies(record_id)
+
+    def text_places(self) -> Sequence[TextPlace]:
+        def readable(caller: Caller) -> QuerySet[Finding]:
+            return Finding.objects.filter(session__in=Session.objects.owned_by(caller))
+
+        return [TextPlace(findings.FINDINGS, Finding, ("finding",), readable, "session__owner")]
 
     def access_narrowed(self, record_ids: Sequence[UUID]) -> None:
         memory_copies.drop_unreadable_copies(record_ids)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NotRequired
 from pydantic import AfterValidator, BeforeValidator, Field, with_config
 from typing_extensions import TypedDict
 
-from memories.contract.fields import FORBID, Id, OneOf, ResultLimit, Text, validation_error
+from memories.contract.fields import FORBID, Id, MemoryIds, OneOf, ResultLimit, Text, validation_error
 from memories.contract.operations import Operation
 from memories.contract.schemas import ALLOWED
 from memories.operations import Metadata
@@ -98,6 +98,7 @@ class StoreFindings(Operation):
     analysis_id: AnalysisId
     findings: Annotated[list[FindingInput], Field(min_length=1, max_length=FINDINGS_AT_ONCE)]
     persistent: bool = Field(False, description="Keep beyond an hour.")
+    memory_ids: MemoryIds = Field([], description="Memories that they are from: erasing one deletes them.")
 
 
 class Describe(Operation):

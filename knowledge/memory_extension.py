@@ -9,17 +9,18 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
 from django_q.tasks import async_task
 
 from knowledge.catalog import lineage
 from knowledge.context.memory_context import attach_memories
 from knowledge.freshness import baselines, comparison, detected_hints
 from knowledge.insights import entity_linking, redaction, sql_corrections
-from knowledge.models import Changeset, Decision, Insight, InsightState
+from knowledge.models import CatalogEntity, Changeset, Decision, Insight, InsightState
 from knowledge.review import decisions
 from memories.contract.errors import Conflict, DomainError
 from memories.contract.tools import Call, ContextBlock
-from memories.extensions import MemoryExtension, Mention, PersonalDataColumn
+from memories.extensions import MemoryExtension, Mention, PersonalDataColumn, TextPlace
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 
@@ -73,11 +74,36 @@ class KnowledgeMemoryExtension(MemoryExtension):
     def record_superseded(self, record: MemoryRecord) -> None:
         Insight.objects.filter(pk=record.pk, state=InsightState.PENDING).update(state=InsightState.SUPERSEDED)
 
-    def erase_copies(self, record_id: UUID, texts: Sequence[str]) -> None:
-        redaction.redact(record_id, texts)
+    def copied_memories(self, record: MemoryRecord) -> Sequence[UUID]:
+        # Insights that their author captured with the text of this memory. Applied ones refuse, as check_erase says.
+        return list(Insight.objects.filter(beside=record).values_list("pk", flat=True))
+
+    def erase_copies(self, caller: Caller, record_id: UUID, texts: Sequence[str]) -> Mapping[str, int]:
+        removed = redaction.remove_copies(caller, record_id, texts)
         # The correction of an erased memory is linked to the memory before it.
         for insight in Insight.objects.filter(replaces=record_id).select_related("record"):
             Insight.objects.filter(pk=insight.pk).update(replaces=insight.record.supersedes_id)
+        return removed
+
+    def text_places(self) -> Sequence[TextPlace]:
+        def decisions_of(caller: Caller) -> QuerySet[Decision]:
+            return Decision.objects.filter(insight__in=Insight.objects.visible_to(caller))
+
+        return [
+            TextPlace(
+                "review notes", Insight, ("review_notes",), Insight.objects.visible_to, "reviewed_by", erased_value=""
+            ),
+            TextPlace("decision notes", Decision, ("notes",), decisions_of, "by", erased_value=""),
+            TextPlace(
+                "catalog",
+                CatalogEntity,
+                ("description",),
+                lambda caller: CatalogEntity.objects.all(),  # everybody reads the catalog
+                "urn",
+                search_column="search",
+                changed_by="a changeset",
+            ),
+        ]
 
     def personal_data(self) -> Sequence[PersonalDataColumn]:
         # These rows stay, under a pseudonym, because other people rely on them.

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from django.conf import settings
 
+from knowledge.changesets import erased_entities
 from knowledge.freshness import comparison
 from knowledge.insights import redetection
 from memories.tasks import TASK_SECONDS
@@ -15,14 +16,21 @@ def take_baselines(record_id: str) -> int:
     return comparison.catch_up([UUID(record_id)]).baselines_taken
 
 
+def erase_from_catalog(changeset_id: str) -> str:
+    return erased_entities.carry_out(UUID(changeset_id))
+
+
 def check_freshness() -> str:
     """Compare memories with the catalog, and return a summary for the operator.
 
     If the comparison was incomplete or used a copy of the catalog, the summary says why.
     """
+    waiting = erased_entities.carry_out_open()
     report = comparison.check_all_entities(settings.STALENESS_BATCH)
     comparison.report(report.note)
     summary = f"{report.checked} checked, {report.stale} stale, {report.to_verify} to verify"
+    if waiting:
+        summary += f"; {waiting} changesets that remove erased texts wait"
     return f"{summary}; degraded: {report.note}" if report.note else summary
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from django.utils.module_loading import import_string
 
 from memories.contract.errors import DomainError
@@ -43,6 +43,23 @@ class OwnedRows:
     column: str
     unique: tuple[str, ...] | None = None
     owner_value: Callable[[str], Any] = str  # from an e-mail address to the column's value; None if there is none
+
+
+@dataclass(frozen=True)
+class TextPlace:
+    """A table in which people or agents write texts, which may quote a memory.
+
+    It needs an index of `exact_words(*columns)` (memories/models/fields.py), or a `search_column`.
+    """
+
+    name: str  # the plural, for example "findings"
+    model: type[Model]
+    columns: tuple[str, ...]
+    readable: Callable[[Caller], QuerySet[Any]]  # the rows whose text a caller may read
+    owner: str  # the column with the e-mail address of the person who wrote the text
+    erased_value: str | None = None  # the value of the columns once they are erased; None if the row is deleted
+    search_column: str = ""  # a column with a SearchText of the columns, by which candidates are found
+    changed_by: str = ""  # what else changes the text, if erasing must not; for example "a changeset"
 
 
 @dataclass(frozen=True)
@@ -106,8 +123,21 @@ class MemoryExtension:
 
     # -- copies of memories ------------------------------------------------------------------------------
 
-    def erase_copies(self, record_id: UUID, texts: Sequence[str]) -> None:
-        """Delete or clear the app's copies of an erased memory, and quotations of its texts."""
+    def erase_copies(self, caller: Caller, record_id: UUID, texts: Sequence[str]) -> Mapping[str, int]:
+        """Delete or clear the app's copies of an erased memory. Return the number of rows by kind of row.
+
+        A copy is found by its origin, such as the memory's id. `texts` serve to cut quotations out of such rows. The
+        same words elsewhere are no copy.
+        """
+        return {}
+
+    def copied_memories(self, record: MemoryRecord) -> Sequence[UUID]:
+        """Return the ids of memories that were made as copies of this one. They are erased with it."""
+        return ()
+
+    def text_places(self) -> Sequence[TextPlace]:
+        """Return the app's tables with texts that may quote a memory."""
+        return ()
 
     def access_narrowed(self, record_ids: Sequence[UUID]) -> None:
         """Delete copies of these memories that belong to users who may no longer read the memories."""

@@ -13,6 +13,7 @@ from memories.models import MemoryRecord, Status
 from memories.rendering import as_text
 from memories.responses import (
     ChangedResponse,
+    ErasedResponse,
     GotResponse,
     HistoryResponse,
     PageResponse,
@@ -84,9 +85,18 @@ def _share(caller: Caller, operation: operations.Share) -> ChangedResponse:
     return _changed(record, f"visible to {record.visibility}")
 
 
-def _erase(caller: Caller, operation: operations.Erase) -> ChangedResponse:
-    erasure.erase(operation, caller=caller)
-    return {"id": operation.record_id.hex, "status": "erased", "message": "erased for good"}
+def _erase(caller: Caller, operation: operations.Erase) -> ErasedResponse:
+    erased = erasure.erase(operation, caller=caller)
+    response: ErasedResponse = {
+        "id": operation.record_id.hex,
+        "status": "erased",
+        "message": "erased for good",
+        "removed": dict(erased.removed),
+        "same_words": dict(erased.same_words),
+    }
+    if erased.same_words:
+        response["message"] += "; other texts that you can read have the same words, and stay: they are no copies"
+    return response
 
 
 def _get(caller: Caller, operation: operations.GetMemory) -> GotResponse:

@@ -134,6 +134,13 @@ class ChangedResponse(TypedDict):
     detected: NotRequired[list[DetectedResponse]]
 
 
+class ErasedResponse(ChangedResponse):
+    """`removed` counts copies, and `same_words` other texts that the caller may read, both by the place of the text."""
+
+    removed: dict[str, int]
+    same_words: dict[str, int]
+
+
 class PrunedResponse(TypedDict):
     pruned: int
     dry_run: bool

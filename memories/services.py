@@ -26,6 +26,7 @@ from memories.identity.caller import Caller, require_user
 from memories.models import (
     Category,
     MemoryRecord,
+    MemoryRevision,
     Persona,
     Source,
     Status,
@@ -38,6 +39,7 @@ from memories.retrieval import indexing, passages
 from memories.retrieval.language import language_of
 from memories.retrieval.near_duplicates import Similar, similar_to, with_differences
 from memories.retrieval.passages import Stamped
+from memories.writing import quotations
 from memories.writing.correction_chains import (
     activate,
     active_correction,
@@ -49,6 +51,7 @@ from memories.writing.correction_chains import (
 from memories.writing.duplicates import find_duplicate, lock_duplicates, normalized_key
 from memories.writing.revision import locked, revised, save_new
 from memories.writing.staleness import require_unchanged, with_current_status
+from memories.writing.text_places import REASONS
 from memories.writing.verification import record_verification
 
 # Fields of conversation memories that a correction copies from the corrected memory.
@@ -167,8 +170,16 @@ def supersede(operation: operations.Supersede, *, caller: Caller, created_at: da
         if not pending:
             with revised(caller, old, "supersede", operation.reason, moment):
                 mark_superseded(old, new)
+            _note_quoting_reason(old, new, operation.reason)
     remembered = index_now(caller, new)
     return replace(remembered, note="; ".join(filter(None, [pending, remembered.note])))
+
+
+def _note_quoting_reason(old: MemoryRecord, new: MemoryRecord, reason: str) -> None:
+    """Store that the reason for a correction, in the history of the corrected memory, quotes the correction."""
+    if quotations.quotes_anything(new.content) and new.content in reason:
+        revision = MemoryRevision.objects.filter(record=old, change="supersede").latest("pk")
+        quotations.note([new.pk], REASONS, revision.pk)
 
 
 # -- changing memories -----------------------------------------------------------------------------------

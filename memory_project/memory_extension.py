@@ -27,12 +27,13 @@ class ProjectMemoryExtension(MemoryExtension):
     def verification_outdated(self, record: MemoryRecord, caller: Caller, verifiers: Sequence[str]) -> None:
         inbox.notify_outdated(record, caller, verifiers)
 
-    def erase_copies(self, record_id: UUID, texts: Sequence[str]) -> None:
+    def erase_copies(self, caller: Caller, record_id: UUID, texts: Sequence[str]) -> Mapping[str, int]:
         # Audit events stay, but lose their arguments and messages. The memory is listed next to each backup, so that a
         # restore erases it again.
-        AuditEvent.objects.filter(record_ids__contains=[record_id]).update(arguments={"erased": True}, message="")
+        events = AuditEvent.objects.filter(record_ids__contains=[record_id])
+        emptied = events.update(arguments={"erased": True}, message="")
         transaction.on_commit(partial(backups.note_erased, record_id))
-        Notification.objects.filter(record_id=record_id).delete()
+        return {"audit events": emptied, "notifications": Notification.objects.filter(record_id=record_id).delete()[0]}
 
     def owned_rows(self) -> Sequence[OwnedRows]:
         def account(email: str) -> int | None:

@@ -9,6 +9,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from memories.identity.caller import Caller
+from memories.models.fields import exact_words
 from memories.models.passage import TextPassage
 
 
@@ -61,6 +62,7 @@ class IngestedRecord(models.Model):
             models.Index(fields=["session", "model", "id"], name="ingested_in_order"),  # for lists and samples
             GinIndex(fields=["data"], opclasses=["jsonb_path_ops"], name="ingested_exact"),  # for exact matches
             models.Index(fields=["expires_at"], name="ingested_expiry"),  # for the deletion of expired records
+            models.Index(fields=["record_id"], condition=Q(model="memory"), name="ingested_memory"),  # for erasing
         ]
 
     def __str__(self) -> str:
@@ -94,6 +96,7 @@ class Finding(models.Model):
         indexes = [
             models.Index(fields=["session", "category"], name="finding_of_session"),
             models.Index(fields=["expires_at"], name="finding_expiry"),  # for the deletion of expired findings
+            GinIndex(exact_words("finding"), name="finding_words"),  # texts with the words of an erased one
         ]
 
     def __str__(self) -> str:

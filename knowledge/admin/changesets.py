@@ -33,12 +33,14 @@ def preview_rollback(caller: Caller, changesets: Sequence[Changeset]) -> list[Sa
         except DomainError as error:
             lines.append(format_html('{} <span class="fault">{}</span>', subject, error.message))
             continue
-        own_changes = of_changes((undo.change for undo in plan if undo.is_ours and not undo.heirs), back=True)
+        own_changes = of_changes((undo.change for undo in plan if undo.is_possible), back=True)
         rows = format_html_join("", "<li>{}</li>", ((line_of(change),) for change in own_changes))
         conflicts = sum(not undo.is_ours for undo in plan)
+        erased = sum(undo.is_erased for undo in plan)
         notes = [f"others have changed {conflicts} of its values, so the rollback will be refused"] if conflicts else []
+        notes += [f"the earlier value of {erased} was erased, so the rollback will be refused"] if erased else []
         note = "; ".join([*notes, *(f"removed, although others may use it: {usage}" for usage in used)])
-        kept = sum(undo.is_ours and bool(undo.heirs) for undo in plan)
+        kept = sum(undo.is_kept for undo in plan)
         keeps = f"{kept} of its values stay, because other insights rely on them" if kept else ""
         lines.append(format_html('{} <span class="fault">{}</span> {}<ul>{}</ul>', subject, note, keeps, rows))
     return lines

@@ -12,6 +12,7 @@ from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import Count, Max, Q
 
 from knowledge.catalog.entity_view import short_name
+from knowledge.changesets.writes import ERASE
 from knowledge.models import CatalogEntity, Change, ChangeOutcome, ChangesetState, Insight, InsightState
 from knowledge.models.insight import InsightQuerySet
 from memories.identity.caller import Caller
@@ -36,7 +37,8 @@ class Promoted:
 def _written_changes() -> Any:
     states = [ChangesetState.APPLIED, ChangesetState.PARTIAL]
     outcomes = [ChangeOutcome.LANDED, ChangeOutcome.NOOP]
-    return Change.objects.filter(changeset__state__in=states, outcome__in=outcomes)
+    rows = Change.objects.filter(changeset__state__in=states, outcome__in=outcomes)
+    return rows.exclude(change_type=ERASE)  # it is no knowledge that a text is gone
 
 
 def counts() -> dict[str, int]:

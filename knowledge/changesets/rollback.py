@@ -52,6 +52,20 @@ class Undo:
     heirs: list[Change] = field(default_factory=list)  # changes of other changesets that rest on the value
 
     @property
+    def is_kept(self) -> bool:
+        return self.is_ours and bool(self.heirs)
+
+    @property
+    def is_erased(self) -> bool:
+        """Whether the value to restore was erased. Then the written value stays in the catalog."""
+        change = self.change
+        return self.is_ours and not self.heirs and change.before_erased and change.had_before and not change.creates
+
+    @property
+    def is_possible(self) -> bool:
+        return self.is_ours and not self.heirs and not self.is_erased
+
+    @property
     def relied_on_by(self) -> list[str]:
         """The ids of the insights that still rely on the value."""
         return sorted({pk for heir in self.heirs for pk in heir.changeset.insight_ids})
@@ -61,8 +75,8 @@ def roll_back(*, caller: Caller, changeset_id: UUID | str, skip_conflicts: bool 
     """Undo the writes of a changeset, and return its insights to review.
 
     Values that the insights of other changesets rest on are kept. If others have changed some of the written values
-    since, nothing is undone and Conflict is raised. With `skip_conflicts`, those values stay as they are and all other
-    writes are undone.
+    since, or if the value from before was erased, nothing is undone and Conflict is raised. With `skip_conflicts`,
+    those values stay as they are and all other writes are undone.
     """
     require_curator(caller)
     changeset = get_changeset(caller, changeset_id)
@@ -129,6 +143,7 @@ def _changes_to_undo(changeset: Changeset) -> list[Change]:
         if first := newest.get(key):
             # Several writes to a path are undone together: the value from before the first one is restored.
             change.had_before, change.before, change.creates = first.had_before, first.before, first.creates
+            change.before_erased = first.before_erased
         newest[key] = change
     return sorted(newest.values(), key=lambda change: -change.position)
 
@@ -136,15 +151,12 @@ def _changes_to_undo(changeset: Changeset) -> list[Change]:
 def _restore(caller: Caller, catalog: Catalog, changeset: Changeset, skip_conflicts: bool) -> RolledBack:
     plan = _plan(catalog, changeset)
     conflicts = [undo.change for undo in plan if not undo.is_ours]
-    kept = [undo for undo in plan if undo.is_ours and undo.heirs]
-    if conflicts and not skip_conflicts:
-        paths = "; ".join(f"{change.urn} {change}" for change in conflicts[:5])
-        raise Conflict(
-            f"has values that others have changed since: {paths}",
-            field="changeset_id",
-            allowed="skip_conflicts=true, which leaves these values as they are",
-        )
-    own_changes = [undo.change for undo in plan if undo.is_ours and not undo.heirs]
+    erased = [undo.change for undo in plan if undo.is_erased]
+    kept = [undo for undo in plan if undo.is_kept]
+    if not skip_conflicts:
+        _refuse(conflicts, "has values that others have changed since")
+        _refuse(erased, "has values whose earlier value was erased and can't be restored")
+    own_changes = [undo.change for undo in plan if undo.is_possible]
     deleted = {change.urn for change in own_changes if change.creates}
     run = Run(f"{changeset.run_id}-back", caller.email, {"rolls_back": changeset.pk.hex})
     reverted: list[Change] = []
@@ -152,13 +164,26 @@ def _restore(caller: Caller, catalog: Catalog, changeset: Changeset, skip_confli
         is_reverted = _revert(catalog, change, run, entity_is_deleted=change.urn in deleted and not change.creates)
         (reverted if is_reverted else conflicts).append(change)
     with transaction.atomic():
-        _settle(caller, changeset, conflicts, kept)
+        _settle(caller, changeset, conflicts, erased, kept)
         returned = return_to_review(caller, changeset)
     skipped = list(changeset.changes.filter(outcome=ChangeOutcome.NOOP))
-    return RolledBack(changeset, reverted, conflicts, skipped, kept, returned)
+    return RolledBack(changeset, reverted, [*conflicts, *erased], skipped, kept, returned)
 
 
-def _settle(caller: Caller, changeset: Changeset, conflicts: list[Change], kept: list[Undo]) -> None:
+def _refuse(changes: list[Change], message: str) -> None:
+    if changes:
+        raise Conflict(
+            f"{message}: {'; '.join(f'{change.urn} {change}' for change in changes[:5])}",
+            field="changeset_id",
+            allowed="skip_conflicts=true, which leaves these values as they are",
+        )
+
+
+def _settle(
+    caller: Caller, changeset: Changeset, conflicts: list[Change], erased: list[Change], kept: list[Undo]
+) -> None:
+    for change in erased:
+        note(change, ChangeOutcome.CONFLICT, "the value from before was erased, so this one was left as it is")
     for change in conflicts:
         note(change, ChangeOutcome.CONFLICT, "others have changed the value since, so it was left as it is")
         shared_values.pass_on_before(changeset, change)

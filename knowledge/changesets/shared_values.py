@@ -39,7 +39,7 @@ def pass_on(change: Change, heirs: Sequence[Change]) -> None:
     heir = heirs[0]
     if heir.outcome == ChangeOutcome.NOOP:
         Change.objects.filter(pk=heir.pk).update(
-            outcome=ChangeOutcome.LANDED, had_before=change.had_before, before=change.before, creates=change.creates
+            outcome=ChangeOutcome.LANDED, creates=change.creates, **_before(change)
         )
 
 
@@ -53,8 +53,12 @@ def pass_on_before(changeset: Changeset, change: Change) -> None:
     )
     for row in later.order_by("changeset__created_at", "position"):
         if change.operation == "add" and equal(row.before, change.written):
-            Change.objects.filter(pk=row.pk).update(had_before=change.had_before, before=change.before)
+            Change.objects.filter(pk=row.pk).update(**_before(change))
             return
+
+
+def _before(change: Change) -> dict[str, Any]:
+    return {"had_before": change.had_before, "before": change.before, "before_erased": change.before_erased}
 
 
 def _others(changeset: Changeset) -> Any:

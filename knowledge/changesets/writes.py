@@ -19,6 +19,7 @@ from memories.outbox.delivery import DeliveryQueue, DeliveryStatus, Phase, Remot
 
 VISIBLE_WITHIN_S = (0, 0.1, 0.3, 1.0)  # seconds to wait before each attempt to read a written value back
 DONE = (ChangeOutcome.LANDED, ChangeOutcome.NOOP)
+ERASE = "erase_text"  # change type of the removal of an erased text, which users can't request
 
 
 OUTCOMES = {
@@ -30,6 +31,7 @@ OUTCOMES = {
     DeliveryStatus.FAILED: ChangeOutcome.FAILED,
 }
 MOVED = "others have changed the value since this change was planned"
+USED = "others use the entity again, so its text stays"
 
 
 def delivery_queue_of(changeset: Changeset) -> DeliveryQueue:
@@ -51,7 +53,15 @@ class CatalogWrite:
         current = value_now(self.catalog, change)
         if as_written(change, current):
             return RemoteState.AS_ASKED, ""
+        if change.change_type == ERASE:  # there is no value from before to compare with
+            return (RemoteState.AS_BEFORE, "") if self._is_withdrawn(change, current) else (RemoteState.OTHERWISE, USED)
         return (RemoteState.AS_BEFORE, "") if as_before(change, current) else (RemoteState.OTHERWISE, MOVED)
+
+    def _is_withdrawn(self, change: Change, current: Any) -> bool:
+        """Return whether the entity is still in the state that a rollback of its creation left."""
+        status = self.catalog.read([change.urn], ["status"])[change.urn]["status"].value or {}
+        path, value = UNDO_CREATION.get(change.aspect, ((), None))
+        return bool(status.get("removed")) or bool(path and equal(value_at(change.aspect, current, path), value))
 
     def send(self, change: Change) -> Result:
         self.catalog.write(write_of(change), self.run)

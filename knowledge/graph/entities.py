@@ -28,7 +28,9 @@ from knowledge.graph.search import rebuild, sql, vectors
 from knowledge.graph.search.trigrams import folded, grams
 from memories.contract.errors import Invalid, NotFound
 from memories.identity.caller import Caller
+from memories.writing import quotations
 
+OBSERVATIONS = "observations"  # name of their TextPlace
 Texts = tuple[str, Sequence[str]]  # an entity's name and observations
 
 
@@ -167,7 +169,9 @@ def add_observations(operation: AddObservations, *, caller: Caller) -> GraphChan
     """Add texts to existing entities, all or nothing. Texts that an entity already has are skipped."""
     pairs = _parse_pairs(operation.name, operation.observations, "contents")
     change = GraphChange()
-    added = add_observations_to(caller, pairs, operation.kind, operation.supersedes, flags=True, key=names.nfc)
+    added = add_observations_to(
+        caller, pairs, operation.kind, operation.supersedes, flags=True, key=names.nfc, memory_ids=operation.memory_ids
+    )
     for entity, rows in added:
         change.added.setdefault(entity.name, []).extend(row.text for row in rows)
         change.entities.append(entity)
@@ -184,11 +188,13 @@ def add_observations_to(
     missing: Callable[[str], NotFound] = not_found,
     encodes: bool = True,
     key: names.Key = names.exact,
+    memory_ids: Sequence[UUID] = (),
 ) -> list[tuple[Entity, list[Observation]]]:
     """Add texts to entities by name. Returns the entity and its new observations for each pair.
 
-    With `flags`, near-duplicates are flagged. Without `encodes`, a worker computes the embeddings later. If an entity
-    doesn't exist, raises the error made by `missing` and stores nothing.
+    With `flags`, near-duplicates are flagged. Without `encodes`, a worker computes the embeddings later. `memory_ids`
+    are the memories that the texts are from. If an entity doesn't exist, raises the error made by `missing` and stores
+    nothing.
     """
     texts_to_embed = (vectors.embedded_text(name, text) for name, texts in pairs for text in texts)
     encodings = vectors.encode(texts_to_embed) if encodes else vectors.Encodings({})
@@ -198,6 +204,7 @@ def add_observations_to(
             raise missing(absent[0])
         entities = [(by_name[name], texts) for name, texts in pairs]
         rows = create_observations(graph, entities, encodings, kind, supersedes)
+        quotations.note_named(caller, memory_ids, OBSERVATIONS, [row.pk for part in rows for row in part])
         if flags:
             vectors.flag([row for part in rows for row in part])
     return [(entity, part) for (entity, _), part in zip(entities, rows, strict=True)]

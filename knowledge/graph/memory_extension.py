@@ -4,14 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from django.db.models import QuerySet
+
 from knowledge.graph import catalog_links
-from knowledge.graph.models import Graph, Reflection, UpkeepProposal
+from knowledge.graph.entities import OBSERVATIONS
+from knowledge.graph.models import Graph, Observation, Reflection, UpkeepProposal
 from knowledge.graph.search.rebuild import rebuild
-from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn
+from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn, TextPlace
 from memories.identity.caller import Caller
 
 
 class GraphMemoryExtension(MemoryExtension):
+    def text_places(self) -> Sequence[TextPlace]:
+        def observations(caller: Caller) -> QuerySet[Observation]:
+            return Observation.objects.filter(graph__in=Graph.objects.visible_to(caller))
+
+        def reflections(caller: Caller) -> QuerySet[Reflection]:
+            return Reflection.objects.filter(graph__in=Graph.objects.visible_to(caller))
+
+        return [
+            TextPlace(OBSERVATIONS, Observation, ("text",), observations, "graph__created_by"),
+            TextPlace("reflections", Reflection, ("content",), reflections, "created_by"),
+        ]
+
     def owned_rows(self) -> Sequence[OwnedRows]:
         return [OwnedRows("knowledge graphs", Graph, "created_by", unique=())]
 

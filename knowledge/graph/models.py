@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from memories.identity.caller import Caller
 from memories.models import Visibility
-from memories.models.fields import EmbeddingField
+from memories.models.fields import EmbeddingField, exact_words
 from memories.models.passage import TextPassage
 from memories.models.record import readable_by
 
@@ -144,6 +144,7 @@ class Observation(models.Model):
             models.Index(fields=["entity", "number"], name="observation_of_entity"),
             GinIndex(fields=["grams"], name="observation_grams", gin_pending_list_limit=PENDING_KB),
             models.Index(fields=["ended_at"], condition=Q(ended_at__isnull=False), name="observation_ended"),
+            GinIndex(exact_words("text"), name="observation_words"),  # texts with the words of an erased one
         ]
 
     def __str__(self) -> str:
@@ -234,6 +235,7 @@ class Reflection(models.Model):
         db_table = "graph_reflections"
         ordering = ["-number"]
         constraints = [models.UniqueConstraint(fields=["graph", "number"], name="reflection_number_once")]
+        indexes = [GinIndex(exact_words("content"), name="reflection_words")]  # texts with the words of an erased one
 
     def __str__(self) -> str:
         return self.content[:80]

@@ -8,7 +8,7 @@ from django.conf import settings
 from pydantic import BeforeValidator, Field, with_config
 from typing_extensions import TypedDict
 
-from memories.contract.fields import FORBID, EntityUrn, Moment, ResultLimit, Text, Verbatim, validation_error
+from memories.contract.fields import FORBID, EntityUrn, MemoryIds, Moment, ResultLimit, Text, Verbatim, validation_error
 from memories.contract.operations import Operation
 
 MAX_ENTITIES = 50
@@ -78,6 +78,7 @@ class AddObservations(Operation):
     )  # fmt: skip
     kind: Kind | None = Field(None, description="For example finding, decision, state, spec, metric, metadata.")
     supersedes: Number | None = Field(None, description="The id of an observation of it that the last one replaces.")
+    memory_ids: MemoryIds = Field([], description="Memories that they are from: erasing one deletes them.")
 
 
 class DeleteEntities(Operation):

@@ -331,9 +331,11 @@ def _rollback_preview(caller: Caller, operation: operations.RollBack) -> Preview
 
 
 def _undo_response(undo: rollback.Undo) -> ChangeResponse:
-    if undo.is_ours and undo.heirs:
+    if undo.is_kept:
         return {**_kept_response(undo), "outcome": "would be kept"}
     outcome = "would be reverted" if undo.is_ours else "changed by others since"
+    if undo.is_erased:
+        outcome = "can't be reverted: its earlier value was erased"
     return {**responses.change_response(undo.change), "outcome": outcome}
 
 

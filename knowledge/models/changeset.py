@@ -73,6 +73,7 @@ class Changeset(models.Model):
         indexes = [
             models.Index(fields=["entity_urn", "-created_at"], name="changeset_of_entity"),
             GinIndex(fields=["personas"], name="changeset_of_personas"),
+            GinIndex(fields=["insight_ids"], name="changeset_of_insights"),  # for erasing an insight
         ]
 
     def __str__(self) -> str:
@@ -99,6 +100,10 @@ class Change(models.Model):
     operation = models.CharField(max_length=10, help_text="add or remove, as in JSON patch.")
     had_before = models.BooleanField(help_text="Whether there was a value before. An empty value counts.")
     before = models.JSONField(null=True)
+    before_erased = models.BooleanField(
+        default=False,
+        help_text="The value from before belonged to an insight that was erased. It can't be restored.",
+    )
     written = models.JSONField(null=True)
     creates = models.BooleanField(
         default=False, help_text="The change creates an entity. Rolling back removes or resolves it."
@@ -113,6 +118,7 @@ class Change(models.Model):
             models.UniqueConstraint(fields=["changeset", "position"], name="change_position_once"),
             models.CheckConstraint(condition=Q(outcome__in=ChangeOutcome.values), name="change_outcome_known"),
         ]
+        indexes = [models.Index(fields=["urn", "aspect"], name="change_of_aspect")]  # shared values, erasing
 
     def __str__(self) -> str:
         return f"{self.operation} {self.aspect}/{'/'.join(self.path)}"

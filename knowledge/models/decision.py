@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.utils import timezone
 
 from knowledge.models.insight import Insight
+from memories.models.fields import exact_words
 
 
 class DecisionKind(models.TextChoices):
@@ -41,7 +43,8 @@ class Decision(models.Model):
         indexes = [
             models.Index(  # decisions that overturned a person's earlier decision
                 fields=["overturns", "-at"], condition=~models.Q(overturns=""), name="decision_overturns"
-            )
+            ),
+            GinIndex(exact_words("notes"), name="decision_words"),  # texts with the words of an erased one
         ]
 
     def __str__(self) -> str:

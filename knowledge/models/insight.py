@@ -2,11 +2,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
 
 from memories.identity.caller import CURATE, Caller
 from memories.models import MemoryRecord, Status, Visibility
+from memories.models.fields import exact_words
 from memories.models.record import readable_by
 
 
@@ -106,6 +108,7 @@ class Insight(models.Model):
                 fields=["question_at"], condition=Q(question_at__isnull=False), name="insight_question_open"
             ),
             models.Index(fields=["edit_at"], condition=Q(edit_at__isnull=False), name="insight_edit_waits"),
+            GinIndex(exact_words("review_notes"), name="insight_review_words"),  # texts with the words of an erased one
         ]
 
     def __str__(self) -> str:

@@ -37,6 +37,7 @@ UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # PostgreSQL's text stores neith
 URN_PATTERN = re.compile(r"urn:li:[A-Za-z][A-Za-z0-9]*:\S.*")
 URN_LENGTH = 500
 MAX_URNS = 10
+MAX_MEMORY_IDS = 50
 TAGS_MAX, TAG_LENGTH = 20, 80
 MAX_COLUMNS = 20
 CONTENT_MIN, CONTENT_MAX = 10, 4000  # characters of a memory's text, as the memory-layer contract requires
@@ -243,6 +244,7 @@ Urns = Annotated[
     AfterValidator(lambda urns: list(dict.fromkeys(urns))),  # a name and a URN may mean the same entity
     Field(max_length=MAX_URNS),
 ]
+MemoryIds = Annotated[list[Id], AfterValidator(lambda ids: list(dict.fromkeys(ids))), Field(max_length=MAX_MEMORY_IDS)]
 Tags = Annotated[
     list[Annotated[str, Text(1, TAG_LENGTH), AfterValidator(_tag)]],
     BeforeValidator(_without_blanks_and_repeats),

@@ -29,7 +29,9 @@ from memories.database.connections import async_commit
 from memories.identity.caller import Caller
 from memories.lazy_numpy import np
 from memories.retrieval.statements.comparison import Verdict, compare
+from memories.writing import quotations
 
+CACHED_ANSWERS = "cached answers"  # name of their TextPlace
 NEAREST = 10  # maximum number of entries, nearest first, whose questions are compared
 NEAR_COSINE = 0.45  # minimum cosine of a question that is returned as near (bench/statement_pairs.py)
 MAX_NEAR = 3  # maximum number of near questions
@@ -133,6 +135,8 @@ def store_cache(operation: StoreCache, *, caller: Caller) -> tuple[CachedAnswer,
             embedding_model=model,
             expires_at=timezone.now() + lifetime,
         )
+        reader = caller if user.email == caller.email else user  # a service's user holds no persona
+        quotations.note_named(reader, operation.memory_ids, CACHED_ANSWERS, [entry.pk])
     return entry, note
 
 
@@ -165,11 +169,6 @@ def delete_answers_about(urns: Sequence[str], names: Sequence[str] = ()) -> int:
     for name in names:
         rule |= Q(query__icontains=name) | Q(response__icontains=name)
     return CachedAnswer.objects.filter(rule).delete()[0]
-
-
-def delete_answers_quoting(texts: Sequence[str]) -> None:
-    for text in texts:
-        CachedAnswer.objects.filter(Q(response__contains=text) | Q(query__contains=text)).delete()
 
 
 def delete_expired() -> int:

@@ -15,13 +15,12 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from memories import extensions
 from memories.contract.errors import Invalid, NotFound
 from memories.conversation.acting_user import acting_as
 from memories.conversation.operations import TIERS, DeleteMemories
-from memories.identity.caller import Caller
+from memories.identity.caller import Caller, system_caller
 from memories.models import IndexJob, MemoryRecord, Status
-from memories.writing.erasure import texts_of
+from memories.writing.erasure import purge_copies
 from memories.writing.revision import revised
 
 REASON = "deleted by delete_memory"
@@ -111,7 +110,7 @@ def _archive(user: Caller, pks: Sequence[UUID]) -> None:
 def delete_expired() -> tuple[int, int]:
     """Remove expired memories, and archived memories whose purge date has passed; return how many of each.
 
-    A memory with a purge date is removed together with every copy of its texts.
+    A memory with a purge date is removed together with the copies that were made of it.
     """
     now = timezone.now()
     expired = MemoryRecord.objects.filter(expires_at__lte=now)
@@ -125,8 +124,7 @@ def _remove(rows: QuerySet[MemoryRecord]) -> int:
             batch = list(rows.select_for_update(skip_locked=True).order_by("pk")[:BATCH])
             for record in batch:
                 if record.purge_after:
-                    for extension in extensions.registered():
-                        extension.erase_copies(record.pk, texts_of(record))
+                    purge_copies(system_caller(), record)
             pks = [record.pk for record in batch]
             IndexJob.objects.filter(source_id__in=pks).delete()
             MemoryRecord.objects.filter(pk__in=pks).delete()

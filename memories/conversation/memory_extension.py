@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from uuid import UUID
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from django.db.models import Model, QuerySet
 
 from memories.conversation import cache
 from memories.conversation.models import CachedAnswer, CacheUse, UserDecision, WipeRequest
-from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn
+from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn, TextPlace
+from memories.identity.caller import Caller
+
+
+def _own(model: type[Model]) -> Callable[[Caller], QuerySet[Any]]:
+    return lambda caller: (
+        model._default_manager.all() if caller.is_admin else model._default_manager.filter(created_by=caller.email)
+    )
 
 
 class ConversationMemoryExtension(MemoryExtension):
-    def erase_copies(self, record_id: UUID, texts: Sequence[str]) -> None:
-        cache.delete_answers_quoting(texts)
+    def text_places(self) -> Sequence[TextPlace]:
+        return [
+            TextPlace(cache.CACHED_ANSWERS, CachedAnswer, ("query", "response"), _own(CachedAnswer), "created_by"),
+            TextPlace("user decisions", UserDecision, ("value",), _own(UserDecision), "created_by"),
+        ]
 
     def catalog_changed(self, urns: Sequence[str], names: Sequence[str]) -> None:
         cache.delete_answers_about(urns, names)

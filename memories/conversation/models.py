@@ -3,12 +3,13 @@ from __future__ import annotations
 import uuid
 
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
 from memories.models import MemoryRecord
-from memories.models.fields import EmbeddingField
+from memories.models.fields import EmbeddingField, exact_words
 
 
 class CachedAnswer(models.Model):
@@ -33,6 +34,7 @@ class CachedAnswer(models.Model):
         indexes = [
             models.Index(fields=["created_by", "-created_at"], name="cache_of_user"),  # check_cache and lists
             models.Index(fields=["expires_at"], name="cache_expiring"),  # deletion of expired answers
+            GinIndex(exact_words("query", "response"), name="cache_words"),  # texts with the words of an erased one
         ]
 
     def __str__(self) -> str:
@@ -73,6 +75,7 @@ class UserDecision(models.Model):
         constraints = [models.UniqueConstraint(fields=["created_by", "key"], name="decision_once_a_key")]
         indexes = [
             models.Index(fields=["expires_at"], condition=Q(expires_at__isnull=False), name="decision_expiring"),
+            GinIndex(exact_words("value"), name="user_decision_words"),  # texts with the words of an erased one
         ]
 
     def __str__(self) -> str:

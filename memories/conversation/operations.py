@@ -8,7 +8,7 @@ from django.conf import settings
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
-from memories.contract.fields import FORBID, Id, Moment, OneOf, ResultLimit, Tags, Text, Urns, Verbatim
+from memories.contract.fields import FORBID, Id, MemoryIds, Moment, OneOf, ResultLimit, Tags, Text, Urns, Verbatim
 from memories.contract.operations import Operation
 from memories.models import Dimension
 
@@ -101,6 +101,7 @@ class StoreCache(UserOperation):
         None, description=f"Until it expires; {settings.CACHE_TTL_SECONDS} unless given."
     )
     entity_urns: Urns = Field([], description="Catalog entities it speaks of: a change of one drops the answer.")
+    memory_ids: MemoryIds = []  # the memories that it is from: erasing one drops the answer
 
 
 class InvalidateCache(UserOperation):

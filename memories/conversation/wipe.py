@@ -33,13 +33,15 @@ from memories.models import (
     Lexeme,
     MemoryRecord,
     MemoryRevision,
+    SameWords,
     Tier,
     Tombstone,
     Verification,
 )
 from memories.models.record import EDITED_BY
-from memories.operations import Erase
-from memories.writing.erasure import erase
+from memories.writing.correction_chains import locked_with_predecessor
+from memories.writing.erasure import erase_locked
+from memories.writing.text_places import MEMORIES
 
 NOT_CONFIRMED = "wipe_user_data requires confirm=true. This will permanently delete ALL user data."
 NAMES_IN_METADATA = (EDITED_BY, "legacy_created_by")
@@ -127,8 +129,7 @@ def _wipe_memories(user: Caller, pseudonym: str) -> Mapping[str, int]:
     count = _wipe_conversations(user)
     for pk in list(owned.filter(tier=Tier.NONE).order_by("-created_at").values_list("pk", flat=True)):
         try:
-            erase(Erase(record_id=pk, confirm=True), caller=user)
-            count += 1
+            count += _erase(user, pk)
         except Conflict:  # the memory is applied to the catalog, so it is kept under the pseudonym
             owned.filter(pk=pk).update(created_by=pseudonym)
     for name in NAMES_IN_METADATA:
@@ -142,22 +143,31 @@ def _wipe_memories(user: Caller, pseudonym: str) -> Mapping[str, int]:
     return {"memory_records": count}
 
 
+def _erase(user: Caller, record_id: uuid.UUID) -> int:
+    """Erase a memory of the user. Return the number of erased memories, including those that were copies of it."""
+    if not MemoryRecord.objects.filter(pk=record_id).exists():  # it was a copy of another memory
+        return 0
+    with transaction.atomic():
+        record, old = locked_with_predecessor(user, record_id)
+        _, removed = erase_locked(user, record, old)
+    return 1 + removed[MEMORIES]
+
+
 def _wipe_conversations(user: Caller) -> int:
     """Delete the user's conversation memories; return how many.
 
-    Shared memories are erased one by one, because other users may quote them. Private ones are deleted in batches.
+    Shared memories are erased one by one, because other users may have copies. Private ones are deleted in batches.
     """
     shared = MemoryRecord.objects.filter(created_by=user.email).exclude(tier=Tier.NONE).exclude(visibility="private")
     count = 0
     for pk in list(shared.values_list("pk", flat=True)):
-        erase(Erase(record_id=pk, confirm=True), caller=user)
-        count += 1
+        count += _erase(user, pk)
     pks = list(MemoryRecord.objects.filter(created_by=user.email).exclude(tier=Tier.NONE).values_list("pk", flat=True))
     for start in range(0, len(pks), BATCH):
         part = pks[start : start + BATCH]
         for pk in part:
             for extension in extensions.registered():
-                extension.erase_copies(pk, [])
+                extension.erase_copies(user, pk, [])
         IndexJob.objects.filter(source_id__in=part).delete()
         MemoryRecord.objects.filter(pk__in=part).delete()
     return count + len(pks)
@@ -177,5 +187,6 @@ def _personal_data() -> list[PersonalDataColumn]:
         PersonalDataColumn(HandOver, "undone_by", stays=True),
         PersonalDataColumn(Tombstone, "created_by", stays=True),
         PersonalDataColumn(Tombstone, "erased_by", stays=True),
+        PersonalDataColumn(SameWords, "decided_by", stays=True),
     ]
     return own + [column for extension in extensions.registered() for column in extension.personal_data()]

@@ -3,8 +3,11 @@ from __future__ import annotations
 import uuid
 
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.utils import timezone
+
+from memories.models.fields import exact_words
 
 
 class Batch(models.Model):
@@ -30,7 +33,11 @@ class Batch(models.Model):
         db_table = "batches"
         ordering = ["-created_at"]
         verbose_name_plural = "batches"
-        indexes = [models.Index(fields=["created_by", "-created_at"], name="batch_of_person")]
+        indexes = [
+            models.Index(fields=["created_by", "-created_at"], name="batch_of_person"),
+            GinIndex(exact_words("note"), name="batch_note_words"),  # texts with the words of an erased one
+            GinIndex(exact_words("choice"), name="batch_choice_words"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.act} × {len(self.unit_ids)}"

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.utils import timezone
 
+from memories.models.fields import exact_words
 from memories.models.record import MemoryRecord
 
 
@@ -37,7 +39,10 @@ class Feedback(models.Model):
         ordering = ["-at"]
         verbose_name_plural = "feedback"
         indexes = [
-            models.Index(fields=["by", "record"], condition=models.Q(verdict="wrong"), name="feedback_wrong_for_reader")
+            models.Index(
+                fields=["by", "record"], condition=models.Q(verdict="wrong"), name="feedback_wrong_for_reader"
+            ),
+            GinIndex(exact_words("note"), name="feedback_words"),  # texts with the words of an erased one
         ]
         constraints = [
             models.UniqueConstraint(fields=["record", "by"], name="feedback_once_a_reader"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
-from django.contrib.postgres.search import SearchVectorField
+from django.contrib.postgres.search import SearchVector, SearchVectorField
 from django.db import models
 from django.db.models import Func
 from pgvector.django import VectorField
@@ -100,6 +100,11 @@ def text_search_config() -> str:
     if not name.replace("_", "").isalnum():  # it becomes part of SQL, because DDL takes no parameters
         raise ValueError(f"TEXT_SEARCH_CONFIG={name!r} is not a configuration's name")
     return name
+
+
+def exact_words(*columns: str) -> SearchVector:
+    """Return the text-search vector of columns with their very words, without stems and stop words."""
+    return SearchVector(*columns, config="simple")
 
 
 class ContentKey(Func):

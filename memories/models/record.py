@@ -281,6 +281,9 @@ class MemoryRecord(models.Model):
             ),
             GinIndex(fields=["tags"], name="memory_tags"),  # filters
             GinIndex(fields=["search"], name="memory_words"),  # lexical search
+            models.Index(  # copies that a hand-over has archived, for erasing the memory that stayed
+                fields=["created_by"], condition=Q(metadata__has_key="duplicate_of"), name="memory_duplicates"
+            ),
         ]
 
     def __str__(self) -> str:

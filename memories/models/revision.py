@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.utils import timezone
 
 from memories.identity.caller import Caller
+from memories.models.fields import exact_words
 from memories.models.record import MemoryRecord, Visibility, readable_by
 
 
@@ -39,7 +41,11 @@ class MemoryRevision(models.Model):
     class Meta:
         db_table = "memory_revisions"
         ordering = ["record_id", "-valid_to", "-id"]
-        indexes = [models.Index(fields=["record", "valid_to"], name="revision_in_force")]  # as-of recall, history
+        indexes = [
+            models.Index(fields=["record", "valid_to"], name="revision_in_force"),  # as-of recall, history
+            GinIndex(exact_words("content"), name="revision_words"),  # texts with the words of an erased one
+            GinIndex(exact_words("reason"), name="revision_reason_words"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.record_id} until {self.valid_to:%Y-%m-%d %H:%M}"

@@ -231,6 +231,21 @@ def any_of(terms: Sequence[Term]) -> str:
     return " | ".join(term.tsquery for term in terms)
 
 
+def every_lexeme(text: str) -> list[str]:
+    """Return tsqueries that match the search columns of rows with all words of a text.
+
+    The first is for rows in the installation's language. The second is for rows in other languages, which have the
+    unstemmed words. A query is empty if no word of the text is searched for.
+    """
+    vectors = (search_vector_sql("words"), search_vector_sql("words", "simple"))
+    arrays = ", ".join(f"tsvector_to_array({vector})" for vector in vectors)
+    sql = f"SELECT {arrays} FROM (SELECT %s::text AS words) AS given"  # noqa: S608 - the vectors are constants
+    ((*lexemes,),) = prepared_statements.rows(sql, [text])
+    # The longest ones, because they are rare. Each lexeme costs time.
+    chosen = [sorted(found, key=lambda lexeme: (-len(lexeme), lexeme))[:MAX_TERMS] for found in lexemes]
+    return [" & ".join(_quoted(lexeme) for lexeme in found) for found in chosen]
+
+
 @dataclass(frozen=True)
 class Selection:
     """The condition that finds candidates in a large scope.

@@ -31,6 +31,8 @@ from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
 from memories.models import Batch
 from memories.operations import Forget, Reassign, Restore, Share, Supersede, Verify
+from memories.writing import erasure, quotations, same_words
+from memories.writing.text_places import BATCH_CHOICES
 from memories.writing.undo import undo as undo_change
 
 MAX_UNITS = 5_000  # maximum number of rows in a batch
@@ -98,6 +100,12 @@ MEMORY_ACTIONS: dict[str, BulkAction] = {
         ),
         is_slow=True,
     ),
+    "erase_same_words": BulkAction(
+        "Erased, too",
+        lambda c, pk, entered: erasure.erase_same_words(caller=c, entry_id=pk),
+        kind="text",
+    ),
+    "leave_same_words": BulkAction("Left", lambda c, pk, entered: same_words.leave(caller=c, entry_id=pk), kind="text"),
     **{f"undo_{change}": _undo_of(change) for change in ("forget", "restore", "verify", "share", "reassign")},
 }
 
@@ -144,17 +152,20 @@ def _save(
     undoes: Batch | None = None,
     seen: Mapping[UUID, str],
 ) -> Batch:
-    return Batch.objects.create(
-        created_by=caller.email,
-        persona=caller.persona,
-        act=act,
-        unit_ids=list(ids),
-        note=entered.note,
-        choice=entered.choice,
-        back_to=back_to[:500],
-        undoes=undoes,
-        seen={pk.hex: seen[pk] for pk in ids if seen.get(pk)},
-    )
+    with transaction.atomic():
+        batch = Batch.objects.create(
+            created_by=caller.email,
+            persona=caller.persona,
+            act=act,
+            unit_ids=list(ids),
+            note=entered.note,
+            choice=entered.choice,
+            back_to=back_to[:500],
+            undoes=undoes,
+            seen={pk.hex: seen[pk] for pk in ids if seen.get(pk)},
+        )
+        quotations.note_in_batch(batch)
+    return batch
 
 
 def get_batch(*, caller: Caller, batch_id: UUID | str) -> Batch:
@@ -238,7 +249,9 @@ def _run_row(caller: Caller, batch: Batch, unit: UUID) -> str:
     action, entered = BULK_ACTIONS[batch.act], ActionInput(batch.note, batch.choice, batch.seen.get(unit.hex, ""))
     try:
         with nullcontext() if action.is_slow else transaction.atomic():
-            action.do(caller, unit, entered)
+            result = action.do(caller, unit, entered)
+            if isinstance(result, services.Remembered) and result.record.content == batch.choice:
+                quotations.note([result.record.pk], BATCH_CHOICES, batch.pk, whole=True)
     except DomainError as error:
         return error.message
     return ""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -23,7 +23,8 @@ CONTENT_KEYS = frozenset(
 )
 SECRET = re.compile(r"pass(word|wd)?|secret|token|api_?key|authorization|credential", re.IGNORECASE)
 ID = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-ID_KEYS = ("id", "ids", "insight_id", "insight_ids", "record_id")
+ID_KEYS = ("id", "ids", "insight_id", "insight_ids", "record_id")  # keys of a response that name memories
+MAX_IDS = 5_000  # maximum number of ids that an event keeps
 MAX_DEPTH = 6  # maximum nesting of stored arguments; deeper values are replaced by "…"
 
 
@@ -59,16 +60,27 @@ def _clean(text: str) -> str:
     return text.replace("\x00", "�").encode(errors="replace").decode()
 
 
-def named_records(*values: Any) -> list[UUID]:
-    """Return the ids of the memories named in a call or its response. Erasing a memory uses them to find its events."""
-    ids: set[UUID] = set()
-    for value in values:
-        if isinstance(value, Mapping):
-            for key in ID_KEYS:
-                entry = value.get(key)
-                texts = entry if isinstance(entry, list) else [entry]
-                ids.update(UUID(text) for text in texts if isinstance(text, str) and ID.fullmatch(text))
-    return sorted(ids)
+def named_records(arguments: Mapping[str, Any], answer: Any) -> list[UUID]:
+    """Return the ids of the memories named in a call, at any depth, or in the top level of its response.
+
+    Erasing a memory uses them to find its events. Memories that a search lists, or that come along with a response, are
+    not named: the arguments of such a call can't contain their texts.
+    """
+    ids = _ids_in(arguments)
+    if isinstance(answer, Mapping):
+        ids |= _ids_in([answer.get(key) for key in ID_KEYS])
+    return sorted(ids)[:MAX_IDS]
+
+
+def _ids_in(value: Any, depth: int = 0) -> set[UUID]:
+    if isinstance(value, UUID):
+        return {value}
+    if isinstance(value, str):
+        return {UUID(value)} if ID.fullmatch(value) else set()
+    if depth > MAX_DEPTH or not isinstance(value, Mapping | list | tuple):
+        return set()
+    items = value.values() if isinstance(value, Mapping) else value
+    return {pk for item in items for pk in _ids_in(item, depth + 1)}
 
 
 def record(
@@ -86,7 +98,7 @@ def record(
     channel: str = "",
     email: str = "",
     context_ms: float = 0.0,
-    shown_ids: Sequence[UUID] = (),
+    context_count: int = 0,
     only_read: bool = False,
 ) -> None:
     """Store an audit event.
@@ -107,9 +119,9 @@ def record(
         request_chars=request_chars,
         response_chars=response_chars,
         arguments=redacted(arguments),
-        record_ids=sorted({*named_records(arguments, answer), *shown_ids}),
+        record_ids=named_records(arguments, answer),
         context_ms=round(context_ms, 2),
-        context_count=len(shown_ids),
+        context_count=context_count,
     )
     if only_read:
         prepared_statements.insert_quickly(event)

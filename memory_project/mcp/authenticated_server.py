@@ -103,7 +103,7 @@ class IdentifiedServer(MCPServer[Any]):
                 request_chars=len(json.dumps(arguments, default=str)),
                 response_chars=len(json.dumps(answer, ensure_ascii=False)),
                 context_ms=attached.took_ms if attached else 0.0,
-                shown_ids=attached.record_ids if attached else (),
+                context_count=len(attached.record_ids) if attached else 0,
                 only_read=only_read,
             )
         except Exception:  # the call has been executed, so the client must get its response

@@ -197,12 +197,12 @@ def _arguments(request: HttpRequest, response: HttpResponse, url_arguments: Mapp
 
 
 def _ids(answer: Any) -> dict[str, Any]:
-    """Return the ids of the memories in a REST response. Erasing a memory uses them to find its audit events."""
-    if not isinstance(answer, Mapping):
-        return {}
-    memories = [answer.get("memory"), *(answer.get("memories") or []), *(answer.get("records") or [])]
-    ids = [memory["id"] for memory in memories if isinstance(memory, Mapping) and "id" in memory]
-    return {"ids": ids} if ids else {}
+    """Return the ids of the memories that a REST request has written or read by id.
+
+    Erasing a memory uses them to find its audit events. The memories of a search or list are left out.
+    """
+    memory = answer.get("memory") if isinstance(answer, Mapping) else None
+    return {"id": memory["id"]} if isinstance(memory, Mapping) and "id" in memory else {}
 
 
 class domain_errors:

@@ -20,7 +20,7 @@ from memories.conversation.models import CachedAnswer, UserDecision
 from memories.history import history
 from memories.identity.caller import Caller
 from memories.models import HandOver, MemoryRecord, Status, Tier
-from memories.operations import Erase, Forget, Remember, Supersede
+from memories.operations import Erase, Forget, Remember, Restore, Supersede
 from memories.writing import erasure, ownership
 from memory_project.models import SavedView, User
 
@@ -86,6 +86,35 @@ def test_facts_that_both_have_become_one_and_come_back(alice: Caller, bob: Calle
     for record, owner in ((mine, alice), (theirs, bob), (wider, alice), (narrower, bob)):
         record.refresh_from_db()
         assert (record.created_by, record.status, record.metadata) == (owner.email, Status.ACTIVE, {})
+
+
+def test_the_archived_duplicate_is_erased_with_the_memory_that_stayed(alice: Caller, bob: Caller, ada: Caller) -> None:
+    mine = remember(alice, "Orders close at ten.", visibility="private")
+    theirs = remember(bob, "Orders close at ten.")
+    row = hand_over(ada, alice, bob)
+    erased = erasure.erase(Erase(record_id=theirs.pk, confirm=True), caller=bob)
+    assert (erased.removed, erased.same_words) == ({"memories": 1}, {})
+    assert not MemoryRecord.objects.exists()
+    assert undo(ada, row) == {"kept": 1}
+    assert not MemoryRecord.objects.filter(pk=mine.pk).exists()
+
+
+@pytest.mark.parametrize("act", ["erase the copy", "undo the hand-over", "restore the copy"])
+def test_both_memories_of_a_hand_over_are_separate_otherwise(alice: Caller, bob: Caller, ada: Caller, act: str) -> None:
+    mine = remember(alice, "Orders close at ten.", visibility="private")
+    theirs = remember(bob, "Orders close at ten.")
+    row = hand_over(ada, alice, bob)
+    if act == "erase the copy":
+        erasure.erase(Erase(record_id=mine.pk, confirm=True), caller=bob)
+        assert MemoryRecord.objects.get().pk == theirs.pk
+        return
+    if act == "undo the hand-over":
+        undo(ada, row)
+    else:
+        services.forget(Forget(record_id=theirs.pk), caller=bob)
+        services.restore(Restore(record_id=mine.pk), caller=bob)
+    erasure.erase(Erase(record_id=theirs.pk, confirm=True), caller=bob)
+    assert MemoryRecord.objects.get().pk == mine.pk
 
 
 def test_a_proposal_is_no_duplicate_of_the_heirs_memory(alice: Caller, bob: Caller, ada: Caller) -> None:

@@ -44,3 +44,22 @@ def test_an_event_names_the_memories_of_its_call(key: str) -> None:
     first, second = sorted([uuid4(), uuid4()])
     ids = [second.hex, str(first), "nonsense"] if key.endswith("s") else second.hex
     assert named_records({key: ids}, {"id": first.hex}) == [first, second]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        lambda pk: {"memory_id": pk},
+        lambda pk: {"memory_ids": ["x", pk]},
+        lambda pk: {"supersedes": pk},
+        lambda pk: {"changes": [{"target": {"memory": pk}}]},
+    ],
+)
+def test_an_event_names_memories_under_any_key_of_its_arguments(arguments: Any) -> None:
+    pk = uuid4()
+    assert named_records(arguments(pk.hex), {}) == [pk]
+
+
+def test_the_memories_that_a_search_lists_are_not_named() -> None:
+    """Otherwise erasing them would empty the events of everybody who found them."""
+    assert named_records({"query": "revenue"}, {"memories": [{"id": uuid4().hex}]}) == []

@@ -103,6 +103,7 @@ class Insight:
     wanted: str
     replaces: str = ""
     has_same_text: bool = False  # as the memory that it replaces
+    beside: str = ""  # its author's memory with the same text when it was captured
     changeset: str = ""
     reviewed_by: str = ""
     pending_edit: dict[str, Any] = field(default_factory=dict)

@@ -326,10 +326,22 @@ def hand_over(e: Expected, old: Person, new: Person) -> None:
 
 
 def may_erase(e: Expected, person: Person, m: Memory) -> Refusals:
-    return may_change(e, person, m) | conflict_if(m.insight is not None and bool(m.insight.changeset))
+    in_catalog = [other for other in (m, *copies(e, m)) if other.insight and other.insight.changeset]
+    return may_change(e, person, m) | conflict_if(bool(in_catalog))
+
+
+def copies(e: Expected, m: Memory) -> list[Memory]:
+    """Return the insights that were captured beside a memory. They are erased with it."""
+    return [other for other in e.memories.values() if other.insight and other.insight.beside == m.name]
 
 
 def erase(e: Expected, person: Person, m: Memory) -> None:
+    erased = [m, *copies(e, m)]
+    for each in erased:
+        _erase_one(e, each)
+
+
+def _erase_one(e: Expected, m: Memory) -> None:
     """The predecessor and the correction are linked. Without a correction, the predecessor is archived."""
     correction = next((other for other in e.corrections(m) if other.state != "archived"), None)
     for other in e.corrections(m):

@@ -44,6 +44,7 @@ def capture(
     twin = memories.existing(e, person, text)
     replaced = replaces or twin
     insight = Insight("pending", wanted, replaced.name if replaced else "", has_same_text=bool(twin and not replaces))
+    insight.beside = twin.name if twin else ""
     columns: dict[str, set[str]] = {}
     return e.add(Memory("", person.name, person.personas[0], "private", text, entities, columns, insight=insight))
 

@@ -14,6 +14,8 @@ from memories.identity.caller import Caller
 from memories.models import Status
 from memories.models.record import readable_by
 from memories.operations import Forget, Supersede
+from memories.writing import quotations
+from memories.writing.text_places import MEMORIES
 
 REASON = "merged with a memory that says the same"
 
@@ -33,9 +35,10 @@ def accept(*, caller: Caller, proposal_id: UUID) -> MergeProposal:
         proposal = _decide(_open_proposal(caller, proposal_id), MergeState.ACCEPTED)
         text = proposal.text[:4_000]
         if text != proposal.target.content:
-            services.supersede(
+            merged = services.supersede(
                 Supersede.read({"record_id": proposal.target_id, "content": text, "reason": REASON}), caller=caller
             )
+            quotations.note([proposal.target_id, proposal.record_id], MEMORIES, merged.record.pk, whole=True)
         services.forget(Forget(record_id=proposal.record_id, reason=REASON), caller=caller)
     return proposal
 

@@ -30,7 +30,9 @@ from memories.models.index_job import Trigger
 from memories.retrieval import indexing, passages
 from memories.retrieval.language import language_of
 from memories.retrieval.passages import Stamped
+from memories.writing import quotations
 from memories.writing.revision import revised, save_many
+from memories.writing.text_places import MEMORIES
 
 COMPRESSED = "compressed"  # enrichment_status of turns that compress() has handled, with or without a summary
 MIN_TURNS = 4  # minimum number of turns that are summarized
@@ -127,6 +129,7 @@ def _compress(owner: str, conversation_id: str) -> bool:
             transaction.set_rollback(marked < len(turns))
             return False
         save_many([(summary, stamp)])
+        quotations.note([turn.pk for turn in turns], MEMORIES, summary.pk, whole=True)
     return True
 
 

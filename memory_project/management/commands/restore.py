@@ -9,6 +9,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
+from django.db.models import Q
 
 from knowledge.changesets import rollback
 from knowledge.models import Insight
@@ -70,8 +71,9 @@ class Command(BaseCommand):
 
     def erase(self, record_id: UUID) -> None:
         caller = system_caller()
-        applied = Insight.objects.filter(pk=record_id, changeset__isnull=False).first()
-        if applied is not None and applied.changeset_id:
+        of_memory = Q(pk=record_id) | Q(beside=record_id)  # also insights that were captured with the same text
+        applied = Insight.objects.filter(of_memory, changeset__isnull=False).values_list("changeset", flat=True)
+        for changeset_id in set(applied):
             # the catalog must not keep the text, and erase() refuses a memory that is applied to it
-            rollback.roll_back(caller=caller, changeset_id=applied.changeset_id, skip_conflicts=True)
+            rollback.roll_back(caller=caller, changeset_id=changeset_id, skip_conflicts=True)
         erasure.erase(Erase(record_id=record_id, confirm=True), caller=caller)

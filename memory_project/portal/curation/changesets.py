@@ -79,7 +79,7 @@ def roll_back(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
             messages.error(request, message_with_label(error))
             return redirect("roll-back", changeset_id=changeset_id)
         request.session.pop("last_decision", None)  # the “Undo” of the last decision no longer applies
-        remainder = f" {len(result.conflicts)} values changed by others were kept." if result.conflicts else ""
+        remainder = f" {len(result.conflicts)} values stay, because they can’t be restored." if result.conflicts else ""
         if result.kept:
             remainder += f" {len(result.kept)} values stay, because other insights rely on them."
         messages.success(
@@ -98,10 +98,11 @@ def roll_back(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
         error_text = message_with_label(error)
     context = {
         "changeset": changeset,
-        "own_changes": diff.of_changes((undo.change for undo in plan if undo.is_ours and not undo.heirs), back=True),
-        "kept": diff.of_changes(undo.change for undo in plan if undo.is_ours and undo.heirs),
+        "own_changes": diff.of_changes((undo.change for undo in plan if undo.is_possible), back=True),
+        "kept": diff.of_changes(undo.change for undo in plan if undo.is_kept),
         "relying": queries.by_ids(caller, [UUID(pk) for undo in plan for pk in undo.relied_on_by]),
         "conflicts": diff.of_changes((undo.change for undo in plan if not undo.is_ours), back=True),
+        "erased": diff.of_changes((undo.change for undo in plan if undo.is_erased), back=True),
         "chains": chain_effects(caller, changeset),
         "used": used,
         "error": error_text,

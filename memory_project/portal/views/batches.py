@@ -18,7 +18,7 @@ from memories import queries
 from memories.contract.paging import page
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
-from memories.models import Batch, MemoryRecord
+from memories.models import Batch, MemoryRecord, SameWords
 from memories.writing import bulk_actions
 from memory_project.portal.views.redirects import local_page
 
@@ -114,6 +114,9 @@ def _texts(caller: Caller, kind: str, units: list[UUID]) -> dict[UUID, str]:
     if kind == "upkeep":
         rows = UpkeepProposal.objects.filter(pk__in=units).select_related("entity", "ends", "stays")
         return {row.pk: str(row) for row in rows} if caller.is_admin else {}
+    if kind == "text":
+        entries = SameWords.objects.filter(pk__in=units).select_related("tombstone")
+        return {entry.pk: f"{entry.place}, {entry.decision}" for entry in entries} if caller.is_admin else {}
     return dict(MemoryRecord.objects.visible_to(caller).filter(pk__in=units).values_list("pk", "content"))
 
 

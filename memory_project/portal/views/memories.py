@@ -36,7 +36,7 @@ from memories.operations import (
 )
 from memories.retrieval import impressions
 from memories.retrieval.recall import hints_about
-from memories.writing import erasure, feedback, undo
+from memories.writing import erasure, feedback, ownership, undo
 from memories.writing.revision import can_review
 from memories.writing.seen import memory_versions, unchanged
 from memories.writing.verification import last_verifications
@@ -219,10 +219,18 @@ def _dismiss_entity(caller: Caller, record_id: UUID, request: HttpRequest) -> st
 
 
 def _erase(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    erasure.erase(
+    erased = erasure.erase(
         Erase.read({"record_id": record_id, "confirm": request.POST.get("confirm") == "erase"}), caller=caller
     )
-    return "Permanently erased."
+    message = "Permanently erased."
+    if erased.removed:
+        message += f" Removed with it: {ownership.describe(erased.removed)}."
+    if erased.same_words:
+        message += (
+            f" Other texts that you can read have the same words: {ownership.describe(erased.same_words)}. They are no"
+            " copies of the memory, so they stay."
+        )
+    return message
 
 
 def _useful(caller: Caller, record_id: UUID, request: HttpRequest) -> str:

@@ -11,7 +11,8 @@ from django.utils import timezone
 from memories import services
 from memories.contract.errors import Forbidden, Invalid, NotFound
 from memories.conversation import deletion, tasks
-from memories.conversation.models import CachedAnswer, UserDecision, UserDecisionChange
+from memories.conversation.consolidation import merging, summaries
+from memories.conversation.models import CachedAnswer, MergeProposal, UserDecision, UserDecisionChange
 from memories.conversation.recall import final_score
 from memories.identity.caller import Caller
 from memories.models import IndexJob, MemoryRecord, Status, Tier
@@ -358,9 +359,57 @@ def test_answers_of_another_embedding_model_are_not_compared(alice: Caller) -> N
     assert call(alice, "check_cache", query=DEADLINE["query"])["cache_hit"] is True  # the same words
 
 
-@pytest.mark.parametrize("part", ["query", "response"])
-def test_an_erased_text_is_in_no_cached_question_or_answer(alice: Caller, fact: MemoryRecord, part: str) -> None:
-    call(alice, "store_cache", **{"query": "Is that so?", "response": "Yes.", part: f"I read: {fact.content}"})
-    call(alice, "store_cache", query="Which day is it?", response="Monday")
-    erasure.erase(Erase(record_id=fact.pk, confirm=True), caller=alice)
-    assert list(CachedAnswer.objects.values_list("response", flat=True)) == ["Monday"]
+def test_a_cached_answer_goes_with_the_memory_that_it_names(alice: Caller, fact: MemoryRecord) -> None:
+    call(alice, "store_cache", query="Is that so?", response="Yes.", memory_ids=[fact.pk.hex])
+    call(alice, "store_cache", query="What did I read?", response=fact.content)
+    erased = erasure.erase(Erase(record_id=fact.pk, confirm=True), caller=alice)
+    assert list(CachedAnswer.objects.values_list("response", flat=True)) == [fact.content]
+    assert (erased.removed, erased.same_words) == ({"cached answers": 1}, {"cached answers": 1})
+
+
+@pytest.mark.parametrize("erased", ["turn", "memory"])
+def test_a_turn_its_memory_and_its_summary_are_erased_together(alice: Caller, erased: str) -> None:
+    texts = ["Please remember: the depot in Ghent is closed on Fridays.", "ok", "And on Mondays it opens late.", "hm"]
+    turn, *others = store_turns(alice, *texts)
+    MemoryRecord.objects.filter(tier=Tier.SHORT_TERM).update(expires_at=timezone.now() + timedelta(minutes=30))
+    assert summaries.compress() == 1
+    summary = MemoryRecord.objects.get(tier=Tier.LONG_TERM, derived_from=None)
+    assert "Ghent" in summary.content
+    target = turn if erased == "turn" else long_term_memory(turn)
+    answer = erasure.erase(Erase(record_id=target.pk, confirm=True), caller=alice)
+    assert answer.removed["memories"] == 2
+    assert not MemoryRecord.objects.filter(content__contains="Ghent").exists()
+    assert MemoryRecord.objects.filter(pk__in=[other.pk for other in others]).count() == 3
+
+
+def test_a_purged_turn_takes_its_summary_along(alice: Caller, settings: Any) -> None:
+    settings.SOFT_DELETE_PURGE_DAYS = 0
+    turn, *_ = store_turns(alice, "Remember: the depot in Ghent is closed.", "ok", "hm", "Thanks for that, I see.")
+    MemoryRecord.objects.filter(tier=Tier.SHORT_TERM).update(expires_at=timezone.now() + timedelta(minutes=30))
+    summaries.compress()
+    call(alice, "delete_memory", memory_id=turn.pk.hex)
+    deletion.delete_expired()
+    assert not MemoryRecord.objects.filter(content__contains="Ghent").exists()
+
+
+def test_the_correction_of_a_long_term_memory_is_no_copy_of_the_turn(alice: Caller) -> None:
+    (turn,) = store_turns(alice, "The depot in Ghent is closed on Fridays.")
+    memory = long_term_memory(turn)
+    text = "The depot in Ghent is closed on Mondays."
+    new = services.supersede(Supersede(record_id=memory.pk, content=text), caller=alice).record
+    erasure.erase(Erase(record_id=turn.pk, confirm=True), caller=alice)
+    assert list(MemoryRecord.objects.values_list("pk", flat=True)) == [new.pk]
+
+
+@pytest.mark.parametrize("part", ["record", "target"])
+def test_a_merged_memory_is_erased_with_either_part(alice: Caller, part: str) -> None:
+    first, second = store_turns(alice, "The depot in Ghent is closed on Fridays.", "The depot in Ghent opens at ten.")
+    record, target = long_term_memory(second), long_term_memory(first)
+    text = f"{target.content} {record.content}"
+    proposal = MergeProposal.objects.create(record=record, target=target, cosine=0.9, text=text)
+    merging.accept(caller=alice, proposal_id=proposal.pk)
+    merged = MemoryRecord.objects.get(content=text)
+    erasure.erase(Erase(record_id=getattr(proposal, f"{part}_id"), confirm=True), caller=alice)
+    assert not MemoryRecord.objects.filter(pk=merged.pk).exists()
+    other = target if part == "record" else record
+    assert MemoryRecord.objects.get(pk=other.pk).status == Status.ARCHIVED

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from memories.admin.actions import AdminAct
+from memories.admin.base import AdminsOnly, admin_caller, age, badge, stacked
+from memories.contract.display import show_invisible
+from memories.identity.caller import Caller
+from memories.models import SameWords, SameWordsDecision
+from memories.writing import same_words
+
+EXCERPT = 200  # maximum number of characters of a text in the list
+
+
+def preview(caller: Caller, entries: Sequence[SameWords]) -> list[SafeString]:
+    lines = []
+    for entry in entries:
+        found = same_words.look(caller, entry)
+        lines.append(format_html("{} of {}: “{}”", entry.place, found.owner or "nobody", excerpt(found)))
+    return lines
+
+
+def excerpt(found: same_words.Found) -> str:
+    if not found.text:
+        return "The text is gone."
+    text = show_invisible(found.text)
+    return text if len(text) <= EXCERPT else f"{text[:EXCERPT]}…"
+
+
+def undecided(caller: Caller, rows: QuerySet[SameWords]) -> QuerySet[SameWords]:
+    return rows.filter(decision=SameWordsDecision.OPEN)
+
+
+def _seen(entry: SameWords) -> same_words.Found:
+    return cast("same_words.Found", entry.seen)  # type: ignore[attr-defined]  # set when the row was read
+
+
+ERASE = AdminAct(
+    "erase_same_words",
+    "Erase this, too",
+    "Erases each of these texts for good: its author loses it. A text that has changed since it was found stays.",
+    preview=preview,
+    narrow=undecided,
+)
+LEAVE = AdminAct(
+    "leave_same_words",
+    "Leave it",
+    "The texts stay, because their authors wrote them independently.",
+    preview=preview,
+    narrow=undecided,
+)
+
+
+@admin.register(SameWords)
+class SameWordsAdmin(AdminsOnly):
+    """Texts with the words of an erased memory. Admins read each as it is now, and decide about it."""
+
+    list_filter = ["decision", "place"]
+    list_select_related = ["tombstone"]
+    date_hierarchy = "found_at"
+    search_fields = ["tombstone__created_by", "tombstone__erased_by"]
+    search_help_text = "Search by the owner of the erased memory, or by the person who erased it."
+    fields = ["place", "whole_text", "owner", "erased", "found_at", "badge", "decided_by", "decided_at"]
+    readonly_fields = ["whole_text", "owner", "erased", "badge"]
+    actions = [act.as_action() for act in (ERASE, LEAVE)]
+    presets = (("Open", "decision__exact=open"),)
+
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
+        caller = admin_caller(request)
+
+        @admin.display(description="text")
+        def text(entry: SameWords) -> SafeString:
+            found = entry.seen = same_words.look(caller, entry)  # type: ignore[attr-defined]  # for the column owner
+            note = "changed since it was found" if found.text and found.has_changed else entry.place
+            return stacked(excerpt(found), note)
+
+        return [text, "owner", "erased", "found", "badge", "decided_by"]
+
+    def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> SameWords | None:
+        entry: SameWords | None = super().get_object(request, *args, **kwargs)
+        if entry is not None:
+            entry.seen = same_words.look(admin_caller(request), entry)  # type: ignore[attr-defined]
+        return entry
+
+    @admin.display(description="text")
+    def whole_text(self, entry: SameWords) -> str:
+        return show_invisible(_seen(entry).text) or "The text is gone."
+
+    @admin.display(description="owner")
+    def owner(self, entry: SameWords) -> str:
+        return _seen(entry).owner or "–"
+
+    @admin.display(description="erased memory")
+    def erased(self, entry: SameWords) -> Any:
+        return stacked(f"of {entry.tombstone.created_by}", f"erased by {entry.tombstone.erased_by}")
+
+    @admin.display(description="found", ordering="found_at")
+    def found(self, entry: SameWords) -> str:
+        return age(entry.found_at)
+
+    @admin.display(description="decision", ordering="decision")
+    def badge(self, entry: SameWords) -> SafeString:
+        is_open = entry.decision == SameWordsDecision.OPEN
+        return badge("pending" if is_open else "", SameWordsDecision(entry.decision).label)

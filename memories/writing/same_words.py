@@ -1,0 +1,126 @@
+"""Texts that have the words of an erased memory and are no copies of it.
+
+Somebody wrote them independently, so erasing leaves them. The person who erases learns how many of them they may read:
+anybody can erase a text of their own, so a number of texts of others would tell what others have written. Admins get a
+list of all of them, and decide about each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.utils import timezone
+
+from memories.contract.errors import Conflict, Forbidden, NotFound
+from memories.contract.fields import Id
+from memories.contract.operations import validate
+from memories.extensions import TextPlace
+from memories.identity.caller import Caller
+from memories.models import SameWords, SameWordsDecision, Tombstone
+from memories.writing.text_places import containing, places, version_of
+
+MAX_TEXTS = 10  # maximum number of the memory's texts, longest first, whose words are looked for
+MAX_COUNTED = 1_000  # maximum number of texts in one place that are counted for the eraser
+MAX_LISTED = 200  # maximum number of texts in one place that are listed for the admins
+
+
+def note(caller: Caller, tombstone: Tombstone, texts: Sequence[str]) -> dict[str, int]:
+    """List the texts with these words for the admins. Return how many of them the caller may read, by place."""
+    counts: dict[str, int] = {}
+    for place in places().values() if texts else ():
+        words = texts[:MAX_TEXTS]
+        found = list(containing(place, words).only("pk", *place.columns)[:MAX_LISTED])
+        _list(tombstone, place, found)
+        # A search of its own, so that the number does not depend on texts that the caller may not read.
+        if readable := containing(place, words, place.readable(caller))[:MAX_COUNTED].count():
+            counts[place.name] = readable
+    return counts
+
+
+def _list(tombstone: Tombstone, place: TextPlace, found: Sequence[Any]) -> None:
+    """List texts for the admins. A text that waits for a decision already is not listed again."""
+    rows = [
+        SameWords(tombstone=tombstone, place=place.name, row=_key(row), version=version_of(place, row)) for row in found
+    ]
+    waiting = SameWords.objects.filter(place=place.name, row__in=[row.row for row in rows], decision="open")
+    listed = set(waiting.values_list("row", "version"))
+    new = [row for row in rows if (row.row, row.version) not in listed]
+    SameWords.objects.bulk_create(new, ignore_conflicts=True)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A text with the same words, as it is now. `text` is empty if it is gone."""
+
+    text: str
+    owner: str
+    has_changed: bool
+
+
+def look(caller: Caller, entry: SameWords) -> Found:
+    require_admin(caller)
+    place, row = _row_of(entry)
+    if place is None or row is None:
+        return Found("", "", has_changed=True)
+    owner: Any = row
+    for name in place.owner.split("__"):
+        owner = getattr(owner, name)
+    texts = [str(getattr(row, column)) for column in place.columns]
+    return Found("\n".join(filter(None, texts)), str(owner), version_of(place, row) != entry.version)
+
+
+def leave(*, caller: Caller, entry_id: UUID | str) -> SameWords:
+    """Decide that the text is somebody's own and stays."""
+    with transaction.atomic():
+        return _decide(caller, _locked(caller, entry_id), SameWordsDecision.LEFT)
+
+
+def take(*, caller: Caller, entry_id: UUID | str) -> tuple[SameWords, TextPlace, Any]:
+    """Return a locked entry whose text is to be erased, with its place and row, and mark it as erased.
+
+    Raises Conflict if it was decided already, if its text has changed since it was found, or if only something else
+    changes this place.
+    """
+    entry = _locked(caller, entry_id)
+    place, row = _row_of(entry)
+    if place is None or row is None:
+        raise Conflict("is gone already", field="id")
+    if place.changed_by:
+        raise Conflict(f"is in the {place.name}, which only {place.changed_by} changes", field="id")
+    if version_of(place, row) != entry.version:
+        raise Conflict("has changed since it was found: its author has another text now", field="id")
+    return _decide(caller, entry, SameWordsDecision.ERASED), place, row
+
+
+def require_admin(caller: Caller) -> None:
+    if not caller.is_admin:
+        raise Forbidden("only admins decide about texts with the same words")
+
+
+def _locked(caller: Caller, entry_id: UUID | str) -> SameWords:
+    require_admin(caller)
+    entry = SameWords.objects.select_for_update().filter(pk=validate(Id, entry_id, "id")).first()
+    if entry is None:
+        raise NotFound("no such text", field="id")
+    if entry.decision != SameWordsDecision.OPEN:
+        raise Conflict(f"was {entry.decision} by {entry.decided_by}", field="id")
+    return entry
+
+
+def _decide(caller: Caller, entry: SameWords, decision: SameWordsDecision) -> SameWords:
+    entry.decision, entry.decided_by, entry.decided_at = decision, caller.email, timezone.now()
+    entry.save(update_fields=["decision", "decided_by", "decided_at"])
+    return entry
+
+
+def _row_of(entry: SameWords) -> tuple[TextPlace | None, Any]:
+    place = places().get(entry.place)
+    return place, place.model._default_manager.filter(pk=entry.row).first() if place else None
+
+
+def _key(row: Any) -> str:
+    return row.pk.hex if isinstance(row.pk, UUID) else str(row.pk)
