@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from memories.responses import HitResponse, RecallResponse
 
 SHORTENED = "texts with … are shortened: memory_manage get returns them whole"
@@ -27,7 +25,7 @@ def as_text(response: RecallResponse) -> str:
 
 
 def _line(number: int, hit: HitResponse) -> str:
-    content = re.sub(r"\s*\n\s*", " ⏎ ", hit["content"])
+    content = " ⏎ ".join(line.strip() for line in hit["content"].split("\n") if line.strip())
     names = [entity_name(urn) for urn in [*hit.get("entity_urns", []), *hit.get("detected_urns", [])]]
     author = f"{hit['created_by']}, reworded by {hit['edited_by']}" if "edited_by" in hit else hit["created_by"]
     parts = [author, hit["created_at"][:10], hit["id"]]

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 Row = dict[str, Any]
-LINK_NEXT = re.compile(r'<([^>]*)>\s*;[^,]*\brel="?next"?')
+LINKS = re.compile(r",\s*(?=<)")  # between the links of a Link header; an address may contain commas
+REL_NEXT = re.compile(r'\brel="?next"?')
 TOTALS = ("total", "total_count", "total_entries", "totalElements", "total_items")
 COUNT = ("count",)  # the number of all records, or of those on the page
 PAGES = ("total_pages", "totalPages", "last_page", "pages", "page_count")
@@ -78,13 +79,20 @@ def _of_array(body: Any, headers: Mapping[str, str]) -> PageOf:
     lower = {name.lower(): value for name, value in headers.items()}
     next_url = None
     if "link" in lower:
-        match = LINK_NEXT.search(lower["link"])
-        next_url = match.group(1) if match else ""
+        next_url = _next_link(lower["link"])
     total = lower.get("x-total-count", "")
     pages = lower.get("x-total-pages", "")
     return PageOf(
         _dicts(body), int(pages) if pages.isdecimal() else None, int(total) if total.isdecimal() else None, next_url
     )
+
+
+def _next_link(header: str) -> str:
+    for link in LINKS.split(header):
+        address, _, parameters = link.strip().partition(">")
+        if address.startswith("<") and REL_NEXT.search(parameters):
+            return address[1:]
+    return ""
 
 
 def _counted(

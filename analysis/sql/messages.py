@@ -9,10 +9,10 @@ MAX_MESSAGE = 2_000  # maximum number of characters of a message
 HIDDEN = "…"
 PRIVATE = re.compile(
     r"""
-      \b[a-z][a-z0-9+.-]*://[^\s'"<>]+                        # a URL, with whatever credentials it has
+      \b[a-z][a-z0-9+.-]{0,63}://[^\s'"<>]+                   # a URL, with whatever credentials it has
     | (?<![\w.)\]*])(?:/[\w.@+~-]+){2,}/?                     # an absolute path; a/b/c is a division
     | \b\d{1,3}(?:\.\d{1,3}){3}\b(?::\d+)?                    # an IPv4 address
-    | \b[\w-]+(?:\.[\w-]+)+:\d{2,5}\b                         # host:port
+    | (?<![\w-])(?<![\w-]\.)[\w-]++(?:\.[\w-]++)++:\d{2,5}\b  # host:port
     | (?<=\bserver\sat\s)"[^"]*" | (?<=\bhost\sname\s)"[^"]*" # as PostgreSQL reports its address
     """,
     re.IGNORECASE | re.VERBOSE,

@@ -6,6 +6,7 @@ import re
 from types import NoneType
 from typing import Any
 
+from analysis.sql import parsing
 from memories.contract.errors import Invalid
 
 WRITING_NODES = (  # classes of sqlglot nodes that a query may not contain
@@ -32,7 +33,7 @@ EXPLAIN_OPTIONS = re.compile(
 NAME = r'(?:"[^"]+"|\w+)(?:\s*\.\s*(?:"[^"]+"|\w+)){0,2}'
 SHOWN = re.compile(
     rf"\s+(?:(?:all\s+)?tables|schemas|columns(?=\s+(?:from|in)\b))(?:\s+(?:from|in)\s+{NAME})?"
-    r"(?:\s+like\s+'[^']*'(?:\s+escape\s+'[^']*')?)?\s*;?\s*",
+    r"(?:\s+like\s+'[^']*'(?:\s+escape\s+'[^']*')?)?\s*+;?\s*",
     re.IGNORECASE,
 )
 ALLOWED = (
@@ -115,7 +116,7 @@ def _parse(sql: str, dialect: str) -> Any:
     from sqlglot import exp  # noqa: PLC0415
 
     try:
-        trees = [tree for tree in sqlglot.parse(sql, read=dialect) if not isinstance(tree, NoneType | exp.Semicolon)]
+        trees = [tree for tree in parsing.parse(sql, dialect) if not isinstance(tree, NoneType | exp.Semicolon)]
     except (sqlglot.errors.SqlglotError, RecursionError, ValueError) as error:
         raise _not_sql(error, dialect) from None
     if len(trees) != 1:

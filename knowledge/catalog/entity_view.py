@@ -160,7 +160,7 @@ def columns(aspects: Aspects) -> Iterator[Column]:
 
 def simple_path(path: str) -> str:
     """Return a field path in v1 form: `address.zip` for `[version=2.0].[type=struct].address.[type=string].zip`."""
-    return ".".join(token for token in re.sub(r"\[[^\]]*\]", "", path).split(".") if token)
+    return ".".join(token for token in re.sub(r"\[[^\[\]]*\]", "", path).split(".") if token)
 
 
 def short_name(urn: str) -> str:

@@ -40,7 +40,7 @@ FILLERS = frozenset({"by", "code", "date", "flag", "has", "id", "is", "key", "ki
 MOMENT = re.compile(r"_(at|on|for|from|to|since|until|date|time)$", re.IGNORECASE)
 # Columns that any table may have, as single words.
 ORDINARY = frozenset({"date", "day", "hour", "month", "name", "period", "time", "value", "week", "year"})
-IDENTIFIER = re.compile(r"(?<![\w.])[a-z]\w*_\w+(?![\w(])", re.IGNORECASE)
+IDENTIFIER = re.compile(r"(?<![\w.])(?=[a-z]\w*_\w)\w++(?!\()", re.IGNORECASE)
 # Identifiers that so many tables have that they point to none.
 COMMON = frozenset({
     "created_at", "created_by", "created_on", "deleted_at", "is_active", "is_deleted", "updated_at", "updated_by",

@@ -189,7 +189,7 @@ def is_unmistakable(text: str, urn: str, column: str) -> bool:
         return True
     if follows_table(text, urn, column):
         return True
-    return any(re.search(r"[^\W\d].*\d|_|[^\W\d_A-Z][A-Z]", word) for word in re.findall(whole, text, re.IGNORECASE))
+    return any(re.search(r"[^\W\d]\W*\d|_|[^\W\d_A-Z][A-Z]", word) for word in re.findall(whole, text, re.IGNORECASE))
 
 
 def follows_table(text: str, urn: str, column: str) -> bool:

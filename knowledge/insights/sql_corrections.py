@@ -6,7 +6,7 @@ insight for a curator to review. This is off by default (CAPTURE_FROM_FAILURE).
 
 from __future__ import annotations
 
-import difflib
+import re
 from datetime import timedelta
 
 from django.conf import settings
@@ -17,6 +17,7 @@ from knowledge.context.call_subject import subject_of
 from knowledge.insights.capture import capture
 from knowledge.models import FailedCall
 from knowledge.operations import Capture
+from memories import sequence_matching
 from memories.contract.errors import DomainError
 from memories.contract.tools import Call, ContextBlock
 from memories.identity.caller import Caller
@@ -25,7 +26,7 @@ from memories.models import Category, Source
 WITHIN = timedelta(minutes=15)  # maximum time between the failure and the correction
 TOOLS = {"query_sql": "sql"}  # tool → the argument that holds the statement
 STATEMENT_ERRORS = ("invalid", "upstream")  # codes of errors that the statement itself may have caused
-MIN_SIMILARITY = 0.5  # minimum difflib ratio at which one statement is taken for a correction of the other
+MIN_SIMILARITY = 0.5  # minimum difflib ratio of the words at which one statement is taken for a correction of the other
 MAX_STATEMENT = 1_500  # maximum number of characters of a statement in the text of a correction
 
 
@@ -75,7 +76,10 @@ def _statement(call: Call) -> str:
 
 
 def _is_correction(failed: str, statement: str) -> bool:
-    return failed != statement and difflib.SequenceMatcher(None, failed, statement).ratio() >= MIN_SIMILARITY
+    """Return whether one statement may correct the other. Only the beginnings that the insight quotes are compared."""
+    words, other_words = (re.findall(r"\w+|[^\w\s]", text[:MAX_STATEMENT]) for text in (failed, statement))
+    matcher = sequence_matching.matcher(words, other_words)
+    return failed != statement and matcher is not None and matcher.ratio() >= MIN_SIMILARITY
 
 
 def _text(failed: FailedCall, statement: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from analysis.sql import parsing
 from analysis.sql.engines import DIALECTS
 from analysis.sql.statements import explained
 from memories.contract.errors import Invalid
@@ -25,21 +26,22 @@ FIRST_WORD = re.compile(
     r"(?:with|select|from|explain|describe|desc|show|summarize|values|table|pivot|insert|update|delete|merge|create)\b",
     re.IGNORECASE,
 )
-PART = r'(?:[^\W\d][\w$]*|"[^"\n]{1,200}"|`[^`\n]{1,200}`|\[[^\]\n]{1,200}\])'
-DOTTED = rf"(?<![\w./@]){PART}(?:\.(?:\w+|{PART})){{1,4}}(?![\w/@])(?!\.\w)"
+# The quantifiers are possessive (`*+`), so that no text makes these patterns try one place twice.
+PART = r'(?:[^\W\d][\w$]*+|"[^"\n]{1,200}+"|`[^`\n]{1,200}+`|\[[^\[\]\n]{1,200}+\])'
+DOTTED = rf"(?<![\w./@])(?<![\w$]\$){PART}(?:\.(?:\w++|{PART})){{1,4}}(?![\w/@])(?!\.\w)"
 NAME = rf"{PART}(?:\s?\.\s?{PART}){{0,3}}"
 TABLE = re.compile(
-    rf"\b(?:from|join|into|update|table|describe|desc|summarize)\s+(?:only\s+|lateral\s+)*\(?\s*"
+    rf"\b(?:from|join|into|update|table|describe|desc|summarize)\s++(?:only\s++|lateral\s++)*+(?:\(\s*+)?"
     rf"(?!(?:where|select)\b)({NAME})(?!\s*\()",
     re.IGNORECASE,
 )
 # Further tables of a list, FROM a, b.
 NEXT_TABLE = re.compile(
-    rf"\s*\)?(?:\s+(?:as\s+)?(?!(?:where|join|on|group|order|limit)\b)\w+)?\s*,\s*(?:only\s+)?({NAME})(?!\s*\()",
+    rf"\s*+\)?\s*+(?:(?:as\s++)?(?!(?:where|join|on|group|order|limit)\b)\w++)?\s*+,\s*+(?:only\s++)?({NAME})(?!\s*\()",
     re.IGNORECASE,
 )
 CTE = re.compile(
-    rf"(?:\bwith\s+(?:recursive\s+)?|,\s*)({PART})\s*(?:\([^()]*\)\s*)?as\s+(?:not\s+)?(?:materialized\s+)?\(",
+    rf"(?:\bwith\s+(?:recursive\s+)?|,\s*)({PART})\s*+(?:\([^()]*+\)\s*+)?as\s+(?:not\s+)?(?:materialized\s+)?\(",
     re.IGNORECASE,
 )
 STRING = re.compile(r"'((?:[^']|'')*)'")
@@ -93,7 +95,7 @@ def _parse(sql: str, dialect: str) -> list[Any]:
     import sqlglot  # noqa: PLC0415 - only calls with SQL need it
 
     try:
-        trees = [tree for tree in sqlglot.parse(explained(sql, dialect), read=dialect or None) if tree is not None]
+        trees = [tree for tree in parsing.parse(explained(sql, dialect), dialect) if tree is not None]
     except (sqlglot.errors.SqlglotError, RecursionError, ValueError, Invalid):
         return []
     # sqlglot keeps a statement that it does not know as a Command, without its names.

@@ -47,7 +47,9 @@ ISO = "ISO 8601, for example 2026-03-31T12:00:00Z"
 METADATA_BYTES = 16_000
 METADATA_DEPTH = 20  # maximum number of nesting levels, because clients' JSON parsers have a limit, too
 MAX_OFFSET = 1_000_000
-FORBID = ConfigDict(extra="forbid")  # for objects in fields: rejects unknown keys
+TEXT_MAX = schemas.TEXT_MAX
+# For objects in fields: rejects unknown keys and too long texts.
+FORBID = ConfigDict(extra="forbid", str_max_length=TEXT_MAX)
 
 # Functions that return the URN of the entity with a name. They raise Invalid if the name is unknown or ambiguous.
 ENTITY_NAMES: Registry[Callable[[str], str]] = Registry("names of entities")

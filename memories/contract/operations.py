@@ -14,14 +14,14 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from memories.contract import schemas
 from memories.contract.errors import Invalid
-from memories.contract.fields import kind_of
+from memories.contract.fields import TEXT_MAX, kind_of
 
 
 class Operation(BaseModel):
     """A request to the domain. Agents see the first line of a subclass's docstring as its description."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True,
+        extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True, str_max_length=TEXT_MAX,
         defer_build=True,  # a process that only lists its tools needs no validators
     )  # fmt: skip
 

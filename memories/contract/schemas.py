@@ -7,7 +7,13 @@ from typing import Any
 
 Schema = dict[str, Any]
 ALLOWED = "x-allowed"  # text about allowed values for error messages; hidden from clients
-OBVIOUS = (("minLength", 1), ("minimum", 0), ("maximum", 1_000_000))  # limits that no caller exceeds by accident
+TEXT_MAX = 25_000  # characters of a text whose field declares no limit of its own
+OBVIOUS = (
+    ("minLength", 1),
+    ("maxLength", TEXT_MAX),
+    ("minimum", 0),
+    ("maximum", 1_000_000),
+)  # limits that no caller exceeds by accident
 TOGETHER = 3  # minimum number of properties of the same operations that one sentence describes together
 EMPTY: tuple[Any, ...] = (None, "", False, [], {})  # defaults that only mean that the argument is optional
 
@@ -29,8 +35,8 @@ def _lean(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Schema:
         rest["anyOf"] = [_lean(option, definitions) for option in options]
     if "default" in rest and rest["default"] in EMPTY:
         del rest["default"]
-    if "additionalProperties" in rest:
-        del rest["additionalProperties"]
+    for key in ("additionalProperties", "propertyNames"):
+        rest.pop(key, None)
     if "properties" in rest:
         rest["properties"] = {name: _lean(value, definitions) for name, value in rest["properties"].items()}
     if isinstance(rest.get("items"), Mapping):

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
+import re2
 from django.conf import settings
-from django.db import DataError, transaction
+from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 from pgvector.django import CosineDistance
@@ -35,7 +36,8 @@ CACHED_ANSWERS = "cached answers"  # name of their TextPlace
 NEAREST = 10  # maximum number of entries, nearest first, whose questions are compared
 NEAR_COSINE = 0.45  # minimum cosine of a question that is returned as near (bench/statement_pairs.py)
 MAX_NEAR = 3  # maximum number of near questions
-URN = re.compile(r"urn:li:[A-Za-z]\w*:(?:\([^()\s]*(?:\([^()\s]*\))?[^()\s]*\)|[^\s,;)\"']+)")
+URN = re.compile(r"urn:li:[A-Za-z]\w*:(?:\([^()\s]*+(?:\([^()\s]*+\))?[^()\s]*+\)|[^\s,;)\"']+)")
+PATTERN_BYTES = 1 << 20  # maximum memory of a compiled pattern
 EXPIRED_DAYS = 30  # days until the hits and misses of a day are deleted
 
 
@@ -143,24 +145,37 @@ def store_cache(operation: StoreCache, *, caller: Caller) -> tuple[CachedAnswer,
 def invalidate_cache(operation: InvalidateCache, *, caller: Caller) -> int:
     """Delete the user's entries that match all given conditions, or every entry with `invalidate_all`; return how many.
 
-    Raises Invalid if there is no condition, or if the pattern is not a regular expression.
+    Raises Invalid if there is no condition, or if the pattern is not a regular expression in RE2's syntax.
     """
     user = acting_as(caller, operation.user_id)
     rows = CachedAnswer.objects.filter(created_by=user.email)
     if not operation.invalidate_all:
         if not operation.pattern and not operation.entity_urns:
             raise Invalid("is missing", field="pattern", allowed="a pattern, entity_urns, or invalidate_all true")
-        rule = Q(query__iregex=operation.pattern) if operation.pattern else Q()
-        rows = rows.filter(rule & (Q(entity_urns__overlap=operation.entity_urns) if operation.entity_urns else Q()))
+        if operation.entity_urns:
+            rows = rows.filter(entity_urns__overlap=operation.entity_urns)
+        if operation.pattern:
+            rows = rows.filter(pk__in=_matching(rows, operation.pattern))
+    with transaction.atomic():
+        return rows.delete()[0]
+
+
+def _matching(rows: QuerySet[CachedAnswer], pattern: str) -> list[UUID]:
+    """Return the ids of the entries whose questions the pattern matches, ignoring case."""
+    options = re2.Options()
+    options.case_sensitive = options.log_errors = False
+    options.max_mem = PATTERN_BYTES
     try:
-        with transaction.atomic():
-            return rows.delete()[0]
-    except DataError:
+        # RE2 takes linear time. Python's `re` can be made to hold the interpreter for minutes.
+        compiled = re2.compile(pattern, options)
+    except re2.error as error:
+        reason = error.args[0].decode(errors="replace") if error.args else "invalid"
         raise Invalid(
-            f"{str(operation.pattern)[:60]!r} is not a regular expression",
+            f"{pattern[:60]!r} is not a regular expression ({reason[:80]})",
             field="pattern",
             allowed="words, or a|b, or a.*b",
         ) from None
+    return [pk for pk, query in rows.values_list("pk", "query").iterator() if compiled.search(query)]
 
 
 def delete_answers_about(urns: Sequence[str], names: Sequence[str] = ()) -> int:

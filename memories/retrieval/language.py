@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 # Minimum probability of a language. At this value none of 6,200 English turns and facts was taken for another language.
 MIN_PROBABILITY = 0.95
 MIN_LETTERS = 12  # minimum number of letters of a text that is classified
-IDENTIFIERS = re.compile(r"\S*[\d_./:@#]\S*")  # removed before classification, because they have no language
+# Removed before classification, because they have no language. The lookbehind keeps the search linear: a word without
+# such a character is read once, and not again from each of its letters.
+IDENTIFIERS = re.compile(r"(?<!\S)[^\s\d_./:@#]*+[\d_./:@#]\S*")
 KANA, HANGUL = re.compile("[\u3040-\u30ff]"), re.compile("[\uac00-\ud7a3]")
 RUN = re.compile(f"[{UNSPACED}]{{2}}")
 

@@ -31,7 +31,7 @@ MIN_TYPO = 5  # minimum number of letters of a word in which typos are corrected
 MAX_TYPOS = 4  # maximum number of words of a query in which typos are corrected
 MAX_ALTERNATIVES = 5  # maximum number of corrections of a word
 LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzäöüßéèàçñ")
-IDENTIFIER = re.compile(r"[^\W_]+(?:[._][^\W_]+)+")
+IDENTIFIER = re.compile(r"(?<![^\W_])[^\W_]++(?:[._][^\W_]++)+")
 MAX_IDENTIFIERS = 5  # maximum number of identifiers of a query that are also searched as a whole
 PHRASES = """
     SELECT name, phraseto_tsquery(config, words)::text, tsvector_to_array(to_tsvector(config, words))

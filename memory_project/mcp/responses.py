@@ -16,6 +16,7 @@ from mcp.types import CallToolResult, ContentBlock, TextContent
 
 from memories import extensions
 from memories.contract.budget import fit, fit_text
+from memories.contract.display import show_invisible
 from memories.contract.errors import DomainError
 from memories.contract.tools import Call, ContextBlock, ToolResponse
 from memories.identity.caller import Caller
@@ -74,7 +75,10 @@ def as_result(
     data = dict(answer.data) if answer.whole else fit(dict(answer.data))
     text = answer.text if answer.whole else fit_text(answer.text)
     text = text or json.dumps(data, ensure_ascii=False)
-    content: list[ContentBlock] = [TextContent(type="text", text=part) for part in (text, *attached.texts)]
+    if not answer.whole:  # a whole response has its exact form in the contract of another server
+        text = show_invisible(text)  # texts of others may hide instructions in characters that people don't see
+    attached_texts = [show_invisible(part) for part in attached.texts]
+    content: list[ContentBlock] = [TextContent(type="text", text=part) for part in (text, *attached_texts)]
     if not structured:
         return CallToolResult(content=content, is_error=True)
     meta: Any = {"context": dict(answer.context)} if answer.context else None

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from datetime import datetime
@@ -18,6 +17,7 @@ from knowledge.catalog.entity_view import short_name
 from knowledge.changesets import diff
 from knowledge.models import Change
 from knowledge.review.cases import Effect
+from memories import sequence_matching
 from memories.contract.display import show_invisible as visible_text
 from memory_project.portal.error_labels import message_with_label
 from memory_project.web import locale
@@ -170,14 +170,16 @@ MIN_RATIO = 0.4  # minimum similarity, from 0 to 1, for a word-by-word diff; oth
 
 @register.simple_tag
 def word_diff(before: str, after: str) -> SafeString:
-    """Render the differences between two texts, word by word. Very different texts are shown one after the other.
+    """Render the differences between two texts, word by word.
+
+    Very different texts, and those that repeat a few words hundreds of times, are shown one after the other.
 
     Each mark contains the hidden label “removed” or “added” for screen readers.
     """
     before, after = visible_text(before), visible_text(after)
     old, new = re.findall(r"\S+\s*", before), re.findall(r"\S+\s*", after)
-    matcher = difflib.SequenceMatcher(None, [word.strip() for word in old], [word.strip() for word in new], False)
-    if matcher.ratio() < MIN_RATIO:
+    matcher = sequence_matching.matcher([word.strip() for word in old], [word.strip() for word in new])
+    if matcher is None or matcher.ratio() < MIN_RATIO:
         return (
             format_html("{}<br>{}", _mark_removed(before), _mark_added(after))
             if before and after
