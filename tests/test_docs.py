@@ -51,6 +51,15 @@ def test_every_command_of_ours_is_listed() -> None:
     assert names == commands
 
 
+def test_every_test_that_the_threat_model_names_exists() -> None:
+    names = set(re.findall(r"`(test_\w+)`", (ROOT / "docs" / "security.md").read_text()))
+    defined = {
+        name for file in (ROOT / "tests").rglob("*.py") for name in re.findall(r"def (test_\w+)", file.read_text())
+    }
+    assert names
+    assert names <= defined
+
+
 def test_links_between_documents_have_existing_targets() -> None:
     for document in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\((?!http)([^)#]+)", document.read_text()):
