@@ -15,12 +15,12 @@ django_application = get_asgi_application()
 
 # The following imports need the app registry, which get_asgi_application() has loaded.
 from starlette.applications import Starlette  # noqa: E402
-from starlette.routing import Mount, Route  # noqa: E402
+from starlette.routing import Mount  # noqa: E402
 from starlette.types import ASGIApp  # noqa: E402
 
 from memories.retrieval.warm_up import warm_up  # noqa: E402
-from memory_project.mcp.server import build_server, http_app  # noqa: E402
-from memory_project.web.request_limits import LimitBody  # noqa: E402
+from memory_project.mcp.server import build_server, http_app, mcp_routes  # noqa: E402
+from memory_project.web.admission import protected  # noqa: E402
 
 mcp_server = build_server(toolsets=["all"])
 mcp_application = http_app(mcp_server, settings.MCP_TOOLSETS)
@@ -33,11 +33,10 @@ async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
 
 
-application = LimitBody(
+application = protected(
     Starlette(
         routes=[
-            Route("/mcp", endpoint=mcp_application),
-            Route("/mcp/x/{choice:path}", endpoint=mcp_application),
+            *mcp_routes(mcp_application),
             Mount("/", app=cast(ASGIApp, django_application)),
         ],
         lifespan=lifespan,

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+from ipaddress import ip_address, ip_network
+from math import isfinite
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import SplitResult, urlsplit
@@ -55,8 +57,25 @@ def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
 
 def list_of_strings(name: str, default: str = "", allowed: tuple[str, ...] = ()) -> list[str]:
     values = [part.strip() for part in text(name, default).split(",") if part.strip()]
+    if allowed and not values and text(name, default):
+        raise ImproperlyConfigured(f"{name} names none; allowed: {', '.join(allowed)}")
     if allowed and (unknown := [value for value in values if value not in allowed]):
         raise ImproperlyConfigured(f"{name}: {unknown[0]!r} is unknown; allowed: {', '.join(allowed)}")
+    return values
+
+
+def networks(name: str) -> list[str]:
+    """Read addresses and networks, such as `10.0.0.5,10.1.0.0/16`, in their usual spelling."""
+    values = []
+    for entry in list_of_strings(name):
+        try:
+            values.append(str(ip_network(entry)) if "/" in entry else str(ip_address(entry)))
+        except ValueError:
+            raise ImproperlyConfigured(
+                f"{name}: {entry!r} is not an address or a network; allowed: values like 10.0.0.5 or 10.1.0.0/16"
+            ) from None
+        if values[-1].endswith("/0"):
+            raise ImproperlyConfigured(f"{name}: {entry!r} names every address; allowed: the addresses of your proxies")
     return values
 
 
@@ -64,7 +83,7 @@ def weights(name: str, **defaults: float) -> dict[str, float]:
     """Read a JSON object of numbers that replace some of the defaults."""
     try:
         changes = json.loads(text(name, "{}"))
-        values = {key: float(value) for key, value in changes.items()}
+        values = {key: _finite(value) for key, value in changes.items()}
     except (ValueError, TypeError, AttributeError):
         raise ImproperlyConfigured(
             f'{name} is not a JSON object of numbers; allowed: values like {{"{next(iter(defaults))}": 1}}'
@@ -78,9 +97,16 @@ def weights_of(name: str, defaults: dict[str, float]) -> dict[str, float]:
     """Read a JSON object of numbers that replace or extend the defaults. Unlike `weights`, it allows new keys."""
     try:
         changes = json.loads(text(name, "{}"))
-        return defaults | {str(key): float(value) for key, value in changes.items()}
+        return defaults | {str(key): _finite(value) for key, value in changes.items()}
     except (ValueError, TypeError, AttributeError):
         raise ImproperlyConfigured(f'{name} is not a JSON object of numbers; allowed: values like {{"*": 1}}') from None
+
+
+def _finite(value: object) -> float:
+    number = float(value)  # type: ignore[arg-type]  # raises TypeError for other types
+    if not isfinite(number):
+        raise ValueError("JSON has no NaN and no infinity")
+    return number
 
 
 def pairs(name: str, default: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
-from memories.identity.caller import OPERATE
+from memories.identity.caller import OPERATE, Limit
 
 
 class UserManager(BaseUserManager["User"]):
@@ -97,6 +97,10 @@ class ApiToken(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        return (Limit(f"token {self.pk}", self.calls_per_minute, self.writes_per_day),)
 
     @property
     def is_usable(self) -> bool:

@@ -1,4 +1,4 @@
-"""Rate limits per token, and per person under a persona. By default there are none.
+"""Rate limits per token, and per person under a persona, over MCP and REST. By default there are none.
 
 Calls are counted in fixed windows: one minute for all calls, one day for writes.
 """
@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from django.db import connection
 from django.utils import timezone
 
-from memories.contract.errors import LimitReached
+from memories.contract.errors import TooManyRequests
 from memories.database.connections import async_commit
 from memories.identity.caller import Caller
 
@@ -21,7 +21,7 @@ INCREMENT = """
 
 
 def check(caller: Caller, *, writes: bool) -> None:
-    """Count a call. Raises LimitReached, with the seconds to wait, if the call exceeds a limit of the caller."""
+    """Count a call. Raises TooManyRequests if the call exceeds a limit of the caller."""
     for limit in caller.limits:
         if limit.calls_per_minute is not None:
             _count(f"{limit.key} calls", limit.calls_per_minute, MINUTE, "calls a minute")
@@ -37,4 +37,4 @@ def _count(key: str, maximum: int, window_s: int, unit: str) -> None:
         (count,) = cursor.fetchone()
     if count > maximum:
         wait_s = max(int(start + window_s - now), 1)
-        raise LimitReached(f"the limit is {maximum} {unit}: wait {wait_s} s")
+        raise TooManyRequests(f"the limit is {maximum} {unit}: wait {wait_s} s", retry_after_s=wait_s)

@@ -39,6 +39,12 @@ ALLOWED_HOSTS = env.list_of_strings("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]"
 if _public.hostname and _public.hostname not in ALLOWED_HOSTS:
     ALLOWED_HOSTS.append(_public.hostname)
 CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc}"]
+# addresses or networks of the proxies whose X-Forwarded-For and X-Forwarded-Proto are believed; if empty, none are
+TRUSTED_PROXIES = env.networks("TRUSTED_PROXIES")
+# seconds for which browsers remember to use https only, if COMMONPLACE_URL is https; 0: they are not told
+HSTS_SECONDS = env.number("HSTS_SECONDS", 31_536_000, 0, 63_072_000)
+# maximum number of open connections of one address that is not a trusted proxy, in each process
+CONNECTIONS_PER_ADDRESS = env.number("CONNECTIONS_PER_ADDRESS", 256, 1, 100_000)
 
 
 # The key is read or created when it is first used, because importing the settings must not write to disk.
@@ -80,7 +86,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "memory_project.web.middleware.sign_in_again",
-    "memory_project.web.middleware.in_turn",
+    "memory_project.web.middleware.limit_statements",
     "memory_project.web.middleware.own_identity",
     "memory_project.web.locale.localize",
     "memory_project.web.middleware.audited",
@@ -181,11 +187,13 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
 ]
+PASSWORD_HASHERS = ["memory_project.accounts.password_hashing.BoundedPBKDF2"]
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
 # after this number of wrong passwords for an account from one IP address, that address is blocked for the account
 AXES_FAILURE_LIMIT = env.number("SIGN_IN_ATTEMPTS", 8, 1, 1_000)
 # duration of such a block
 AXES_COOLOFF_TIME = timedelta(minutes=env.number("SIGN_IN_PAUSE_MIN", 15, 1, 10_080))
+AXES_CLIENT_IP_CALLABLE = "memory_project.accounts.people.attempt_origin"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # otherwise attackers at other addresses could lock a user out
 AXES_USERNAME_CALLABLE = "memory_project.accounts.people.attempted_address"
 AXES_LOCKOUT_CALLABLE = "memory_project.portal.views.errors.locked_out"
@@ -402,6 +410,9 @@ APPLY_REQUIRE_CONFIRMATION = env.boolean("APPLY_REQUIRE_CONFIRMATION", True)
 ANALYSIS_ENABLED = env.boolean("ANALYSIS_ENABLED", True)
 ANALYSIS_SOURCES = env.text("ANALYSIS_SOURCES")  # a TOML file that declares a source, or a folder of such files
 ANALYSIS_FILES = env.path("ANALYSIS_FILES", COMMONPLACE_HOME / "files")  # folder of file sources
+# Names of hosts with private addresses that sources declared in the admin may call. Sources declared in files may call
+# any host.
+ANALYSIS_PRIVATE_HOSTS = [host.lower() for host in env.list_of_strings("ANALYSIS_PRIVATE_HOSTS")]
 ANALYSIS_RECORD_DAYS = env.number("ANALYSIS_RECORD_DAYS", 7, 1, 3_650)  # days until ingested records are deleted
 
 # -- MCP -------------------------------------------------------------------------------------------------
@@ -413,11 +424,11 @@ MCP_TOOLSETS = env.list_of_strings(
     ("memory", "knowledge", "analysis", "query", "graph", "conversation", "all"),
 )
 
-# maximum number of calls of one person that run at the same time, in each process
+# maximum number of calls and pages of one person that run at the same time, in each process
 CALLS_AT_ONCE = env.number("CALLS_AT_ONCE", 4, 1, 1_000)
 # maximum number of calls of one person that wait, in each process; further calls are refused
 CALLS_WAITING = env.number("CALLS_WAITING", 64, 0, 10_000)
-# maximum number of MCP calls of all people that run at the same time, in each process
+# maximum number of calls and pages of all people that run at the same time, in each process
 CALLS_IN_ALL = env.number("CALLS_IN_ALL", 32, 1, 1_000)
 # seconds after which PostgreSQL cancels an SQL statement of a tool or the REST API
 STATEMENT_TIMEOUT_S = env.number("STATEMENT_TIMEOUT_S", 30.0, 0.1, 3_600.0)
@@ -435,6 +446,7 @@ REST_FRAMEWORK = {
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_THROTTLE_CLASSES": ["memory_project.rest.throttle.CallerLimits"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "EXCEPTION_HANDLER": "memory_project.rest.errors.handle_exception",

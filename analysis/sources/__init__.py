@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from django.conf import settings
 
@@ -65,7 +66,7 @@ def declared() -> dict[str, SourceModel]:
 
     A declared model is named `source.model` if another source, or the built-in one, has a model of the same name.
     """
-    sources = [source for name, text in declared_texts() if not is_sql(text) and (source := _parsed(name, text))]
+    sources = [source for entry in declared_texts() if not is_sql(entry.text) and (source := _parsed(entry))]
     name_counts = Counter(name for source in sources for name in source.models)
     name_counts[memories.MODEL] += 1
     models = {memories.MODEL: SourceModel(memories.MODEL, memories.resource())}
@@ -76,10 +77,16 @@ def declared() -> dict[str, SourceModel]:
     return models
 
 
-def declared_texts() -> list[tuple[str, str]]:
-    """Return the name and TOML text of every declaration in a file, and of every enabled one in the admin."""
+class Declaration(NamedTuple):
+    name: str
+    text: str  # TOML
+    is_from_file: bool
+
+
+def declared_texts() -> list[Declaration]:
+    """Return every declaration in a file, and every enabled one in the admin."""
     rows = DeclaredSource.objects.filter(is_enabled=True).values_list("name", "declaration")
-    return [*_from_files(), *rows]
+    return [*_from_files(), *(Declaration(name, text, False) for name, text in rows)]
 
 
 def get_source_model(caller: Caller, model: str) -> SourceModel:
@@ -111,21 +118,22 @@ def open_upstream(caller: Caller, model: SourceModel, *, as_user: str = "") -> U
     return OPENERS[model.source.kind](model.source, model.resource, as_user)
 
 
-def _parsed(name: str, text: str) -> Source | None:
+def _parsed(declaration: Declaration) -> Source | None:
     try:
-        return parse(name, text)
+        return parse(declaration.name, declaration.text, is_from_file=declaration.is_from_file)
     except DomainError as error:
         # An invalid declaration must not make the other sources unusable.
-        log.error("skipping the invalid source %s: %s", name, error.message)
+        log.error("skipping the invalid source %s: %s", declaration.name, error.message)
         return None
 
 
-def _from_files() -> list[tuple[str, str]]:
+def _from_files() -> list[Declaration]:
     if not settings.ANALYSIS_SOURCES:
         return []
     path = Path(settings.ANALYSIS_SOURCES)
     files = sorted(path.glob("*.toml")) if path.is_dir() else [path]
     try:
-        return [(file.stem, file.read_text(encoding="utf-8", errors="replace")) for file in files]
+        texts = [(file.stem, file.read_text(encoding="utf-8", errors="replace")) for file in files]
+        return [Declaration(name, text, True) for name, text in texts]
     except OSError as error:
         raise Invalid(str(error), field="ANALYSIS_SOURCES", allowed="a TOML file or a folder of TOML files") from None

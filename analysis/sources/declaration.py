@@ -8,7 +8,8 @@ import tomllib
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from django.conf import settings
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from memories.contract.errors import Degraded, Invalid
 
@@ -19,6 +20,19 @@ Envelope = Literal["auto", "array", "data_meta", "drf", "hal", "link", "cursor"]
 
 class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+
+class Connection(Part):
+    """A declaration with the address of another system.
+
+    Who may write files on this machine may name any host. A declaration in the admin may name hosts with public
+    addresses, and those in ANALYSIS_PRIVATE_HOSTS.
+    """
+
+    _is_from_file: bool = PrivateAttr(default=False)  # not a field, because the text must not set it
+
+    def must_be_public(self, host: str) -> bool:
+        return not self._is_from_file and host.lower() not in settings.ANALYSIS_PRIVATE_HOSTS
 
 
 class Attribute(Part):
@@ -99,7 +113,7 @@ class Resource(Part):
         return {name: association for name, association in self.associations.items() if association.kind == "has_many"}
 
 
-class Source(Part):
+class Source(Connection):
     name: str
     kind: Literal["rest", "file"] = "rest"
     base_url: str = ""
@@ -152,7 +166,7 @@ class Source(Part):
         return token
 
 
-def parse(name: str, text: str) -> Source:
+def parse(name: str, text: str, *, is_from_file: bool = False) -> Source:
     """Parse the TOML text of a declaration. Raises Invalid, which names the field, if the declaration is not valid."""
     try:
         declaration: dict[str, Any] = tomllib.loads(text)
@@ -163,7 +177,9 @@ def parse(name: str, text: str) -> Source:
         raise Invalid("is missing: declare at least one model", field=f"{name}.models", allowed="[models.NAME] tables")
     named_models = {key: {**model, "name": key} if isinstance(model, dict) else model for key, model in models.items()}
     try:
-        return Source.model_validate({**declaration, "name": name, "models": named_models})
+        source = Source.model_validate({**declaration, "name": name, "models": named_models})
+        source._is_from_file = is_from_file
+        return source
     except ValidationError as error:
         first = error.errors()[0]
         path = ".".join([name, *(str(part) for part in first["loc"])])

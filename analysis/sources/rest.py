@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Mapping
@@ -19,7 +20,9 @@ from analysis.sources.envelopes import NoRows, PageOf, Row, unwrap
 from analysis.sources.interface import LINK, UpstreamFailed
 from memories.contract.errors import Invalid
 from memories.database import connections
-from memories.outbox import bounded_http
+from memories.outbox import bounded_http, public_http
+
+log = logging.getLogger(__name__)
 
 ATTEMPTS = 5
 AT_ONCE = 5  # maximum number of concurrent requests of one ingest or action
@@ -73,7 +76,11 @@ class RestUpstream:
             if not source.impersonation_header:
                 raise Invalid("can't be passed on: the source declares no impersonation_header", field="user_id")
             headers[source.impersonation_header] = as_user
-        self._client = httpx.Client(headers=headers, timeout=source.timeout_s, follow_redirects=False)
+        must_be_public = source.must_be_public(urlsplit(source.base_url).hostname or "")
+        transport = public_http.PublicTransport() if must_be_public else None
+        self._client = httpx.Client(
+            headers=headers, timeout=source.timeout_s, follow_redirects=False, transport=transport
+        )
         self._base = source.base_url.rstrip("/") + "/"
 
     def close(self) -> None:
@@ -178,6 +185,10 @@ class RestUpstream:
         except bounded_http.AnswerTooLarge as error:
             message = f"{error}; if it is too large, request a smaller per_page or raise the source’s page_bytes"
             raise UpstreamFailed(message, status_code=STATUS_TOO_LARGE) from None
+        except public_http.NotPublic as error:
+            log.warning("%s: %s", self._source.name, error)  # callers don't learn addresses of this network
+            message = "the source’s host has no public address; allowed: public hosts, and ANALYSIS_PRIVATE_HOSTS"
+            raise UpstreamFailed(message) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             failed = UpstreamFailed(f"the request to the upstream failed: {type(error).__name__}")
             failed.never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)

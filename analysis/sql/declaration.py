@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from analysis.sources.declaration import TOKEN_NAME, Part
+from analysis.sources.declaration import TOKEN_NAME, Connection
 from memories.contract.errors import Degraded, Invalid
 
 DATABASE = re.compile(r"[\w-]+(?:/[\w-]+)*\.(?:duckdb|db)")
 
 
-class SqlSource(Part):
+class SqlSource(Connection):
     """The declaration of a warehouse.
 
     The credential of a PostgreSQL or Trino warehouse is in an environment variable, and should belong to a read-only
@@ -67,11 +67,13 @@ def is_sql(text: str) -> bool:
         return False
 
 
-def parse(name: str, text: str) -> SqlSource:
+def parse(name: str, text: str, *, is_from_file: bool = False) -> SqlSource:
     """Parse a text for which is_sql() is true. Raises Invalid, which names the field, if a value is not valid."""
     declaration: dict[str, Any] = tomllib.loads(text)
     try:
-        return SqlSource.model_validate({**declaration, "name": name})
+        source = SqlSource.model_validate({**declaration, "name": name})
+        source._is_from_file = is_from_file
+        return source
     except ValidationError as error:
         first = error.errors()[0]
         raise Invalid(first["msg"], field=".".join([name, *map(str, first["loc"])])) from None

@@ -212,6 +212,8 @@ class Trino:
         import trino  # noqa: PLC0415 - only this engine needs it
         from requests.exceptions import RequestException  # noqa: PLC0415 - its own client raises it
 
+        from analysis.sql.public_session import public_session  # noqa: PLC0415 - needs its HTTP client
+
         parts = urlsplit(source.url)
         catalog, _, schema = parts.path.strip("/").partition("/")
         password = source.secret(source.password_env) if source.password_env else ""
@@ -230,6 +232,7 @@ class Trino:
             source="commonplace",
             request_timeout=source.timeout_s,
             max_attempts=2,
+            http_session=public_session() if source.must_be_public(parts.hostname or "") else None,
         )
         self._cursor = self._connection.cursor()
 

@@ -54,11 +54,11 @@ class QueryResult:
 
 def readable_sources(caller: Caller) -> dict[str, SqlSource]:
     by_name: dict[str, SqlSource] = {}
-    for name, text in declared_texts():
+    for name, text, is_from_file in declared_texts():
         if not is_sql(text):
             continue
         try:
-            source = parse(name, text)
+            source = parse(name, text, is_from_file=is_from_file)
         except DomainError:
             continue  # an invalid declaration must not make the other warehouses unusable
         if caller.is_admin or not source.read_personas or caller.personas & set(source.read_personas):

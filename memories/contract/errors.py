@@ -60,6 +60,16 @@ class LimitReached(DomainError):
     status = 422
 
 
+class TooManyRequests(LimitReached):
+    """The request would succeed later. `retry_after_s` is the number of seconds to wait."""
+
+    status = 429
+
+    def __init__(self, message: str, *, retry_after_s: int) -> None:
+        self.retry_after_s = retry_after_s
+        super().__init__(message)
+
+
 class Degraded(DomainError):
     """The operation needs a component that is unavailable."""
 

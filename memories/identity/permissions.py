@@ -38,6 +38,9 @@ class Token(Protocol):
     persona: str
     rights: list[str]
 
+    @property
+    def limits(self) -> tuple[Limit, ...]: ...
+
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
@@ -173,6 +176,7 @@ def caller_from_request(request: HttpRequest, *, channel: str) -> Caller:
         channel=channel,
         persona=token.persona if token else "",
         rights=frozenset(token.rights) if token else frozenset(),
+        limits=token.limits if token else (),
     )
     request._caller = (user.pk, caller)  # type: ignore[attr-defined]
     identity.act_as(caller)

@@ -29,6 +29,7 @@ from memories.writing import ownership
 from memory_project.accounts.tokens import revoke_all
 from memory_project.models import User
 from memory_project.notifications import mail
+from memory_project.web.client_address import sender_of
 
 CURATORS, OPERATORS = "Curators", "Operators"
 GROUPS = {"curator": CURATORS, "operator": OPERATORS}  # right → Django group whose members have it
@@ -193,6 +194,11 @@ def attempted_address(request: HttpRequest, credentials: Mapping[str, Any] | Non
     """Return the normalized e-mail address of a sign-in attempt, by which django-axes counts failures."""
     address = (credentials or {}).get("username") or request.POST.get("username") or ""
     return str(address).strip().lower()[:254]
+
+
+def attempt_origin(request: HttpRequest) -> str:
+    """Return the address by which django-axes counts failures; of an IPv6 address, its /64 network."""
+    return sender_of(request.META.get("REMOTE_ADDR", "")).partition("/")[0]
 
 
 def _require_admin(caller: Caller) -> None:

@@ -15,12 +15,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memories.contract.errors import DomainError, Forbidden
 from memories.database import connections
-from memories.identity.caller import Caller, Limit
+from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
 from memory_project.accounts.tokens import bearer, find_token
 from memory_project.mcp.toolsets import DENIED_KEY
 
 SCOPE_KEY = "commonplace.caller"
+HINT = "create one on the Connect page or with `manage.py createtoken EMAIL`"
 MAX_SESSION = 120  # maximum number of characters of an MCP session id that are stored
 
 
@@ -38,6 +39,8 @@ class RequireToken:
             return await self.app(scope, receive, send)
         text = bearer(Headers(scope=scope).get("authorization", ""))
         session = Headers(scope=scope).get("mcp-session-id", "")
+        if not text:
+            return await self._refuse(f"no token: {HINT}", scope, receive, send)
         try:
             caller = await sync_to_async(caller_for_token, thread_sensitive=False)(text, session)
         except Forbidden as error:
@@ -46,9 +49,7 @@ class RequireToken:
             body = {"error": error.message, "code": error.code}
             return await JSONResponse(body, status_code=error.status)(scope, receive, send)
         if caller is None:
-            problem = "this token is unknown, expired or revoked" if text else "no token"
-            hint = "create one on the Connect page or with `manage.py createtoken EMAIL`"
-            return await self._refuse(f"{problem}: {hint}", scope, receive, send)
+            return await self._refuse(f"this token is unknown, expired or revoked: {HINT}", scope, receive, send)
         scope[SCOPE_KEY] = replace(caller, tools_deny=(*caller.tools_deny, *scope.get(DENIED_KEY, ())))
         return await self.app(scope, receive, send)
 
@@ -78,7 +79,7 @@ def caller_for_token(text: str, session: str = "") -> Caller | None:
             session=session[:MAX_SESSION] if session.isprintable() else "",
             connection=f"token {token.pk}",
             graph=token.graph,
-            limits=(Limit(f"token {token.pk}", token.calls_per_minute, token.writes_per_day),),
+            limits=token.limits,
         )
 
 

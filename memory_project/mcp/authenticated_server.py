@@ -12,14 +12,15 @@ from anyio import to_thread
 from django.conf import settings
 from mcp.server.mcpserver import MCPServer
 
-from memories.contract.errors import DomainError, Forbidden
+from memories.contract.errors import DomainError, Forbidden, LimitReached
 from memories.database import connections, identity
 from memories.identity.caller import Caller
 from memory_project import audit
 from memory_project.mcp.auth import caller_from_scope
 from memory_project.mcp.responses import AttachedContent, outcome
 from memory_project.mcp.workers import Running, in_thread
-from memory_project.web.fair_queue import ToolGate
+from memory_project.web.admission import queue_full
+from memory_project.web.fair_queue import FairQueue, QueueFull
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +38,8 @@ class IdentifiedServer(MCPServer[Any]):
     def __init__(self, identify: Identify | None, **options: Any) -> None:
         self.is_stateless = identify is None
         self._identify = identify or caller_from_scope
-        self._gate = ToolGate()
+        # over HTTP, a request has waited for its turn before it comes here
+        self._queue: FairQueue | None = None if self.is_stateless else stdio_queue()
         self._threads: anyio.CapacityLimiter | None = None  # created within the event loop
         super().__init__("commonplace", title="Commonplace", log_level="WARNING", **options)
 
@@ -68,10 +70,16 @@ class IdentifiedServer(MCPServer[Any]):
         """
         if self._threads is None:
             self._threads = anyio.CapacityLimiter(settings.CALLS_IN_ALL)
-        person = self._caller(request).email if self.is_stateless else ""  # stdio serves one person
-        async with self._gate.turn(person):
+        try:
+            turn = await self._queue.take("") if self._queue else None
+        except QueueFull:
+            raise LimitReached(queue_full()) from None
+        try:
             # the same thread identifies the caller, because switching to a second thread takes as long as a query
             return await in_thread(self._for_caller, request, work, *arguments, running=running, limiter=self._threads)
+        finally:
+            if turn:
+                turn.end()
 
     def _for_caller(self, request: Any, work: Callable[..., Result], *arguments: Any) -> Result:
         caller = self._caller(request)
@@ -108,3 +116,8 @@ class IdentifiedServer(MCPServer[Any]):
             )
         except Exception:  # the call has been executed, so the client must get its response
             log.exception("could not write the call of %s to the audit log", name)
+
+
+def stdio_queue() -> FairQueue:
+    limit = settings.CALLS_AT_ONCE  # stdio serves one person
+    return FairQueue(at_once=limit, in_all=limit, waiting=settings.CALLS_WAITING)

@@ -39,9 +39,11 @@ from memories.contract.errors import DomainError
 from memories.contract.tools import Tool
 from memories.database import connections, identity
 from memories.identity.caller import Caller
+from memory_project import rate_limits
 from memory_project.mcp import prompts, resources, subscriptions
 from memory_project.mcp.authenticated_server import IdentifiedServer, Identify
 from memory_project.mcp.workers import Running
+from memory_project.web.admission import TURN_KEY
 
 Result = TypeVar("Result")
 
@@ -91,6 +93,7 @@ class ReadingServer(IdentifiedServer):
         error: DomainError | None = None
         data: dict[str, Any] = {}
         try:
+            rate_limits.check(caller, writes=False)
             data = resources.read(caller, uri, self.offered)
         except DomainError as refused:
             error = refused
@@ -132,6 +135,8 @@ class ReadingServer(IdentifiedServer):
         if self._streams[caller.email] >= MAX_STREAMS:
             raise MCPError(INVALID_REQUEST, f"you already have {MAX_STREAMS} open streams; close one of them")
         self._streams[caller.email] += 1
+        if turn := ctx.request and ctx.request.scope.get(TURN_KEY):
+            turn.end()  # a stream lasts for minutes and mostly waits
         try:
             return await subscriptions.listen(ctx, params, partial(self._read_stamps, ctx.request, uris))
         finally:
@@ -171,11 +176,16 @@ class ReadingServer(IdentifiedServer):
     ) -> GetPromptResult | InputRequiredResult:
         if name == prompts.START and name in {prompt.name for prompt in await super().list_prompts()}:
             request = context.request_context.request if context else None
-            return await self.in_turn(request, prompts.start_of_session, running=Running())
+            return await self.in_turn(request, _start_of_session, running=Running())
         if name in prompts.BUILT_IN_NAMES:  # a curated prompt can't replace a built-in one
             return await super().get_prompt(name, arguments, context)
         curated = await to_thread.run_sync(prompts.answer, name)
         return curated or await super().get_prompt(name, arguments, context)
+
+
+def _start_of_session(caller: Caller) -> GetPromptResult:
+    rate_limits.check(caller, writes=False)
+    return prompts.start_of_session(caller)
 
 
 def _acting_as(work: Callable[[], Result], caller: Caller) -> Result:

@@ -17,9 +17,10 @@ from mcp.types import CallToolResult, ContentBlock, TextContent
 from memories import extensions
 from memories.contract.budget import fit, fit_text
 from memories.contract.display import show_invisible
-from memories.contract.errors import DomainError
+from memories.contract.errors import DomainError, Invalid
 from memories.contract.tools import Call, ContextBlock, ToolResponse
 from memories.identity.caller import Caller
+from memory_project.env import FALSE, TRUE
 from memory_project.models import AuditEvent
 
 log = logging.getLogger(__name__)
@@ -58,10 +59,17 @@ def report_failure(caller: Caller, call: Call, error: DomainError) -> None:
 
 
 def asks_for_context(context: Context[Any, Any] | None) -> bool:
-    """Return whether to attach context: yes, unless the `_meta` of the call turns it off."""
+    """Return whether to attach context: yes, unless the `_meta` of the call turns it off.
+
+    Raises Invalid if the value in `_meta` is not a boolean.
+    """
     meta = context.request_context.meta if context else None
     values = meta if isinstance(meta, Mapping) else getattr(meta, "model_extra", None) or {}
-    return values.get(CONTEXT_KEY) is not False
+    given = values.get(CONTEXT_KEY)
+    value = "true" if given is None else str(given).strip().lower()  # null counts as absent
+    if value not in TRUE | FALSE:
+        raise Invalid(f"{value[:40]!r} is not a boolean", field=f"_meta.{CONTEXT_KEY}", allowed="true, false")
+    return value in TRUE
 
 
 def as_result(

@@ -19,7 +19,9 @@ from mcp.server.mcpserver import Context
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import CallToolResult
 from mcp.types import Tool as OfferedTool
-from starlette.types import ASGIApp
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from knowledge.graph import anthropic
 from memories.contract import progress
@@ -43,7 +45,7 @@ from memory_project.mcp.responses import (
     report_progress,
 )
 from memory_project.mcp.tool_list_cache import advertised_tools
-from memory_project.mcp.toolsets import ChooseTools
+from memory_project.mcp.toolsets import CHOOSING, PATH, ChooseTools
 from memory_project.mcp.workers import Running
 
 log = logging.getLogger(__name__)
@@ -209,4 +211,24 @@ def http_app(server: CommonplaceServer, default: Sequence[str] | None = None) ->
     origins = [f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts]
     security = TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=origins)
     app = RequireToken(server.streamable_http_app(stateless_http=True, transport_security=security))
-    return ChooseTools(app, server.offered.values(), default)
+    return OnlyPost(ChooseTools(app, server.offered.values(), default))
+
+
+def mcp_routes(app: ASGIApp) -> list[Route]:
+    return [Route(path, endpoint=app) for path in (PATH, f"{CHOOSING}{{choice:path}}")]
+
+
+class OnlyPost:
+    """ASGI middleware that refuses other methods.
+
+    GET would open a stream for notifications and DELETE would end a session, and a stateless server has neither.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] == "POST":
+            return await self.app(scope, receive, send)
+        body = {"error": f"{scope['method'][:20]} is not supported; allowed: POST", "code": "invalid"}
+        await JSONResponse(body, status_code=405, headers={"Allow": "POST"})(scope, receive, send)

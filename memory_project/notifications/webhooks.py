@@ -8,8 +8,6 @@ WEBHOOK_HOSTS, at public addresses and without redirects.
 
 from __future__ import annotations
 
-import ipaddress
-import socket
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
@@ -47,18 +45,6 @@ def check_url(url: str) -> str:
     if parts.hostname.lower() not in hosts:
         raise Invalid(f"{parts.hostname!r} is not an allowed host", field="url", allowed=allowed)
     return url.strip()
-
-
-def public_address(host: str) -> str:
-    """Resolve the host to an IP address. Raises Invalid if there is none, or any of them is private."""
-    try:
-        entries = socket.getaddrinfo(host, 443, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise Invalid(f"{host} could not be resolved ({error.strerror or error})", field="url") from None
-    addresses = [str(entry[4][0]) for entry in entries]
-    if private := [address for address in addresses if not ipaddress.ip_address(address.split("%")[0]).is_global]:
-        raise Invalid(f"{host} resolves to the private address {private[0]}", field="url", allowed="a public host")
-    return addresses[0]
 
 
 def save(*, caller: Caller, persona: Persona, url: str, is_on: bool = True) -> Webhook:
@@ -108,23 +94,21 @@ def post(url: str, body: dict[str, str]) -> str:
     """Send a POST request. Returns the error message, or "" on success."""
     import httpx  # noqa: PLC0415 - takes a tenth of a second, which other processes save
 
+    from memories.outbox import public_http  # noqa: PLC0415 - needs httpx
+
     try:
-        host = str(urlsplit(check_url(url)).hostname)
-        address = public_address(host)
-        # connect to the checked address, because a second DNS lookup could return a private one
-        target = httpx.URL(url).copy_with(host=address)
+        host = urlsplit(check_url(url)).hostname
         with (
-            # a redirect could lead to a private address
-            httpx.Client(timeout=TIMEOUT_S, follow_redirects=False, trust_env=False) as client,
-            client.stream(
-                "POST", target, json=body, headers={"Host": host}, extensions={"sni_hostname": host}
-            ) as response,
+            httpx.Client(timeout=TIMEOUT_S, follow_redirects=False, transport=public_http.PublicTransport()) as client,
+            client.stream("POST", url, json=body) as response,
         ):
             bounded_http.read(response, MAX_RESPONSE_BYTES)
             return "" if response.is_success else f"{host} responded with status {response.status_code}"
     except Invalid as error:
         return error.message
-    except (httpx.HTTPError, bounded_http.AnswerTooLarge) as error:
+    except public_http.NotPublic as error:
+        return str(error)
+    except (httpx.HTTPError, httpx.InvalidURL, bounded_http.AnswerTooLarge) as error:
         return f"{type(error).__name__}: {error}"
 
 

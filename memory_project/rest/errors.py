@@ -9,7 +9,7 @@ from django.db import DatabaseError
 from rest_framework.response import Response
 from rest_framework.views import exception_handler
 
-from memories.contract.errors import DomainError, Invalid, LimitReached, from_database_error
+from memories.contract.errors import DomainError, Invalid, LimitReached, TooManyRequests, from_database_error
 
 
 def handle_exception(error: Exception, context: dict[str, Any]) -> Response | None:
@@ -26,7 +26,8 @@ def handle_exception(error: Exception, context: dict[str, Any]) -> Response | No
     if isinstance(error, RequestDataTooBig):
         error = LimitReached("the body is too large")
     if isinstance(error, DomainError):
-        return Response({"error": error.message, "code": error.code}, status=error.status)
+        headers = {"Retry-After": str(error.retry_after_s)} if isinstance(error, TooManyRequests) else None
+        return Response({"error": error.message, "code": error.code}, status=error.status, headers=headers)
     response = exception_handler(error, context)
     if response is not None:
         code = {401: "forbidden", 403: "forbidden", 404: "not_found", 429: "limit"}.get(response.status_code, "invalid")

@@ -112,6 +112,8 @@ class SupersedeMemory(APIView):
 class RecallMemory(APIView):
     """POST searches memories and changes none."""
 
+    only_reads = True
+
     @extend_schema(
         operation_id="recall", request=request_body(RecallMemories), responses=response_schemas(RecallResponse)
     )

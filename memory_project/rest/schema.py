@@ -23,7 +23,7 @@ ERRORS = {
     404: "not_found",
     409: "conflict",
     422: "limit",
-    429: "limit: too many requests of this person are waiting",
+    429: "limit: too many requests of this person are waiting, or the token's limit is reached; see Retry-After",
     502: "upstream",
     503: "degraded",
 }

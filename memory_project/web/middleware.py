@@ -15,14 +15,13 @@ from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from django.utils.http import url_has_allowed_host_and_scheme
 
-from memories.contract.errors import Degraded, DomainError, LimitReached, from_database_error
+from memories.contract.errors import Degraded, DomainError, TooManyRequests, from_database_error
 from memories.database import connections, identity
 from memories.identity.permissions import caller_from_request
 from memory_project import audit
 from memory_project.models import AuditEvent
 from memory_project.portal.error_labels import message_with_label
-from memory_project.web.fair_queue import RequestGate
-from memory_project.web.request_limits import is_for_programs
+from memory_project.web.refusals import TITLES, is_for_programs
 
 # Pages show texts that agents wrote. The policy forbids inline scripts, and pages may load
 # content only from this host and send forms only to it.
@@ -69,30 +68,13 @@ def own_identity(get_response: GetResponse) -> GetResponse:
     return middleware
 
 
-def in_turn(get_response: GetResponse) -> GetResponse:
-    """Limit the time of each SQL statement, and the number of requests of one person that run at the same time."""
-    gate = RequestGate()
+def limit_statements(get_response: GetResponse) -> GetResponse:
+    """Limit the time of each SQL statement."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         is_program = is_for_programs(request.path)
         connections.limit_statements(settings.STATEMENT_TIMEOUT_S if is_program else settings.PAGE_TIMEOUT_S)
-        if request.path == "/healthz":
-            return get_response(request)
-        try:
-            user = request.user
-            is_signed_in = user.is_authenticated  # this queries the database
-        except DatabaseError as error:
-            unavailable = from_database_error(error) or Degraded("the database did not answer; try again")
-            return error_response(request, unavailable.message, unavailable.code, unavailable.status)
-        person = getattr(user, "email", "") if is_signed_in else request.headers.get("authorization", "")
-        if not person:
-            return get_response(request)
-        connections.close_if_pooled()  # a waiting request must not hold a connection
-        try:
-            with gate.turn(person):
-                return get_response(request)
-        except LimitReached as error:
-            return error_response(request, error.message, error.code, 429)
+        return get_response(request)
 
     return middleware
 
@@ -221,12 +203,15 @@ class domain_errors:
         error = exception if isinstance(exception, DomainError) else from_database_error(exception)
         if error is None:
             return None
-        page = request.POST.get("next", "") if request.method == "POST" and error.status not in (404, 503) else ""
+        page = request.POST.get("next", "") if request.method == "POST" and error.status not in (404, 429, 503) else ""
         if url_has_allowed_host_and_scheme(page, allowed_hosts=None):
             messages.error(request, message_with_label(error))
             return HttpResponseRedirect(page)
-        if error.status == 503 or is_for_programs(request.path):  # the navigation of error.html queries the database
-            return error_response(request, error.message, error.code, error.status)
+        if error.status in (429, 503) or is_for_programs(request.path):  # error.html queries the database
+            refusal = error_response(request, error.message, error.code, error.status)
+            if isinstance(error, TooManyRequests):
+                refusal["Retry-After"] = str(error.retry_after_s)
+            return refusal
         response = TemplateResponse(
             request, "error.html", {"error": error, "message": message_with_label(error)}, status=error.status
         )
@@ -239,6 +224,3 @@ def error_response(request: HttpRequest, message: str, code: str, status: int, t
         return JsonResponse({"error": message, "code": code}, status=status)
     context = {"title": title or TITLES.get(status, "That is not possible"), "message": message}
     return HttpResponse(render_to_string("fault.html", context), status=status)
-
-
-TITLES = {429: "Too many requests", 500: "Something went wrong", 503: "Temporarily unavailable"}

@@ -1,4 +1,4 @@
-"""Limits on the size of requests and on the time they take to arrive.
+"""Limits on the number of connections, on the size of requests and on the time they take to arrive.
 
 They protect the web server from clients that send too much or too slowly.
 """
@@ -6,54 +6,95 @@ They protect the web server from clients that send too much or too slowly.
 from __future__ import annotations
 
 import asyncio
-import json
-from typing import Any
+from collections import Counter
+from typing import Any, ClassVar
 
 from django.conf import settings
-from django.template.loader import render_to_string
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from memory_project.web.client_address import is_trusted_proxy, sender_of
+from memory_project.web.refusals import refuse
 
 # seconds within which all headers of a request must arrive, from the start of the connection or, for a later request on
 # the same connection, from its first byte
 HEADERS_WITHIN_S = 10.0
+# With more connections than this waiting for headers, in each process, the time is shorter. A crowd of clients that
+# connect at the same time has it nevertheless.
+MAX_HALF_OPEN, MAX_HALF_OPEN_PER_ADDRESS = 200, 20
+CROWDED_HEADERS_WITHIN_S = 1.0
 BODY_WITHIN_S = 60.0  # seconds within which the body of a request must arrive after its headers
 
 
 class HeadersInTime(H11Protocol):
-    """uvicorn's HTTP protocol, extended to close a connection if the headers of a request do not arrive in time."""
+    """uvicorn's HTTP protocol, extended to limit connections.
+
+    A connection is half-open until the headers of a request have arrived, and is closed if they do not arrive in time.
+    Of one address, at most CONNECTIONS_PER_ADDRESS connections stay open. Proxies in TRUSTED_PROXIES may have any
+    number.
+    """
+
+    # by sender; the sender "" stands for all trusted proxies
+    _half_open: ClassVar[Counter[str]] = Counter()
+    _open: ClassVar[Counter[str]] = Counter()
 
     _deadline: asyncio.TimerHandle | None = None
+    _sender = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._deadline = self.loop.call_later(HEADERS_WITHIN_S, self._give_up)
+        address = self.client[0] if self.client else ""
+        self._sender = "" if is_trusted_proxy(address) else sender_of(address)
+        self._open[self._sender] += 1
+        if self._sender and self._open[self._sender] > settings.CONNECTIONS_PER_ADDRESS:
+            return transport.abort()
+        self._wait_for_headers()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         is_served = self._is_served()
         if is_served and self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+            self._stop_waiting()
         elif not is_served and self._deadline is None:  # the next request of a keep-alive connection has begun
-            self._deadline = self.loop.call_later(HEADERS_WITHIN_S, self._give_up)
+            self._wait_for_headers()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
+        self._stop_waiting()
+        self._open[self._sender] -= 1
+        if not self._open[self._sender]:
+            del self._open[self._sender]
         super().connection_lost(exc)
 
-    def _give_up(self) -> None:
+    def _wait_for_headers(self) -> None:
+        self._deadline = self.loop.call_later(CROWDED_HEADERS_WITHIN_S, self._give_up_if_crowded)
+        self._half_open[self._sender] += 1
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is None:
+            return
+        self._deadline.cancel()
         self._deadline = None
+        self._half_open[self._sender] -= 1
+        if not self._half_open[self._sender]:
+            del self._half_open[self._sender]
+
+    def _give_up_if_crowded(self) -> None:
+        is_crowded = bool(self._sender) and self._half_open[self._sender] > MAX_HALF_OPEN_PER_ADDRESS
+        if is_crowded or self._half_open.total() > MAX_HALF_OPEN:
+            return self._give_up()
+        self._deadline = self.loop.call_later(HEADERS_WITHIN_S - CROWDED_HEADERS_WITHIN_S, self._give_up)
+
+    def _give_up(self) -> None:
+        self._stop_waiting()
         if not self._is_served() and not self.transport.is_closing():
-            self.transport.close()
+            self.transport.abort()  # close() would wait for a client that does not read
 
     def _is_served(self) -> bool:
         cycle: Any = self.cycle  # None before the first request, contrary to uvicorn's types
         return cycle is not None and not cycle.response_complete
 
 
-class _Refused(Exception):
+class Refused(Exception):
     def __init__(self, status: int, message: str) -> None:
         self.status, self.message = status, message
         super().__init__(message)
@@ -68,7 +109,7 @@ class LimitBody:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        body = _Body(receive)
+        body = BoundedBody(receive, settings.MAX_BODY_BYTES, BODY_WITHIN_S)
         started = False
 
         async def watched(message: Message) -> None:
@@ -81,64 +122,51 @@ class LimitBody:
         try:
             body.check_length(scope)
             await self.app(scope, body.receive, watched)
-        except _Refused:
+        except Refused:
             pass
         finally:
-            if body.refused and not started:
-                await send_refusal(body.refused, scope, send)
+            if (refused := body.refused) and not started:
+                # the connection is closed because the rest of the body is not read
+                await refuse(scope, send, refused.status, refused.message, headers={"connection": "close"})
 
 
-class _Body:
-    def __init__(self, receive: Receive) -> None:
+class BoundedBody:
+    """The body of a request, which may have `max_bytes` and must arrive within `within_s` seconds from now."""
+
+    def __init__(self, receive: Receive, max_bytes: int, within_s: float) -> None:
         self._receive = receive
+        self._max_bytes, self._within_s = max_bytes, within_s
         self._size = 0
-        self._is_complete = False
-        self.refused: _Refused | None = None
-        self._deadline = asyncio.get_running_loop().time() + BODY_WITHIN_S
+        self._deadline = asyncio.get_running_loop().time() + within_s
+        self.is_complete = False
+        self.refused: Refused | None = None
 
     def check_length(self, scope: Scope) -> None:
         for name, value in scope["headers"]:
-            if name == b"content-length" and value.isdigit() and int(value) > settings.MAX_BODY_BYTES:
-                raise self._refuse(413, too_large())
+            if name == b"content-length" and value.isdigit() and int(value) > self._max_bytes:
+                raise self._too_large()
 
-    def _refuse(self, status: int, message: str) -> _Refused:
-        self.refused = _Refused(status, message)
+    def _refuse(self, status: int, message: str) -> Refused:
+        self.refused = Refused(status, message)
         return self.refused
 
+    def _too_large(self) -> Refused:
+        return self._refuse(413, f"the request is too large; allowed: at most {self._max_bytes:,} bytes")
+
     async def receive(self) -> Message:
-        if self._is_complete:  # only the disconnect message can still follow; it has no time limit
+        """Return the next message. Raises Refused if the body exceeds one of its limits."""
+        if self.is_complete:  # only the disconnect message can still follow; it has no time limit
             return await self._receive()
         try:
             async with asyncio.timeout_at(self._deadline):
                 message = await self._receive()
         except TimeoutError:
-            raise self._refuse(408, f"the request did not arrive within {BODY_WITHIN_S:g} s") from None
+            raise self._refuse(408, f"the request did not arrive within {self._within_s:g} s") from None
         self._size += len(message.get("body", b""))
-        if self._size > settings.MAX_BODY_BYTES:
-            raise self._refuse(413, too_large())
-        self._is_complete = not message.get("more_body", False)
+        if self._size > self._max_bytes:
+            raise self._too_large()
+        self.is_complete = not message.get("more_body", False)
         return message
-
-
-def too_large() -> str:
-    return f"the request is too large; allowed: at most {settings.MAX_BODY_BYTES:,} bytes"
-
-
-async def send_refusal(refused: _Refused, scope: Scope, send: Send) -> None:
-    if is_for_programs(scope["path"]):
-        kind, text = b"application/json", json.dumps({"error": refused.message, "code": "limit"})
-    else:
-        kind = b"text/html; charset=utf-8"
-        title = "Request too slow" if refused.status == 408 else "Request too large"
-        text = render_to_string("fault.html", {"title": title, "message": refused.message})
-    # the connection is closed because the rest of the body is not read
-    headers = [(b"content-type", kind), (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
-    await send({"type": "http.response.body", "body": text.encode()})
-
-
-def is_for_programs(path: str) -> bool:
-    return path == "/mcp" or path.startswith(("/mcp/", "/api/"))
 
 
 def uvicorn_options() -> dict[str, Any]:
@@ -146,6 +174,7 @@ def uvicorn_options() -> dict[str, Any]:
         "http": HeadersInTime,
         "log_level": "warning",
         "access_log": False,
+        "proxy_headers": False,  # uvicorn would trust all programs on this machine; see client_address.py
         "timeout_graceful_shutdown": GRACE_S,
         "h11_max_incomplete_event_size": 64 * 1024,
     }

@@ -21,6 +21,7 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
 
 from memory_project.web.request_limits import HEADERS_WITHIN_S
 from tests.e2e.processes import ROOT, command, environment, folder_and_port
@@ -103,7 +104,8 @@ async def calls(served: Served, email: str, count: int, arguments: dict[str, Any
         httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=60) as http,
         Client(streamable_http_client(f"{served.url}/mcp", http_client=http)) as client,
     ):
-        return list(await asyncio.gather(*(client.call_tool("memory_recall", arguments) for _ in range(count))))
+        calls = (client.call_tool("memory_recall", arguments) for _ in range(count))
+        return list(await asyncio.gather(*calls, return_exceptions=True))
 
 
 def content_of(response: Any) -> dict[str, Any]:
@@ -131,11 +133,10 @@ def test_many_calls_of_one_person_leave_room_for_others(served: Served) -> None:
     crowd.join()
     # health checks don't wait behind the calls; the median tolerates a slow machine
     assert statistics.median(waits) < 2
-    refused = [content_of(response) for response in responses if response.is_error]
+    refused = [error for error in responses if isinstance(error, MCPError)]
     assert len(refused) == 12 - 3 - 4  # three ran, four waited
-    assert {response["code"] for response in refused} == {"limit"}
-    assert "let some of them finish" in refused[0]["error"]
-    successes = [content_of(response) for response in responses if not response.is_error]
+    assert "let some of them finish" in str(refused[0])
+    successes = [content_of(response) for response in responses if not isinstance(response, MCPError)]
     assert all(response["degraded"] and response["ranking"] == "lexical" for response in successes)
     other_responses = run_calls(calls(served, PEOPLE[1], 1, {"query": "x", "strategy": "lexical"}))
     assert not other_responses[0].is_error

@@ -9,6 +9,7 @@ import pytest
 import uvicorn
 
 from memory_project import asgi
+from memory_project.web.request_limits import uvicorn_options
 from tests.knowledge.conftest import cora, cora_user, curators, small_catalog
 
 __all__ = ["cora", "cora_user", "curators", "small_catalog"]
@@ -18,7 +19,8 @@ __all__ = ["cora", "cora_user", "curators", "small_catalog"]
 def http() -> Iterator[str]:
     """Serve the ASGI application on a free port. Yields its address."""
     application = importlib.reload(asgi).application  # reloaded because its session manager can run only once
-    server = uvicorn.Server(uvicorn.Config(application, host="127.0.0.1", port=0, log_level="error"))
+    options = {**uvicorn_options(), "log_level": "error"}
+    server = uvicorn.Server(uvicorn.Config(application, host="127.0.0.1", port=0, **options))
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:

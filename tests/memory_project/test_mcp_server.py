@@ -14,6 +14,7 @@ from typing import Any
 import httpx2
 import pytest
 from django.conf import settings as django_settings
+from django.core.management import CommandError, call_command
 from django.db import connections
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
@@ -325,6 +326,10 @@ def test_http_connections_choose_their_tools(http: str, alice_user: User) -> Non
     assert {"memory_recall", "search_nodes"} <= reading
     assert not {"memory_manage", "create_entities"} & reading
     assert tools("/x/memory,graph", **{"X-MCP-Readonly": "true"}) == reading
+    for value in ("on", "Yes", "1", "TRUE"):
+        assert tools("/x/memory,graph", **{"X-MCP-Readonly": value}) == reading
+    assert "memory_manage" in tools("/x/memory", **{"X-MCP-Readonly": "off"})
+    assert "memory_manage" not in tools("/x/memory/readonly", **{"X-MCP-Readonly": "off"})  # a selection only narrows
     remember = {"command": "remember", "content": "Not by this connection."}
     refused = over_http(http, token, lambda c: c.call_tool("memory_manage", remember), "/x/memory/readonly")
     assert "may not use memory_manage" in refused.content[0].text
@@ -366,3 +371,56 @@ def test_a_failing_extension_does_not_affect_the_response(
     monkeypatch.setattr(extensions, "_extensions", {"broken": Broken()})
     response = as_caller(alice, lambda client: client.call_tool("catalog_entity", {"urn": ORDERS}))
     assert (response.is_error, len(response.content)) == (False, 1)
+
+
+@pytest.mark.parametrize(
+    ("url", "headers", "message"),
+    [
+        ("", [("X-MCP-Readonly", "enabled")], "X-MCP-Readonly: 'enabled' is not a boolean; allowed: true, false, 1, 0"),
+        ("", [("X-MCP-Readonly", "")], "X-MCP-Readonly: '' is not a boolean; allowed: true"),
+        ("", [("X-MCP-Readonly", "false"), ("X-MCP-Readonly", "y")], "X-MCP-Readonly: 'y' is not a boolean"),
+        ("", [("X-MCP-Read-Only", "true")], "x-mcp-read-only: is an unknown header; allowed: X-MCP-Toolsets"),
+        ("", [("X_MCP_READONLY", "true")], "x_mcp_readonly: is an unknown header"),
+        ("", [("X-MCP-Toolsets", "memry")], "X-MCP-Toolsets: 'memry' is unknown; allowed: analysis, "),
+        ("", [("X-MCP-Toolsets", "memory"), ("X-MCP-Toolsets", "x")], "X-MCP-Toolsets: 'x' is unknown"),
+        ("", [("X-MCP-Toolsets", ",")], "X-MCP-Toolsets: is empty; allowed: analysis, "),
+        ("/x/memory,graph", [("X-MCP-Toolsets", "memory")], "X-MCP-Toolsets: differs from the toolsets in the path"),
+        ("?readonly=true", [], "the URL has query parameters; allowed: /mcp, or /mcp/x/TOOLSETS/readonly"),
+    ],
+)
+def test_a_selection_of_tools_that_is_not_understood_is_refused(
+    http: str, alice_user: User, url: str, headers: list[tuple[str, str]], message: str
+) -> None:
+    token = create_token(caller=system_caller(), user=alice_user, name="test")[1]
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    accept = [("Authorization", f"Bearer {token}"), ("Accept", "application/json, text/event-stream")]
+    response = httpx2.post(f"{http}/mcp{url}", json=body, headers=[*accept, *headers])
+    assert (response.status_code, response.json()["code"]) == (400, "invalid")
+    assert message in response.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--toolsets", "memry", "--as", "alice@example.org"], "unknown toolset 'memry'; allowed: "),
+        (["--toolsets", ","], "--toolsets names none"),
+        (["--toolsets", "memory", "--profile", "anthropic"], "leave out --toolsets"),
+        (["--transport", "http", "--as", "alice@example.org"], "--as is for stdio"),
+        (["--transport", "http", "--persona", "sales"], "--persona is for stdio"),
+        (["--transport", "http", "--graph", "sales"], "--graph is for stdio"),
+    ],
+)
+def test_an_option_without_effect_is_refused(alice_user: User, arguments: list[str], message: str) -> None:
+    with pytest.raises(CommandError, match=message):
+        call_command("mcp", *arguments)
+
+
+@pytest.mark.parametrize(("value", "is_error"), [("off", False), (False, False), ("never", True), (2, True)])
+def test_context_is_turned_off_by_any_usual_spelling(alice: Caller, value: Any, is_error: bool) -> None:
+    async def action(client: Any) -> Any:
+        return await client.call_tool("memory_recall", {"query": "x"}, meta={CONTEXT_KEY: value})
+
+    response = as_caller(alice, action)
+    assert response.is_error is is_error
+    if is_error:
+        assert f"_meta.{CONTEXT_KEY}: " in response.content[0].text

@@ -7,12 +7,16 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.test import Client
 from django.utils import timezone
+from mcp.shared.exceptions import MCPError
 
-from memories.identity.caller import Caller, Limit
+from memories.identity.caller import Caller, Limit, system_caller
+from memories.models import MemoryRecord
 from memory_project import rate_limits, retention
-from memory_project.models import AuditEvent, CallWindow
-from tests.memory_project.test_mcp_server import as_caller
+from memory_project.accounts.tokens import create_token
+from memory_project.models import AuditEvent, CallWindow, User
+from tests.memory_project.test_mcp_server import as_caller, over_http
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -50,6 +54,55 @@ def test_a_daily_limit_counts_only_writes(alice: Caller) -> None:
     fact = {"command": "remember", "content": "Revenue excludes refunds."}
     first, second, read = calls(limited, fact, {**fact, "content": "Refunds are booked later."}, {"query": "refunds"})
     assert (first.is_error, second.is_error, read.is_error) == (False, True, False)
+
+
+def test_limits_of_a_token_count_rest_and_mcp_together(
+    http: str, alice_user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rate_limits, "MINUTE", 366 * rate_limits.DAY)
+    text = create_token(caller=system_caller(), user=alice_user, name="test", calls_per_minute=4)[1]
+    headers = {"authorization": f"Bearer {text}"}
+    client = Client(headers=headers)
+    assert client.get("/api/v1/memories/").status_code == 200
+    assert client.get("/api/v1/schema/").status_code == 200
+    assert client.get(f"/api/v1/memories/{'0' * 32}/").status_code == 404
+    recall = over_http(http, text, lambda mcp: mcp.call_tool("memory_recall", {"query": "x"}))
+    assert not recall.is_error
+    refused = client.post("/api/v1/memories/recall/", {"query": "x"}, content_type="application/json")
+    assert (refused.status_code, refused.json()["code"]) == (429, "limit")
+    assert int(refused["Retry-After"]) > 0
+    assert "the limit is 4 calls a minute: wait " in refused.json()["error"]
+    assert over_http(http, text, lambda mcp: mcp.call_tool("memory_recall", {"query": "x"})).is_error
+    other = create_token(caller=system_caller(), user=alice_user, name="test")[1]
+    assert Client(headers={"authorization": f"Bearer {other}"}).get("/api/v1/memories/").status_code == 200
+
+
+def test_daily_limits_count_writing_rest_requests(alice_user: User) -> None:
+    text = create_token(caller=system_caller(), user=alice_user, name="test", writes_per_day=1)[1]
+    client = Client(headers={"authorization": f"Bearer {text}"})
+
+    def post(path: str, body: dict[str, Any]) -> int:
+        return client.post(f"/api/v1/memories/{path}", body, content_type="application/json").status_code
+
+    assert post("recall/", {"query": "refunds"}) == 200
+    assert post("", {"content": "Revenue excludes refunds."}) == 201
+    assert post("", {"content": "Refunds are booked later."}) == 429
+    assert post(f"{MemoryRecord.objects.get().pk}/supersede/", {"content": "Revenue includes refunds."}) == 429
+    assert post("recall/", {"query": "refunds"}) == 200
+    assert MemoryRecord.objects.count() == 1
+
+
+def test_limits_count_resources_and_prompts(alice: Caller, fact: MemoryRecord, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rate_limits, "MINUTE", 366 * rate_limits.DAY)
+    limited = replace(alice, limits=(Limit("token 1", 2, None),))
+
+    async def action(client: Any) -> None:
+        await client.read_resource(f"commonplace://memory/{fact.pk.hex}")
+        await client.get_prompt("start_of_session")
+        with pytest.raises(MCPError, match="the limit is 2 calls a minute"):
+            await client.read_resource(f"commonplace://memory/{fact.pk.hex}")
+
+    as_caller(limited, action)
 
 
 def test_old_call_windows_are_deleted(alice: Caller) -> None:

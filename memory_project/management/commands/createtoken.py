@@ -11,6 +11,8 @@ from memory_project.accounts.tokens import DEFAULT_DAYS, RIGHTS, create_token, e
 from memory_project.arguments import between
 from memory_project.models import User
 
+MAX_CALLS = 2_147_483_647  # the largest number that the column can hold
+
 
 class Command(BaseCommand):
     help = "Create an API token for a person and print it. It can't be shown again."
@@ -27,8 +29,12 @@ class Command(BaseCommand):
         )
         parser.add_argument("--right", action="append", default=[], help=f"{' or '.join(RIGHTS)}; may be repeated")
         parser.add_argument("--graph", default="", help="use the knowledge graph of this persona")
-        parser.add_argument("--calls-per-minute", type=int, help="maximum number of calls; default: no limit")
-        parser.add_argument("--writes-per-day", type=int, help="maximum number of calls that write; default: no limit")
+        parser.add_argument(
+            "--calls-per-minute", type=between(0, MAX_CALLS), help="maximum number of calls; default: no limit"
+        )
+        parser.add_argument(
+            "--writes-per-day", type=between(0, MAX_CALLS), help="maximum number of calls that write; default: no limit"
+        )
 
     def handle(self, *, email: str, name: str, persona: str, days: int, right: list[str], **options: Any) -> None:
         user = User.objects.filter(email=email.strip().lower()).first()

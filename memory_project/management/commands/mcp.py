@@ -10,6 +10,7 @@ from typing import Any
 
 from django.apps import apps
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection
 
@@ -46,11 +47,15 @@ class Command(BaseCommand):
         )
 
     def handle(self, *, transport: str, toolsets: str, **options: Any) -> None:
-        self.check_database()
         names = [part.strip() for part in toolsets.split(",") if part.strip()] or None
-        if transport == "http":
-            return self.serve_http(names, options["profile"], options["host"], options["port"])
-        self.serve_stdio(names, options)
+        check_options(transport, toolsets, names, options)
+        self.check_database()
+        try:
+            if transport == "http":
+                return self.serve_http(names, options["profile"], options["host"], options["port"])
+            self.serve_stdio(names, options)
+        except ImproperlyConfigured as error:
+            raise CommandError(str(error)) from None
 
     def check_database(self) -> None:
         """Raise CommandError unless exactly the migrations of this version have been applied."""
@@ -116,16 +121,27 @@ class Command(BaseCommand):
     def serve_http(self, toolsets: list[str] | None, profile: str, host: str, port: int) -> None:
         import uvicorn  # noqa: PLC0415 - not needed for stdio
         from starlette.applications import Starlette  # noqa: PLC0415 - not needed for stdio
-        from starlette.routing import Route  # noqa: PLC0415 - not needed for stdio
 
-        from memory_project.mcp.server import build_server, http_app  # noqa: PLC0415 - slow, see above
-        from memory_project.web.request_limits import LimitBody, uvicorn_options  # noqa: PLC0415 - not needed for stdio
+        from memory_project.mcp.server import build_server, http_app, mcp_routes  # noqa: PLC0415 - slow, see above
+        from memory_project.web.admission import protected  # noqa: PLC0415 - not needed for stdio
+        from memory_project.web.request_limits import uvicorn_options  # noqa: PLC0415 - not needed for stdio
 
         server = build_server(toolsets=toolsets or ["all"], profile=profile)
         application = http_app(server, None if toolsets or profile else settings.MCP_TOOLSETS)
         warm_up()
-        routes = [Route("/mcp", endpoint=application), Route("/mcp/x/{choice:path}", endpoint=application)]
-        app = Starlette(routes=routes, lifespan=lambda _: server.session_manager.run())
+        app = Starlette(routes=mcp_routes(application), lifespan=lambda _: server.session_manager.run())
         connection.close()
         print(f"MCP over HTTP at http://{host}:{port}/mcp", file=sys.stderr)
-        uvicorn.run(LimitBody(app), host=host, port=port, **uvicorn_options())
+        uvicorn.run(protected(app), host=host, port=port, **uvicorn_options())
+
+
+def check_options(transport: str, toolsets: str, names: list[str] | None, options: dict[str, Any]) -> None:
+    """Raise CommandError for an option that would have no effect, because it was meant to restrict something."""
+    if toolsets and not names:
+        raise CommandError("--toolsets names none; allowed: toolsets separated by commas, or all")
+    if names and options["profile"]:
+        raise CommandError("--profile offers exactly the tools of another server: leave out --toolsets")
+    unused = [name for name in ("email", "persona", "graph") if transport == "http" and options[name]]
+    if unused:
+        option = "--as" if unused[0] == "email" else f"--{unused[0]}"
+        raise CommandError(f"{option} is for stdio: over HTTP, each token says whose it is")

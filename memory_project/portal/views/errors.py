@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from memory_project.web.middleware import error_response
-from memory_project.web.request_limits import is_for_programs
+from memory_project.web.refusals import is_for_programs
 
 
 def bad_request(request: HttpRequest, exception: Any = None) -> HttpResponse:

@@ -1,0 +1,201 @@
+"""Admission of requests, before their bodies are parsed and before they occupy a thread.
+
+Requests with a valid token or session wait in the queue of people, under their person. All others wait in a small queue
+of their own, under their address, so that they never take the turns of signed-in people.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter, deque
+
+from anyio import CapacityLimiter, to_thread
+from django.conf import settings
+from django.http import parse_cookie
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from memories.contract.errors import DomainError
+from memories.database import connections
+from memory_project.accounts.recognition import Recognition, owner_of_session, owner_of_token
+from memory_project.accounts.tokens import bearer
+from memory_project.web.client_address import ClientAddress, sender_of
+from memory_project.web.fair_queue import FairQueue, QueueFull, Turn
+from memory_project.web.refusals import is_for_programs, is_mcp, refuse
+from memory_project.web.request_limits import BoundedBody, LimitBody, Refused
+from memory_project.web.strict_transport import StrictTransport
+
+log = logging.getLogger(__name__)
+
+TURN_KEY = "commonplace.turn"  # in the ASGI scope: the request's turn, which a long stream ends early
+STRANGERS_AT_ONCE, STRANGERS_WAITING = 4, 32  # per address
+STRANGERS_IN_ALL = 8  # from all addresses, in each process
+STRANGER_PACE_S = 0.1  # minimum duration of a stranger's turn: at most 40 requests a second from one address
+STRANGER_TURN_S = 15.0  # after this time, others go on, because the client may be one that does not read its response
+STRANGER_BODY_BYTES = 100_000  # forms of people who are not signed in are small
+STRANGER_BODY_S = 10.0
+LOOK_UPS_AT_ONCE = 2
+MAX_SESSION_KEY = 40  # characters, of Django's column
+REFUSALS_PER_S = 50  # per sender; faster clients get their refusals later, because each one costs time
+MAX_PAUSE_S = 10.0
+RETRY_AFTER_S = 2
+LOGGED_EVERY_S = 60.0
+UNKNOWN_TOKEN = (
+    "this token is unknown, expired or revoked: create one on the Connect page or with `manage.py createtoken EMAIL`"
+)
+
+
+def protected(app: ASGIApp) -> ASGIApp:
+    """Return the application with everything that stands between it and the network."""
+    return ClientAddress(StrictTransport(Admission(LimitBody(app))))
+
+
+class Admission:
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+        self.people = FairQueue(
+            at_once=settings.CALLS_AT_ONCE, in_all=settings.CALLS_IN_ALL, waiting=settings.CALLS_WAITING
+        )
+        self.strangers = FairQueue(
+            at_once=STRANGERS_AT_ONCE, in_all=STRANGERS_IN_ALL, waiting=STRANGERS_WAITING, pace_s=STRANGER_PACE_S
+        )
+        self._recognition = Recognition()
+        self._look_ups: CapacityLimiter | None = None  # created within the event loop
+        self._refusing: Counter[str] = Counter()
+        self._logged_at: dict[str, float] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        token, session = credentials(scope)
+        try:
+            person = await self._person(token, session)
+        except DomainError as error:
+            return await refuse(scope, send, error.status, error.message, code=error.code)
+        arriving = Arriving(receive)
+        try:
+            if not person:
+                await arriving.read(scope)
+            turn = await self._turn(scope, person, arriving)
+        except Refused as refused:
+            return await refuse(scope, send, refused.status, refused.message, headers={"connection": "close"})
+        except QueueFull:
+            return await self._refuse(scope, send, person)
+        if turn is None:
+            return
+        if not person:
+            asyncio.get_running_loop().call_later(STRANGER_TURN_S, turn.end)
+        try:
+            if token and not person:
+                header = {"www-authenticate": "Bearer"}
+                return await refuse(scope, send, 401, UNKNOWN_TOKEN, code="forbidden", headers=header)
+            await self.app({**scope, TURN_KEY: turn}, arriving.receive, send)
+        finally:
+            turn.end()
+
+    async def _person(self, token: str, session: str) -> str:
+        """Return the person whose token or session it is, or "". Raises a DomainError if the database is away."""
+        if not token and not session:
+            return ""
+        key = f"token {token}" if token else f"session {session}"
+        if person := self._recognition.remembered(key):
+            return person
+        if self._look_ups is None:
+            self._look_ups = CapacityLimiter(LOOK_UPS_AT_ONCE)
+
+        def look_up() -> str:
+            with connections.session():
+                return self._recognition.look_up(
+                    key, lambda: owner_of_token(token) if token else owner_of_session(session)
+                )
+
+        return await to_thread.run_sync(look_up, limiter=self._look_ups)
+
+    async def _turn(self, scope: Scope, person: str, arriving: Arriving) -> Turn | None:
+        """Wait for the request's turn. Returns None if the client disconnects meanwhile. Raises QueueFull."""
+        queue = self.people if person else self.strangers
+        # pages go first, so that people can use their browser while their agents have calls waiting
+        taking = asyncio.ensure_future(queue.take(_sender(scope, person), is_urgent=not is_for_programs(scope["path"])))
+        gone = asyncio.ensure_future(arriving.gone())
+        try:
+            await asyncio.wait({taking, gone}, return_when=asyncio.FIRST_COMPLETED)
+            return taking.result() if taking.done() else None
+        finally:
+            taking.cancel()
+            gone.cancel()
+            await asyncio.wait({taking, gone})  # nothing may receive beside the application
+
+    async def _refuse(self, scope: Scope, send: Send, person: str) -> None:
+        sender = _sender(scope, person)
+        now = time.monotonic()
+        if now - self._logged_at.get(sender, -LOGGED_EVERY_S) >= LOGGED_EVERY_S:
+            self._logged_at = {name: at for name, at in self._logged_at.items() if now - at < LOGGED_EVERY_S}
+            self._logged_at[sender] = now
+            log.warning("refusing requests of %s, because too many are waiting", sender)
+        self._refusing[sender] += 1
+        try:
+            await asyncio.sleep(min(self._refusing[sender] / REFUSALS_PER_S, MAX_PAUSE_S))
+        finally:
+            self._refusing[sender] -= 1
+            if not self._refusing[sender]:
+                del self._refusing[sender]
+        message = queue_full() if person else "Too many requests are arriving from your network. Try again soon."
+        await refuse(scope, send, 429, message, headers={"retry-after": str(RETRY_AFTER_S)})
+
+
+def queue_full() -> str:
+    return (
+        f"{settings.CALLS_WAITING} of your calls are waiting already and at most {settings.CALLS_AT_ONCE} run at a "
+        "time: let some of them finish, then call again"
+    )
+
+
+def credentials(scope: Scope) -> tuple[str, str]:
+    """Return the bearer token and the session key that authentication will use for this path."""
+    headers, path = Headers(scope=scope), scope["path"]
+    token = bearer(headers.get("authorization", "")) if is_for_programs(path) else ""
+    if token or is_mcp(path):
+        return token, ""
+    session = parse_cookie(headers.get("cookie", "")).get(settings.SESSION_COOKIE_NAME, "")
+    return "", session if session.isalnum() and len(session) <= MAX_SESSION_KEY else ""
+
+
+def _sender(scope: Scope, person: str) -> str:
+    client = scope.get("client")
+    return f"person {person}" if person else f"address {sender_of(client[0]) if client else 'unknown'}"
+
+
+class Arriving:
+    """The messages of a request that waits. `receive` returns them again to the application."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._messages: deque[Message] = deque()
+
+    async def read(self, scope: Scope) -> None:
+        """Read the whole body. Raises Refused if it is too large or too slow."""
+        body = BoundedBody(self._receive, STRANGER_BODY_BYTES, STRANGER_BODY_S)
+        body.check_length(scope)
+        while not body.is_complete:
+            self._messages.append(await body.receive())
+
+    async def gone(self) -> None:
+        """Return when the client has disconnected. At most one part of the body is read ahead."""
+        if self._messages and self._messages[-1].get("more_body"):
+            return await _forever()
+        while True:
+            message = await self._receive()
+            self._messages.append(message)
+            if message["type"] == "http.disconnect":
+                return
+            if message.get("more_body"):
+                return await _forever()
+
+    async def receive(self) -> Message:
+        return self._messages.popleft() if self._messages else await self._receive()
+
+
+async def _forever() -> None:
+    await asyncio.get_running_loop().create_future()

@@ -1,0 +1,49 @@
+"""Responses to requests that are refused before they reach Django or the MCP server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from django.template.loader import render_to_string
+from starlette.types import Scope, Send
+
+TITLES = {
+    408: "Request too slow", 413: "Request too large", 429: "Too many requests", 500: "Something went wrong",
+    503: "Temporarily unavailable",
+}  # fmt: skip
+TOO_MANY = -32000  # JSON-RPC: the first code that servers may define themselves
+
+
+async def refuse(
+    scope: Scope,
+    send: Send,
+    status: int,
+    message: str,
+    *,
+    code: str = "limit",
+    headers: Mapping[str, str] | None = None,
+) -> None:
+    """Respond with JSON to API clients, with a JSON-RPC error to MCP clients if they should retry, or with a page."""
+    fields = {"cache-control": "no-store", **(headers or {})}
+    if status == 429 and is_mcp(scope["path"]):  # SDKs show the message of a JSON-RPC error to the agent
+        error = {"code": TOO_MANY, "message": message, "data": {"code": code}}
+        fields["content-type"], text = "application/json", json.dumps({"jsonrpc": "2.0", "id": None, "error": error})
+    elif is_for_programs(scope["path"]):
+        fields["content-type"], text = "application/json", json.dumps({"error": message, "code": code})
+    else:
+        page = {"title": TITLES.get(status, "That is not possible"), "message": message}
+        fields["content-type"], text = "text/html; charset=utf-8", render_to_string("fault.html", page)
+    body = text.encode()
+    fields["content-length"] = str(len(body))
+    encoded = [(name.lower().encode(), value.encode()) for name, value in fields.items()]
+    await send({"type": "http.response.start", "status": status, "headers": encoded})
+    await send({"type": "http.response.body", "body": body})
+
+
+def is_mcp(path: str) -> bool:
+    return path == "/mcp" or path.startswith("/mcp/")
+
+
+def is_for_programs(path: str) -> bool:
+    return is_mcp(path) or path.startswith("/api/")
