@@ -3,29 +3,34 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.http import HttpRequest
 from django.utils import timezone
 
 from analysis.models import Action, DeclaredSource, Session
 from analysis.sources import declaration as source_declaration
 from analysis.sql import declaration as sql_declaration
+from analysis.sql import engines
 from memories.admin.base import AdminsOnly
 from memories.contract.errors import DomainError
 from memories.identity.permissions import caller_from_request
 
 
 class DeclaredSourceForm(forms.ModelForm[DeclaredSource]):
+    warning = ""  # what couldn't be checked about a valid declaration
+
     class Meta:
         model = DeclaredSource
         fields = ["name", "declaration", "is_enabled"]
 
     def clean(self) -> dict[str, Any]:
         values = super().clean() or self.cleaned_data
-        text = values.get("declaration", "")
-        declaration = sql_declaration if sql_declaration.is_sql(text) else source_declaration
+        name, text = values.get("name", ""), values.get("declaration", "")
         try:
-            declaration.parse(values.get("name", ""), text)
+            if sql_declaration.is_sql(text):
+                self.warning = engines.check_source(sql_declaration.parse(name, text))
+            else:
+                source_declaration.parse(name, text)
         except DomainError as error:
             self.add_error("declaration", error.message)
         return values
@@ -41,6 +46,8 @@ class DeclaredSourceAdmin(admin.ModelAdmin[DeclaredSource]):
     def save_model(self, request: HttpRequest, obj: DeclaredSource, form: Any, change: bool) -> None:
         obj.updated_at = timezone.now()
         super().save_model(request, obj, form, change)
+        if form.warning:
+            messages.warning(request, form.warning)
 
 
 @admin.register(Session)

@@ -229,17 +229,18 @@ def analysis_export(caller: Caller, operation: operations.Export) -> ToolRespons
 @tool(toolset="query", title="Query a warehouse", hints=Hints(read_only=True, open_world=True))
 def query_sql(caller: Caller, operation: operations.QuerySql) -> SqlResponse:
     """Ask a data warehouse in SQL, reading only. What is known of its tables comes with the answer."""
-    result = execute.run_query(operation, caller=caller)
+    answer = execute.run_query(operation, caller=caller)
+    result = answer.result
     response: SqlResponse = {
         "columns": result.columns,
         "rows": result.rows,
         "row_count": len(result.rows),
-        "source": result.source.name,
-        "dialect": DIALECTS[result.source.engine],
-        "took_ms": round(result.took_ms, 1),
+        "source": answer.source.name,
+        "dialect": DIALECTS[answer.source.engine],
+        "took_ms": round(answer.took_ms, 1),
     }
-    if result.is_cut:
-        response["note"] = "there are more rows: aggregate, filter, or raise limit"
+    if notes := execute.notes_of(result):
+        response["note"] = "; ".join(notes)
     return response
 
 

@@ -68,7 +68,9 @@ def main() -> None:
 # -- files -------------------------------------------------------------------------------------------------
 
 FILES = {"wide": (5_000, 300), "long": (200_000, 10)}
-SOURCE = 'kind = "file"\n' + "".join(f'[models.{name}]\npath = "{name}.jsonl"\nper_page_max = 1000\n' for name in FILES)
+SOURCE = 'kind = "file"\nread_personas = ["analyst"]\n' + "".join(
+    f'[models.{name}]\npath = "{name}.jsonl"\nper_page_max = 1000\n' for name in FILES
+)
 
 
 def write_file(path: Path, rows: int, columns: int) -> None:

@@ -413,6 +413,9 @@ ANALYSIS_FILES = env.path("ANALYSIS_FILES", COMMONPLACE_HOME / "files")  # folde
 # Names of hosts with private addresses that sources declared in the admin may call. Sources declared in files may call
 # any host.
 ANALYSIS_PRIVATE_HOSTS = [host.lower() for host in env.list_of_strings("ANALYSIS_PRIVATE_HOSTS")]
+ANALYSIS_SQL_PROCESSES = env.number("ANALYSIS_SQL_PROCESSES", 4, 1, 64)  # statements on DuckDB files at a time
+ANALYSIS_SQL_MEMORY_MB = env.number("ANALYSIS_SQL_MEMORY_MB", 512, 64, 1_000_000)  # for each of these statements
+ANALYSIS_SQL_DISK_MB = env.number("ANALYSIS_SQL_DISK_MB", 1_024, 1, 1_000_000)  # the same for temporary files
 ANALYSIS_RECORD_DAYS = env.number("ANALYSIS_RECORD_DAYS", 7, 1, 3_650)  # days until ingested records are deleted
 
 # -- MCP -------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -33,8 +33,7 @@ class SourceModel:
 
     def is_readable_by(self, caller: Caller) -> bool:
         # The built-in model needs no check, because it contains only memories that the caller may see.
-        personas = self.source.read_personas if self.source else ()
-        return caller.is_admin or not personas or bool(caller.personas & set(personas))
+        return self.source is None or is_permitted(caller, self.source.read_personas)
 
     def is_writable_by(self, caller: Caller) -> bool:
         personas = self.source.act_personas if self.source else ()
@@ -55,6 +54,13 @@ OPENERS: dict[str, Opener] = {
     "rest": _open_rest,
     "file": lambda source, resource, as_user: FileUpstream(resource),
 }
+
+
+def is_permitted(caller: Caller, read_personas: Collection[str]) -> bool:
+    """Return whether the caller may read a source. One that names no personas is for operators only."""
+    if not read_personas:
+        return caller.is_operator
+    return caller.is_admin or bool(caller.personas & set(read_personas))
 
 
 def readable_models(caller: Caller) -> dict[str, SourceModel]:
@@ -93,6 +99,10 @@ def get_source_model(caller: Caller, model: str) -> SourceModel:
     """Return the model of this name. Raises Invalid if there is none that the caller may read."""
     models = readable_models(caller)
     if model not in models:
+        hidden = declared().get(model)
+        if hidden and hidden.source and not hidden.source.read_personas:
+            problem = f"{model[:80]!r} is for operators only, because the source's declaration names no read_personas"
+            raise Invalid(problem, field="model", allowed=", ".join(sorted(models)))
         raise Invalid(f"{model[:80]!r} is unknown", field="model", allowed=", ".join(sorted(models)))
     return models[model]
 
@@ -136,4 +146,5 @@ def _from_files() -> list[Declaration]:
         texts = [(file.stem, file.read_text(encoding="utf-8", errors="replace")) for file in files]
         return [Declaration(name, text, True) for name, text in texts]
     except OSError as error:
-        raise Invalid(str(error), field="ANALYSIS_SOURCES", allowed="a TOML file or a folder of TOML files") from None
+        problem = error.strerror or "can't be read"  # the whole message has the path
+        raise Invalid(problem, field="ANALYSIS_SOURCES", allowed="a TOML file or a folder of TOML files") from None

@@ -16,6 +16,7 @@ from django.conf import settings
 from analysis.sources.declaration import Resource
 from analysis.sources.envelopes import PageOf, Row
 from analysis.sources.interface import UpstreamFailed
+from analysis.sources.messages import without_private
 from analysis.sources.text_format import detect_delimiter, detect_encoding
 
 csv.field_size_limit(10_000_000)
@@ -48,9 +49,10 @@ class FileUpstream:
         root = Path(settings.ANALYSIS_FILES).resolve()
         self._path = (root / resource.path).resolve()
         if not self._path.is_relative_to(root):
-            raise UpstreamFailed("the file lies outside of ANALYSIS_FILES")
+            raise UpstreamFailed(f"the file of {resource.name} lies outside of ANALYSIS_FILES")
         if not self._path.is_file():
-            raise UpstreamFailed(f"there is no file {resource.path}")
+            raise UpstreamFailed(f"the file of {resource.name} is missing below ANALYSIS_FILES")
+        self._private = (str(self._path), str(root / resource.path), str(root), resource.path)
         # Reading continues where the page before ended, since reading each page from the start takes quadratic time.
         self._entries: Iterator[Entry] = iter(())
         self._ahead: list[Entry] = []  # the first entry of the next page
@@ -69,7 +71,9 @@ class FileUpstream:
             self._position = start + len(entries)
         except (OSError, ValueError, csv.Error) as error:
             self._position = -1
-            raise UpstreamFailed(f"{self.resource.path} can't be read: {error}") from None
+            # The messages of the system and of Parquet's reader have the path.
+            problem = getattr(error, "strerror", "") or without_private(str(error), self._private)
+            raise UpstreamFailed(f"the file of {self.resource.name} can't be read: {problem}") from None
         return PageOf(
             [entry.row for entry in entries if entry.row is not None],
             cursor=str(self._position) if self._ahead else "",

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, StringConstraints, ValidationError, model_validator
 
 from analysis.sources.declaration import TOKEN_NAME, Connection
 from memories.contract.errors import Degraded, Invalid
 
+FunctionName = Annotated[str, StringConstraints(pattern=r"^\w+(\.\w+)?$", max_length=130)]
 DATABASE = re.compile(r"[\w-]+(?:/[\w-]+)*\.(?:duckdb|db)")
 
 
@@ -33,7 +34,10 @@ class SqlSource(Connection):
     platform: str = Field(
         default="", description="the platform's name in the catalog, to find the tables of this warehouse there"
     )
-    read_personas: tuple[str, ...] = Field(default=(), description="personas that may query; if empty, everybody")
+    read_personas: tuple[str, ...] = Field(default=(), description="personas that may query; if empty, only operators")
+    functions: tuple[FunctionName, ...] = Field(
+        default=(), description="functions that statements may call beside the engine's own, such as pricing.net"
+    )
     rows: int = Field(default=1_000, ge=1, le=100_000, description="maximum number of rows in a response")
     timeout_s: float = Field(default=30.0, gt=0, le=600)
 

@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
-import struct
-import sys
-from collections.abc import Callable
-from contextlib import closing, suppress
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
-from tempfile import gettempdir
 from typing import Any, Protocol
 from urllib.parse import urlsplit
-from uuid import uuid4
 
 from django.conf import settings
 
 from analysis.sources.interface import UpstreamFailed
+from analysis.sources.messages import MAX_MESSAGE, error_message, without_private
 from analysis.sql.declaration import SqlSource
-from analysis.sql.messages import error_message
+from analysis.sql.postgresql_role import RoleRefused, check_role
+from analysis.sql.processes import POOL
 from analysis.sql.statements import is_explain, without_semicolon
-from memories.contract.errors import Degraded
+from analysis.sql.values import Beginning, Bounds, Result, bounded
+from memories.contract.errors import Degraded, DomainError, LimitReached
+from memories.contract.shortening import MARK
 
-Rows = tuple[list[str], list[tuple[Any, ...]]]
-
-# Limits of one statement. Intermediate results that exceed the memory are written to a temporary folder.
-DUCKDB_CONFIG: dict[str, Any] = {
-    "memory_limit": "512MB",
-    "max_temp_directory_size": "4GB",
-    "threads": "2",
-    "python_enable_replacements": "false",  # a table name never means a variable of this program
+LIMITS = {
+    "memory": "the statement needs more than {0} MB of memory (ANALYSIS_SQL_MEMORY_MB): aggregate or filter first",
+    "disk": "the statement needs more than {1} MB of temporary files (ANALYSIS_SQL_DISK_MB): aggregate or filter first",
 }
-START = ":start"  # name of DuckDB's database before a file is attached; no file can have it
+# Types of PostgreSQL, by their oid, whose values are small: bool, numbers, times, interval and uuid.
+SMALL_TYPES = {16, 20, 21, 23, 26, 700, 701, 1082, 1083, 1114, 1184, 1186, 1266, 1700, 2950}
+OVERTIME = "the query took longer than {:g} s (timeout_s of the source) and was canceled: aggregate, or add a filter"
 # The name of a PostgreSQL cursor, and what its declaration adds to an error's quotation of the statement.
 CURSOR = "query_sql"
 DECLARED = re.compile(rf'(LINE 1: )DECLARE "{CURSOR}" CURSOR FOR (.*\n) {{31}}')
@@ -41,12 +39,11 @@ DECLARED = re.compile(rf'(LINE 1: )DECLARE "{CURSOR}" CURSOR FOR (.*\n) {{31}}')
 class Engine(Protocol):
     """A connection to a warehouse.
 
-    `run` raises UpstreamFailed if the query fails. `cancel` may be called from another thread.
+    `run` raises UpstreamFailed if the query fails, and LimitReached if it exceeds a limit. `cancel` may be called from
+    another thread.
     """
 
-    def run(self, sql: str, limit: int) -> Rows:
-        """Return the column names, and at most `limit` rows."""
-        ...
+    def run(self, sql: str, bounds: Bounds) -> Result: ...
 
     def cancel(self) -> None: ...
 
@@ -54,116 +51,78 @@ class Engine(Protocol):
 
 
 class DuckDB:
-    """A DuckDB instance of its own for one statement, with the file attached read-only.
+    """A process of the pool, which opens the source's file read-only for one statement.
 
-    Queries can't access other files or the network. While the instance is open, other programs can't write the file,
-    but they can replace it.
+    Queries can't access other files or the network. While the statement runs, other programs can't write the file, but
+    they can replace it.
     """
 
     def __init__(self, source: SqlSource) -> None:
-        import duckdb  # noqa: PLC0415 - only this engine needs it
+        self._path = Path(settings.ANALYSIS_FILES) / source.database
+        self._name = source.name
+        if not self._path.is_file():
+            raise Degraded(f"the file of the source {source.name!r} is missing below ANALYSIS_FILES")
+        self._guard, self._is_closed = threading.Lock(), False
+        self._is_reusable = True
+        self._process = POOL.take()
 
-        path = Path(settings.ANALYSIS_FILES) / source.database
-        if not path.is_file():
-            raise Degraded(f"the source {source.name!r} needs the file {source.database} below ANALYSIS_FILES")
-        self._error, self._interrupted = duckdb.Error, duckdb.InterruptException
-        self._private = (str(path), str(path.resolve()))
-        self._lock = _lock_against_writers(path, source.name)
+    def run(self, sql: str, bounds: Bounds) -> Result:
+        request = {
+            "path": str(self._path),
+            "sql": without_semicolon(sql, "duckdb"),
+            "is_explain": is_explain(sql, "duckdb"),
+            "bounds": asdict(bounds),
+        }
         try:
-            # duckdb.connect(path) would share one instance among all statements on the file: one statement that needs
-            # much memory would make others fail, and a replaced file would not be noticed.
-            self._connection = duckdb.connect(":memory:", config=DUCKDB_CONFIG)
-            try:
-                self._attach(path)
-            except duckdb.Error:
-                self._connection.close()
-                raise
-        except duckdb.Error as error:
-            os.close(self._lock)
-            message = error_message(error, self._private)
-            raise UpstreamFailed(f"{source.name} can't be opened: {message}") from None
+            response = self._process.run(request)
+        except EOFError:
+            raise self._ended() from None
+        self._is_reusable = not response.pop("is_large", False)
+        if limit := response.get("limit"):
+            raise LimitReached(LIMITS[limit].format(*self._process.limits))
+        if "error" in response:
+            raise self._failed(response["error"], is_open=response["is_open"])
+        return Result(**response)
 
-    def _attach(self, path: Path) -> None:
-        # DuckDB chooses the name of the attached database, which can be "memory" too. Afterwards no other database is
-        # left that could be written.
-        run = self._connection.execute
-        run(f'ATTACH \':memory:\' AS "{START}"; USE "{START}"; DETACH memory')
-        run(f"ATTACH {_quoted(str(path))} (TYPE duckdb, READ_ONLY)")
-        row = run("SELECT database_name FROM duckdb_databases() WHERE NOT internal AND path IS NOT NULL").fetchone()
-        run(f'USE "{row[0] if row else START}"; DETACH "{START}"')
-        # Statements must not share the folder, because the names of their files would be the same.
-        run(f"SET temp_directory = {_quoted(str(Path(gettempdir()) / f'query_sql-{uuid4().hex}'))}")
-        run("SET enable_external_access = false; SET lock_configuration = true")
+    def _failed(self, message: str, *, is_open: bool) -> UpstreamFailed:
+        if "Conflicting lock" in message:
+            return UpstreamFailed(f"{self._name} is being written by another program: try again when it has finished")
+        message = without_private(message, (str(self._path), str(self._path.resolve())))[:MAX_MESSAGE]
+        return UpstreamFailed(message if is_open else f"{self._name} can't be opened: {message}")
 
-    def run(self, sql: str, limit: int) -> Rows:
-        try:
-            if not is_explain(sql, DIALECTS["duckdb"]) and (columns := self._columns_with_intervals(sql)):
-                relation = self._connection.sql(without_semicolon(sql, DIALECTS["duckdb"]))
-                return relation.columns, relation.project(columns).limit(limit).fetchall()
-            cursor = self._connection.execute(sql)
-            return [column[0] for column in cursor.description or ()], cursor.fetchmany(limit)
-        except self._error as error:
-            raise UpstreamFailed(error_message(error, self._private)) from None
-
-    def _columns_with_intervals(self, sql: str) -> str:
-        """Return the columns of the result, with intervals as text, or "" if there are no intervals.
-
-        Does not execute the statement.
-        """
-        # The driver would convert intervals to timedelta, which has no months.
-        try:
-            types = [str(kind) for kind in self._connection.sql(sql).types]
-        except self._interrupted:
-            raise
-        except self._error:
-            return ""  # execute() will report the error, with its place in the statement
-        readable_types = [_with_intervals_as_text(kind) for kind in types]
-        if types == readable_types:
-            return ""
-        return ", ".join(f"CAST(#{place} AS {kind})" for place, kind in enumerate(readable_types, 1))
+    def _ended(self) -> DomainError:
+        self._is_reusable = False
+        if self._process.is_stopped:
+            return UpstreamFailed("the query was canceled")
+        status = self._process.end()
+        if -status in (signal.SIGKILL, signal.SIGABRT):  # the system's memory is exhausted, or the process's own
+            return LimitReached(LIMITS["memory"].format(*self._process.limits))
+        return UpstreamFailed(f"DuckDB crashed while it ran the statement (status {status}): write it in another way")
 
     def cancel(self) -> None:
-        with suppress(self._error):  # the statement has ended, and its connection is closed
-            self._connection.interrupt()
+        with self._guard:
+            if not self._is_closed:  # afterwards, the process runs somebody else's statement
+                self._process.kill()
 
     def close(self) -> None:
-        try:
-            self._connection.close()
-        finally:
-            os.close(self._lock)
+        with self._guard:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        POOL.give_back(self._process, reuse=self._is_reusable and self._process.is_running())
 
 
-def _lock_against_writers(path: Path, name: str) -> int:
-    """Return a descriptor of the file, which can't be opened for writing until the descriptor is closed.
-
-    Raises UpstreamFailed if another program has opened the file for writing.
-    """
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except OSError as error:
-        raise UpstreamFailed(f"{name} can't be opened: {error.strerror}") from None
-    # DuckDB's own lock belongs to the whole process, which loses it as soon as any of its instances closes the file.
-    # Only Linux has locks of a descriptor.
-    if sys.platform == "linux":
-        try:
-            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0))
-        except BlockingIOError:
-            os.close(descriptor)
-            message = f"{name} is being written by another program: try again when it has finished"
-            raise UpstreamFailed(message) from None
-        except OSError:
-            pass  # a file system without such locks
-    return descriptor
-
-
-def _with_intervals_as_text(kind: str) -> str:
-    """Replace INTERVAL by VARCHAR in a DuckDB type such as STRUCT(a INTERVAL, "interval" INTEGER)."""
-    quoted = r"""("(?:[^"]|"")*"|'(?:[^']|'')*')"""
-    return re.sub(rf"{quoted}|\bINTERVAL\b", lambda match: match[1] or "VARCHAR", kind)
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+def _session(source: SqlSource) -> dict[str, Any]:
+    """Return the settings of a session on PostgreSQL. The memory counts for each sort and hash of a statement."""
+    return {
+        "default_transaction_read_only": "on",
+        "statement_timeout": int(source.timeout_s * 1000),
+        "lock_timeout": int(source.timeout_s * 1000),
+        "idle_in_transaction_session_timeout": int(source.timeout_s * 1000) + 60_000,
+        "work_mem": "64MB",
+        "hash_mem_multiplier": 1,
+        "standard_conforming_strings": "on",  # as lexer.py reads a backslash
+    }
 
 
 class PostgreSQL:
@@ -173,36 +132,87 @@ class PostgreSQL:
         import psycopg  # noqa: PLC0415 - beside the others
         from psycopg.types.string import TextLoader  # noqa: PLC0415
 
-        self._error = psycopg.Error
-        options = f"-c default_transaction_read_only=on -c statement_timeout={int(source.timeout_s * 1000)}"
+        self._error, self._canceled = psycopg.Error, psycopg.errors.QueryCanceled
+        self._timeout_s = source.timeout_s
+        dsn = source.secret(source.dsn_env)
+        options = " ".join(f"-c {name}={value}" for name, value in _session(source).items())
         try:
-            self._connection = psycopg.connect(source.secret(source.dsn_env), options=options, connect_timeout=10)
+            self._connection = psycopg.connect(dsn, options=options, connect_timeout=10)
+        except psycopg.Error:
+            raise UpstreamFailed(f"{source.name} can't be reached with {source.dsn_env}") from None
+        try:
             self._connection.read_only = True
             info = self._connection.info
             self._private = (info.host, info.hostaddr, info.password)
+            check_role(source, self._connection)
             self._connection.adapters.register_loader("interval", TextLoader)  # timedelta has no months
-        except psycopg.Error:
-            raise UpstreamFailed(f"{source.name} can't be reached with {source.dsn_env}") from None
+        except BaseException:
+            self._connection.close()
+            raise
 
-    def run(self, sql: str, limit: int) -> Rows:
+    def run(self, sql: str, bounds: Bounds) -> Result:
         try:
-            # A named cursor does not read the whole result, but can't be declared for EXPLAIN.
-            name = "" if is_explain(sql, DIALECTS["postgresql"]) else CURSOR
-            with closing(self._connection.cursor(name)) as cursor:
-                cursor.execute(sql.encode())
-                rows = cursor.fetchmany(limit)
-                return [column.name for column in cursor.description or ()], rows
+            if is_explain(sql, DIALECTS["postgresql"]):  # no cursor can be declared for it
+                rows = self._connection.execute(sql.encode())
+                return bounded([column.name for column in rows.description or ()], _one_by_one(rows), bounds)
+            return self._fetched(sql, bounds)
+        except self._canceled:
+            raise LimitReached(OVERTIME.format(self._timeout_s)) from None
         except self._error as error:
             raise UpstreamFailed(DECLARED.sub(r"\1\2", error_message(error, self._private))) from None
         finally:
             if not self._connection.closed:
                 self._connection.rollback()
 
+    def _fetched(self, sql: str, bounds: Bounds) -> Result:
+        # A named cursor does not read the whole result. Declared for the statement as it is, it names the columns, and
+        # an error has the place in the statement; nothing is executed until rows are fetched.
+        with closing(self._connection.cursor(CURSOR)) as cursor:
+            cursor.execute(sql.encode())
+            columns = [(column.name, column.type_code) for column in cursor.description or ()]
+            if all(kind in SMALL_TYPES for _, kind in columns):
+                return bounded([name for name, _ in columns], _one_by_one(cursor), bounds)
+        with closing(self._connection.cursor(CURSOR)) as cursor:
+            cursor.execute(_with_short_values(without_semicolon(sql, "postgres"), columns, bounds).encode())
+            return bounded([name for name, _ in columns], _merged(cursor, columns), bounds)
+
     def cancel(self) -> None:
         self._connection.cancel_safe(timeout=2.0)
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _with_short_values(sql: str, columns: Sequence[tuple[str, int]], bounds: Bounds) -> str:
+    """Return a statement in which a large value is null, and followed by the beginning of its text.
+
+    A single value can have 1 GB, and the driver would read it whole.
+    """
+    largest = max(2 * bounds.bytes // len(columns), 4 * bounds.text)
+    selected = []
+    for place, (_, kind) in enumerate(columns):
+        if kind in SMALL_TYPES:
+            selected.append(f"c{place}")
+            continue
+        length = f"octet_length(c{place}::text)"
+        beginning = f"left(c{place}::text, {bounds.text}) || '{MARK} (' || {length} || ' bytes)'"
+        selected.append(f"CASE WHEN {length} <= {largest} THEN c{place} END")
+        selected.append(f"CASE WHEN {length} > {largest} THEN {beginning} END")
+    names = ", ".join(f"c{place}" for place in range(len(columns)))
+    return f"SELECT {', '.join(selected)} FROM (\n{sql}\n) AS result({names})"  # noqa: S608 - a checked statement
+
+
+def _merged(cursor: Any, columns: Sequence[tuple[str, int]]) -> Iterator[list[Any]]:
+    """Yield rows with the beginning of a large value in its place."""
+    for row in _one_by_one(cursor):
+        values = iter(row)
+        merged = []
+        for _, kind in columns:
+            value = next(values)
+            if kind not in SMALL_TYPES and (beginning := next(values)) is not None:
+                value = Beginning(beginning)
+            merged.append(value)
+        yield merged
 
 
 class Trino:
@@ -230,17 +240,21 @@ class Trino:
             http_scheme=parts.scheme,
             auth=auth,
             source="commonplace",
+            session_properties={
+                "query_max_run_time": f"{int(source.timeout_s * 1000)}ms",
+                "query_max_execution_time": f"{int(source.timeout_s * 1000)}ms",
+            },
             request_timeout=source.timeout_s,
             max_attempts=2,
             http_session=public_session() if source.must_be_public(parts.hostname or "") else None,
         )
         self._cursor = self._connection.cursor()
 
-    def run(self, sql: str, limit: int) -> Rows:
+    def run(self, sql: str, bounds: Bounds) -> Result:
         try:
             self._cursor.execute(sql)
-            rows = [tuple(row) for row in self._cursor.fetchmany(limit)]
-            return [column[0] for column in self._cursor.description or ()], rows
+            names = [column[0] for column in self._cursor.description or ()]
+            return bounded(names, _one_by_one(self._cursor), bounds)
         except self._unreachable:
             raise UpstreamFailed(f"{self._name} can't be reached") from None
         except self._error as error:
@@ -253,5 +267,26 @@ class Trino:
         self._connection.close()
 
 
+def _one_by_one(cursor: Any) -> Iterator[Any]:
+    while (row := cursor.fetchone()) is not None:
+        yield row
+
+
 ENGINES: dict[str, Callable[[SqlSource], Engine]] = {"duckdb": DuckDB, "postgresql": PostgreSQL, "trino": Trino}
 DIALECTS = {"duckdb": "duckdb", "postgresql": "postgres", "trino": "trino"}
+
+
+def check_source(source: SqlSource) -> str:
+    """Check the role of a PostgreSQL source. Return why it couldn't be checked, or "".
+
+    Raises RoleRefused if the role may do more than read. The role is checked again when statements are run.
+    """
+    if source.engine != "postgresql":
+        return ""
+    try:
+        PostgreSQL(source).close()
+    except RoleRefused:
+        raise
+    except DomainError as error:
+        return f"The role of {source.name} could not be checked, and is checked when it is used: {error.message}."
+    return ""

@@ -1,27 +1,26 @@
-"""Check that a text is one statement that only reads, with sqlglot's parser of the engine's dialect."""
+"""Check that a text is one statement that only reads.
+
+sqlglot's parser of the engine's dialect says what kind of statement it is. The functions and system tables are checked
+in its tokens (see allowed.py), because the parser gives several functions the same name.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from types import NoneType
 from typing import Any
 
 from analysis.sql import parsing
+from analysis.sql.allowed import check_names
+from analysis.sql.lexer import tokens_of
 from memories.contract.errors import Invalid
 
 WRITING_NODES = (  # classes of sqlglot nodes that a query may not contain
     "Insert", "Update", "Delete", "Merge", "Create", "Drop", "Alter", "Command", "Copy", "Set", "Use", "Pragma",
     "Attach", "Detach", "TruncateTable", "Into", "Lock", "Transaction", "Commit", "Rollback", "Kill", "Grant",
-    "Analyze", "LoadData", "Export", "Install", "Execute",
+    "Analyze", "LoadData", "Export", "Install", "Execute", "Cache", "Refresh", "Declare",
 )  # fmt: skip
-# Matches the names of functions of any engine that run SQL given as a text, access files or other servers, or change
-# the server.
-UNSAFE_FUNCTIONS = re.compile(
-    r"(pg_(read|ls|stat_file|terminate|cancel|reload|rotate|switch|promote|create|drop|logical|replication|advisory|try_"
-    r"advisory|execute|file|stat_reset|notify|wal_replay)|lo_|dblink|set_config|nextval|setval|(query|table|schema|database|"
-    r"cursor)_to_xml|query$|query_table|raw_query|execute|xp_|sp_|load_|read_|scan_|parquet_|sqlite_|postgres_|mysql_|glob$)",
-    re.IGNORECASE,
-)
 # Classes of sqlglot nodes. The root of a query must be of one of them.
 READING_NODES = ("Select", "SetOperation", "Subquery", "Values", "Pivot", "Describe", "Summarize")
 # What may stand between EXPLAIN and its statement. sqlglot does not parse it.
@@ -36,19 +35,33 @@ SHOWN = re.compile(
     r"(?:\s+like\s+'[^']*'(?:\s+escape\s+'[^']*')?)?\s*+;?\s*",
     re.IGNORECASE,
 )
+HISTOGRAM = "histogram"
 ALLOWED = (
     "one SELECT, or what the engine has of DESCRIBE, SUMMARIZE, PIVOT, EXPLAIN of one of these, SHOW TABLES, "
     "SHOW COLUMNS and SHOW SCHEMAS"
 )
 
 
-def check_reads(sql: str, dialect: str) -> None:
-    """Raise Invalid for anything but a single statement that only reads."""
+def check_reads(sql: str, dialect: str, functions: Collection[str] = ()) -> None:
+    """Raise Invalid for anything but a single statement that only reads, and only calls functions that are allowed.
+
+    `functions` are the functions that the source's declaration allows in addition.
+    """
+    tokens_of(sql, dialect)  # before a parser reads the text, which may be nested without limit
     word, rest = _first_word(sql, dialect)
     if word == "show":
         _check_show(rest, dialect)
-    else:  # the statement of an EXPLAIN is checked even without ANALYZE, which would execute it
-        _check_statement(explained(sql, dialect), dialect)
+        return
+    # The statement of an EXPLAIN is checked even without ANALYZE, which would execute it.
+    statement = explained(sql, dialect)
+    tree = _parse(statement, dialect)
+    _check_kind(tree)
+    tokens = tokens_of(statement, dialect)
+    check_names(tokens, dialect, functions)
+    if dialect == "duckdb":
+        following = [*tokens[1:], None]
+        calls = [token for token, after in zip(tokens, following, strict=True) if after and after.is_sign("(")]
+        _check_histograms(tree, sum(token.name == HISTOGRAM for token in calls))
 
 
 def explained(sql: str, dialect: str) -> str:
@@ -96,19 +109,29 @@ def _check_show(rest: str, dialect: str) -> None:
         raise Invalid("shows something other than tables, columns or schemas", field="sql", allowed=ALLOWED)
 
 
-def _check_statement(sql: str, dialect: str) -> None:
-    import sqlglot  # noqa: PLC0415 - only this tool needs it
-
-    tree = _parse(sql, dialect)
+def _check_kind(tree: Any) -> None:
     kinds = {kind.__name__ for node in tree.walk() for kind in type(node).__mro__}
     if writing := sorted(kinds & set(WRITING_NODES)):
         raise Invalid(f"writes or changes something ({writing[0]})", field="sql", allowed=ALLOWED)
-    for function in tree.find_all(sqlglot.exp.Func):
-        name = function.name if isinstance(function, sqlglot.exp.Anonymous) else function.sql_name()
-        if UNSAFE_FUNCTIONS.match(name):
-            raise Invalid(f"calls {name.lower()[:60]}, which does more than read tables", field="sql", allowed=ALLOWED)
     if not {kind.__name__ for kind in type(tree).__mro__} & set(READING_NODES):
         raise Invalid(f"is a {type(tree).__name__}", field="sql", allowed=ALLOWED)
+
+
+def _check_histograms(tree: Any, count: int) -> None:
+    """Raise Invalid unless all of the `count` calls of DuckDB's histogram aggregate a column.
+
+    In FROM, it is another function, which takes the name of a table as a text and would read any table.
+    """
+    from sqlglot import exp  # noqa: PLC0415 - only this tool needs it
+
+    for function in tree.find_all(exp.Anonymous):
+        if function.name.casefold() == HISTOGRAM:
+            node = function
+            while node.parent is not None and not isinstance(node.parent, exp.Select | exp.Pivot):
+                node = node.parent
+            count -= node.arg_key in ("expressions", "using", "having", "order", "qualify")
+    if count:
+        raise Invalid("uses histogram as a table", field="sql", allowed="histogram of a column, after SELECT")
 
 
 def _parse(sql: str, dialect: str) -> Any:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 from django.conf import settings
 
+from memories.contract.shortening import Shortener, shorten_values
+
 ENVELOPE = 1_000  # bytes reserved for the parts of a response other than its items
+NOTE = 200  # bytes reserved for what `fit` adds to a response
 TEXT_CUT = 2_000  # characters that are kept of a longer text if shortening the lists was not enough
 
 Item = TypeVar("Item")
@@ -21,23 +24,32 @@ def size(value: Any) -> int:
 def fit_items(items: Sequence[Item], budget: int | None = None) -> tuple[list[Item], int]:
     """Return the leading items whose JSON fits in `budget` bytes minus ENVELOPE, and the number of items left out.
 
-    The first item is always returned, even if it is too long. `budget` defaults to ANSWER_BUDGET_BYTES.
+    The first item is always returned, if need be with shorter values. `budget` defaults to ANSWER_BUDGET_BYTES.
     """
     room = (settings.ANSWER_BUDGET_BYTES if budget is None else budget) - ENVELOPE
     fitting: list[Item] = []
     for item in items:
-        room -= size(item) + 2  # the separating comma and space
-        if room < 0 and fitting:
+        item_size = size(item) + 2  # the separating comma and space
+        if item_size > room:
+            if not fitting:
+                fitting.append(_shortened(item, room))
             break
+        room -= item_size
         fitting.append(item)
     return fitting, len(items) - len(fitting)
+
+
+def _shortened(item: Item, room: int) -> Item:
+    if isinstance(item, Mapping):
+        return cast(Item, shorten_values(item, room, max_text=room)[0])
+    return cast(Item, Shortener(room, max_text=room).copy(item))
 
 
 def fit(answer: dict[str, Any]) -> dict[str, Any]:
     """Shorten a response to ANSWER_BUDGET_BYTES, and add the number of dropped items to its key `omitted`.
 
     Drops the second half of the list with the most bytes until the response fits. Once every list has at most one item,
-    texts are cut to TEXT_CUT characters instead.
+    texts are cut to TEXT_CUT characters instead, and then values at any depth.
     """
     budget = settings.ANSWER_BUDGET_BYTES
     if size(answer) <= budget:
@@ -48,6 +60,9 @@ def fit(answer: dict[str, Any]) -> dict[str, Any]:
         lists = [(size(items), items) for items in _lists(answer) if len(items) > 1]
         if not lists:
             _cut_texts(answer)
+            if size(answer) > budget:
+                answer, left_out = shorten_values(answer, budget - NOTE, TEXT_CUT)
+                omitted += left_out
             break
         _, longest = max(lists, key=lambda pair: pair[0])
         dropped = (len(longest) + 1) // 2

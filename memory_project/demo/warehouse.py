@@ -19,6 +19,7 @@ SOURCE = f"""kind = "sql"
 engine = "duckdb"
 database = "{FILE}"
 platform = "snowflake"
+read_personas = ["sales-analytics", "supply-chain"]
 description = "The retailer's warehouse: fernhill.sales.orders and its other tables."
 """
 KINDS = {"NUMBER": "DOUBLE", "INTEGER": "INTEGER", "DATE": "DATE", "TIMESTAMP_TZ": "TIMESTAMP", "BOOLEAN": "BOOLEAN"}

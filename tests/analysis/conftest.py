@@ -20,6 +20,7 @@ base_url = "{base}"
 token_env = "SOURCE_BOOKS_TOKEN"
 impersonation_header = "X-On-Behalf-Of"
 rate_per_s = 5000
+read_personas = ["sales", "supply"]
 act_personas = ["sales"]
 timeout_s = 5
 

@@ -32,9 +32,11 @@ pytestmark = pytest.mark.django_db
 
 
 def declare(**personas: str) -> None:
-    """Replace act_personas in the declaration of the source with these lines."""
+    """Replace act_personas in the declaration of the source, and read_personas if it is given, with these lines."""
     source = DeclaredSource.objects.get(name="books")
     lines = "\n".join(f'{name} = ["{persona}"]' for name, persona in personas.items())
+    if "read_personas" in personas:
+        source.declaration = source.declaration.replace('read_personas = ["sales", "supply"]\n', "")
     source.declaration = source.declaration.replace('act_personas = ["sales"]', lines)
     source.save()
 

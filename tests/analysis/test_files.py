@@ -18,6 +18,8 @@ from analysis.models import IngestedRecord
 from analysis.operations import IngestRecords
 from analysis.sources.declaration import Resource, parse
 from analysis.sources.files import FileUpstream
+from analysis.sources.interface import UpstreamFailed
+from analysis.sources.text_format import delimiter_of
 from memories.contract.errors import Invalid
 from memories.identity.caller import Caller
 
@@ -30,7 +32,9 @@ def folder(tmp_path: Path, settings: Any) -> Path:
 
 def read(folder: Path, name: str, content: bytes, caller: Caller, declared: str = "", **arguments: Any) -> IngestResult:
     (folder / name).write_bytes(content)
-    (folder / "sources.toml").write_text(f'kind = "file"\n[models.file]\npath = "{name}"\n{declared}')
+    (folder / "sources.toml").write_text(
+        f'kind = "file"\nread_personas = ["sales"]\n[models.file]\npath = "{name}"\n{declared}'
+    )
     operation = {"analysis_id": "f", "model": "file", "ingest_all": True, **arguments}
     return ingest(IngestRecords.read(operation), caller=caller)
 
@@ -128,3 +132,55 @@ def test_pages_in_any_order_yield_the_rows_of_the_file(folder: Path, data: st.Da
         page = upstream.page(number, size, {})
         assert [row["id"] for row in page.rows] == list(range(23))[(number - 1) * size : number * size]
         assert page.cursor == (str(number * size) if number * size < 23 else "")
+
+
+# -- access --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db
+def test_a_source_without_read_personas_is_for_operators_only(folder: Path, alice: Caller, ada: Caller) -> None:
+    assert read(folder, "a.csv", b"id\n1\n", alice).records == 1
+    declaration = (folder / "sources.toml").read_text()
+    (folder / "sources.toml").write_text(declaration.replace('read_personas = ["sales"]\n', ""))
+    operation = IngestRecords.read({"analysis_id": "g", "model": "file"})
+    with pytest.raises(Invalid, match=r"'file' is for operators only, because .* names no read_personas"):
+        ingest(operation, caller=alice)
+    assert ingest(operation, caller=ada).records == 1
+
+
+@pytest.mark.parametrize("damage", ["missing", "folder", "outside", "suffix", "unreadable", "parquet"])
+def test_no_error_has_the_path_of_a_file(folder: Path, damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = {"suffix": "secret.xls", "parquet": "secret.parquet", "outside": "../secret.csv"}.get(damage, "secret.csv")
+    path = folder / name
+    if damage == "folder":
+        path.mkdir()
+    elif damage not in ("missing", "outside"):
+        path.write_bytes(b"id\n1\n")
+    if damage in ("unreadable", "parquet"):
+
+        def fail(self: Any, *arguments: Any) -> Any:
+            if damage == "parquet":
+                raise ValueError(f"Could not open Parquet input source '{path}': invalid")
+            raise PermissionError(13, "Permission denied", str(path))
+
+        monkeypatch.setattr(FileUpstream, "_read", fail)
+    with pytest.raises(UpstreamFailed) as raised:
+        FileUpstream(Resource(name="sales", path=name)).page(1, 10, {})
+    assert str(folder) not in raised.value.message
+    assert "secret" not in raised.value.message
+
+
+def test_the_delimiter_of_a_header_is_counted_in_linear_time() -> None:
+    assert delimiter_of(["a;b;c\n"], ",;\t") == ";"
+    assert delimiter_of(["a,b\tc\td\n"], ",;\t") == "\t"
+    assert delimiter_of(['"a;b",c\n'], ",;\t") == ","
+    assert delimiter_of(["content\n"], ",;\t") == ","
+
+
+def test_nothing_uses_the_sniffer_of_the_standard_library() -> None:
+    # Its regular expressions take seconds for a line of 265 characters, and stop all other threads meanwhile.
+    root = Path(__file__).parents[2]
+    files = [
+        path for app in ("memories", "knowledge", "analysis", "memory_project") for path in (root / app).rglob("*.py")
+    ]
+    assert [str(path) for path in files if "Sniffer(" in path.read_text()] == []

@@ -20,6 +20,7 @@ from analysis.sources.declaration import parse
 from analysis.sources.interface import UpstreamFailed
 from analysis.sql import declaration as sql_declaration
 from analysis.sql import engines
+from analysis.sql.values import Bounds
 from memories.contract.errors import Invalid
 from memories.identity.caller import Caller
 from tests.fake_rest_api import Api
@@ -91,5 +92,5 @@ def test_trino_reaches_private_hosts_only_if_they_are_listed(settings: Any, api:
     settings.ANALYSIS_PRIVATE_HOSTS = []
     engine = engines.Trino(sql_declaration.parse("lake", text))
     with pytest.raises(UpstreamFailed, match="lake can't be reached"):
-        engine.run("SELECT 1", 1)
+        engine.run("SELECT 1", Bounds(rows=1, bytes=1_000))
     assert api.requests == []

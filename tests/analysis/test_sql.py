@@ -8,24 +8,29 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from django.db import connection
+from django.test import Client
+from django.urls import reverse
 
 from analysis.admin import DeclaredSourceForm
 from analysis.mcp_tools import query_sql
 from analysis.models import DeclaredSource
 from analysis.sources.interface import UpstreamFailed
-from analysis.sql import execute
+from analysis.sql import engines, postgresql_role
 from analysis.sql.declaration import parse
 from analysis.sql.engines import DuckDB, PostgreSQL
+from analysis.sql.values import Bounds, bounded
 from memories.contract import progress
-from memories.contract.errors import Degraded, Invalid
-from memories.identity.caller import Caller
+from memories.contract.errors import Degraded, Invalid, LimitReached
+from memories.identity.caller import OPERATE, Caller
 from memory_project.models import User
 
 pytestmark = pytest.mark.django_db
@@ -58,6 +63,20 @@ def test_only_the_personas_of_a_source_query_it(
     DeclaredSource.objects.filter(pk=warehouse.pk).update(is_enabled=False)
     with pytest.raises(Invalid):
         query_sql(alice, sql="SELECT 1")
+
+
+def test_a_source_without_read_personas_is_for_operators_only(
+    alice: Caller, ada: Caller, warehouse: DeclaredSource
+) -> None:
+    declaration = warehouse.declaration.replace('read_personas = ["sales"]\n', "")
+    DeclaredSource.objects.update(declaration=declaration)
+    otto = replace(alice, email="otto@example.org", rights=frozenset({OPERATE}))
+    assert query_sql.is_available is not None
+    assert [query_sql.is_available(caller) for caller in (alice, otto, ada)] == [False, True, True]
+    for source in ("shop", ""):
+        with pytest.raises(Invalid, match=r"only.* because the source's declaration names no read_personas"):
+            query_sql(alice, sql="SELECT 1", source=source)
+    assert query_sql(otto, sql="SELECT 1")["rows"] == [[1]]
 
 
 @pytest.mark.parametrize(
@@ -112,10 +131,10 @@ def test_the_engine_reads_no_other_files(alice: Caller, warehouse: DeclaredSourc
     "sql", ["SELECT * FROM read_csv('secret.csv')", "SELECT * FROM read_text('/etc/passwd')", "SELECT * FROM glob('*')"]
 )
 def test_parser_and_engine_both_reject_file_functions(alice: Caller, warehouse: DeclaredSource, sql: str) -> None:
-    with pytest.raises(Invalid, match="more than read tables"):
+    with pytest.raises(Invalid, match="not on the list of functions"):
         query_sql(alice, sql=sql)
     with closing(DuckDB(parse("shop", warehouse.declaration))) as engine, pytest.raises(UpstreamFailed):
-        engine.run(sql, 1)
+        engine.run(sql, Bounds(1, 10_000))
 
 
 def test_a_file_of_another_database_is_not_opened(alice: Caller, warehouse: DeclaredSource, tmp_path: Path) -> None:
@@ -130,7 +149,7 @@ def test_a_file_of_another_database_is_not_opened(alice: Caller, warehouse: Decl
 def test_a_query_that_takes_too_long_is_cancelled(alice: Caller, warehouse: DeclaredSource) -> None:
     DeclaredSource.objects.update(declaration=warehouse.declaration + "timeout_s = 0.5\n")
     started = time.monotonic()
-    with pytest.raises(UpstreamFailed, match=r"longer than 0\.5 s"):
+    with pytest.raises(LimitReached, match=r"longer than 0\.5 s \(timeout_s"):
         query_sql(alice, sql="SELECT count(*) FROM range(100000000) a, range(100000000) b")
     assert time.monotonic() - started < 20
 
@@ -171,10 +190,9 @@ def test_values_are_converted_to_json() -> None:
         {"a": b"x"},
         "y" * 3_000,
     ]
-    assert [execute.plain(value) for value in values[:-1]] == [
-        None, True, 3, 2.5, "nan", "1.10", "00ff", [1, "2"], {"a": "78"},
-    ]  # fmt: skip
-    assert len(execute.plain(values[-1])) < 2_100
+    (row,) = bounded([f"c{place}" for place in range(10)], [values], Bounds(1, 50_000)).rows
+    assert row[:-1] == [None, True, 3, 2.5, "nan", "1.10", "00ff", [1, "2"], {"a": "78"}]
+    assert len(row[-1]) < 2_100
 
 
 @pytest.mark.parametrize(
@@ -195,29 +213,180 @@ def test_the_form_explains_an_invalid_declaration(text: str, fault: str) -> None
 # -- PostgreSQL ----------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def postgresql(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Declares the test database itself as a warehouse."""
+READER = "warehouse_reader"
+
+
+def superuser() -> psycopg.Connection[Any]:
+    """Connect to the test database beside the test's transaction, because another connection has to see the changes."""
     parameters = connection.get_connection_params()
-    dsn = " ".join(
-        f"{key}={parameters[key]}" for key in ("host", "port", "user", "password", "dbname") if parameters.get(key)
-    )
+    given = {key: parameters[key] for key in ("host", "port", "user", "password", "dbname") if parameters.get(key)}
+    return psycopg.connect(**given, autocommit=True)
+
+
+@pytest.fixture
+def postgresql(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[psycopg.Connection[Any]]:
+    """Declares the test database itself as a warehouse, with a role that may only read the table of users."""
+    parameters = connection.get_connection_params()
+    given = {**parameters, "user": READER}
+    dsn = " ".join(f"{key}={given[key]}" for key in ("host", "port", "user", "dbname") if given.get(key))
     monkeypatch.setenv("SOURCE_PG", dsn)
-    declaration = 'kind = "sql"\nengine = "postgresql"\ndsn_env = "SOURCE_PG"\ntimeout_s = 5\n'
+    declaration = (
+        'kind = "sql"\nengine = "postgresql"\ndsn_env = "SOURCE_PG"\ntimeout_s = 5\nread_personas = ["sales"]\n'
+    )
     DeclaredSource.objects.create(name="pg", declaration=declaration)
+    monkeypatch.setattr(postgresql_role, "_checked", {})
+    with closing(superuser()) as admin:
+        admin.execute(f"CREATE ROLE {READER} LOGIN")
+        admin.execute(f"GRANT SELECT ON {User._meta.db_table} TO {READER}")
+        try:
+            yield admin
+        finally:
+            admin.execute(f"DROP OWNED BY {READER} CASCADE")
+            admin.execute(f"DROP ROLE {READER}")
 
 
-def test_a_postgresql_source_reads_and_cannot_write(alice: Caller, postgresql: None) -> None:
+def test_a_postgresql_source_reads_and_cannot_write(alice: Caller, postgresql: psycopg.Connection[Any]) -> None:
     response = query_sql(alice, sql="SELECT g AS n, g::numeric / 2 AS half FROM generate_series(1, 300) g", limit=2)
     assert (response["columns"], response["rows"][0][0], response["dialect"]) == (["n", "half"], 1, "postgres")
     source = parse("pg", DeclaredSource.objects.get().declaration)
     with closing(PostgreSQL(source)) as engine, pytest.raises(UpstreamFailed, match="read-only"):
-        engine.run("SELECT nextval('django_migrations_id_seq')", 1)
+        engine.run("SELECT lo_create(0)", Bounds(1, 10_000))
     with pytest.raises(UpstreamFailed, match="does not exist"):
         query_sql(alice, sql="SELECT 1 FROM nowhere")
 
 
-def test_postgresql_explains_a_statement(alice: Caller, postgresql: None) -> None:
+@pytest.mark.parametrize(
+    ("grant", "fault", "remedy"),
+    [
+        ("ALTER ROLE {role} SUPERUSER", "is a superuser", "CREATE ROLE commonplace_reader LOGIN"),
+        ("ALTER ROLE {role} CREATEROLE", "may create roles", "GRANT SELECT ON ALL TABLES IN SCHEMA"),
+        ("ALTER ROLE {role} CREATEDB", "may create databases", "GRANT USAGE ON SCHEMA"),
+        ("GRANT pg_read_server_files TO {role}", "pg_read_server_files", "REVOKE pg_read_server_files FROM {role}"),
+        ("GRANT pg_execute_server_program TO {role}", "pg_execute_server_program", "REVOKE pg_execute_server_program"),
+        ("GRANT pg_write_all_data TO {role}", "pg_write_all_data", "REVOKE pg_write_all_data FROM {role}"),
+        (
+            "GRANT UPDATE ON {table} TO {role}",
+            "may UPDATE public.{table}",
+            "REVOKE UPDATE ON public.{table} FROM {role}",
+        ),
+        ("GRANT INSERT (email) ON {table} TO {role}", "may INSERT public.{table}", "REVOKE INSERT ON public.{table}"),
+        ("GRANT DELETE ON {table} TO warehouse_writers", "may DELETE public.{table}", "FROM warehouse_writers"),
+        ("GRANT TRUNCATE ON {table} TO PUBLIC", "may TRUNCATE public.{table}", "ON public.{table} FROM PUBLIC"),
+        (
+            "GRANT CREATE ON SCHEMA public TO {role}",
+            "create tables in the schema public",
+            "REVOKE CREATE ON SCHEMA public",
+        ),
+        ("CREATE SCHEMA AUTHORIZATION {role}", "owns the schema {role}", "ALTER SCHEMA {role} OWNER TO"),
+    ],
+)
+def test_a_role_that_may_do_more_than_read_is_refused(
+    alice: Caller, postgresql: psycopg.Connection[Any], grant: str, fault: str, remedy: str
+) -> None:
+    names = {"role": READER, "table": User._meta.db_table}
+    assert query_sql(alice, sql="SELECT 1")["rows"] == [[1]]
+    postgresql.execute("CREATE ROLE warehouse_writers NOINHERIT")
+    try:
+        postgresql.execute(f"GRANT warehouse_writers TO {READER}")
+        postgresql.execute(grant.format(**names))
+        postgresql_role._checked.clear()  # as after VALID_S
+        with pytest.raises(Degraded) as raised:
+            query_sql(alice, sql="SELECT 1")
+        form = DeclaredSourceForm(
+            {"name": "w", "declaration": DeclaredSource.objects.get().declaration, "is_enabled": True}
+        )
+        for message in (raised.value.message, str(form.errors["declaration"].as_text())):
+            assert fault.format(**names) in message
+            assert remedy.format(**names) in message
+            assert "dsn_env: the role warehouse_reader may do more than read" in message
+    finally:
+        postgresql.execute("DROP OWNED BY warehouse_writers")
+        postgresql.execute("DROP ROLE warehouse_writers")
+        postgresql.execute(f"REVOKE ALL ON {names['table']} FROM PUBLIC")
+
+
+def test_a_role_that_only_reads_is_declared_without_a_warning(postgresql: psycopg.Connection[Any]) -> None:
+    form = DeclaredSourceForm(
+        {"name": "w", "declaration": DeclaredSource.objects.get().declaration, "is_enabled": True}
+    )
+    assert (form.is_valid(), form.warning) == (True, "")
+
+
+def test_a_role_that_cannot_be_checked_yet_is_declared_with_a_warning(
+    postgresql: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SOURCE_PG")
+    form = DeclaredSourceForm(
+        {"name": "w", "declaration": DeclaredSource.objects.get().declaration, "is_enabled": True}
+    )
+    assert form.is_valid()
+    assert "could not be checked, and is checked when it is used: the source 'w' needs" in form.warning
+
+
+def test_the_warning_is_shown_to_the_admin(client: Client, ada_user: User, db: None) -> None:
+    client.force_login(ada_user)
+    declaration = 'kind = "sql"\nengine = "postgresql"\ndsn_env = "SOURCE_NOWHERE"\n'
+    page = client.post(
+        reverse("admin:analysis_declaredsource_add"),
+        {"name": "w", "declaration": declaration, "is_enabled": "on"},
+        follow=True,
+    )
+    assert "The role of w could not be checked" in page.content.decode()
+
+
+def test_values_of_postgresql_are_cut_at_every_depth(
+    alice: Caller, postgresql: psycopg.Connection[Any], settings: Any
+) -> None:
+    settings.ANSWER_BUDGET_BYTES = 10_000
+    for sql in (
+        "SELECT array_agg(g) AS v FROM generate_series(1, 100000) AS g",
+        "SELECT jsonb_object_agg(g, repeat('x', 100)) AS v FROM generate_series(1, 5000) AS g",
+        "SELECT repeat('x', 5000) AS v",
+        "SELECT repeat('x', 1500) AS v FROM generate_series(1, 100)",
+    ):
+        response = query_sql(alice, sql=sql)
+        assert len(json.dumps(response)) <= 10_000
+        assert response["row_count"] >= 1
+        assert "shortened" in response["note"] or "more rows" in response["note"]
+
+
+def test_a_large_value_of_postgresql_stays_on_its_server(
+    alice: Caller, postgresql: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    largest = 0
+
+    def measured(names: Any, rows: Any, bounds: Bounds) -> Any:
+        nonlocal largest
+        read = list(rows)
+        largest = max(largest, *(len(str(value)) for row in read for value in row))
+        return bounded(names, read, bounds)
+
+    monkeypatch.setattr(engines, "bounded", measured)
+    sql = "SELECT repeat('x', 30000000) AS a, 7 AS b, ARRAY[repeat('y', 30000000)] AS c, NULL::text AS a; -- all"
+    response = query_sql(alice, sql=sql)
+    assert largest < 10_000
+    assert response["columns"] == ["a", "b", "c", "a"]
+    (row,) = response["rows"]
+    assert row[0] == "x" * 2_000 + "… (30000000 bytes)"
+    assert (row[1], row[2][:2], row[3]) == (7, "{y", None)
+    assert response["note"] == "values were shortened where … says so, in a, c: select parts of them"
+
+
+def test_columns_of_postgresql_keep_their_names_order_and_types(
+    alice: Caller, postgresql: psycopg.Connection[Any]
+) -> None:
+    sql = """
+        WITH t(n, n2, j) AS (VALUES (1, 'b', '{"k": [1, 2]}'::jsonb), (2, 'a', NULL))
+        SELECT n2 AS x, n AS x, j, ARRAY[n], ROW(n, n2), decode('00ff', 'hex') FROM t ORDER BY n2
+    """
+    response = query_sql(alice, sql=sql)
+    assert response["columns"] == ["x", "x", "j", "array", "row", "decode"]
+    assert response["rows"][0] == ["a", 2, None, [2], ["2", "a"], "00ff"]
+    assert response["rows"][1][2] == {"k": [1, 2]}
+    assert query_sql(alice, sql="SELECT 1 WHERE false")["rows"] == []
+
+
+def test_postgresql_explains_a_statement(alice: Caller, postgresql: psycopg.Connection[Any]) -> None:
     for sql in ("EXPLAIN SELECT 1", "explain (analyze, costs off) SELECT 1", "EXPLAIN ANALYZE VERBOSE VALUES (1)"):
         response = query_sql(alice, sql=sql)
         assert (response["columns"], "Result" in response["rows"][0][0]) == (["QUERY PLAN"], True)
@@ -226,18 +395,18 @@ def test_postgresql_explains_a_statement(alice: Caller, postgresql: None) -> Non
             query_sql(alice, sql=sql)
 
 
-def test_postgresql_settings_are_not_shown(alice: Caller, postgresql: None) -> None:
+def test_postgresql_settings_are_not_shown(alice: Caller, postgresql: psycopg.Connection[Any]) -> None:
     for sql in ("SHOW data_directory", "SHOW ALL", "SHOW TABLES"):
         with pytest.raises(Invalid, match=r"information_schema\.tables"):
             query_sql(alice, sql=sql)
 
 
-def test_intervals_of_postgresql_are_exact(alice: Caller, postgresql: None) -> None:
+def test_intervals_of_postgresql_are_exact(alice: Caller, postgresql: psycopg.Connection[Any]) -> None:
     sql = "SELECT interval '14 months 3 days -1 hour', array[interval '1 month'], 9007199254740993"
     assert query_sql(alice, sql=sql)["rows"] == [["1 year 2 mons 3 days -01:00:00", ["1 mon"], "9007199254740993"]]
 
 
-def test_an_error_of_postgresql_is_complete(alice: Caller, postgresql: None) -> None:
+def test_an_error_of_postgresql_is_complete(alice: Caller, postgresql: psycopg.Connection[Any]) -> None:
     table = User._meta.db_table
     with pytest.raises(UpstreamFailed) as raised:
         query_sql(alice, sql=f"SELECT emial FROM {table}")  # noqa: S608 - our table
@@ -247,7 +416,7 @@ def test_an_error_of_postgresql_is_complete(alice: Caller, postgresql: None) -> 
 
 
 def test_a_missing_variable_of_a_source_is_named(
-    alice: Caller, postgresql: None, monkeypatch: pytest.MonkeyPatch
+    alice: Caller, postgresql: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SOURCE_PG")
     with pytest.raises(Degraded, match="SOURCE_PG"):
@@ -309,7 +478,9 @@ def trino() -> Iterator[None]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Coordinator)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://reader@127.0.0.1:{server.server_port}/hive/sales"
-    DeclaredSource.objects.create(name="lake", declaration=f'kind = "sql"\nengine = "trino"\nurl = "{url}"\n')
+    DeclaredSource.objects.create(
+        name="lake", declaration=f'kind = "sql"\nengine = "trino"\nurl = "{url}"\nread_personas = ["sales"]\n'
+    )
     Coordinator.statements.clear()
     yield
     server.shutdown()
@@ -342,7 +513,10 @@ def test_trino_shows_and_explains(alice: Caller, trino: None) -> None:
 
 
 def test_an_unreachable_trino_raises_a_domain_error(alice: Caller) -> None:
-    declaration = 'kind = "sql"\nengine = "trino"\nurl = "http://reader@127.0.0.1:9/hive"\ntimeout_s = 5\n'
+    declaration = (
+        'kind = "sql"\nengine = "trino"\nurl = "http://reader@127.0.0.1:9/hive"\ntimeout_s = 5\n'
+        'read_personas = ["sales"]\n'
+    )
     DeclaredSource.objects.create(name="lake", declaration=declaration)
     with pytest.raises(UpstreamFailed) as raised:
         query_sql(alice, sql="SELECT 1")

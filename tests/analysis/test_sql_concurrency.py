@@ -6,15 +6,17 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import psutil
 import pytest
+from django.conf import settings
 from django.db import connections
 
 from analysis.mcp_tools import query_sql
@@ -23,12 +25,13 @@ from analysis.sources.interface import UpstreamFailed
 from analysis.sql import engines, execute
 from analysis.sql.declaration import SqlSource, parse
 from analysis.sql.engines import DuckDB
+from analysis.sql.values import Bounds
 from memories.contract import progress
-from memories.contract.errors import DomainError
+from memories.contract.errors import DomainError, LimitReached
 from memories.identity.caller import Caller
 
 pytestmark = pytest.mark.django_db(transaction=True)
-on_linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has locks of a descriptor")
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="open files are found in /proc")
 ENDLESS = "SELECT count(*) FROM range(100000000) a, range(100000000) b"
 WRITER = """
 import sys, duckdb
@@ -119,17 +122,16 @@ def test_others_are_answered_while_a_long_statement_runs(alice: Caller, bob: Cal
 
 
 def test_failed_statements_do_not_affect_others(
-    alice: Caller, bob: Caller, warehouse: DeclaredSource, monkeypatch: pytest.MonkeyPatch
+    alice: Caller, bob: Caller, warehouse: DeclaredSource, settings: Any
 ) -> None:
-    limits = {"memory_limit": "40MB", "max_temp_directory_size": "1MB"}
-    monkeypatch.setattr(engines, "DUCKDB_CONFIG", {**engines.DUCKDB_CONFIG, **limits})
+    settings.ANALYSIS_SQL_MEMORY_MB, settings.ANALYSIS_SQL_DISK_MB, settings.ANALYSIS_SQL_PROCESSES = 64, 1, 6
     DeclaredSource.objects.update(declaration=warehouse.declaration + "timeout_s = 60\n")
     hog = "SELECT max(b) FROM (SELECT row_number() OVER (ORDER BY hash(range)) b FROM range(20000000))"
     responses = at_once(
         [lambda: rows(alice, hog), lambda: rows(alice, "SELECT 1 FROM nowhere"), lambda: rows(alice, hog)]
         + [lambda: [rows(bob, "SELECT sum(id) FROM sales.orders") for _ in range(5)]] * 3
     )
-    assert [str(error)[:13] for error in responses[:3]] == ["Out of Memory", "Catalog Error", "Out of Memory"]
+    assert [error.code for error in responses[:3]] == ["limit", "upstream", "limit"]
     assert responses[3:] == [[[[124_750]]] * 5] * 3
 
 
@@ -139,9 +141,9 @@ def test_a_statement_that_does_not_stop_is_left_behind(
     release = threading.Event()
 
     class Stubborn(DuckDB):
-        def run(self, sql: str, limit: int) -> Any:
+        def run(self, sql: str, bounds: Bounds) -> Any:
             release.wait(30)
-            return super().run(sql, limit)
+            return super().run(sql, bounds)
 
         def close(self) -> None:
             super().close()
@@ -151,29 +153,56 @@ def test_a_statement_that_does_not_stop_is_left_behind(
     monkeypatch.setitem(engines.ENGINES, "duckdb", Stubborn)
     monkeypatch.setattr(execute, "STOP_S", 0.0)
     DeclaredSource.objects.update(declaration=warehouse.declaration + "timeout_s = 0.1\n")
-    with pytest.raises(UpstreamFailed, match="took longer"):
+    with pytest.raises(LimitReached, match="took longer"):
         query_sql(alice, sql="SELECT 1")
     assert not closed.is_set()
     release.set()
     assert closed.wait(30)
 
 
+def running(caller: Caller, source: SqlSource) -> tuple[threading.Thread, DuckDB]:
+    """Start an endless statement on the file, and return when it has opened the file."""
+    engine = DuckDB(source)
+
+    def run() -> None:
+        with pytest.raises(UpstreamFailed, match="canceled"):
+            engine.run(ENDLESS, Bounds(1, 10_000))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    path = str(Path(settings.ANALYSIS_FILES) / source.database)
+    child = psutil.Process(engine._process._popen.pid)
+    while path not in [file.path for file in child.open_files()]:
+        time.sleep(0.01)
+    return thread, engine
+
+
+def stop(thread: threading.Thread, engine: DuckDB) -> None:
+    engine.cancel()
+    thread.join(30)
+    engine.close()
+
+
+@on_linux
 def test_a_replaced_file_is_read_by_the_next_statement(
     alice: Caller, warehouse: DeclaredSource, tmp_path: Path
 ) -> None:
     with duckdb.connect(str(tmp_path / "new.duckdb")) as file:
         file.execute("CREATE SCHEMA sales; CREATE TABLE sales.orders AS SELECT 7 AS id")
-    with closing(DuckDB(source_of(warehouse))) as running:
-        os.replace(tmp_path / "new.duckdb", tmp_path / "shop.duckdb")
-        assert rows(alice, "SELECT max(id) FROM sales.orders") == [[7]]
-        assert running.run("SELECT max(id) FROM sales.orders", 1)[1] == [(499,)]
+    statement = running(alice, source_of(warehouse))
+    os.replace(tmp_path / "new.duckdb", tmp_path / "shop.duckdb")
+    assert rows(alice, "SELECT max(id) FROM sales.orders") == [[7]]
+    stop(*statement)
 
 
 @on_linux
-def test_a_file_is_not_written_while_any_statement_reads_it(warehouse: DeclaredSource, tmp_path: Path) -> None:
-    with closing(DuckDB(source_of(warehouse))):
-        DuckDB(source_of(warehouse)).close()
-        assert writer(tmp_path / "shop.duckdb").communicate(timeout=60)[0] == "refused\n"
+def test_a_file_is_not_written_while_any_statement_reads_it(
+    alice: Caller, warehouse: DeclaredSource, tmp_path: Path
+) -> None:
+    statement = running(alice, source_of(warehouse))
+    assert rows(alice, "SELECT 1") == [[1]]
+    assert writer(tmp_path / "shop.duckdb").communicate(timeout=60)[0] == "refused\n"
+    stop(*statement)
     assert writer(tmp_path / "shop.duckdb").communicate(timeout=60)[0] == "writing\n"
 
 
@@ -195,4 +224,4 @@ def test_a_file_may_have_any_name(
     os.replace(tmp_path / "shop.duckdb", tmp_path / file)
     DeclaredSource.objects.update(declaration=warehouse.declaration.replace("shop.duckdb", file))
     assert rows(alice, f'FROM "{name}".sales.orders SELECT max(id), current_catalog()') == [[499, name]]
-    assert rows(alice, "SELECT database_name FROM duckdb_databases() WHERE NOT internal") == [[name]]
+    assert rows(alice, "SELECT DISTINCT database_name FROM duckdb_tables()") == [[name]]

@@ -9,9 +9,9 @@ import pytest
 
 from analysis.mcp_tools import query_sql
 from analysis.sources.interface import UpstreamFailed
-from analysis.sql import execute
-from analysis.sql.messages import MAX_MESSAGE, error_message
+from analysis.sources.messages import MAX_MESSAGE, error_message
 from analysis.sql.statements import check_reads
+from analysis.sql.values import MAX_CELL
 from memories.contract.errors import Invalid
 from memories.identity.caller import Caller
 
@@ -58,7 +58,7 @@ def test_plans_are_returned_whole(alice: Caller, sql: str) -> None:
 def test_a_long_plan_is_not_cut_like_a_value(alice: Caller) -> None:
     parts = [f"FROM sales.orders SELECT count(*) + {n} GROUP BY id" for n in range(9)]
     sql = "EXPLAIN " + " UNION ALL ".join(parts)
-    assert len(query_sql(alice, sql=sql)["rows"][0][1]) > execute.MAX_CELL + 100
+    assert len(query_sql(alice, sql=sql)["rows"][0][1]) > MAX_CELL + 100
 
 
 @pytest.mark.parametrize(

@@ -261,7 +261,8 @@ def test_files_can_be_ingested(alice: Caller, settings: Any, tmp_path: Any) -> N
     (tmp_path / "deals.csv").write_text("id,amount\n1,5\n2,N/A\n")
     (tmp_path / "notes.jsonl").write_text('{"id": "a", "n": 1}\n\n{"id": "b"}\n')
     (tmp_path / "sources.toml").write_text(
-        'kind = "file"\n[models.deal]\npath = "deals.csv"\n[models.note]\npath = "notes.jsonl"\n'
+        'kind = "file"\nread_personas = ["sales"]\n'
+        '[models.deal]\npath = "deals.csv"\n[models.note]\npath = "notes.jsonl"\n'
         '[models.secret]\npath = "../../etc/passwd"\n'
     )
     settings.ANALYSIS_FILES, settings.ANALYSIS_SOURCES = str(tmp_path), str(tmp_path / "sources.toml")

@@ -61,7 +61,9 @@ def test_a_file_is_read_once_for_all_pages(
     alice: Caller, tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.jsonl").write_text("".join(json.dumps({"id": n}) + "\n" for n in range(100)))
-    (tmp_path / "sources.toml").write_text('kind = "file"\n[models.deal]\npath = "a.jsonl"\n')
+    (tmp_path / "sources.toml").write_text(
+        'kind = "file"\nread_personas = ["sales"]\n[models.deal]\npath = "a.jsonl"\n'
+    )
     settings.ANALYSIS_FILES, settings.ANALYSIS_SOURCES = str(tmp_path), str(tmp_path / "sources.toml")
     lines: list[str] = []
     parse = json.loads

@@ -24,6 +24,7 @@ SQL = "SELECT o.channel, sum(o.net_amount) AS net FROM fernhill.sales.orders o G
 LARGE = 200_000
 SOURCE = """
 kind = "file"
+read_personas = ["sales-analytics", "supply-chain"]
 [models.till_line]
 path = "till_lines.jsonl"
 per_page_max = 10000

@@ -129,6 +129,7 @@ def test_the_platform_of_a_warehouse_distinguishes_tables_of_one_name(alice: Cal
     oracle_orders = ORDERS.replace("snowflake", "oracle")
     put(oracle_orders, "datasetProperties", {"name": "orders", "qualifiedName": "sales.orders", "description": ""})
     declaration = 'kind = "sql"\nengine = "duckdb"\ndatabase = "shop.duckdb"\nplatform = "oracle"\n'
+    declaration += 'read_personas = ["sales"]\n'
     DeclaredSource.objects.create(name="shop", declaration=declaration)
     arguments = {"sql": "select 1 from sales.orders"}
     assert subject_of(alice, Call("query_sql", arguments, {"source": "shop"})).urns == [oracle_orders]

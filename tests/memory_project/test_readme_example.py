@@ -29,7 +29,7 @@ def shop(tmp_path: Path, settings: Any) -> None:
         connection.execute(
             "CREATE TABLE sales.revenue_mart AS SELECT range AS month, 1.5 AS net_revenue FROM range(12)"
         )
-    DeclaredSource.objects.create(name="warehouse", declaration=warehouse.SOURCE)
+    DeclaredSource.objects.create(name="warehouse", declaration=warehouse.SOURCE.replace("sales-analytics", "sales"))
     list(metadata_files.load(metadata_files.read_file(demo.FOLDER / "catalog.json")))
 
 

@@ -12,6 +12,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from analysis.sources.text_format import delimiter_of
 from knowledge.catalog.name_resolution import urn_of
 from memories import services
 from memories.contract.errors import DomainError, Invalid
@@ -24,6 +25,7 @@ from memory_project.portal.error_labels import message_with_label
 
 MAX_ROWS = 500
 MAX_BYTES = 2_000_000
+MAX_HEADER = 4_000  # characters of the first line in which the delimiter is detected
 COLUMNS = ("content", "dimension", "category", "confidence", "visibility", "tags", "entities")
 LISTS = {"tags": "tags", "entities": "entity_urns"}
 
@@ -78,12 +80,13 @@ def rows_of(text: str) -> Iterator[Row]:
     Raises Invalid if the file has a wrong header or too many rows, or if one of its rows can't be read as CSV. If the
     values of a row are invalid, the row's `fault` is the error message.
     """
+    reader: csv.DictReader[str]
     try:
-        dialect: Any = csv.Sniffer().sniff(text[:4_000].partition("\n")[0], delimiters=",;\t")
-    except csv.Error:
-        dialect = csv.excel  # a header with a single column has no delimiter to detect
-    reader = csv.DictReader(io.StringIO(text, newline=""), dialect=dialect)
-    names = [(name or "").strip().lower() for name in reader.fieldnames or ()]
+        delimiter = delimiter_of([text[:MAX_HEADER].partition("\n")[0]], ",;\t")
+        reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True)
+        names = [(name or "").strip().lower() for name in reader.fieldnames or ()]
+    except csv.Error as error:
+        raise Invalid(f"can't be read as CSV ({error})", field="file") from None
     if "content" not in names:
         raise Invalid("has no column “content” in its first line", field="file", allowed=", ".join(COLUMNS))
     if unknown := [name for name in names if name not in COLUMNS]:
