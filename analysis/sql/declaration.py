@@ -13,7 +13,7 @@ from analysis.sources.declaration import TOKEN_NAME, Connection
 from memories.contract.errors import Degraded, Invalid
 
 FunctionName = Annotated[str, StringConstraints(pattern=r"^\w+(\.\w+)?$", max_length=130)]
-DATABASE = re.compile(r"[\w-]+(?:/[\w-]+)*\.(?:duckdb|db)")
+DUCKDB_FILE = re.compile(r"[\w-]+(?:/[\w-]+)*\.(?:duckdb|db)")
 
 
 class SqlSource(Connection):
@@ -46,7 +46,7 @@ class SqlSource(Connection):
         field_name = {"duckdb": "database", "postgresql": "dsn_env", "trino": "url"}[self.engine]
         if not getattr(self, field_name):
             raise ValueError(f"{field_name} is missing: {self.engine} needs it")
-        if self.database and not DATABASE.fullmatch(self.database):
+        if self.database and not DUCKDB_FILE.fullmatch(self.database):
             raise ValueError("database must be a .duckdb or .db file below ANALYSIS_FILES")
         for name in (self.dsn_env, self.password_env):
             if name and not TOKEN_NAME.fullmatch(name):
