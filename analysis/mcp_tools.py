@@ -67,7 +67,7 @@ analysis_ingest = Tool(
 )
 
 
-@tool(toolset="analysis", title="Store findings")
+@tool(toolset="analysis", title="Store findings", quotes=False)
 def analysis_store(caller: Caller, operation: operations.StoreFindings) -> ToolResponse[StoreResponse]:
     """Keep what you concluded about a data set, to be found again by meaning in this analysis. Not for raw records.
 
@@ -202,7 +202,7 @@ analysis_act = Tool(
 )
 
 
-@tool(toolset="analysis", title="Clear an analysis", hints=Hints(destructive=True, idempotent=True))
+@tool(toolset="analysis", title="Clear an analysis", hints=Hints(destructive=True, idempotent=True), quotes=False)
 def analysis_clear(caller: Caller, operation: operations.Clear) -> ToolResponse[ClearResponse]:
     """Delete an analysis: its records and findings, persistent ones too. What was done upstream stays on record."""
     records, cleared = sessions.clear(caller=caller, analysis_id=operation.analysis_id)

@@ -150,14 +150,14 @@ def memory_recall(caller: Caller, operation: operations.RecallMemories) -> ToolR
     return ToolResponse(response, text=as_text(response))
 
 
-@tool(toolset="memory", title="Store a note")
+@tool(toolset="memory", title="Store a note", quotes=False)
 def memory_store(caller: Caller, operation: operations.StoreNote) -> RememberedResponse:
     """Keep one short text for yourself alone; memory_recall finds it. What colleagues should know: memory_manage."""
     result = services.store_note(operation, caller=caller)
     return _remembered(result, "this is already stored" if result.existing else "stored")
 
 
-@tool(toolset="memory", title="Prune notes", hints=Hints(destructive=True))
+@tool(toolset="memory", title="Prune notes", hints=Hints(destructive=True), quotes=False)
 def memory_prune(caller: Caller, operation: operations.PruneNotes) -> PrunedResponse:
     """Archive your own old notes of memory_store: all past an age, the less used ones, or near-duplicates.
 

@@ -64,7 +64,7 @@ def add_observations(caller: Caller, operation: operations.AddObservations) -> C
     return {"results": results}
 
 
-@tool(toolset="graph", title="Delete entities", hints=DELETES)
+@tool(toolset="graph", title="Delete entities", hints=DELETES, quotes=False)
 def delete_entities(caller: Caller, operation: operations.DeleteEntities) -> DeletedResponse:
     """Delete entities with their observations and relations."""
     change = entities.delete_entities(operation, caller=caller)
@@ -72,7 +72,7 @@ def delete_entities(caller: Caller, operation: operations.DeleteEntities) -> Del
     return {**response, "errors": change.errors} if change.errors else response
 
 
-@tool(toolset="graph", title="Delete observations", hints=DELETES)
+@tool(toolset="graph", title="Delete observations", hints=DELETES, quotes=False)
 def delete_observations(
     caller: Caller, operation: operations.DeleteObservations
 ) -> ChangedResponse | EachChangedResponse:
@@ -83,7 +83,7 @@ def delete_observations(
     return {"results": [{"entityName": entity.name} for entity in change.entities]}
 
 
-@tool(toolset="graph", title="Delete relations", hints=DELETES)
+@tool(toolset="graph", title="Delete relations", hints=DELETES, quotes=False)
 def delete_relations(caller: Caller, operation: operations.DeleteRelations) -> DeletedResponse:
     """Delete relations by both ends and type."""
     change = relations.delete_relations(operation, caller=caller)
@@ -177,7 +177,7 @@ def consolidation_report(caller: Caller, operation: operations.Report) -> Report
     return responses.report_response(report.report(operation, caller=caller), _days_since)
 
 
-@tool(toolset="graph", title="End a relation", hints=Hints(idempotent=True))
+@tool(toolset="graph", title="End a relation", hints=Hints(idempotent=True), quotes=False)
 def end_relation(caller: Caller, operation: operations.EndRelation) -> EndedResponse:
     """End a relation, and keep that it was; its inverse ends with it."""
     relation, inverse = relations.end_relation(operation, caller=caller)

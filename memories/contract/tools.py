@@ -70,6 +70,7 @@ class Tool:
     is_available: Callable[[Caller], bool] | None = None  # returns False if the tool has no data to work on
     check_permission: Callable[[Caller], None] | None = None  # raises Forbidden if the caller may not use the tool
     aliases: Sequence[str] = ()  # further names under which clients may call the tool; not listed
+    quotes: bool = True  # whether responses may contain texts by others: people, agents, catalogs or upstream systems
 
     def __call__(self, caller: Caller, choice: str = "", /, **arguments: Any) -> Any:
         """Perform the call. Raise Invalid if an argument is wrong or not accepted."""
@@ -213,12 +214,12 @@ def _parse_json(value: Any, schema: Mapping[str, Any]) -> Any:
     return parsed if isinstance(parsed, list | dict) else value
 
 
-def tool(*, toolset: str, title: str, hints: Hints | None = None) -> Callable[[Handler], Tool]:
+def tool(*, toolset: str, title: str, hints: Hints | None = None, quotes: bool = True) -> Callable[[Handler], Tool]:
     """Declare a function as a tool, with the function's name and docstring."""
 
     def declare(handler: Handler) -> Tool:
         name, text = handler.__name__, inspect.cleandoc(handler.__doc__ or "")
-        return Tool(name, toolset, title, text, {"": handler}, hints=hints or Hints())
+        return Tool(name, toolset, title, text, {"": handler}, hints=hints or Hints(), quotes=quotes)
 
     return declare
 

@@ -32,7 +32,7 @@ READS = Hints(read_only=True, idempotent=True)
 WIPED_TABLES = {"memory_records": "memories_deleted", "conversation_cache": "cache_deleted", "audit": "audit_deleted"}
 
 
-@tool(toolset="conversation", title="Store messages")
+@tool(toolset="conversation", title="Store messages", quotes=False)
 def store_memory(caller: Caller, operation: operations.StoreMessages) -> StoredResponse:
     """Keep messages of a conversation for a day; what people said at some length becomes long-term.
 
@@ -57,7 +57,7 @@ def hybrid_search(caller: Caller, operation: operations.SearchHybrid) -> Results
     return results_response(operation.user_id, recall.search_hybrid(operation, caller=caller), "rrf_score")
 
 
-@tool(toolset="conversation", title="Delete memories of conversations", hints=Hints(destructive=True))
+@tool(toolset="conversation", title="Delete memories of conversations", hints=Hints(destructive=True), quotes=False)
 def delete_memory(caller: Caller, operation: operations.DeleteMemories) -> DeletedResponse:
     """Delete what was said, by id, tags or time; it is purged some weeks later. dry_run counts only."""
     result = deletion.delete_memories(operation, caller=caller)
@@ -86,7 +86,7 @@ def check_cache(caller: Caller, operation: operations.CheckCache) -> CacheRespon
     return response
 
 
-@tool(toolset="conversation", title="Store in the cache")
+@tool(toolset="conversation", title="Store in the cache", quotes=False)
 def store_cache(caller: Caller, operation: operations.StoreCache) -> CachedResponse:
     """Keep the answer to a question, for questions that say the same, until it expires."""
     entry, note = cache.store_cache(operation, caller=caller)
@@ -96,7 +96,9 @@ def store_cache(caller: Caller, operation: operations.StoreCache) -> CachedRespo
     return response
 
 
-@tool(toolset="conversation", title="Invalidate the cache", hints=Hints(destructive=True, idempotent=True))
+@tool(
+    toolset="conversation", title="Invalidate the cache", hints=Hints(destructive=True, idempotent=True), quotes=False
+)
 def cache_invalidate(caller: Caller, operation: operations.InvalidateCache) -> InvalidatedResponse:
     """Drop cached answers: those whose question matches a pattern, those about an entity, or all."""
     return {"user_id": operation.user_id, "deleted_count": cache.invalidate_cache(operation, caller=caller)}
@@ -109,14 +111,14 @@ def search_web(caller: Caller, operation: operations.SearchWeb) -> WebResponse:
     return {"results": results, "query": operation.query}
 
 
-@tool(toolset="conversation", title="Health of a user's memory", hints=READS)
+@tool(toolset="conversation", title="Health of a user's memory", hints=READS, quotes=False)
 def memory_health(caller: Caller, operation: operations.ShowHealth) -> HealthResponse:
     """Count a user's memories of conversations by tier and by state of enrichment."""
     counts: Any = {"user_id": operation.user_id} | statistics.show_health(operation, caller=caller)
     return counts  # type: ignore[no-any-return]  # the keys of HealthResponse
 
 
-@tool(toolset="conversation", title="Wipe a user's data", hints=Hints(destructive=True))
+@tool(toolset="conversation", title="Wipe a user's data", hints=Hints(destructive=True), quotes=False)
 def wipe_user_data(caller: Caller, operation: operations.Wipe) -> ToolResponse[WipedResponse]:
     """Delete all data of a user for good. The person confirms it in the browser, unless the token may wipe."""
     try:
@@ -141,7 +143,7 @@ def wipe_user_data(caller: Caller, operation: operations.Wipe) -> ToolResponse[W
     return ToolResponse(wiped | ({"others_deleted": counts} if any(counts.values()) else {}), unsigned=True)
 
 
-@tool(toolset="conversation", title="Store a decision", hints=Hints(idempotent=True))
+@tool(toolset="conversation", title="Store a decision", hints=Hints(idempotent=True), quotes=False)
 def store_decision(caller: Caller, operation: operations.StoreDecision) -> DecidedResponse:
     """Keep a preference, choice or setting under a key; the same key again overwrites it, and history stays."""
     decision, action = decisions.store_decision(operation, caller=caller)

@@ -146,10 +146,15 @@ class CommonplaceServer(ReadingServer):
             signature = None if answer.unsigned else caller
             audited_arguments, data = ({}, {}) if answer.unsigned else (arguments, answer.data)
             self.audit(signature, name, audited_arguments, data, error, duration_ms, attached, only_read=only_read)
-        return as_result(answer, structured=error is None, attached=attached)
+        tool = self._tool(name)
+        quotes = tool is not None and tool.quotes
+        return as_result(answer, structured=error is None, attached=attached, quotes=quotes)
+
+    def _tool(self, name: str) -> Tool | None:
+        return self.offered.get(name) or self.by_other_name.get(name)
 
     def _run_tool(self, name: str, arguments: dict[str, Any], caller: Caller) -> ToolResponse[Any]:
-        tool = self.offered.get(name) or self.by_other_name.get(name)
+        tool = self._tool(name)
         if tool is None:
             raise NotFound(f"there is no tool {name!r}", allowed=", ".join(sorted(self.offered)))
         if not caller.may_use(tool.name):
