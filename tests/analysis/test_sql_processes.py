@@ -36,6 +36,7 @@ on_linux = pytest.mark.skipif(sys.platform != "linux", reason="the limit of a pr
 
 @pytest.fixture(autouse=True)
 def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pool]:
+    processes.POOL.end()  # earlier tests have left idle processes in it
     pool = Pool()
     monkeypatch.setattr(processes, "POOL", pool)
     monkeypatch.setattr(engines, "POOL", pool)
