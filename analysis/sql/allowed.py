@@ -77,7 +77,24 @@ def _is_structure(tokens: Sequence[Token], place: int) -> bool:
         return True  # t(a, b) in FROM … AS t(a, b): no call can follow AS
     if before is not None and (before.is_word("with", "recursive") or before.is_sign(",")):
         return _is_query_name(tokens, place)
-    return False
+    return before is not None and before.is_sign(")") and _is_table_alias(tokens, place)
+
+
+def _is_table_alias(tokens: Sequence[Token], place: int) -> bool:
+    """Return whether this is t in FROM (…) t(a, b) or FROM f(…) t(a, b), where no call can follow.
+
+    A call can follow other parentheses, as in DISTINCT ON (a) f(b).
+    """
+    depth, opening = 0, place - 1
+    while opening >= 0:
+        depth += tokens[opening].is_sign(")") - tokens[opening].is_sign("(")
+        if depth == 0:
+            break
+        opening -= 1
+    before = opening - 1
+    if before >= 0 and tokens[before].name and not tokens[before].is_word("from", "join", "lateral"):
+        before -= 1  # over the name of the function
+    return before >= 0 and bool(tokens[before].is_word("from", "join", "lateral"))
 
 
 def _is_query_name(tokens: Sequence[Token], place: int) -> bool:

@@ -100,10 +100,8 @@ def _source_named(name: str, caller: Caller) -> SqlSource:
         return next(iter(sources.values()))
     problem = f"{name[:60]!r} is unknown" if name else "is missing"
     if any(source.name == name or not (name or sources) for source in _valid_sources() if not source.read_personas):
-        problem = (
-            f"{name[:60]!r} is for operators only" if name else "is missing, and what there is only operators may use"
-        )
-        problem += ", because the source's declaration names no read_personas"
+        problem = f"{name[:60]!r} is" if name else "is missing, and the declared sources are"
+        problem += " for operators only, because the source's declaration names no read_personas"
     allowed = ", ".join(sorted(sources)) or "none, because no source is declared for your personas"
     raise Invalid(problem, field="source", allowed=allowed)
 

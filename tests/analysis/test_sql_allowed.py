@@ -46,9 +46,11 @@ USEFUL = {
         "SELECT json_extract(j, '$.a'), j->>'$.b', regexp_matches(a, '(x|y)'), strftime(d, '%Y') "
         "FROM range(10) AS r(a)",
         "SELECT a FROM t, LATERAL (SELECT 1) AS x(y)",
+        "SELECT sum(x) OVER (ORDER BY x) FROM range(6) t(x) JOIN (VALUES (1), (2)) v(a) ON v.a = t.x",
     ],
     "postgres": [
         "SELECT * FROM generate_series(1, 3) AS g(n)",
+        "SELECT * FROM generate_series(1, 3) g(n) CROSS JOIN LATERAL (SELECT 1) x(y)",
         "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY a), count(*) FILTER (WHERE b) FROM t GROUP BY "
         "ROLLUP (a), CUBE (b)",
         "SELECT a::numeric(10, 2), ARRAY[1], ARRAY(SELECT 1), ROW(1, 2), jsonb_path_query(j, '$.a[*]') FROM t",
@@ -117,6 +119,11 @@ ATTACKS = {
         "WITH read_csv(a) AS (SELECT 1) SELECT * FROM read_csv('x')",
         "WITH x AS (SELECT 'a' AS p) SELECT 1 FROM x, read_text(p) AS (values int)",
         "SELECT DISTINCT ON (1) read_text(p) FROM (SELECT '/etc/passwd' AS p)",
+        "FROM (SELECT '/etc/passwd' AS p) SELECT DISTINCT ON (1) read_text(p)",
+        "SELECT 1 FROM range(1) r(x), read_text('/etc/passwd')",
+        "SELECT 1 FROM range(1) r(x) JOIN read_text('/etc/passwd') ON true",
+        "SELECT 1 FROM (SELECT 1) WHERE (true) AND read_text('/etc/passwd') IS NULL",
+        "SELECT 1 FROM read_text('/etc/passwd') t(x)",
         "SELECT 1 AS a$$, read_text('x') AS b$$",
         "FROM read_text($$x$$)",
         "SELECT 1 /* /* */ , read_text('x') -- */",
