@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -30,6 +30,7 @@ LIMITS = {
 }
 # Types of PostgreSQL, by their oid, whose values are small: bool, numbers, times, interval and uuid.
 SMALL_TYPES = {16, 20, 21, 23, 26, 700, 701, 1082, 1083, 1114, 1184, 1186, 1266, 1700, 2950}
+MAX_COLUMNS = 800  # PostgreSQL returns at most 1,664, and each of these may take two (see _with_short_values)
 OVERTIME = "the query took longer than {:g} s (timeout_s of the source) and was canceled: aggregate, or add a filter"
 # The name of a PostgreSQL cursor, and what its declaration adds to an error's quotation of the statement.
 CURSOR = "query_sql"
@@ -174,7 +175,9 @@ class PostgreSQL:
                 return bounded([name for name, _ in columns], _one_by_one(cursor), bounds)
         with closing(self._connection.cursor(CURSOR)) as cursor:
             cursor.execute(_with_short_values(without_semicolon(sql, "postgres"), columns, bounds).encode())
-            return bounded([name for name, _ in columns], _merged(cursor, columns), bounds)
+            shown = columns[:MAX_COLUMNS]
+            result = bounded([name for name, _ in shown], _merged(cursor, shown), bounds)
+            return replace(result, columns_left_out=result.columns_left_out + len(columns) - len(shown))
 
     def cancel(self) -> None:
         self._connection.cancel_safe(timeout=2.0)
@@ -190,7 +193,7 @@ def _with_short_values(sql: str, columns: Sequence[tuple[str, int]], bounds: Bou
     """
     largest = max(2 * bounds.bytes // len(columns), 4 * bounds.text)
     selected = []
-    for place, (_, kind) in enumerate(columns):
+    for place, (_, kind) in enumerate(columns[:MAX_COLUMNS]):
         if kind in SMALL_TYPES:
             selected.append(f"c{place}")
             continue

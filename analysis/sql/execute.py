@@ -113,7 +113,11 @@ def _within_time(engine: Engine, sql: str, bounds: Bounds, timeout_s: float) -> 
     as soon as it has stopped.
     """
     started, pool = time.monotonic(), ThreadPoolExecutor(1, thread_name_prefix="query")
-    future = pool.submit(_run_and_close, engine, sql, bounds)
+    try:
+        future = pool.submit(_run_and_close, engine, sql, bounds)
+    except RuntimeError:  # no thread can be started
+        engine.close()
+        raise
     try:
         while True:
             try:

@@ -372,6 +372,15 @@ def test_a_large_value_of_postgresql_stays_on_its_server(
     assert response["note"] == "values were shortened where … says so, in a, c: select parts of them"
 
 
+def test_more_columns_than_postgresql_could_return_with_their_sizes_are_left_out(
+    alice: Caller, postgresql: psycopg.Connection[Any], settings: Any
+) -> None:
+    settings.ANSWER_BUDGET_BYTES = 200_000
+    response = query_sql(alice, sql="SELECT " + ", ".join(f"'a' AS c{place}" for place in range(1_000)))
+    assert (len(response["columns"]), response["rows"]) == (800, [["a"] * 800])
+    assert response["note"] == "200 more columns do not fit: name the columns you need"
+
+
 def test_columns_of_postgresql_keep_their_names_order_and_types(
     alice: Caller, postgresql: psycopg.Connection[Any]
 ) -> None:

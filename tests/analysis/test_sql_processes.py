@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
@@ -162,6 +163,19 @@ def test_waiting_for_a_process_is_bounded_and_reported(
         progress.listen(lambda *report: None)
     assert "waiting for a free process" in reports
     assert query_sql(alice, sql="SELECT 1")["rows"] == [[1]]
+
+
+def test_a_process_is_given_back_if_no_thread_can_be_started(
+    alice: Caller, warehouse: DeclaredSource, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: Any) -> Any:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ThreadPoolExecutor, "submit", refuse)
+        with pytest.raises(RuntimeError):
+            query_sql(alice, sql="SELECT 1")
+    assert pool._lent == set()
 
 
 def test_canceling_after_the_end_does_not_stop_another_statement(alice: Caller, warehouse: DeclaredSource) -> None:
