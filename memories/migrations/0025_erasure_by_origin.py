@@ -20,7 +20,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(primary_key=True, serialize=False)),
                 ('place', models.CharField(help_text='Name of the TextPlace that has the other row.', max_length=40)),
-                ('row', models.CharField(help_text='Primary key of the other row.', max_length=64)),
+                ('row', models.CharField(help_text='Primary key of the other row.', max_length=500)),
                 ('is_whole', models.BooleanField(default=False, help_text='The whole text derives from the memory, so that it goes as a whole.')),
             ],
             options={
@@ -32,7 +32,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
                 ('place', models.CharField(max_length=40)),
-                ('row', models.CharField(help_text='Primary key of the row with the same words.', max_length=64)),
+                ('row', models.CharField(help_text='Primary key of the row with the same words.', max_length=500)),
                 ('version', models.CharField(help_text="Keyed hash of the row's text when it was found.", max_length=16)),
                 ('found_at', models.DateTimeField(default=django.utils.timezone.now)),
                 ('decision', models.CharField(choices=[('open', 'Open'), ('erased', 'Erased, too'), ('left', 'Left')], default='open', max_length=10)),

@@ -18,7 +18,7 @@ class Quotation(models.Model):
     id = models.BigAutoField(primary_key=True)
     record = models.ForeignKey(MemoryRecord, on_delete=models.CASCADE, related_name="quotations", db_index=False)
     place = models.CharField(max_length=40, help_text="Name of the TextPlace that has the other row.")
-    row = models.CharField(max_length=64, help_text="Primary key of the other row.")
+    row = models.CharField(max_length=500, help_text="Primary key of the other row.")
     is_whole = models.BooleanField(
         default=False, help_text="The whole text derives from the memory, so that it goes as a whole."
     )
@@ -46,7 +46,7 @@ class SameWords(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     tombstone = models.ForeignKey(Tombstone, on_delete=models.CASCADE, related_name="same_words")
     place = models.CharField(max_length=40)
-    row = models.CharField(max_length=64, help_text="Primary key of the row with the same words.")
+    row = models.CharField(max_length=500, help_text="Primary key of the row with the same words.")
     version = models.CharField(max_length=16, help_text="Keyed hash of the row's text when it was found.")
     found_at = models.DateTimeField(default=timezone.now)
     decision = models.CharField(max_length=10, choices=SameWordsDecision.choices, default=SameWordsDecision.OPEN)

@@ -187,6 +187,14 @@ def test_words_are_the_same_in_any_case_and_punctuation(
     assert erase(alice, remember(alice, own)).same_words == expected
 
 
+def test_the_description_of_an_entity_with_a_long_urn_is_listed(alice: Caller, small_catalog: None) -> None:
+    text = "Orders to suppliers, one row each."
+    urn = ORDERS.replace("sales.orders", f"sales.{'orders' * 60}")
+    put(urn, "datasetProperties", {"name": "orders", "description": text})
+    assert erase(alice, remember(alice, text)).same_words == {"catalog": 1}
+    assert SameWords.objects.get().row == urn
+
+
 # -- what admins decide ------------------------------------------------------------------------------------
 
 
