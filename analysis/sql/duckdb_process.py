@@ -13,8 +13,10 @@ import queue
 import re
 import resource
 import shutil
+import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import asdict
@@ -27,15 +29,19 @@ import psutil
 from analysis.sql.values import Bounds, Result, bounded
 
 START = ":start"  # name of DuckDB's database before a file is attached; no file can have it
-BASE_MB = 256  # address space of the interpreter, DuckDB's code and the threads' stacks, in addition to the memory
+BASE_MB = 256  # memory of the interpreter and DuckDB's code, in addition to the statement's
 
+RESERVED_MB = 2_048  # reserved for the code, the threads' stacks and the memory pools, in addition
+LOOK_S = 0.02  # seconds between two looks at the memory in use
 NICENESS = 10  # statements leave the processors to the server, which answers everybody
 
 
 def main(descriptor: int, folder: str, memory_mb: int, disk_mb: int) -> None:
-    limit = (memory_mb + BASE_MB) * 1_000_000
+    # What is reserved is limited more widely than what is used, because DuckDB reserves much that it never uses.
+    most_bytes, reserved = (memory_mb + BASE_MB) * 1_000_000, (3 * memory_mb + RESERVED_MB) * 1_000_000
     with suppress(ValueError, OSError):  # not every system knows this limit; DuckDB's own holds everywhere
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+        resource.setrlimit(resource.RLIMIT_DATA, (reserved, reserved))
+    threading.Thread(target=_end_if_large, args=(most_bytes,), daemon=True).start()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.nice(NICENESS)
     connection = Connection(descriptor)
@@ -46,6 +52,14 @@ def main(descriptor: int, folder: str, memory_mb: int, disk_mb: int) -> None:
         # Memory that is free again mostly stays with the process, so one that has used much of it is replaced.
         response["is_large"] = psutil.Process().memory_info().rss > BASE_MB * 1_000_000
         connection.send_bytes(json.dumps(response).encode())
+
+
+def _end_if_large(most_bytes: int) -> None:
+    """End the process when it uses too much memory. The parent reports the signal as the limit of memory."""
+    process = psutil.Process()
+    while process.memory_info().rss <= most_bytes:
+        time.sleep(LOOK_S)
+    os.kill(process.pid, signal.SIGKILL)
 
 
 def _receive(connection: Connection, requests: queue.SimpleQueue[bytes], folder: str) -> None:

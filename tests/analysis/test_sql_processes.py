@@ -91,6 +91,20 @@ def test_a_statement_that_needs_much_memory_ends_with_its_limit(
     assert query_sql(alice, sql="SELECT 1")["rows"] == [[1]]
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "PIVOT (SELECT range x, 1 v FROM range(400)) ON x USING sum(v)",
+        f"SELECT {', '.join(f'sum(range) FILTER (range = {n})' for n in range(200))} FROM range(1000)",
+    ],
+)
+def test_a_small_statement_with_many_aggregates_is_within_the_limits(
+    alice: Caller, warehouse: DeclaredSource, sql: str
+) -> None:
+    for _ in range(3):
+        assert query_sql(alice, sql=sql)["row_count"] == 1
+
+
 def test_temporary_files_are_limited(alice: Caller, warehouse: DeclaredSource, settings: Any) -> None:
     settings.ANALYSIS_SQL_DISK_MB = 1
     settings.ANALYSIS_SQL_MEMORY_MB = 100
