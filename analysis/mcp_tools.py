@@ -59,9 +59,9 @@ analysis_ingest = Tool(
     name="analysis_ingest",
     toolset="analysis",
     title="Ingest a data set",
-    description="Download records for analysis without reading them: they are set aside, and only a status is returned."
-    "\n\nBegin here when a data set is too large to read; then ask with analysis_query, keep what you find with "
-    "analysis_store, and clear at the end. The model `memory` needs no source.",
+    description="Download a data set that is too large to read into an analysis on the server. Returns only a status."
+    "\n\nThen query it with analysis_query, store conclusions with analysis_store, and delete it with analysis_clear. "
+    "The data set `memory` holds the memories that you may read.",
     choices={"": _ingest, "parent_model": _ingest_children},
     hints=Hints(open_world=True),
 )
@@ -69,9 +69,9 @@ analysis_ingest = Tool(
 
 @tool(toolset="analysis", title="Store findings", quotes=False)
 def analysis_store(caller: Caller, operation: operations.StoreFindings) -> ToolResponse[StoreResponse]:
-    """Keep what you concluded about a data set, to be found again by meaning in this analysis. Not for raw records.
+    """Store conclusions about an ingested data set, to be found later by analysis_query semantic. Not for raw records.
 
-    A finding that colleagues should know goes further with capture_insight and its finding_id.
+    To tell colleagues, pass the id of a finding to capture_insight as finding_id.
     """
     rows, note = findings.store(operation, caller=caller)
     response: StoreResponse = {
@@ -114,9 +114,8 @@ analysis_query = Tool(
     name="analysis_query",
     toolset="analysis",
     title="Query a data set",
-    description="Ask an ingested data set: its shape (describe), distributions, rows, samples, or findings by meaning "
-    "(semantic).\n\nDescribe first. Ground yourself with aggregate, look with filter and sample, and recall with "
-    "semantic.",
+    description="Query an ingested data set.\n\nCall describe first to learn the fields, then aggregate for the whole, "
+    "and filter or sample for single records.",
     selector="mode",
     needs_choice=True,
     choices={
@@ -195,8 +194,8 @@ analysis_act = Tool(
     name="analysis_act",
     toolset="analysis",
     title="Act on records",
-    description="Update or delete the matching records upstream, without their ids passing through the context.\n\n"
-    "Do a dry run first. A partial failure is reported; call again with action_id to retry what failed.",
+    description="Update or delete the matching records of an analysis in the system that they came from.\n\n"
+    "Do a dry run first. If some records fail, call again with the action_id to retry those.",
     choices={"": _act, "action_id": _resume},
     hints=Hints(destructive=True, open_world=True),
 )
@@ -204,7 +203,7 @@ analysis_act = Tool(
 
 @tool(toolset="analysis", title="Clear an analysis", hints=Hints(destructive=True, idempotent=True), quotes=False)
 def analysis_clear(caller: Caller, operation: operations.Clear) -> ToolResponse[ClearResponse]:
-    """Delete an analysis: its records and findings, persistent ones too. What was done upstream stays on record."""
+    """Delete an analysis with its downloaded records and all findings. The records upstream stay as they are."""
     records, cleared = sessions.clear(caller=caller, analysis_id=operation.analysis_id)
     response: ClearResponse = {"analysis_id": operation.analysis_id, "records": records, "findings": cleared}
     text = f'Cleared {records} ingested record(s) and {cleared} finding(s) for analysis "{operation.analysis_id}".'
@@ -213,7 +212,7 @@ def analysis_clear(caller: Caller, operation: operations.Clear) -> ToolResponse[
 
 @tool(toolset="analysis", title="Export records", hints=Hints(read_only=True, idempotent=True))
 def analysis_export(caller: Caller, operation: operations.Export) -> ToolResponse[ExportResponse]:
-    """Export the matching records as a file for a person: returns an address that only you can open, for an hour."""
+    """Export the matching records as a file. Returns a link for your user, which works for an hour."""
     prepared, token = export.prepare(operation, caller=caller)
     url = f"{settings.COMMONPLACE_URL}{url_for('analysis-export', token)}"
     response: ExportResponse = {
@@ -228,7 +227,7 @@ def analysis_export(caller: Caller, operation: operations.Export) -> ToolRespons
 
 @tool(toolset="query", title="Query a warehouse", hints=Hints(read_only=True, open_world=True))
 def query_sql(caller: Caller, operation: operations.QuerySql) -> SqlResponse:
-    """Ask a data warehouse in SQL, reading only. What is known of its tables comes with the answer."""
+    """Query a data warehouse in SQL. It only reads. Memories about the tables are returned with the rows."""
     answer = execute.run_query(operation, caller=caller)
     result = answer.result
     response: SqlResponse = {

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from memories.contract.fields import FORBID, Id, MemoryIds, OneOf, ResultLimit, Text, validation_error
 from memories.contract.operations import Operation
 from memories.contract.schemas import ALLOWED
-from memories.operations import Metadata
+from memories.operations import AT_MOST, FROM_MEMORIES, Metadata
 
 MAX_ID = 200
 MAX_FIELDS = 100
@@ -19,23 +19,23 @@ FINDINGS_AT_ONCE = 25
 MAX_FINDING = 4_000
 MAX_CATEGORY = 120
 PER_PAGE = 50
+NEW_KEY = "Any new key for the analysis."
 METRICS = ("count", "sum", "avg", "min", "max", "percentile")
 ACTIONS = ("update", "delete")
 FORMATS = ("csv", "jsonl")
 
-AnalysisId = Annotated[str, Text(1, MAX_ID)]
-Session = Annotated[AnalysisId, Field(description="The session's key, of your choice.")]
+AnalysisId = Annotated[str, Text(1, MAX_ID), Field(description="Key of the analysis.")]
 Names = Annotated[list[Annotated[str, Text(1, 200)]], Field(max_length=MAX_FIELDS)]
 Conditions = Annotated[
     dict[str, Any],
     Field(
-        description="Which records: {field: value} exactly, or {field: {$gt, $gte, $lt, $lte, $eq, $ne, $in, $nin, "
-        "$exists, $contains, $not: …}}; $and, $or, $not join conditions."
+        description="Which records: {field: value} or {field: {$gt: value}}; also $gte, $lt, $lte, $eq, $ne, $in, "
+        "$nin, $exists, $contains, $not. $and, $or and $not combine conditions."
     ),
 ]
-Matching = Annotated[dict[str, Any], Field(description="Which records, as in analysis_query.")]
-User = Annotated[str, Field(description="For service accounts: for whom.")]
-Model = Annotated[str, Field(description="Needed when the analysis holds several.")]
+Matching = Annotated[dict[str, Any], Field(description="Which records; conditions as in analysis_query.")]
+User = Annotated[str, Field(description="For service accounts only: the user.")]
+Model = Annotated[str, Field(description="Data set, if the analysis has several.")]
 
 
 def _fits(seed: int) -> int:
@@ -55,33 +55,33 @@ Seed = Annotated[int, AfterValidator(_fits)]
 
 
 class IngestRecords(Operation):
-    """Download records of a model"""
+    """Download the records of a data set"""
 
-    analysis_id: Session
+    analysis_id: AnalysisId = Field(description=NEW_KEY)
     model: str = Field(
         min_length=1,
-        description="What to download.",
+        description="Data set to download. An unknown name lists them.",
         json_schema_extra={ALLOWED: "a model, or parent_model with child_resource"},
     )
-    filters: dict[str, Any] | None = Field(None, description="The model's own search filters.")
-    page: Annotated[int, Field(ge=1, le=1_000_000)] = Field(1, description="One page, unless ingest_all.")
-    per_page: PageSize = Field(PER_PAGE, description="Records a page.")
-    fields: Names = Field([], description="Only these; ids are always kept.")
-    ingest_all: bool = Field(False, description="All pages, up to 50 a call.")
-    resume: bool = Field(False, description="With ingest_all: continue where the last call ended.")
+    filters: dict[str, Any] | None = Field(None, description="Search filters of its system.")
+    page: Annotated[int, Field(ge=1, le=1_000_000)] = Field(1, description="Page to download.")
+    per_page: PageSize = Field(PER_PAGE, description="Records per page.")
+    fields: Names = Field([], description="Keep only these fields and the ids.")
+    ingest_all: bool = Field(False, description="Download all pages, up to 50 per call.")
+    resume: bool = Field(False, description="With ingest_all: continue after the last page.")
     user_id: User = ""
 
 
 class IngestChildren(Operation):
-    """Download the children of records"""
+    """Download the child records of ingested records"""
 
-    analysis_id: Session
-    parent_model: str = Field(description="Whose children to fetch.")
-    child_resource: str = Field("", description="Which children.")
+    analysis_id: AnalysisId = Field(description=NEW_KEY)
+    parent_model: str = Field(description="Ingested data set whose children to download.")
+    child_resource: str = Field("", description="Kind of children.")
     parent_ids: (
         Annotated[list[Annotated[str, Text(1, 500), BeforeValidator(str)]], Field(max_length=MAX_PARENTS)] | None
-    ) = Field(None, description="Without: all ingested parents.")
-    fields: Names = Field([], description="Only these; ids are always kept.")
+    ) = Field(None, description="Ids of the parents; all if not given.")
+    fields: Names = Field([], description="Keep only these fields and the ids.")
     user_id: User = ""
 
 
@@ -93,16 +93,18 @@ class FindingInput(TypedDict):
 
 
 class StoreFindings(Operation):
-    """Keep findings"""
+    """Store findings"""
 
     analysis_id: AnalysisId
-    findings: Annotated[list[FindingInput], Field(min_length=1, max_length=FINDINGS_AT_ONCE)]
-    persistent: bool = Field(False, description="Keep beyond an hour.")
-    memory_ids: MemoryIds = Field([], description="Memories that they are from: erasing one deletes them.")
+    findings: Annotated[list[FindingInput], Field(min_length=1, max_length=FINDINGS_AT_ONCE)] = Field(
+        description="Conclusions, each understandable alone."
+    )
+    persistent: bool = Field(False, description="Keep for more than an hour.")
+    memory_ids: MemoryIds = Field([], description=FROM_MEMORIES)
 
 
 class Describe(Operation):
-    """The data set's fields, types and values"""
+    """Show fields, types and frequent values"""
 
     analysis_id: AnalysisId
     model: Model = ""
@@ -110,14 +112,14 @@ class Describe(Operation):
 
 
 class SearchFindings(Operation):
-    """Findings by meaning"""
+    """Search stored findings by meaning"""
 
     analysis_id: AnalysisId
     model: Model = ""
-    query: FindingText = Field(description="What to find.")
+    query: FindingText = Field(description="What to find, in words.")
     category: FindingCategory = Field("", description="Only findings of this category.")
-    top_k: TopK = 50
-    threshold: float = Field(0.5, description="Least similarity, 0 to 1, where no word matches.")
+    top_k: TopK = Field(50, description=AT_MOST)
+    threshold: float = Field(0.5, description="Minimum similarity (0 to 1) of findings that share no word.")
 
 
 @with_config(FORBID)
@@ -128,60 +130,62 @@ class Metric(TypedDict):
 
 
 class Aggregate(Operation):
-    """Counts and metrics per group"""
+    """Count records or compute metrics per group"""
 
     analysis_id: AnalysisId
     model: Model = ""
     where: Conditions | None = None
     group_by: str | dict[str, Any] | list[str | dict[str, Any]] = Field(
-        description='A field, {field, bucket: "month"} for dates, or a list of at most 3 of these.'
+        description='A field, {field, bucket: "month"} for a date, or a list of up to 3 of these.'
     )
-    metrics: Annotated[list[Metric], Field(max_length=5)] = []
-    top_n: TopN = Field(20, description="Groups shown; the rest is counted.")
+    metrics: Annotated[list[Metric], Field(max_length=5)] = Field([], description="Default: count. p is a percentile.")
+    top_n: TopN = Field(20, description="How many groups; others are counted.")
 
 
 class Filter(Operation):
-    """Matching rows, page by page"""
+    """Read matching records, page by page"""
 
     analysis_id: AnalysisId
     model: Model = ""
     where: Conditions = Field(json_schema_extra={ALLOWED: "conditions; mode sample works without them"})
-    limit: RowLimit = 20
-    sort: str = Field("", description="A field; -field descends.")
-    fields: Names = Field([], description="Only these fields.")
-    cursor: str = Field("", description="Where the last page ended.")
+    limit: RowLimit = Field(20, description=AT_MOST)
+    sort: str = Field("", description="Field; -field for descending.")
+    fields: Names = Field([], description="Return only these fields.")
+    cursor: str = Field("", description="From the previous page.")
 
 
 class Sample(Operation):
-    """Rows drawn at random"""
+    """Read records drawn at random"""
 
     analysis_id: AnalysisId
     model: Model = ""
     where: Conditions | None = None
-    sample_size: SampleSize = 5
-    stratify_by: str | list[str] = Field([], description="Every value is represented.")
-    proximity: dict[str, Any] | None = Field(None, description='{field, origin, window: "7 days", bucket?: "1 day"}.')
-    seed: Seed | None = Field(None, description="The same seed draws the same rows.")
+    sample_size: SampleSize = Field(5, description="How many records.")
+    stratify_by: str | list[str] = Field([], description="Fields of which to include every value.")
+    proximity: dict[str, Any] | None = Field(
+        None, description='Near a date: {field, origin, window: "7 days", bucket?: "1 day"}.'
+    )
+    seed: Seed | None = Field(None, description="The same seed draws the same records.")
 
 
 class RunAction(Operation):
     """Update or delete the matching records"""
 
     analysis_id: AnalysisId
-    model: str = Field(description="A writable model of the analysis.")
-    action: Annotated[str, OneOf(ACTIONS)]
+    model: str = Field(description="Writable data set of the analysis.")
+    action: Annotated[str, OneOf(ACTIONS)] = Field(description="What to do with the records.")
     where: Matching | None = None
-    attributes: dict[str, Any] | None = Field(None, description="For update: what to set on every record.")
-    dry_run: bool = Field(False, description="Show scope and snapshot age, change nothing.")
-    confirm: str = Field("", description="The dry run's token; needed for more than 50 records.")
-    revalidate: bool = Field(False, description="Read each record first, and skip those that changed since.")
+    attributes: dict[str, Any] | None = Field(None, description="For update: {field: new value}.")
+    dry_run: bool = Field(False, description="Only show what would change.")
+    confirm: str = Field("", description="Token from the dry run; needed for more than 50 records.")
+    revalidate: bool = Field(False, description="Skip records that changed since they were downloaded.")
     user_id: User = ""
 
 
 class ResumeAction(Operation):
-    """Resume an interrupted action"""
+    """Continue an interrupted action"""
 
-    action_id: Annotated[Id, Field(description="An interrupted action to resume.")]
+    action_id: Annotated[Id, Field(description="Continue this action, and pass nothing else.")]
 
 
 class Clear(Operation):
@@ -191,20 +195,20 @@ class Clear(Operation):
 
 
 class Export(Operation):
-    """Make the matching records a file"""
+    """Export the matching records as a file"""
 
     analysis_id: AnalysisId
     model: Model = ""
     where: Matching | None = None
-    format: Annotated[str, OneOf(FORMATS)] = "csv"
-    fields: Names = Field([], description="Only these columns.")
+    format: Annotated[str, OneOf(FORMATS)] = Field("csv", description="File format.")
+    fields: Names = Field([], description="Export only these fields.")
 
 
 class QuerySql(Operation):
     """Ask a data warehouse in SQL"""
 
     sql: Annotated[str, Text(1, 20_000)] = Field(
-        description="One SELECT, EXPLAIN, DESCRIBE, SUMMARIZE, PIVOT or SHOW TABLES, in the source's dialect."
+        description="One statement that reads: SELECT, EXPLAIN, DESCRIBE, SUMMARIZE, PIVOT or SHOW TABLES."
     )
-    source: Annotated[str, Text(0, 60)] = Field("", description="Which warehouse, where there are several.")
-    limit: Annotated[int, ResultLimit(10_000)] = Field(100, description="Most rows.")
+    source: Annotated[str, Text(0, 60)] = Field("", description="Warehouse, if there are several.")
+    limit: Annotated[int, ResultLimit(10_000)] = Field(100, description="How many rows.")

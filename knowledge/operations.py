@@ -24,7 +24,7 @@ from memories.contract.fields import (
 )
 from memories.contract.operations import Operation
 from memories.models import Category, Source
-from memories.operations import ABOUT, ConfidenceName, DimensionName, VisibilityName
+from memories.operations import ABOUT, AT_MOST, COLUMNS, SKIPPED, ConfidenceName, DimensionName, VisibilityName
 
 CATEGORIES = [value for value in Category.values if value != Category.GENERAL]
 SOURCES = [Source.USER.value, Source.AGENT_DISCOVERY.value, Source.ENRICHMENT_GAP.value]
@@ -37,16 +37,22 @@ MAX_COLUMNS_SHOWN = 200
 MAX_HOPS = 5
 MAX_NODES = 200
 
-InsightCategory = Annotated[str, OneOf(CATEGORIES)]
-InsightSource = Annotated[str, OneOf(SOURCES)]
+InsightCategory = Annotated[str, OneOf(CATEGORIES), Field(description="Kind of knowledge.")]
+InsightSource = Annotated[str, OneOf(SOURCES), Field(description="Where it comes from.")]
 Actions = Annotated[list[Action], Field(max_length=MAX_ACTIONS)]
 Insights = Annotated[list[Annotated[str, Text(1, 80)]], Field(min_length=1, max_length=AT_ONCE)]
 Changes = Annotated[list[Request], Field(min_length=1, max_length=MAX_CHANGES)]
-Entity = Annotated[EntityUrn, Field(description="The entity's URN or name.")]
+Entity = Annotated[EntityUrn, Field(description="The entity, by URN or name.")]
 Token = Annotated[str, Text(0, 80)]
 SeenById = Annotated[dict[str, Token], Field(max_length=AT_ONCE)]
 SEEN = "The `seen` of the review; tells who has changed it since."
-OVERRIDE = "Decide although a colleague has changed or decided it."
+OVERRIDE = "Decide even if a colleague changed it."
+INSIGHT_IDS = "Ids of the insights."
+NOTES = "Notes to the authors."
+CHANGES = "Changes of the catalog, as synthesize drafts them."
+CONFIRM = "Without it, only a preview is returned."
+DRY_RUN = "Only a preview."
+CHANGESET = "Id of the changeset."
 
 
 class Capture(Operation):
@@ -54,32 +60,40 @@ class Capture(Operation):
 
     category: InsightCategory
     insight_text: Annotated[Content | None, if_any] = Field(
-        None, description="Not needed with finding_id or observation_id."
+        None, description="What you learned. Optional with finding_id or observation_id."
     )
     confidence: ConfidenceName = "medium"
     source: InsightSource = Source.USER.value
     entity_urns: Urns = Field([], description=ABOUT)
-    related_columns: Columns = []
-    suggested_actions: Actions = []
-    supersedes: Annotated[Id | None, if_any] = Field(None, description="The memory that this corrects, once applied.")
-    finding_id: Annotated[Id | None, if_any] = Field(None, description="The finding of analysis_store that this is.")
+    related_columns: Columns = Field([], description=COLUMNS)
+    suggested_actions: Actions = Field([], description="Catalog changes to propose with it.")
+    supersedes: Annotated[Id | None, if_any] = Field(None, description="Id of a memory that this will replace.")
+    finding_id: Annotated[Id | None, if_any] = Field(None, description="Propose this finding of analysis_store.")
     observation_id: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="The graph's observation that this is."
+        None, description="Propose this observation of the knowledge graph."
     )
-    visibility: VisibilityName = Field("persona", description="Once approved.")
+    visibility: VisibilityName = Field("persona", description="Who may read it once approved.")
 
 
 class Appeal(Operation):
     """Ask a curator to look again at a rejected insight of yours"""
 
-    insight_id: Annotated[Id, Field(alias="appeals", description="A rejected insight of yours.")]
-    notes: Annotated[str, Text(1, 1000)] = Field(alias="insight_text", description="Why to look again.")
+    insight_id: Annotated[
+        Id,
+        Field(alias="appeals", description="Id of your rejected insight, to be reviewed again; insight_text says why."),
+    ]
+    notes: Annotated[str, Text(1, 1000)] = Field(alias="insight_text", description="Why to review it again.")
 
 
 class AnswerQuestion(Operation):
     """Answer a curator's question"""
 
-    insight_id: Annotated[Id, Field(alias="answers", description="An insight of yours with open questions.")]
+    insight_id: Annotated[
+        Id,
+        Field(
+            alias="answers", description="Id of your insight that a curator has questioned; insight_text is the answer."
+        ),
+    ]
     notes: Annotated[str, Text(1, 1000)] = Field(alias="insight_text", description="The answer.")
 
 
@@ -104,21 +118,21 @@ TEXTS = tuple(name for name in EDITABLE if name != "suggested_actions")
 
 
 class CountQueue(Operation):
-    """Count the queue"""
+    """Count waiting insights"""
 
 
 class ReviewEntity(Operation):
-    """What the catalog says of an entity, and every insight about it with the evidence"""
+    """Review the insights about an entity beside what the catalog says"""
 
-    entity_urn: Annotated[EntityUrn, Field(description="URN or name.")]
-    limit: Annotated[int, ResultLimit(MAX_LISTED)] = 20
+    entity_urn: Annotated[EntityUrn, Field(description="The entity, by URN or name.")]
+    limit: Annotated[int, ResultLimit(MAX_LISTED)] = Field(20, description=AT_MOST)
 
 
 class Decide(Operation):
     """Decide on insights, each in the state that the caller saw"""
 
-    insight_ids: Insights
-    seen: SeenById = Field({}, description="By insight id, the `seen` of the review; tells who has changed it since.")
+    insight_ids: Insights = Field(description=INSIGHT_IDS)
+    seen: SeenById = Field({}, description="{insight id: its `seen` from review}, to refuse what others changed since.")
     override: bool = Field(False, description=OVERRIDE)
 
     @model_validator(mode="after")
@@ -140,7 +154,7 @@ def _plain(insight_id: str) -> str:
 class Approve(Decide):
     """Approve insights"""
 
-    review_notes: Reason = ""
+    review_notes: Reason = Field("", description=NOTES)
 
 
 class Reject(Approve):
@@ -148,21 +162,23 @@ class Reject(Approve):
 
 
 class NeedMore(Decide):
-    """Ask the authors for more, in review_notes"""
+    """Ask their authors a question"""
 
-    review_notes: Annotated[str, Text(1, 1000)] = Field()
+    review_notes: Annotated[str, Text(1, 1000)] = Field(description=NOTES)
 
 
 class UndoReview(Decide):
-    """Undo your decisions, until they are acted on"""
+    """Take your decision back"""
 
 
 class EditInsight(Decide):
-    """Edit a pending insight's text, or its suggested actions"""
+    """Edit the text or the changes of one insight"""
 
-    insight_ids: Annotated[list[Annotated[str, Text(1, 80)]], Field(min_length=1, max_length=1)]
+    insight_ids: Annotated[list[Annotated[str, Text(1, 80)]], Field(min_length=1, max_length=1)] = Field(
+        description=INSIGHT_IDS
+    )
     content: Content | None = Field(None, description="The new text.")
-    changes: Annotated[list[Request], Field(max_length=MAX_ACTIONS)] = []
+    changes: Annotated[list[Request], Field(max_length=MAX_ACTIONS)] = Field([], description=CHANGES)
 
     def as_edit(self) -> Edit:
         """Return the edit. Without `changes`, the suggested actions stay as they are."""
@@ -179,16 +195,18 @@ class EditInsight(Decide):
 
 
 class EditAndApprove(EditInsight):
-    """The same, and approve it"""
+    """Edit and approve one insight"""
 
-    review_notes: Reason = ""
+    review_notes: Reason = Field("", description=NOTES)
 
 
 class Synthesize(Operation):
-    """What approved insights would change: of an entity, or these"""
+    """Draft changes from approved insights"""
 
-    entity_urn: Annotated[EntityUrn | None, if_any] = Field(None, description="URN or name.")
-    insight_ids: Annotated[list[Annotated[str, Text(1, 80)]], Field(max_length=AT_ONCE)] = []
+    entity_urn: Annotated[EntityUrn | None, if_any] = Field(None, description="The entity, by URN or name.")
+    insight_ids: Annotated[list[Annotated[str, Text(1, 80)]], Field(max_length=AT_ONCE)] = Field(
+        [], description=INSIGHT_IDS
+    )
 
     @model_validator(mode="after")
     def _names_something(self) -> Self:
@@ -198,65 +216,69 @@ class Synthesize(Operation):
 
 
 class Apply(Operation):
-    """Write changes of approved insights to the catalog"""
+    """Apply changes from approved insights to the catalog"""
 
-    insight_ids: Annotated[list[Id], Field(min_length=1, max_length=AT_ONCE)]
-    changes: Changes
-    entity_urn: Annotated[EntityUrn | None, if_any] = Field(None, description="URN or name.")
-    confirm: bool = False
-    dry_run: bool = False
+    insight_ids: Annotated[list[Id], Field(min_length=1, max_length=AT_ONCE)] = Field(description=INSIGHT_IDS)
+    changes: Changes = Field(description=CHANGES)
+    entity_urn: Annotated[EntityUrn | None, if_any] = Field(None, description="The entity, by URN or name.")
+    confirm: bool = Field(False, description=CONFIRM)
+    dry_run: bool = Field(False, description=DRY_RUN)
 
 
 class ResumeChangeset(Operation):
-    """Resume a partial changeset"""
+    """Resume a changeset that was written in part"""
 
-    changeset_id: Id
+    changeset_id: Id = Field(description=CHANGESET)
 
 
 class RollBack(Operation):
-    """Roll a changeset back"""
+    """Restore the values from before a changeset"""
 
-    changeset_id: Id
-    confirm: bool = False
-    dry_run: bool = False
-    skip_conflicts: bool = False
+    changeset_id: Id = Field(description=CHANGESET)
+    confirm: bool = Field(False, description=CONFIRM)
+    dry_run: bool = Field(False, description=DRY_RUN)
+    skip_conflicts: bool = Field(False, description="Leave what others changed since.")
 
 
 class ListChangesets(Operation):
-    """List changesets, or show one whole"""
+    """List changesets, or show one in full"""
 
-    entity_urn: Annotated[EntityUrn | None, if_any] = Field(None, description="URN or name.")
-    changeset_id: Annotated[Id | None, if_any] = None
-    limit: Annotated[int, ResultLimit(MAX_LISTED)] = 20
-    offset: Offset = 0
+    entity_urn: Annotated[EntityUrn | None, if_any] = Field(None, description="The entity, by URN or name.")
+    changeset_id: Annotated[Id | None, if_any] = Field(None, description=CHANGESET)
+    limit: Annotated[int, ResultLimit(MAX_LISTED)] = Field(20, description=AT_MOST)
+    offset: Offset = Field(0, description=SKIPPED)
 
 
 class ExportChangeset(Operation):
-    """A changeset's writes as metadata change proposals"""
+    """Export it as DataHub change proposals"""
 
-    changeset_id: Id
+    changeset_id: Id = Field(description=CHANGESET)
 
 
 class SearchCatalog(Operation):
     """Find entities of the data catalog"""
 
-    query: Annotated[str, Text(0, 500)] = Field("", description="Words of names, descriptions, columns; or a question.")
-    types: list[str] = Field([], description="Entity types, for example dataset, glossaryTerm.")
-    limit: Annotated[int, ResultLimit(50)] = 10
+    query: Annotated[str, Text(0, 500)] = Field(
+        "", description="Question, or words from names, columns or descriptions."
+    )
+    types: list[str] = Field([], description="Only these entity types, such as dataset or glossaryTerm.")
+    limit: Annotated[int, ResultLimit(50)] = Field(10, description=AT_MOST)
 
 
 class ShowEntity(Operation):
-    """What the catalog says of an entity now"""
+    """Show what the catalog says about an entity"""
 
     urn: Entity
-    columns_from: Offset = Field(0, description="How many columns to skip.")
-    columns_limit: Annotated[int, ResultLimit(MAX_COLUMNS_SHOWN)] = 50
+    columns_from: Offset = Field(0, description="Number of columns to skip.")
+    columns_limit: Annotated[int, ResultLimit(MAX_COLUMNS_SHOWN)] = Field(50, description="Maximum number of columns.")
 
 
 class FollowLineage(Operation):
-    """What an entity is made from and what is made from it"""
+    """Show what an entity is made from and what is made from it"""
 
     urn: Entity
-    direction: Annotated[str, OneOf(DIRECTIONS)] = "both"
-    hops: Annotated[int, Field(ge=1, le=MAX_HOPS)] = 1
-    limit: Annotated[int, ResultLimit(MAX_NODES)] = 50
+    direction: Annotated[str, OneOf(DIRECTIONS)] = Field(
+        "both", description="upstream: its sources; downstream: what uses it."
+    )
+    hops: Annotated[int, Field(ge=1, le=MAX_HOPS)] = Field(1, description="Steps to follow from the entity.")
+    limit: Annotated[int, ResultLimit(MAX_NODES)] = Field(50, description=AT_MOST)

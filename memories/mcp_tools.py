@@ -116,9 +116,10 @@ memory_manage = Tool(
     name="memory_manage",
     toolset="memory",
     title="Manage memories",
-    description="Keep, change, correct and look through long-term memories shared with your persona.\n\n"
-    "Remember what a colleague would want to know next month: definitions, exceptions, migrations, preferences. "
-    "Not what the data itself says, and nothing secret.",
+    description="Store, correct, share and list memories about company data. To search them, use memory_recall.\n\n"
+    "Remember what a colleague would want to know next month and can't see in the data: definitions, exceptions, "
+    "migrations, preferences. Never secrets. If a memory is wrong, supersede it. Without a command, returns the "
+    "arguments of each.",
     selector="command",
     choices={
         "remember": _remember,
@@ -136,15 +137,15 @@ memory_manage = Tool(
         "review_stale": _review_stale,
     },
     hints=Hints(destructive=True),
+    reading=("history", "get", "list", "review_stale"),
 )
 
 
 @tool(toolset="memory", title="Recall memories", hints=Hints(read_only=True, idempotent=True))
 def memory_recall(caller: Caller, operation: operations.RecallMemories) -> ToolResponse[RecallResponse]:
-    """Find what is known: by meaning and words (semantic), exact words (lexical), or by catalog entity.
+    """Search what people and agents have learned about company data: definitions, exceptions, corrections.
 
-    `auto` uses whatever you pass and returns one ranking. Ask before analysing: definitions, exceptions
-    and corrections that colleagues and agents learned are here.
+    Call it before you analyze data or answer a question about it. Pass a query, entities, or both.
     """
     response = responses.recall_response(recall(operation, caller=caller), explain=operation.explain)
     return ToolResponse(response, text=as_text(response))
@@ -152,17 +153,17 @@ def memory_recall(caller: Caller, operation: operations.RecallMemories) -> ToolR
 
 @tool(toolset="memory", title="Store a note", quotes=False)
 def memory_store(caller: Caller, operation: operations.StoreNote) -> RememberedResponse:
-    """Keep one short text for yourself alone; memory_recall finds it. What colleagues should know: memory_manage."""
+    """Store a short private note that only you can find again, with memory_recall.
+
+    For what colleagues should know, use memory_manage with the command remember.
+    """
     result = services.store_note(operation, caller=caller)
     return _remembered(result, "this is already stored" if result.existing else "stored")
 
 
 @tool(toolset="memory", title="Prune notes", hints=Hints(destructive=True), quotes=False)
 def memory_prune(caller: Caller, operation: operations.PruneNotes) -> PrunedResponse:
-    """Archive your own old notes of memory_store: all past an age, the less used ones, or near-duplicates.
-
-    Nothing else is touched: no shared, verified, proposed or corrected memory.
-    """
+    """Archive old or repeated notes that you stored with memory_store. It never touches other memories."""
     pruned = pruning.prune(operation, caller=caller)
     response: PrunedResponse = {
         "pruned": len(pruned),

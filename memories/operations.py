@@ -52,54 +52,68 @@ def _check_reserved(metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 Metadata = Annotated[JsonObject, AfterValidator(_check_reserved)]
-DimensionName = Annotated[str, OneOf(Dimension.values)]
-CategoryName = Annotated[str, OneOf(Category.values)]
-ConfidenceName = Annotated[str, OneOf(Confidence.values)]
-SourceName = Annotated[str, OneOf([source for source in Source.values if source != Source.NOTE])]
+DimensionName = Annotated[str, OneOf(Dimension.values), Field(description="Kind of memory.")]
+CategoryName = Annotated[str, OneOf(Category.values), Field(description="Kind of knowledge.")]
+ConfidenceName = Annotated[str, OneOf(Confidence.values), Field(description="How sure you are.")]
+SourceName = Annotated[
+    str, OneOf([source for source in Source.values if source != Source.NOTE]), Field(description="Where it comes from.")
+]
 VisibilityName = Annotated[str, OneOf(Visibility.values)]
 LanguageCode = Annotated[str, OneOf(settings.RECALL_LANGUAGES)]
-MemoryId = Annotated[Id, Field(alias="id", description="The memory's id.")]
+MemoryId = Annotated[Id, Field(alias="id", description="Id of the memory.")]
 
-ABOUT = "URNs or names of the entities it is about."
-READERS = "Who may read it."
-WHY = "Why, for the history."
-LANGUAGE = "Of the content, where it can't be told from it."
+FACT = "The fact, understandable on its own."
+SUMMARY = "A shorter version for lists."
+ABOUT = "Catalog entities it is about, by URN or name."
+COLUMNS = "Columns it is about."
+READERS = "Who may read it: you, your persona, or everyone."
+WHY = "The reason, kept in the history."
+LANGUAGE = "Detected if not given."
+NOTE = "What you checked, or what is wrong."
+METADATA = "Further data."
+AT_MOST = "How many to return."
+FROM_MEMORIES = "Memories it repeats; erasing one erases it, too."
+SKIPPED = "How many to skip."
+STRATEGY = (
+    "semantic: by meaning and words; lexical: exact words; entity: about these entities; graph: also about related "
+    "ones; auto: all of these in one ranking."
+)
 
 
 class Remember(Operation):
-    """Keep a fact"""
+    """Remember a fact"""
 
-    content: Content = Field(description="The fact.")
+    content: Content = Field(description=FACT)
     dimension: DimensionName = Dimension.KNOWLEDGE.value
     category: CategoryName = Category.BUSINESS_CONTEXT.value
     confidence: ConfidenceName = Confidence.MEDIUM.value
     source: SourceName = Source.USER.value
-    summary: Summary = ""
+    summary: Summary = Field("", description=SUMMARY)
     entity_urns: Urns = Field([], description=ABOUT)
-    related_columns: Columns = []
-    tags: Tags = []
+    related_columns: Columns = Field([], description=COLUMNS)
+    tags: Tags = Field([], description="Labels to filter by.")
     language: LanguageCode | None = Field(None, description=LANGUAGE)
     visibility: VisibilityName = Field(Visibility.PERSONA.value, description=READERS)
-    metadata: Metadata = {}
+    metadata: Metadata = Field({}, description=METADATA)
 
 
 class Revise(Operation):
-    """Edit your own memory; the earlier state is kept"""
+    """Update your own memory"""
 
     synonyms: ClassVar = {"note": "reason"}
 
     record_id: MemoryId
-    content: Content | None = Field(None, description="The fact.")
+    content: Content | None = Field(None, description=FACT)
     dimension: DimensionName | None = None
     category: CategoryName | None = None
     confidence: ConfidenceName | None = None
-    summary: Summary | None = None
+    summary: Summary | None = Field(None, description=SUMMARY)
     entity_urns: Urns | None = Field(None, description=ABOUT)
-    related_columns: Columns | None = None
-    tags: Tags | None = None
+    related_columns: Columns | None = Field(None, description=COLUMNS)
+    tags: Tags | None = Field(None, description="Labels to filter by.")
     language: LanguageCode | None = Field(None, description=LANGUAGE)
     visibility: VisibilityName | None = Field(None, description=READERS)
-    metadata: Metadata | None = Field(None, description="Merged, key by key, when updating.")
+    metadata: Metadata | None = Field(None, description=METADATA)
     reason: Reason = Field("", description=WHY)
 
 
@@ -107,9 +121,9 @@ EDITABLE = tuple(name for name in Revise.model_fields if name not in ("record_id
 
 
 class Supersede(Revise):
-    """Correct a memory, and keep what was believed before"""
+    """Correct a memory, keeping the old text"""
 
-    content: Content = Field(description="The fact.")
+    content: Content = Field(description=FACT)
 
 
 class Forget(Operation):
@@ -122,30 +136,32 @@ class Forget(Operation):
 
 
 class Restore(Forget):
-    """Make an archived or stale memory active again"""
+    """Restore an archived or stale memory"""
 
 
 class Verify(Operation):
-    """Say that a memory is still true"""
+    """Confirm that it is still true"""
 
     synonyms: ClassVar = {"reason": "note"}
 
     record_id: MemoryId
-    note: Reason = Field("", description="What you checked, or what is wrong.")
+    note: Reason = Field("", description=NOTE)
 
 
 class MarkFeedback(Operation):
-    """Mark a recalled memory as useful or wrong, or withdraw that; a wrong one leaves your recall"""
+    """Mark it as useful or wrong"""
 
     synonyms: ClassVar = {"reason": "note"}
 
     record_id: MemoryId
-    verdict: Annotated[str, OneOf([*Verdict.values, WITHDRAW])]
-    note: Annotated[str, Text(0, 500)] = Field("", description="What you checked, or what is wrong.")
+    verdict: Annotated[str, OneOf([*Verdict.values, WITHDRAW])] = Field(
+        description="withdraw removes your earlier verdict."
+    )
+    note: Annotated[str, Text(0, 500)] = Field("", description=NOTE)
 
 
 class Share(Operation):
-    """Set who may read a memory"""
+    """Share a memory with others, or no longer"""
 
     synonyms: ClassVar = {"note": "reason"}
 
@@ -170,71 +186,73 @@ class DismissEntity(Operation):
 
 
 class Erase(Operation):
-    """Remove a text for good; confirm must be true"""
+    """Erase a memory and its history for good"""
 
     record_id: MemoryId
-    confirm: bool = Field(False, description="Must be true.")
+    confirm: bool = Field(False, description="Must be true: this can't be undone.")
 
 
 class ShowHistory(Operation):
-    """Edits and corrections of a memory in one list"""
+    """History of a memory: its edits and corrections"""
 
     record_id: MemoryId
 
 
 class GetMemory(Operation):
-    """Show one memory whole"""
+    """Get a memory in full"""
 
     record_id: MemoryId
 
 
 class ListMemories(Operation):
-    """List what you may read, newest first"""
+    """List memories, newest first"""
 
-    dimension: DimensionName | None = Field(None, alias="filter_dimension")
-    category: CategoryName | None = Field(None, alias="filter_category")
-    status: Annotated[str, OneOf(Status.values)] = Field(Status.ACTIVE.value, alias="filter_status")
-    entity_urn: EntityUrn | None = Field(None, alias="filter_entity_urn", description="URN or name.")
-    limit: Annotated[int, ResultLimit(MAX_LIST)] = 20
-    offset: Offset = 0
+    dimension: DimensionName | None = Field(None, alias="filter_dimension", description="For list.")
+    category: CategoryName | None = Field(None, alias="filter_category", description="For list.")
+    status: Annotated[str, OneOf(Status.values)] = Field(
+        Status.ACTIVE.value, alias="filter_status", description="For list."
+    )
+    entity_urn: EntityUrn | None = Field(None, alias="filter_entity_urn", description="For list: URN or name.")
+    limit: Annotated[int, ResultLimit(MAX_LIST)] = Field(20, description=AT_MOST)
+    offset: Offset = Field(0, description=SKIPPED)
 
 
 class ReviewStale(Operation):
-    """List memories whose subject has changed"""
+    """List memories that may be outdated"""
 
-    limit: Annotated[int, ResultLimit(MAX_LIST)] = 20
-    offset: Offset = 0
+    limit: Annotated[int, ResultLimit(MAX_LIST)] = Field(20, description=AT_MOST)
+    offset: Offset = Field(0, description=SKIPPED)
 
 
 class StoreNote(Operation):
-    """Keep one text for yourself"""
+    """Store a private note"""
 
-    text: Annotated[str, Text(1, CONTENT_MAX)] = Field(description="What to keep.")
-    metadata: Metadata = {}
+    text: Annotated[str, Text(1, CONTENT_MAX)] = Field(description="The note.")
+    metadata: Metadata = Field({}, description=METADATA)
 
 
 class PruneNotes(Operation):
-    """Clear out your own notes"""
+    """Archive old notes of your own"""
 
-    days: Annotated[int, Field(ge=0, le=36_500)] = Field(30, description="Notes older than this are looked at.")
-    keep: Annotated[int, Field(ge=0, le=1_000_000)] = Field(0, description="Of those, the most used ones that stay.")
+    days: Annotated[int, Field(ge=0, le=36_500)] = Field(30, description="Minimum age of notes to archive.")
+    keep: Annotated[int, Field(ge=0, le=1_000_000)] = Field(0, description="How many of them to keep, most used first.")
     near_duplicates: bool = Field(False, description="Only those that say nearly the same as a newer note.")
-    dry_run: bool = Field(True, description="Count only; false prunes.")
+    dry_run: bool = Field(True, description="Only count.")
 
 
 class RecallMemories(Operation):
-    """Find what is known"""
+    """Find memories"""
 
     synonyms: ClassVar = {"k": "limit"}
 
     query: Annotated[str, Text(0, MAX_QUERY)] = Field(
-        "", description="What to find, in words. Needed for semantic and lexical."
+        "", description="Question or topic. Required by semantic and lexical."
     )
-    strategy: Annotated[str, OneOf(STRATEGIES)] = "auto"
-    entity_urns: Urns = Field([], description="URNs or names to look up. Needed for entity and graph.")
-    dimension: DimensionName | None = None
-    tags: Tags = Field([], description="All of them must be set.")
-    include_stale: bool = Field(False, description="Also memories whose subject has changed since.")
-    as_of: Moment | None = Field(None, description="ISO 8601: what was believed at that time.")
-    limit: Annotated[int, ResultLimit(MAX_RECALL)] = Field(10, description="k is accepted too.")
-    explain: bool = Field(False, description="Also the scores.")
+    strategy: Annotated[str, OneOf(STRATEGIES)] = Field("auto", description=STRATEGY)
+    entity_urns: Urns = Field([], description="URNs or names of catalog entities. Required by entity and graph.")
+    dimension: DimensionName | None = Field(None, description="Kind of memory.")
+    tags: Tags = Field([], description="Tags that all results have.")
+    include_stale: bool = Field(False, description="Include outdated memories.")
+    as_of: Moment | None = Field(None, description="What was believed at this time (ISO 8601).")
+    limit: Annotated[int, ResultLimit(MAX_RECALL)] = Field(10, description=AT_MOST)
+    explain: bool = Field(False, description="Also return scores.")

@@ -5,8 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
+from memories.contract.tools import Tool
+from memories.identity.caller import Caller
+from memory_project.management.commands.tools import cost
 from memory_project.mcp.reference import reference
 from memory_project.mcp.server import enabled_tools
+from memory_project.mcp.toolsets import denied
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -64,6 +70,28 @@ def test_links_between_documents_have_existing_targets() -> None:
     for document in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\((?!http)([^)#]+)", document.read_text()):
             assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+def test_the_documented_sizes_of_the_offers_are_those_of_the_tools() -> None:
+    """Within 2 %, so that a changed word needs no change of the table."""
+    tools = enabled_tools(["all"])
+    usual = [tool for tool in tools if tool.toolset in ("memory", "knowledge", "analysis", "query")]
+    offers = {
+        "the default toolsets, for an analyst": [tool for tool in usual if tool.name != "apply_knowledge"],
+        "the default toolsets, for a curator": usual,
+        "memory, read-only": reading_tools(tools, "memory"),
+        "everything": tools,
+    }
+    documented = table("docs/mcp.md", "| offer |")
+    assert {name: int(cells[0].replace(",", "")) for name, cells in documented.items()} == {
+        name: pytest.approx(sum(map(cost, offer)), rel=0.02) for name, offer in offers.items()
+    }
+
+
+def reading_tools(tools: list[Tool], toolset: str) -> list[Tool]:
+    caller = Caller(email="", persona="", personas=frozenset(), tools_deny=denied(tools, [toolset], is_read_only=True))
+    listed = [tool for tool in tools if caller.may_use(tool.name)]
+    return [tool.only(tool.choices_for(caller)) if tool.selector else tool for tool in listed]
 
 
 def test_the_tool_reference_matches_the_tools() -> None:

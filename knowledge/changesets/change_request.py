@@ -50,12 +50,15 @@ class Request(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """Describe in the schema what each change type expects, so that agents need no further documentation."""
         schema = handler.resolve_ref_schema(handler(core))
         name = next(iter(schema["properties"]))  # change_type, or its alias action_type
-        schema["properties"][name] = {**schema["properties"][name], "description": usage()}
+        schema["properties"][name] = {**schema["properties"][name], "description": cls.describe_types()}
         del schema["description"]
         return schema
+
+    @classmethod
+    def describe_types(cls) -> str:
+        return "Each takes the same target and detail as in suggested_actions of capture_insight."
 
     @model_validator(mode="before")
     @classmethod
@@ -81,9 +84,13 @@ class Request(BaseModel):
 
 
 class Action(Request):
-    """A change that an insight suggests."""
+    """A change that an insight suggests. Its schema says what each change type expects."""
 
     change_type: Annotated[str, OneOf(CHANGE_TYPES)] = Field(alias="action_type")
+
+    @classmethod
+    def describe_types(cls) -> str:
+        return usage()
 
 
 @dataclass(frozen=True)
@@ -130,7 +137,7 @@ def usage() -> str:
     for change_type in CHANGE_TYPES.values():
         names.setdefault((change_type.target or "-", change_type.detail or "-"), []).append(change_type.name)
     groups = [f"{', '.join(group)}: {target} | {detail}" for (target, detail), group in names.items()]
-    return f"target | detail of each: {'; '.join(groups)}."
+    return f"What target | detail hold for each: {'; '.join(groups)}."
 
 
 def add(urn: str, aspect: str, path: tuple[str, ...], value: Any) -> Step:

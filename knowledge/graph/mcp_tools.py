@@ -40,7 +40,7 @@ DELETES = Hints(destructive=True, idempotent=True)
 
 @tool(toolset="graph", title="Create entities", hints=Hints(idempotent=True))
 def create_entities(caller: Caller, operation: operations.CreateEntities) -> EntitiesResponse:
-    """Create entities of the knowledge graph, or add observations to those that exist; nothing is overwritten."""
+    """Create entities of the knowledge graph. If one exists, only its new observations are added."""
     change = entities.create_entities(operation, caller=caller)
     nodes = queries.changed_nodes(change.entities, change.added)
     return {"entities": [responses.entity_response(node) for node in nodes]}
@@ -48,7 +48,7 @@ def create_entities(caller: Caller, operation: operations.CreateEntities) -> Ent
 
 @tool(toolset="graph", title="Create relations", hints=Hints(idempotent=True))
 def create_relations(caller: Caller, operation: operations.CreateRelations) -> RelationsResponse:
-    """Create directed relations between entities that exist, in active voice."""
+    """Create relations between existing entities. Write the type in active voice, such as `uses`."""
     change = relations.create_relations(operation, caller=caller)
     response: RelationsResponse = {"relations": change.relations}
     return {**response, "errors": change.errors} if change.errors else response
@@ -56,7 +56,7 @@ def create_relations(caller: Caller, operation: operations.CreateRelations) -> R
 
 @tool(toolset="graph", title="Add observations", hints=Hints(idempotent=True))
 def add_observations(caller: Caller, operation: operations.AddObservations) -> ChangedResponse | EachChangedResponse:
-    """Add observations to an entity that exists, except exact duplicates; of a long one, returns what is new."""
+    """Add observations to an existing entity. Those it already has are left out."""
     change = entities.add_observations(operation, caller=caller)
     if operation.name:
         return _entity(change)
@@ -85,7 +85,7 @@ def delete_observations(
 
 @tool(toolset="graph", title="Delete relations", hints=DELETES, quotes=False)
 def delete_relations(caller: Caller, operation: operations.DeleteRelations) -> DeletedResponse:
-    """Delete relations by both ends and type."""
+    """Delete relations. To keep that one existed, use end_relation."""
     change = relations.delete_relations(operation, caller=caller)
     response: DeletedResponse = {"deleted": change.deleted}
     return {**response, "errors": change.errors} if change.errors else response
@@ -93,13 +93,13 @@ def delete_relations(caller: Caller, operation: operations.DeleteRelations) -> D
 
 @tool(toolset="graph", title="Read graph", hints=READS)
 def read_graph(caller: Caller, operation: operations.ReadGraph) -> GraphResponse:
-    """Read the graph page by page, now or as it was at a time."""
+    """Read the whole graph, page by page."""
     return _page(queries.read_graph(operation, caller=caller))
 
 
 @tool(toolset="graph", title="Search nodes", hints=READS)
 def search_nodes(caller: Caller, operation: operations.SearchNodes) -> GraphResponse:
-    """Find entities by a part of their name, type or observations, whatever the case; of long ones, what matched."""
+    """Find entities whose name, type or observations contain a text. Long entities return only what matches."""
     return _page(queries.search_nodes(operation, caller=caller))
 
 
@@ -114,7 +114,7 @@ def open_nodes(caller: Caller, operation: operations.OpenNodes) -> GraphResponse
 
 @tool(toolset="graph", title="Search by meaning", hints=READS)
 def search_semantic(caller: Caller, operation: operations.SearchSemantic) -> SemanticResponse:
-    """Find entities by meaning, ranked by relevance and by how often and lately they were looked at."""
+    """Find entities by meaning. Entities that are read often and lately rank higher."""
     result = semantic.search_semantic(operation, caller=caller)
     response: SemanticResponse = {"results": [responses.match_response(match) for match in result.matches]}
     return {**response, "note": result.note} if result.note else response
@@ -122,7 +122,7 @@ def search_semantic(caller: Caller, operation: operations.SearchSemantic) -> Sem
 
 @tool(toolset="graph", title="Import a memory file", hints=Hints(idempotent=True))
 def migrate(caller: Caller, operation: operations.Migrate) -> MigratedResponse:
-    """Import the JSONL file of Anthropic's memory server; again changes nothing."""
+    """Import a JSONL file of Anthropic's memory server. What was imported before is skipped."""
     imported = jsonl.migrate(operation, caller=caller)
     response: MigratedResponse = {
         "entities_imported": imported.entities,
@@ -138,13 +138,13 @@ def migrate(caller: Caller, operation: operations.Migrate) -> MigratedResponse:
 
 @tool(toolset="graph", title="Analyze a split", hints=READS)
 def analyze_entity_split(caller: Caller, operation: operations.AnalyzeSplit) -> AnalysisResponse:
-    """Tell whether an entity has so many observations, on several topics, that it should be split."""
+    """Tell whether an entity has too many observations on different topics and should be split."""
     return {"analysis": responses.analysis_response(splits.analyze(operation, caller=caller))}
 
 
 @tool(toolset="graph", title="Propose a split", hints=READS)
 def propose_entity_split(caller: Caller, operation: operations.ProposeSplit) -> ProposalResponse:
-    """Propose how to split an entity by topic; null where it needs none."""
+    """Propose how to split an entity by topic, for execute_entity_split. Null if it needs no split."""
     analysis = splits.propose(operation, caller=caller)
     if analysis is None:
         return {"proposal": None, "message": "Entity does not need splitting"}
@@ -154,7 +154,7 @@ def propose_entity_split(caller: Caller, operation: operations.ProposeSplit) -> 
 
 @tool(toolset="graph", title="Execute a split")
 def execute_entity_split(caller: Caller, operation: operations.ExecuteSplit) -> ResultResponse:
-    """Move observations to new entities as approved, all or nothing."""
+    """Move observations of an entity to new entities, as the user approved."""
     return {"result": splits.execute(operation, caller=caller)}
 
 
@@ -167,19 +167,19 @@ def find_split_candidates(caller: Caller, operation: operations.FindSplits) -> C
 
 @tool(toolset="graph", title="Find duplicate observations", hints=READS)
 def find_duplicate_observations(caller: Caller, operation: operations.FindDuplicates) -> DuplicatesResponse:
-    """Find observations of an entity that say the same, by meaning or because one contains the other."""
+    """Find observations of an entity that say the same."""
     return responses.duplicates_response(duplicates.find_duplicates(operation, caller=caller))
 
 
 @tool(toolset="graph", title="Consolidation report", hints=READS)
 def consolidation_report(caller: Caller, operation: operations.Report) -> ReportResponse:
-    """Report entities to split, near-duplicates, entities nobody looked at for long, large ones, and same names."""
+    """Report what to tidy up: entities to split, duplicates, unused and very large entities."""
     return responses.report_response(report.report(operation, caller=caller), _days_since)
 
 
 @tool(toolset="graph", title="End a relation", hints=Hints(idempotent=True), quotes=False)
 def end_relation(caller: Caller, operation: operations.EndRelation) -> EndedResponse:
-    """End a relation, and keep that it was; its inverse ends with it."""
+    """End a relation and its inverse, and keep on record that they existed."""
     relation, inverse = relations.end_relation(operation, caller=caller)
     message = f"Relation {relation.number} expired successfully"
     response: EndedResponse = {"result": message, "relation": responses.relation_response(relation)}
@@ -188,13 +188,13 @@ def end_relation(caller: Caller, operation: operations.EndRelation) -> EndedResp
 
 @tool(toolset="graph", title="Add a reflection")
 def add_reflection(caller: Caller, operation: operations.AddReflection) -> ResultResponse:
-    """Add prose that gives an entity, a relation, a session or the graph its context."""
+    """Add a longer text about an entity, a relation, a session or the whole graph."""
     return {"result": responses.reflection_response(reflections.add_reflection(operation, caller=caller))}
 
 
 @tool(toolset="graph", title="Search reflections", hints=READS)
 def search_reflections(caller: Caller, operation: operations.SearchReflections) -> ReflectionsResponse:
-    """Find reflections by meaning and words, under filters."""
+    """Find texts of add_reflection by meaning and words."""
     matches, note = reflections.search_reflections(operation, caller=caller)
     results = [responses.reflection_response(m.reflection) | {"score": round(m.score, 4)} for m in matches]
     response: ReflectionsResponse = {"results": results}

@@ -100,8 +100,8 @@ capture_insight = Tool(
     name="capture_insight",
     toolset="knowledge",
     title="Capture an insight",
-    description="Propose something you learned for the data catalog: a curator reviews it before anybody else sees it."
-    "\n\nFor facts about data that colleagues need and the data does not say by itself. Not for what is private, not "
-    "for what the catalog says already. The answer shows what the catalog says now; look at disagreements.",
+    description="Propose a fact for the data catalog, where everyone who works with the data finds it. A curator "
+    "reviews it first.\n\nFor what only you or your team needs, use memory_manage. The response shows what the catalog "
+    "says now: tell your user if that disagrees.",
     choices={"": _capture, "appeals": _appeal, "answers": _answer},
 )

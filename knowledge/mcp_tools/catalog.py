@@ -47,9 +47,9 @@ class EntityResponse(TypedDict):
     about: NotRequired[str]
 
 
-@tool(toolset="knowledge", title="Search the catalog", hints=READ_ONLY)
+@tool(toolset="knowledge", title="Search the catalog", hints=READ_ONLY, reads_for=["memory"])
 def catalog_search(caller: Caller, operation: SearchCatalog) -> CatalogResponse:
-    """Find entities of the data catalog: data sets, glossary terms, domains, documents."""
+    """Find data sets, glossary terms, domains and documents in the data catalog. Returns their names and URNs."""
     catalog = get_readable_catalog()
     for kind in operation.types:
         check_choice("types", kind, sorted({*TYPES, *LocalCatalog().types()}))
@@ -64,9 +64,9 @@ def catalog_search(caller: Caller, operation: SearchCatalog) -> CatalogResponse:
     return response
 
 
-@tool(toolset="knowledge", title="Look at a catalog entity", hints=READ_ONLY)
+@tool(toolset="knowledge", title="Look at a catalog entity", hints=READ_ONLY, reads_for=["memory"])
 def catalog_entity(caller: Caller, operation: ShowEntity) -> EntityResponse:
-    """What the catalog says of an entity now: description, columns, owners, tags, neighbours, and insights about it."""
+    """Show an entity of the data catalog: description, columns, owners, tags, neighbors, and insights about it."""
     catalog = get_readable_catalog()
     entity = evidence.entity_evidence(
         catalog, operation.urn, columns_from=operation.columns_from, columns_most=operation.columns_limit
@@ -86,9 +86,9 @@ def catalog_entity(caller: Caller, operation: ShowEntity) -> EntityResponse:
     return {"entity": entity, "insights": [responses.insight_response(row) for row in rows], "about": QUOTED}
 
 
-@tool(toolset="knowledge", title="Follow the lineage", hints=READ_ONLY)
+@tool(toolset="knowledge", title="Follow the lineage", hints=READ_ONLY, reads_for=["memory"])
 def catalog_lineage(caller: Caller, operation: FollowLineage) -> LineageResponse:
-    """What an entity is made from and what is made from it, nearest first, with columns where they are known."""
+    """Show what an entity is made from (upstream) and what is made from it (downstream), nearest first."""
     if not get_readable_catalog().existing([operation.urn]):
         raise NotFound(f"{operation.urn} is not in the catalog", field="urn")
     directions = lineage.DIRECTIONS if operation.direction == "both" else [operation.direction]

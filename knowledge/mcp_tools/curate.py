@@ -369,8 +369,9 @@ apply_knowledge = Tool(
     name="apply_knowledge",
     toolset="knowledge",
     title="Curate and apply knowledge",
-    description="For curators: review captured insights, apply approved ones to the data catalog, and roll that back."
-    "\n\nreview → approve → synthesize → apply with dry_run, then with confirm → rollback if need be.",
+    description="For curators: review captured insights, write approved ones to the data catalog, and undo that.\n\n"
+    "Usual order: bulk_review, review, approve or reject, synthesize, apply with dry_run, apply with confirm. Without "
+    "an action, returns the arguments of each.",
     selector="action",
     choices={
         "bulk_review": _bulk_review,
@@ -389,6 +390,7 @@ apply_knowledge = Tool(
         "export_changeset": _export,
     },
     hints=Hints(destructive=True),
+    reading=("bulk_review", "review", "synthesize", "list_changesets", "export_changeset"),
     repeats_choice=True,
     check_permission=require_curator,
 )

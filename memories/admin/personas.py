@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
 
+from memories.contract.tools import toolsets
 from memories.models import Persona, PersonaMembership
 
 
@@ -24,8 +26,18 @@ class MembershipInline(admin.TabularInline[PersonaMembership, Persona]):
         return False
 
 
+class PersonaForm(forms.ModelForm[Persona]):
+    toolsets = forms.MultipleChoiceField(
+        required=False,
+        choices=lambda: [(name, name) for name in toolsets()],
+        widget=forms.CheckboxSelectMultiple,
+        help_text=Persona._meta.get_field("toolsets").help_text,
+    )
+
+
 @admin.register(Persona)
 class PersonaAdmin(admin.ModelAdmin[Persona]):
+    form = PersonaForm
     list_display = ["name", "title", "is_default", "tools_allow", "tools_deny", "calls_per_minute", "writes_per_day"]
     list_filter = ["is_default"]
     search_fields = ["name", "title", "description"]

@@ -14,6 +14,8 @@ OBVIOUS = (
     ("minimum", 0),
     ("maximum", 1_000_000),
 )  # limits that no caller exceeds by accident
+SHOWN_LIMITS = range(500, 4_001)  # characters of a text; models see limits in this range
+NULL: Schema = {"type": "null"}
 TOGETHER = 3  # minimum number of properties of the same operations that one sentence describes together
 EMPTY: tuple[Any, ...] = (None, "", False, [], {})  # defaults that only mean that the argument is optional
 
@@ -46,6 +48,8 @@ def _lean(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Schema:
 
 def public(schema: Any) -> Any:
     """Return the schema for clients, without `x-allowed` and without obvious limits."""
+    if isinstance(schema, list):
+        return [public(part) for part in schema]
     if not isinstance(schema, Mapping):
         return schema
     return {key: public(value) for key, value in schema.items() if key != ALLOWED and not is_obvious(key, value)}
@@ -55,30 +59,119 @@ def is_obvious(key: str, value: Any) -> bool:
     return isinstance(value, int) and (key, value) in OBVIOUS
 
 
+def for_models(schema: Mapping[str, Any]) -> Schema:
+    """Return the public schema of a tool's arguments, in which null stands for an argument that is left out.
+
+    In OpenAI's strict mode a model has to pass every argument. The limits of names, of very long texts and of texts
+    inside lists and objects are left out, because they would take up more of the model's context than the rare error
+    that names them.
+    """
+    return dict(public(_for_models(schema, is_nested=False)))
+
+
+def _for_models(schema: Mapping[str, Any], *, is_nested: bool) -> Schema:
+    result = {key: value for key, value in schema.items() if not (is_nested and key in ("minLength", "maxLength"))}
+    if result.get("maxLength") not in SHOWN_LIMITS or ALLOWED in result:
+        result.pop("maxLength", None)
+    if result.get("minimum") == 1:  # obvious for a number of results
+        del result["minimum"]
+    if isinstance(items := result.get("items"), Mapping):
+        result["items"] = _for_models(items, is_nested=True)
+    if "anyOf" in result:
+        result["anyOf"] = [_for_models(option, is_nested=True) for option in result["anyOf"]]
+    if "properties" in result:
+        required = result.get("required", [])
+        result["properties"] = _with_each_enum_once(result["properties"])
+        properties = {name: _for_models(part, is_nested=is_nested) for name, part in result["properties"].items()}
+        result["properties"] = {name: part if name in required else nullable(part) for name, part in properties.items()}
+    return result
+
+
+def _with_each_enum_once(properties: Mapping[str, Schema]) -> dict[str, Schema]:
+    """Let a property whose enum repeats that of an earlier property refer to it."""
+    result: dict[str, Schema] = {}
+    for name, part in properties.items():
+        earlier = next((key for key, value in result.items() if part.get("enum", ()) == value.get("enum")), "")
+        if earlier:
+            part = {key: value for key, value in part.items() if key != "enum"}
+            part["description"] = f"{part.get('description', '')} Values as for {earlier}.".strip()
+        result[name] = part
+    return result
+
+
+def nullable(schema: Mapping[str, Any]) -> Schema:
+    """Return a schema that also accepts null.
+
+    Gemini's converter loses the description beside an `anyOf`, so a list of types is used where possible. The
+    converter of pydantic-ai skips objects that have a list of types, so these are in an `anyOf`.
+    """
+    if "anyOf" in schema:
+        return {**schema, "anyOf": [*schema["anyOf"], NULL]}
+    if has_object(schema):
+        return {"anyOf": [dict(schema), NULL]}
+    values = {"enum": [*schema["enum"], None]} if "enum" in schema else {}
+    return {**schema, "type": [schema["type"], "null"], **values}
+
+
+def has_object(schema: Mapping[str, Any]) -> bool:
+    return schema.get("type") == "object" or ("items" in schema and has_object(schema["items"]))
+
+
+def without_absent(value: Any, schema: Mapping[str, Any]) -> Any:
+    """Return the value without declared optional properties that are null or empty texts, at every depth.
+
+    Objects of no declared properties, such as metadata, are left as they are.
+    """
+    if isinstance(value, list) and isinstance(items := schema.get("items"), Mapping):
+        return [without_absent(item, items) for item in value]
+    if not isinstance(value, Mapping) or "properties" not in schema:
+        return value
+    required, properties = schema.get("required", []), schema["properties"]
+    return {
+        name: without_absent(part, properties.get(name, {}))
+        for name, part in value.items()
+        if name in required or name not in properties or part not in (None, "")
+    }
+
+
 def flat(schemas: Mapping[str, Mapping[str, Any]], groups: Mapping[str, Sequence[str]]) -> dict[str, Schema]:
     """Merge the properties of several operations. `schemas` maps the name of each choice to its operation's schema.
 
-    A property's description says which choices take the property. This is left out in four cases: all choices take the
-    property, `groups` contains it, only the default choice takes it, or only the choice of the same name takes it.
+    A property's description says which choices take the property. This is left out if all choices take or require it,
+    `groups` contains it, only the default choice takes it, or only the choice of the same name takes it.
     """
     properties = {}
     grouped = {name for names in groups.values() for name in names}
     for name, takers in _takers(schemas).items():
         merged = _widest([schemas[key]["properties"][name] for key in takers])
         is_plain = name in grouped or len(takers) == len(schemas) or takers in ([""], [name])
-        sentences = [merged.pop("description", ""), "" if is_plain else f"For {_describe_takers(takers, schemas)}."]
+        sentences = [merged.pop("description", ""), "" if is_plain else _for_whom(name, takers, schemas)]
         description = " ".join(filter(None, sentences))
         properties[name] = {**merged, **({"description": description} if description else {})}
     return properties
 
 
+def _for_whom(name: str, takers: Sequence[str], schemas: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return a sentence with the choices that may take the property. The list of choices names those that need it."""
+    optional = [key for key in takers if name not in schemas[key].get("required", [])]
+    if "" in schemas:  # there is no list of choices, because arguments select them
+        return f"For {_describe_takers(takers, schemas)}."
+    if not optional:
+        return ""
+    return (
+        f"For {_describe_takers(takers, schemas)}." if optional == list(takers) else f"Also for {', '.join(optional)}."
+    )
+
+
 def taken_together(schemas: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Return the properties that only some operations take, grouped by a description of these operations.
+    """Return the optional properties that only some operations take, grouped by a description of these operations.
 
     Groups of fewer than TOGETHER properties are left out.
     """
     groups: dict[str, list[str]] = {}
     for name, takers in _takers(schemas).items():
+        if any(name in schemas[key].get("required", []) for key in takers):
+            continue
         groups.setdefault(_describe_takers(takers, schemas), []).append(name)
     return {takers: names for takers, names in groups.items() if takers and len(names) >= TOGETHER}
 

@@ -10,7 +10,7 @@ import functools
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import UnionType
 from typing import Any, Generic, TypeVar, Union, get_origin, get_type_hints
 from uuid import UUID
@@ -69,6 +69,8 @@ class Tool:
     repeats_choice: bool = False  # the response names the choice
     is_available: Callable[[Caller], bool] | None = None  # returns False if the tool has no data to work on
     check_permission: Callable[[Caller], None] | None = None  # raises Forbidden if the caller may not use the tool
+    reading: Sequence[str] = ()  # the choices that change nothing, if the tool has other choices, too
+    reads_for: Sequence[str] = ()  # toolsets that also offer this tool when a client asks for read-only access
     aliases: Sequence[str] = ()  # further names under which clients may call the tool; not listed
     quotes: bool = True  # whether responses may contain texts by others: people, agents, catalogs or upstream systems
 
@@ -76,23 +78,46 @@ class Tool:
         """Perform the call. Raise Invalid if an argument is wrong or not accepted."""
         values = {name: value for name, value in arguments.items() if value is not None and value != ""}
         if self.selector:
+            choices = self.choices_for(caller)
             choice = choice or str(values.pop(self.selector, ""))
             if not choice and not self.needs_choice:
-                return {f"{self.selector}s": self.usage(), "message": f"name a {self.selector}"}
+                return {f"{self.selector}s": self.usage(choices), "message": f"name a {self.selector}"}
             if not choice:
-                raise Invalid("is missing", field=self.selector, allowed=", ".join(self.choices))
+                raise Invalid("is missing", field=self.selector, allowed=", ".join(choices))
             check_choice(self.selector, choice, self.choices)
+            if choice not in choices:
+                raise Forbidden(f"this persona or connection may not {choice}", field=self.selector)
             if self.check_permission:
                 self.check_permission(caller)
         else:
             choice = next((name for name in self.choices if name in values), "")
         operation = self.operation(choice)
-        values = operation.rename(values)
+        schema = operation.input_schema()
+        values = self._without_empty(operation.rename(values), schema)
         self._reject_unaccepted(choice, operation, values)
-        properties = operation.input_schema().get("properties", {})
+        properties = schema.get("properties", {})
         parsed = {name: _parse_json(value, properties.get(name, {})) for name, value in values.items()}
-        answer = self.choices[choice](caller, operation.read(parsed))
+        answer = self.choices[choice](caller, operation.read(schemas.without_absent(parsed, schema)))
         return {self.selector: choice, **answer} if self.repeats_choice else answer
+
+    def choices_for(self, caller: Caller) -> list[str]:
+        """Return the choices that the caller's persona and connection allow."""
+        return [choice for choice in self.choices if caller.may_use(self.name, choice)]
+
+    def only(self, choices: Sequence[str]) -> Tool:
+        """Return the tool with these choices alone, for clients that may use no others."""
+        only_reads = self.hints.read_only or set(choices) <= set(self.reading)
+        return replace(
+            self,
+            choices={name: self.choices[name] for name in choices},
+            hints=Hints(read_only=True, idempotent=True, open_world=self.hints.open_world)
+            if only_reads
+            else self.hints,
+        )
+
+    def writes(self, arguments: Mapping[str, Any]) -> bool:
+        """Return whether a call with these arguments may change anything."""
+        return not self.hints.read_only and str(arguments.get(self.selector, "")) not in self.reading
 
     def is_listed_for(self, caller: Caller) -> bool:
         """Return whether the caller may use the tool and the tool has data to work on.
@@ -109,6 +134,19 @@ class Tool:
     def operation(self, choice: str) -> type[Operation]:
         _, operation = signature_of(self.choices[choice])
         return operation
+
+    def _without_empty(self, values: Mapping[str, Any], schema: schemas.Schema) -> dict[str, Any]:
+        """Leave out empty lists and objects for arguments that the operation does not take, or takes only filled."""
+        takes, required = schema.get("properties", {}), schema.get("required", [])
+        known = self.input_schema["properties"]
+        return {
+            name: value
+            for name, value in values.items()
+            if value not in ([], {})
+            or name in required
+            or name not in known
+            or (name in takes and "minItems" not in takes[name])
+        }
 
     def _reject_unaccepted(self, choice: str, operation: type[Operation], values: Mapping[str, Any]) -> None:
         """Raise Invalid for an argument that would be ignored, because the caller expects an effect from it."""
@@ -129,9 +167,9 @@ class Tool:
     def input_schema(self) -> schemas.Schema:
         """Return one flat schema with the arguments of all operations. Descriptions say which operations take them."""
         parts = {choice: self.operation(choice).input_schema() for choice in self.choices}
-        if len(parts) == 1:
+        if len(parts) == 1 and not self.selector:
             (only,) = parts.values()
-            return dict(schemas.public(only))
+            return schemas.for_models(only)
         groups = schemas.taken_together(parts) if self.selector else {}
         properties = schemas.flat(parts, groups)
         required = [name for name in properties if all(name in part.get("required", []) for part in parts.values())]
@@ -139,14 +177,15 @@ class Tool:
             properties = {self.selector: self._selector_schema(groups), **properties}
             required = [*([self.selector] if self.needs_choice else []), *required]
         schema = {"type": "object", "properties": properties}
-        return dict(schemas.public({**schema, "required": required} if required else schema))
+        return schemas.for_models({**schema, "required": required} if required else schema)
 
     def _selector_schema(self, groups: Mapping[str, Sequence[str]]) -> schemas.Schema:
-        sentences = [f"For {choices}: {', '.join(names)}." for choices, names in groups.items()]
-        if not self.needs_choice:
-            sentences.insert(0, "Without it: what each takes.")
-        description = {"description": " ".join(sentences)} if sentences else {}
-        return {"type": "string", "enum": list(self.choices), **description}
+        """Describe each choice with the arguments that it needs, then the optional arguments of several choices."""
+        parts = [_summary(choice, self.operation(choice)) for choice in self.choices]
+        sentences = [f"{'; '.join(parts)}."]
+        if self.needs_choice:  # otherwise a call without the selector returns the arguments of each choice
+            sentences += [f"For {choices}: {', '.join(names)}." for choices, names in groups.items()]
+        return {"type": "string", "enum": list(self.choices), "description": " ".join(sentences)}
 
     @functools.cached_property
     def output_schema(self) -> schemas.Schema:
@@ -173,8 +212,17 @@ class Tool:
             schema["anyOf"] = [{"required": list(kind)} for kind in kinds]
         return {**schema, "$defs": definitions} if definitions else schema
 
-    def usage(self) -> dict[str, str]:
-        return {choice: usage_of(self.operation(choice)) for choice in self.choices}
+    def usage(self, choices: Sequence[str]) -> dict[str, str]:
+        return {choice: usage_of(self.operation(choice)) for choice in choices}
+
+
+def _summary(choice: str, operation: type[Operation]) -> str:
+    """Return the choice with its required arguments, and its description unless this begins with the choice's name."""
+    required = operation.input_schema().get("required", [])
+    needs = f" ({', '.join(required)})" if required else ""
+    text = operation.short_description()
+    text = f"{text[:1].lower()}{text[1:]}"
+    return f"{choice}{needs}" if text.startswith(f"{choice} ") else f"{choice}{needs}: {text}"
 
 
 def usage_of(operation: type[Operation]) -> str:
@@ -214,12 +262,15 @@ def _parse_json(value: Any, schema: Mapping[str, Any]) -> Any:
     return parsed if isinstance(parsed, list | dict) else value
 
 
-def tool(*, toolset: str, title: str, hints: Hints | None = None, quotes: bool = True) -> Callable[[Handler], Tool]:
+def tool(
+    *, toolset: str, title: str, hints: Hints | None = None, quotes: bool = True, reads_for: Sequence[str] = ()
+) -> Callable[[Handler], Tool]:
     """Declare a function as a tool, with the function's name and docstring."""
 
     def declare(handler: Handler) -> Tool:
         name, text = handler.__name__, inspect.cleandoc(handler.__doc__ or "")
-        return Tool(name, toolset, title, text, {"": handler}, hints=hints or Hints(), quotes=quotes)
+        choices = {"": handler}
+        return Tool(name, toolset, title, text, choices, hints=hints or Hints(), quotes=quotes, reads_for=reads_for)
 
     return declare
 

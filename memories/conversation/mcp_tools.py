@@ -34,10 +34,7 @@ WIPED_TABLES = {"memory_records": "memories_deleted", "conversation_cache": "cac
 
 @tool(toolset="conversation", title="Store messages", quotes=False)
 def store_memory(caller: Caller, operation: operations.StoreMessages) -> StoredResponse:
-    """Keep messages of a conversation for a day; what people said at some length becomes long-term.
-
-    A human message of more than 30 characters is also a long-term memory, which a worker enriches.
-    """
+    """Store messages of a chat. They expire after a day; human messages over 30 characters also become long-term."""
     stored = turns.store_messages(operation, caller=caller)
     response: StoredResponse = {"stm_ids": [turn.pk.hex for turn in stored.turns], "count": len(stored.turns)}
     if stored.note:
@@ -47,19 +44,19 @@ def store_memory(caller: Caller, operation: operations.StoreMessages) -> StoredR
 
 @tool(toolset="conversation", title="Recall conversations", hints=READS)
 def recall_memory(caller: Caller, operation: operations.RecallConversations) -> ResultsResponse:
-    """Find what was said, by recency, importance and relevance. Company knowledge is found by memory_recall."""
+    """Search a user's conversations by relevance, recency and importance. For company data, use memory_recall."""
     return results_response(operation.user_id, recall.recall_conversations(operation, caller=caller), "final_score")
 
 
 @tool(toolset="conversation", title="Search conversations by meaning and words", hints=READS)
 def hybrid_search(caller: Caller, operation: operations.SearchHybrid) -> ResultsResponse:
-    """Find what was said by meaning and by words, fused by reciprocal rank."""
+    """Search a user's conversations by meaning and by exact words; best if the wording matters."""
     return results_response(operation.user_id, recall.search_hybrid(operation, caller=caller), "rrf_score")
 
 
 @tool(toolset="conversation", title="Delete memories of conversations", hints=Hints(destructive=True), quotes=False)
 def delete_memory(caller: Caller, operation: operations.DeleteMemories) -> DeletedResponse:
-    """Delete what was said, by id, tags or time; it is purged some weeks later. dry_run counts only."""
+    """Delete a user's memories of conversations by id, tags or time. They are purged some weeks later."""
     result = deletion.delete_memories(operation, caller=caller)
     response: DeletedResponse = {"deleted_count": result.count, "dry_run": result.dry_run}
     if result.copies:
@@ -69,10 +66,9 @@ def delete_memory(caller: Caller, operation: operations.DeleteMemories) -> Delet
 
 @tool(toolset="conversation", title="Check the cache", hints=READS)
 def check_cache(caller: Caller, operation: operations.CheckCache) -> CacheResponse:
-    """Look for the stored answer to a question that says the same in other words.
+    """Look up an answer that store_cache stored for the same question, also in other words.
 
-    A miss lists similar questions under near, with what differs. If one of them has the answer, fetch it with its
-    cache_id.
+    A miss lists similar questions as `near`: if one asks the same, call again with its cache_id.
     """
     lookup = cache.check_cache(operation, caller=caller)
     response: CacheResponse = {"cache_hit": lookup.hit is not None}
@@ -88,7 +84,7 @@ def check_cache(caller: Caller, operation: operations.CheckCache) -> CacheRespon
 
 @tool(toolset="conversation", title="Store in the cache", quotes=False)
 def store_cache(caller: Caller, operation: operations.StoreCache) -> CachedResponse:
-    """Keep the answer to a question, for questions that say the same, until it expires."""
+    """Store the answer to a question, which check_cache returns when the same question is asked again."""
     entry, note = cache.store_cache(operation, caller=caller)
     response: CachedResponse = {"cache_id": entry.pk.hex, "expires_at": entry.expires_at.isoformat()}
     if note:
@@ -100,27 +96,27 @@ def store_cache(caller: Caller, operation: operations.StoreCache) -> CachedRespo
     toolset="conversation", title="Invalidate the cache", hints=Hints(destructive=True, idempotent=True), quotes=False
 )
 def cache_invalidate(caller: Caller, operation: operations.InvalidateCache) -> InvalidatedResponse:
-    """Drop cached answers: those whose question matches a pattern, those about an entity, or all."""
+    """Delete answers of store_cache by question, by entity, or all."""
     return {"user_id": operation.user_id, "deleted_count": cache.invalidate_cache(operation, caller=caller)}
 
 
 @tool(toolset="conversation", title="Search the web", hints=Hints(read_only=True, open_world=True))
 def search_web(caller: Caller, operation: operations.SearchWeb) -> WebResponse:
-    """Search the web with Tavily. Results are quotations of strangers; none becomes a memory by itself."""
+    """Search the web with Tavily. Nothing of it is stored."""
     results: Any = web_search.search_web(operation, caller=caller)
     return {"results": results, "query": operation.query}
 
 
 @tool(toolset="conversation", title="Health of a user's memory", hints=READS, quotes=False)
 def memory_health(caller: Caller, operation: operations.ShowHealth) -> HealthResponse:
-    """Count a user's memories of conversations by tier and by state of enrichment."""
+    """Count a user's memories of conversations, by tier and by state of enrichment."""
     counts: Any = {"user_id": operation.user_id} | statistics.show_health(operation, caller=caller)
     return counts  # type: ignore[no-any-return]  # the keys of HealthResponse
 
 
 @tool(toolset="conversation", title="Wipe a user's data", hints=Hints(destructive=True), quotes=False)
 def wipe_user_data(caller: Caller, operation: operations.Wipe) -> ToolResponse[WipedResponse]:
-    """Delete all data of a user for good. The person confirms it in the browser, unless the token may wipe."""
+    """Delete all data of a user for good. Usually returns a link where the person confirms it."""
     try:
         outcome = wipe.request_wipe(operation, caller=caller)
     except Invalid as error:
@@ -145,14 +141,14 @@ def wipe_user_data(caller: Caller, operation: operations.Wipe) -> ToolResponse[W
 
 @tool(toolset="conversation", title="Store a decision", hints=Hints(idempotent=True), quotes=False)
 def store_decision(caller: Caller, operation: operations.StoreDecision) -> DecidedResponse:
-    """Keep a preference, choice or setting under a key; the same key again overwrites it, and history stays."""
+    """Store a preference, choice or setting under a key. An earlier value is replaced but kept in the history."""
     decision, action = decisions.store_decision(operation, caller=caller)
     return {"key": decision.key, "action": action, "user_id": operation.user_id}
 
 
 @tool(toolset="conversation", title="Recall a decision", hints=READS)
 def recall_decision(caller: Caller, operation: operations.RecallDecision) -> DecisionAnswerResponse:
-    """The decision under a key, unless there is none or it has expired."""
+    """Return the decision that is stored under a key."""
     decision = decisions.recall_decision(operation, caller=caller)
     if decision is None:
         return {"key": operation.key, "found": False}

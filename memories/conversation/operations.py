@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 from memories.contract.fields import FORBID, Id, MemoryIds, Moment, OneOf, ResultLimit, Tags, Text, Urns, Verbatim
 from memories.contract.operations import Operation
 from memories.models import Dimension
+from memories.operations import AT_MOST, FROM_MEMORIES
 
 ROLES = ("human", "ai")
 TIERS = ("stm", "ltm")
@@ -28,7 +29,7 @@ Kind = Annotated[str, OneOf(Dimension.values)]
 Tiers = Annotated[list[Annotated[str, OneOf(TIERS)]], Field(max_length=2)]
 Limit = Annotated[int, ResultLimit(MAX_RESULTS)]
 
-USER = "Your own address; a service that acts for users names the user."
+USER = "The user's e-mail address."
 
 
 @with_config(FORBID)
@@ -50,95 +51,97 @@ class UserOperation(Operation):
 
 
 class StoreMessages(UserOperation):
-    """Keep messages of a conversation"""
+    """Store messages of a conversation"""
 
-    conversation_id: ConversationId = Field(description="Groups messages; a known one is continued.")
+    conversation_id: ConversationId = Field(description="Id of the conversation, new or known.")
     messages: Annotated[list[Message], Field(min_length=1, max_length=MAX_MESSAGES)] = Field(
-        description="In the order they were said; timestamp is ISO 8601."
+        description="Messages in order; timestamp is ISO 8601."
     )
 
 
 class RecallConversations(UserOperation):
-    """Find what was said"""
+    """Search conversations"""
 
-    query: Query = Field(description="What to find, in words.")
-    memory_type: Kind | None = None
-    tags: Tags = Field([], description="All of them must be set.")
-    limit: Limit = 10
-    tier: Tiers = Field([], description="stm: turns of the last day; ltm: what lasts. Both unless given.")
+    query: Query = Field(description="Question or topic.")
+    memory_type: Kind | None = Field(None, description="Only this kind.")
+    tags: Tags = Field([], description="Tags that all results have.")
+    limit: Limit = Field(10, description=AT_MOST)
+    tier: Tiers = Field([], description="stm: messages of the last day; ltm: long-term. Default: both.")
 
 
 class SearchHybrid(RecallConversations):
-    """Find by meaning and words, fused by rank"""
+    """Search conversations by meaning and words"""
 
 
 class DeleteMemories(UserOperation):
-    """Delete what was said, until it is purged"""
+    """Delete memories of conversations"""
 
-    memory_id: Id | None = Field(None, description="One memory; needs no confirm.")
-    tags: Tags = Field([], description="All memories with all of these.")
-    time_range: TimeRange | None = Field(None, description="All memories of a time, ISO 8601; without zone: UTC.")
-    confirm: bool = Field(False, description="Must be true for tags or time_range.")
-    dry_run: bool = Field(False, description="Count only.")
+    memory_id: Id | None = Field(None, description="Delete this memory; needs no confirm.")
+    tags: Tags = Field([], description="Delete memories with all of these tags.")
+    time_range: TimeRange | None = Field(None, description="Delete memories from this time (ISO 8601, default UTC).")
+    confirm: bool = Field(False, description="Must be true with tags or time_range.")
+    dry_run: bool = Field(False, description="Only count.")
 
 
 class CheckCache(UserOperation):
-    """Look for a cached answer to a like question"""
+    """Look up the stored answer to a question"""
 
-    query: Query
+    query: Query = Field(description="The question.")
     similarity_threshold: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        None, description="Least cosine of a hit, which must say the same in any case."
+        None, description="Minimum cosine similarity of a hit."
     )
-    cache_id: Id | None = Field(None, description="Return this entry of `near`, if it answers the question.")
+    cache_id: Id | None = Field(None, description="Return this entry from an earlier `near` list.")
 
 
 class StoreCache(UserOperation):
-    """Cache an answer"""
+    """Store the answer to a question"""
 
-    query: Query
-    response: Annotated[str, Verbatim(100_000)]
+    query: Query = Field(description="The question.")
+    response: Annotated[str, Verbatim(100_000)] = Field(description="The answer.")
     ttl_seconds: Annotated[int, Field(ge=1, le=31_536_000)] | None = Field(
-        None, description=f"Until it expires; {settings.CACHE_TTL_SECONDS} unless given."
+        None, description=f"Seconds until it expires; default {settings.CACHE_TTL_SECONDS}."
     )
-    entity_urns: Urns = Field([], description="Catalog entities it speaks of: a change of one drops the answer.")
-    memory_ids: MemoryIds = []  # the memories that it is from: erasing one drops the answer
+    entity_urns: Urns = Field([], description="Catalog entities it is about; a change of one drops it.")
+    memory_ids: MemoryIds = Field([], description=FROM_MEMORIES)
 
 
 class InvalidateCache(UserOperation):
-    """Drop cached answers"""
+    """Delete stored answers"""
 
     pattern: Annotated[str, Text(1, 200)] | None = Field(
-        None, description="Regular expression or words in cached questions; case does not matter."
+        None, description="Words or regular expression that the questions match."
     )
-    entity_urns: Urns = Field([], description="Answers about one of these.")
-    invalidate_all: bool = False
+    entity_urns: Urns = Field([], description="Entities that the answers are about.")
+    invalidate_all: bool = Field(False, description="Delete all answers.")
 
 
 class SearchWeb(UserOperation):
     """Search the web"""
 
-    query: Annotated[str, Text(1, 400)]
+    query: Annotated[str, Text(1, 400)] = Field(description="What to search for.")
 
 
 class ShowHealth(UserOperation):
-    """Count what is kept of a user"""
+    """Count a user's memories"""
 
 
 class Wipe(UserOperation):
     """Delete all data of a user for good"""
 
-    confirm: bool = Field(False, description="Must be true.")
+    confirm: bool = Field(False, description="Must be true: this can't be undone.")
 
 
 class StoreDecision(UserOperation):
-    """Keep a decision under a key"""
+    """Store a decision under a key"""
 
-    key: Annotated[str, Text(1, 200)]
-    value: Annotated[str, Verbatim(10_000)]
-    ttl_days: Annotated[int, Field(ge=1, le=36_500)] | None = Field(None, description="Without it: no expiry.")
+    key: Annotated[str, Text(1, 200)] = Field(description="Name of the decision.")
+    value: Annotated[str, Verbatim(10_000)] = Field(description="What was decided.")
+    ttl_days: Annotated[int, Field(ge=1, le=36_500)] | None = Field(
+        None, description="Days until it expires; default: never."
+    )
 
 
 class RecallDecision(UserOperation):
     """Recall a decision by its key"""
 
-    key: Annotated[str, Text(1, 200)]
+    key: Annotated[str, Text(1, 200)] = Field(description="Name of the decision.")

@@ -42,13 +42,21 @@ class Caller:
     wants_context: bool = True  # whether to attach memories to tool responses; a setting of the active persona
     tools_allow: tuple[str, ...] = field(default=("*",), repr=False)
     tools_deny: tuple[str, ...] = field(default=(), repr=False)
+    toolsets: tuple[str, ...] = ()  # offered to connections that choose none; () means the server's default
     limits: tuple[Limit, ...] = field(default=(), repr=False)
     graph: str = ""  # persona whose knowledge graph this connection uses; "" means the person's own graph
 
-    def may_use(self, tool: str) -> bool:
-        if any(fnmatchcase(tool, pattern) for pattern in self.tools_deny):  # a denial always wins
+    def may_use(self, tool: str, choice: str = "") -> bool:
+        """Return whether the persona and the connection allow the tool, or one choice of it, such as a command.
+
+        A pattern matches a tool with all of its choices, or one choice as `memory_manage.erase`.
+        """
+        names = (tool, f"{tool}.{choice}") if choice else (tool,)
+        if any(fnmatchcase(name, pattern) for name in names for pattern in self.tools_deny):  # a denial always wins
             return False
-        return any(fnmatchcase(tool, pattern) for pattern in self.tools_allow)
+        if any(fnmatchcase(name, pattern) for name in names for pattern in self.tools_allow):
+            return True
+        return not choice and any(fnmatchcase(tool, pattern.partition(".")[0]) for pattern in self.tools_allow)
 
     @property
     def is_curator(self) -> bool:

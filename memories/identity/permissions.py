@@ -141,6 +141,7 @@ def build_caller(
         session=session,
         connection=connection,
         wants_context=active.memory_context,
+        toolsets=tuple(active.toolsets),
         tools_allow=tuple(active.tools_allow),
         tools_deny=tuple(active.tools_deny),
         limits=(*limits, Limit(f"persona {active.name} {person.pk}", active.calls_per_minute, active.writes_per_day)),

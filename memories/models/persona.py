@@ -33,7 +33,13 @@ class Persona(models.Model):
         models.CharField(max_length=100),
         default=list,
         blank=True,
-        help_text="Exceptions to the allowed tools. A denial always wins.",
+        help_text="Exceptions to the allowed tools. A denial always wins. “memory_manage.erase” is one command.",
+    )
+    toolsets = ArrayField(
+        models.CharField(max_length=60),
+        default=list,
+        blank=True,
+        help_text="Offered to agents that choose none. Empty: the setting MCP_TOOLSETS.",
     )
     memory_context = models.BooleanField(
         "automatic context", default=True, help_text="Attach memories about the mentioned entities to tool responses."

@@ -18,7 +18,7 @@ from memories.database import connections
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
 from memory_project.accounts.tokens import bearer, find_token
-from memory_project.mcp.toolsets import DENIED_KEY
+from memory_project.mcp.toolsets import SELECTION_KEY
 
 SCOPE_KEY = "commonplace.caller"
 HINT = "create one on the Connect page or with `manage.py createtoken EMAIL`"
@@ -50,7 +50,8 @@ class RequireToken:
             return await JSONResponse(body, status_code=error.status)(scope, receive, send)
         if caller is None:
             return await self._refuse(f"this token is unknown, expired or revoked: {HINT}", scope, receive, send)
-        scope[SCOPE_KEY] = replace(caller, tools_deny=(*caller.tools_deny, *scope.get(DENIED_KEY, ())))
+        denied = scope[SELECTION_KEY].denied(caller.toolsets) if SELECTION_KEY in scope else ()
+        scope[SCOPE_KEY] = replace(caller, tools_deny=(*caller.tools_deny, *denied))
         return await self.app(scope, receive, send)
 
     async def _refuse(self, message: str, scope: Scope, receive: Receive, send: Send) -> None:

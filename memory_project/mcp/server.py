@@ -10,6 +10,7 @@ import functools
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from anyio import to_thread
@@ -44,8 +45,8 @@ from memory_project.mcp.responses import (
     report_failure,
     report_progress,
 )
-from memory_project.mcp.tool_list_cache import advertised_tools
-from memory_project.mcp.toolsets import CHOOSING, PATH, ChooseTools
+from memory_project.mcp.tool_list_cache import advertise, advertised_tools
+from memory_project.mcp.toolsets import CHOOSING, PATH, SELECTION_KEY, ChooseTools, denied
 from memory_project.mcp.workers import Running
 
 log = logging.getLogger(__name__)
@@ -62,9 +63,10 @@ ANTHROPIC = "anthropic"  # the profile with exactly the tools of Anthropic's mem
 
 
 class CommonplaceServer(ReadingServer):
-    def __init__(self, toolsets: Sequence[str], identify: Identify | None, profile: str = "") -> None:
-        tools = anthropic.tools() if profile == ANTHROPIC else enabled_tools(toolsets)
+    def __init__(self, tools: Sequence[Tool], identify: Identify | None, *, output_schemas: bool = False) -> None:
+        self.output_schemas = output_schemas  # if false, a request over HTTP may still ask for them
         self.offered = {tool.name: tool for tool in tools}
+        self._narrowed_tools: dict[tuple[str, tuple[str, ...]], Tool] = {}  # by name and choices
         self.by_other_name = {name: tool for tool in tools for name in tool.aliases}
         super().__init__(identify, instructions=INSTRUCTIONS, version=__version__, middleware=[self._hide_denied_tools])
         if "capture_insight" in self.offered:
@@ -78,14 +80,36 @@ class CommonplaceServer(ReadingServer):
         result = await call_next(ctx)
         if ctx.method == "tools/list":  # the result is already serialized
             caller = await self.caller(ctx.request)
-            names = await to_thread.run_sync(self._listed_tools, caller)
-            result["tools"] = [tool for tool in result["tools"] if tool["name"] in names]
+            listed = await to_thread.run_sync(self._listed_tools, caller)
+            selection = ctx.request.scope.get(SELECTION_KEY) if ctx.request else None
+            with_output_schemas = self.output_schemas or (selection is not None and selection.output_schemas)
+            result["tools"] = [
+                self._entry(entry, listed[entry["name"]], with_output_schemas)
+                for entry in result["tools"]
+                if entry["name"] in listed
+            ]
         return result
 
-    def _listed_tools(self, caller: Caller) -> set[str]:
+    def _listed_tools(self, caller: Caller) -> dict[str, Tool]:
+        """Return the tools that the caller may use, by name, each with the choices that the caller may use."""
         tools = [tool for tool in self.offered.values() if caller.may_use(tool.name)]
         with connections.session(), identity.acting_as(caller):
-            return {tool.name for tool in tools if tool.is_listed_for(caller)}
+            tools = [tool for tool in tools if tool.is_listed_for(caller)]
+        return {tool.name: narrowed for tool in tools if (narrowed := self._narrowed(tool, caller))}
+
+    def _narrowed(self, tool: Tool, caller: Caller) -> Tool | None:
+        if not tool.selector:
+            return tool
+        choices = tuple(tool.choices_for(caller))
+        if len(choices) == len(tool.choices):
+            return tool
+        return self._narrowed_tools.setdefault((tool.name, choices), tool.only(choices)) if choices else None
+
+    def _entry(self, entry: dict[str, Any], tool: Tool, with_output_schema: bool) -> dict[str, Any]:
+        """Return the tool's entry in tools/list. `tool` has the choices that the caller may use."""
+        if tool is not self.offered[tool.name]:
+            entry = advertise(tool).model_dump(mode="json", by_alias=True, exclude_none=True)
+        return entry if with_output_schema else {key: entry[key] for key in entry if key != "outputSchema"}
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
@@ -142,11 +166,11 @@ class CommonplaceServer(ReadingServer):
             raise
         finally:
             duration_ms = (time.perf_counter() - started) * 1000
-            only_read = name in self.offered and self.offered[name].hints.read_only
+            tool = self._tool(name)
+            only_read = tool is not None and not tool.writes(arguments)
             signature = None if answer.unsigned else caller
             audited_arguments, data = ({}, {}) if answer.unsigned else (arguments, answer.data)
             self.audit(signature, name, audited_arguments, data, error, duration_ms, attached, only_read=only_read)
-        tool = self._tool(name)
         quotes = tool is not None and tool.quotes
         return as_result(answer, structured=error is None, attached=attached, quotes=quotes)
 
@@ -160,7 +184,7 @@ class CommonplaceServer(ReadingServer):
         if not caller.may_use(tool.name):
             raise Forbidden(f"the persona {caller.persona!r}, or this connection, may not use {name}")
         try:
-            rate_limits.check(caller, writes=not tool.hints.read_only)
+            rate_limits.check(caller, writes=tool.writes(arguments))
             with identity.scoped():
                 answer = tool(caller, **arguments)
             return answer if isinstance(answer, ToolResponse) else ToolResponse(answer)
@@ -179,8 +203,8 @@ def internal_error(name: str) -> InternalError:
     return InternalError("something went wrong; the details are in the server's log")
 
 
-def enabled_tools(names: Sequence[str]) -> list[Tool]:
-    """Return the tools of these toolsets ("all" means every one).
+def enabled_tools(names: Sequence[str], *, read_only: bool = False) -> list[Tool]:
+    """Return the tools of these toolsets ("all" means every one), or what these toolsets offer for reading.
 
     Raises ImproperlyConfigured for an unknown toolset, or if only `analysis` is named while ANALYSIS_ENABLED is false.
     """
@@ -192,17 +216,42 @@ def enabled_tools(names: Sequence[str]) -> list[Tool]:
         enabled = [name for name in enabled if name != "analysis"]
     if names and not enabled:
         raise ImproperlyConfigured("the toolset 'analysis' offers no tools while ANALYSIS_ENABLED is false")
-    return [tool for name in enabled for tool in load_toolset(name)]
+    if not read_only:
+        return [tool for name in enabled for tool in load_toolset(name)]
+    return [
+        tool
+        for name in declared
+        for tool in load_toolset(name)
+        if name in enabled or not {*enabled}.isdisjoint(tool.reads_for)
+    ]
 
 
 def build_server(
-    *, toolsets: Sequence[str] | None = None, identify: Identify | None = None, profile: str = ""
+    *,
+    toolsets: Sequence[str] | None = None,
+    identify: Identify | None = None,
+    profile: str = "",
+    read_only: bool = False,
+    output_schemas: bool = False,
 ) -> CommonplaceServer:
     """Return a server with these toolsets (default: MCP_TOOLSETS), or with the tools of `profile`.
 
-    `identify` is for stdio. Without it the server serves HTTP, where each request is authenticated by its token.
+    `identify` is for stdio, as are `read_only` and `output_schemas`. Without it the server serves HTTP, where each
+    request is authenticated by its token and selects its tools.
     """
-    return CommonplaceServer(settings.MCP_TOOLSETS if toolsets is None else toolsets, identify, profile)
+    names = settings.MCP_TOOLSETS if toolsets is None else toolsets
+    tools = anthropic.tools() if profile == ANTHROPIC else enabled_tools(names, read_only=read_only)
+    if identify and read_only:
+        identify = _identify_reader(identify, denied(tools, names, is_read_only=True))
+    return CommonplaceServer(tools, identify, output_schemas=output_schemas or profile == ANTHROPIC)
+
+
+def _identify_reader(identify: Identify, denied_names: Sequence[str]) -> Identify:
+    def identify_reader(request: Any) -> Caller | None:
+        caller = identify(request)
+        return caller and replace(caller, tools_deny=(*caller.tools_deny, *denied_names))
+
+    return identify_reader
 
 
 def http_app(server: CommonplaceServer, default: Sequence[str] | None = None) -> ASGIApp:

@@ -1,15 +1,17 @@
 """Selection of tools by clients over HTTP.
 
 A client selects toolsets and read-only mode by path (`/mcp/x/memory,graph`, `/mcp/x/memory/readonly`) or by header
-(X-MCP-Toolsets, X-MCP-Readonly). The selection can only narrow the tools that the persona may use. Whatever is not
-understood is refused: otherwise a misspelt restriction would offer tools that the client wanted to exclude.
+(X-MCP-Toolsets, X-MCP-Readonly), and asks for the schemas of responses with the query `output_schemas=true`. The
+selection can only narrow the tools that the persona may use. Whatever is not understood is refused: otherwise a
+misspelt restriction would offer tools that the client wanted to exclude.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, QueryParams
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -21,7 +23,44 @@ PATH = "/mcp"
 CHOOSING = f"{PATH}/x/"
 READ_ONLY = "readonly"
 TOOLSETS_HEADER, READ_ONLY_HEADER = "X-MCP-Toolsets", "X-MCP-Readonly"
-DENIED_KEY = "commonplace.tools_denied"  # in the ASGI scope: names of the tools that were not selected
+OUTPUT_SCHEMAS = "output_schemas"  # query parameter
+SELECTION_KEY = "commonplace.selection"  # in the ASGI scope
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What the client of one request has selected."""
+
+    tools: Collection[Tool]  # all tools of the server
+    toolsets: frozenset[str] | None  # None: it selected none
+    default: Sequence[str] | None  # the server's toolsets for clients that select none; None means all
+    is_read_only: bool = False
+    output_schemas: bool = False
+
+    def denied(self, persona_toolsets: Sequence[str]) -> tuple[str, ...]:
+        """Return the tools and choices that were not selected, as names for Caller.tools_deny.
+
+        `persona_toolsets` are those of the caller's persona, for clients that select none.
+        """
+        return denied(self.tools, self.toolsets or persona_toolsets or self.default or ["all"], self.is_read_only)
+
+
+def denied(tools: Iterable[Tool], toolsets: Collection[str], is_read_only: bool) -> tuple[str, ...]:
+    """Return the names of tools outside the toolsets and, in read-only mode, of tools and choices that write."""
+    return tuple(name for tool in tools for name in _denied_of(tool, toolsets, is_read_only))
+
+
+def _denied_of(tool: Tool, toolsets: Collection[str], is_read_only: bool) -> list[str]:
+    offering = {"all", tool.toolset, *(tool.reads_for if is_read_only else ())}
+    if offering.isdisjoint(toolsets):
+        return [tool.name]
+    if not is_read_only or tool.hints.read_only:
+        return []
+    return (
+        [f"{tool.name}.{choice}" for choice in tool.choices if choice not in tool.reading]
+        if tool.reading
+        else [tool.name]
+    )
 
 
 class ChooseTools:
@@ -39,21 +78,23 @@ class ChooseTools:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
         try:
-            if scope["query_string"]:
-                raise Invalid("the URL has query parameters", allowed=f"{PATH}, or {CHOOSING}TOOLSETS/{READ_ONLY}")
-            denied = self.denied(scope["path"], Headers(scope=scope))
+            selection = self.selection(scope["path"], Headers(scope=scope), QueryParams(scope["query_string"]))
         except DomainError as error:
             body = {"error": error.message, "code": error.code}
             return await JSONResponse(body, status_code=error.status)(scope, receive, send)
-        at_mcp = {"path": PATH, "raw_path": PATH.encode(), DENIED_KEY: denied}
+        at_mcp = {"path": PATH, "raw_path": PATH.encode(), "query_string": b"", SELECTION_KEY: selection}
         return await self.app({**scope, **at_mcp}, receive, send)
 
-    def denied(self, path: str, headers: Headers) -> tuple[str, ...]:
-        """Return the names of the tools that were not selected.
+    def selection(self, path: str, headers: Headers, query: QueryParams) -> Selection:
+        """Return what the client has selected.
 
-        Raises NotFound for an unknown toolset or path, and Invalid for a header that is not understood.
+        Raises NotFound for an unknown toolset or path, and Invalid for a header or parameter that is not understood.
         """
         check_names(headers)
+        if unknown_parameters := [name for name in query if name != OUTPUT_SCHEMAS]:
+            raise Invalid(
+                "is not a query parameter of this URL", field=unknown_parameters[0][:60], allowed=OUTPUT_SCHEMAS
+            )
         text, _, ending = path.removeprefix(CHOOSING).partition("/") if path.startswith(CHOOSING) else ("", "", "")
         if ending not in ("", READ_ONLY):
             raise NotFound(f"unknown path {path[:80]}", allowed=f"{CHOOSING}TOOLSETS/{READ_ONLY}")
@@ -63,12 +104,12 @@ class ChooseTools:
             raise NotFound(f"there is no toolset {unknown[0][:40]!r}", allowed=", ".join([*sorted(every), "all"]))
         if by_path and by_header and set(by_path) != set(by_header):
             raise Invalid("differs from the toolsets in the path", field=TOOLSETS_HEADER, allowed=", ".join(by_path))
-        sets = set(by_path or by_header or self.default or ["all"])
-        is_read_only = is_on(headers) or ending == READ_ONLY
-        return tuple(
-            tool.name
-            for tool in self.tools
-            if not ("all" in sets or tool.toolset in sets) or (is_read_only and not tool.hints.read_only)
+        return Selection(
+            self.tools,
+            frozenset(by_path or by_header) or None,
+            self.default,
+            is_read_only=ending == READ_ONLY or _is_on(READ_ONLY_HEADER, headers.getlist(READ_ONLY_HEADER)),
+            output_schemas=_is_on(OUTPUT_SCHEMAS, query.getlist(OUTPUT_SCHEMAS)),
         )
 
     def toolsets_in_header(self, headers: Headers) -> list[str]:
@@ -82,12 +123,12 @@ class ChooseTools:
         return names
 
 
-def is_on(headers: Headers) -> bool:
-    """Return whether any of the values of X-MCP-Readonly is true. Raises Invalid for a value that is not a boolean."""
-    values = [value.strip().lower() for value in headers.getlist(READ_ONLY_HEADER)]
+def _is_on(field: str, texts: Sequence[str]) -> bool:
+    """Return whether any of the values is true. Raises Invalid for a value that is not a boolean."""
+    values = [text.strip().lower() for text in texts]
     if unknown := [value for value in values if value not in TRUE | FALSE]:
         allowed = "true, false, 1, 0, yes, no, on, off"
-        raise Invalid(f"{unknown[0][:40]!r} is not a boolean", field=READ_ONLY_HEADER, allowed=allowed)
+        raise Invalid(f"{unknown[0][:40]!r} is not a boolean", field=field, allowed=allowed)
     return any(value in TRUE for value in values)
 
 

@@ -43,11 +43,16 @@ def calls(draw: Any) -> tuple[str, dict[str, Any]]:
 def plausible(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
+    if "anyOf" in schema:
+        return st.one_of([plausible(option) for option in schema["anyOf"]])
+    if isinstance(schema.get("type"), list):
+        return st.one_of([plausible({**schema, "type": kind}) for kind in schema["type"]])
     parts = {name: plausible(part) for name, part in schema.get("properties", {}).items()}
     kinds = {
         "integer": st.integers(-1, 10**20),
         "number": st.floats(),
         "boolean": st.booleans(),
+        "null": st.none(),
         "array": st.lists(plausible(schema["items"]), max_size=3) if schema.get("items") else st.just([]),
         "object": st.fixed_dictionaries(parts),
     }

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 import pytest
 from pydantic import Field
 
+from memories.contract import schemas
 from memories.contract.errors import Invalid
 from memories.contract.fields import Columns, Content, Id, JsonObject, OneOf, ResultLimit, Tags, Urns, if_any
 from memories.contract.operations import Operation, validate
@@ -108,15 +109,12 @@ def test_commands_share_one_flat_schema(alice: Caller) -> None:
     properties = tool.input_schema["properties"]
     assert list(tool.input_schema) == ["type", "properties", "required"]
     assert tool.input_schema["required"] == ["id"]
-    assert properties["command"]["enum"] == ["keep", "drop"]
-    assert properties["colour"]["enum"] == ["red", "blue", "green"]
+    assert properties["command"]["enum"] == ["keep", "drop", None]
+    assert properties["colour"]["enum"] == ["red", "blue", "green", None]
     assert properties["content"] == {
-        "type": "string", "minLength": 10, "maxLength": 4000, "description": "The fact.",
+        "type": ["string", "null"], "minLength": 10, "maxLength": 4000, "description": "The fact.",
     }  # fmt: skip
-    assert properties["command"]["description"] == (
-        "Without it: what each takes."
-        " For keep: content, tags, entity_urns, related_columns, metadata, successor, limit."
-    )
+    assert properties["command"]["description"] == "keep (id, content); drop (id, colour)."
     assert "description" not in properties["id"]  # described once, because both commands accept it
     assert tool(alice, "keep", id=ID, content="Long enough.").text == "kept Long enough."
     assert tool(alice, command="drop", id=ID, colour="green") == {"dropped": "green"}
@@ -147,27 +145,52 @@ def parts(schema: Any) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("offer", TOOLS, ids=lambda offer: offer.name)
 def test_schemas_avoid_constructs_that_some_clients_reject(offer: Tool) -> None:
-    """Some clients convert schemas and fail on unions with null, free-form objects and lists of any type."""
+    """Some clients convert schemas and fail on free-form objects, lists of any type and references."""
     schema = offer.input_schema
     assert set(schema) <= {"type", "properties", "required"}
     for part in parts(schema):
-        assert part.get("type") != "null"
+        assert "x-allowed" not in part
         assert "additionalProperties" not in part
         assert "oneOf" not in part
         assert "$ref" not in part
-        assert part.get("type") != "array" or part["items"]
+        assert "array" not in part.get("type", []) or part["items"]
+        assert not isinstance(part.get("type"), list) or not schemas.has_object({**part, "type": part["type"][0]})
+        required = part.get("required", [])
+        assert all(is_nullable(value) for name, value in part.get("properties", {}).items() if name not in required)
     keys = offer.output_schema
     required = keys["required"] or [part for part in keys.get("anyOf", []) if part["required"]]
     assert (keys["type"], bool(required)) == ("object", True)
 
 
-def test_the_tool_list_stays_within_its_context_limits() -> None:
-    """Limits, in characters, of all names, descriptions and input schemas of a toolset."""
-    limits = {"memory": 6_010, "knowledge": 8_900, "analysis": 9_667, "conversation": 7_500}
-    for toolset, limit in limits.items():
-        costs = [
-            len(offer.name) + len(offer.description) + len(str(offer.input_schema))
-            for offer in TOOLS
-            if offer.toolset == toolset
-        ]
-        assert sum(costs) <= limit, toolset
+def is_nullable(schema: Any) -> bool:
+    return "null" in schema.get("type", []) or {"type": "null"} in schema.get("anyOf", [])
+
+
+@pytest.mark.parametrize("offer", TOOLS, ids=lambda offer: offer.name)
+def test_every_argument_is_described(offer: Tool) -> None:
+    for name, schema in offer.input_schema["properties"].items():
+        assert any(part.get("description") for part in [schema, *schema.get("anyOf", [])]), name
+
+
+def test_null_and_empty_values_count_as_absent(alice: Caller) -> None:
+    nothing: dict[str, Any] = {
+        "colour": None,
+        "tags": None,
+        "metadata": None,
+        "successor": "",
+        "limit": None,
+        "related_columns": [],
+    }
+    assert tool(alice, "keep", id=ID, content="Long enough.", **nothing).text == "kept Long enough."
+    assert tool(alice, "drop", id=ID, colour="green", content=None, tags=[], metadata={}) == {"dropped": "green"}
+    with pytest.raises(Invalid, match="colours: is not an argument of this tool"):
+        tool(alice, "drop", id=ID, colour="green", colours=[])
+
+
+def test_null_and_empty_values_of_declared_objects_count_as_absent() -> None:
+    schema = {
+        "properties": {"urn": {"type": "string"}, "note": {"type": "string"}, "data": {"type": "object"}},
+        "required": ["urn"],
+    }
+    values = [{"urn": "", "note": None, "data": {"a": None}}, {"urn": "u", "note": ""}]
+    assert schemas.without_absent(values, {"items": schema}) == [{"urn": "", "data": {"a": None}}, {"urn": "u"}]

@@ -64,8 +64,8 @@ def test_tools_are_advertised_with_schemas_titles_and_hints(alice: Caller, cora:
     tools = {tool.name: tool for tool in as_caller(cora, lambda client: client.list_tools()).tools}
     offered_to_alice = {tool.name for tool in as_caller(alice, lambda client: client.list_tools()).tools}
     assert set(tools) - offered_to_alice == {"apply_knowledge"}  # not offered to Alice, for whom it would always fail
-    help_text = tools["apply_knowledge"].input_schema["properties"]["changes"]["items"]["properties"]["change_type"]
-    assert "add_documentation: URL | label" in help_text["description"]
+    suggestions, _ = tools["capture_insight"].input_schema["properties"]["suggested_actions"]["anyOf"]
+    assert "add_documentation: URL | label" in suggestions["items"]["properties"]["action_type"]["description"]
     assert list(tools)[:2] == ["memory_manage", "memory_recall"]
     assert set(list(tools)[2:]) == {
         "memory_store",
@@ -82,12 +82,11 @@ def test_tools_are_advertised_with_schemas_titles_and_hints(alice: Caller, cora:
         "analysis_clear",
         "analysis_export",
     }
-    assert all(tool.title and tool.output_schema for tool in tools.values())
+    assert all(tool.title and tool.output_schema is None for tool in tools.values())
     recall = tools["memory_recall"]
     assert "caller" not in recall.input_schema["properties"]
     assert recall.input_schema["properties"]["limit"]["maximum"] == 50
     assert "required" not in recall.input_schema
-    assert recall.output_schema["properties"]["memories"]["type"] == "array"
     assert (recall.title, recall.annotations.read_only_hint) == ("Recall memories", True)
     assert tools["memory_manage"].annotations.destructive_hint is True
 
@@ -323,20 +322,62 @@ def test_http_connections_choose_their_tools(http: str, alice_user: User) -> Non
     assert "memory_recall" not in graph
     assert tools(**{"X-MCP-Toolsets": "graph"}) == graph
     reading = tools("/x/memory,graph/readonly")
-    assert {"memory_recall", "search_nodes"} <= reading
-    assert not {"memory_manage", "create_entities"} & reading
+    assert {"memory_recall", "memory_manage", "catalog_entity", "search_nodes"} <= reading
+    assert not {"memory_store", "create_entities", "capture_insight"} & reading
     assert tools("/x/memory,graph", **{"X-MCP-Readonly": "true"}) == reading
     for value in ("on", "Yes", "1", "TRUE"):
         assert tools("/x/memory,graph", **{"X-MCP-Readonly": value}) == reading
     assert "memory_manage" in tools("/x/memory", **{"X-MCP-Readonly": "off"})
-    assert "memory_manage" not in tools("/x/memory/readonly", **{"X-MCP-Readonly": "off"})  # a selection only narrows
-    remember = {"command": "remember", "content": "Not by this connection."}
-    refused = over_http(http, token, lambda c: c.call_tool("memory_manage", remember), "/x/memory/readonly")
-    assert "may not use memory_manage" in refused.content[0].text
+    assert "memory_store" not in tools("/x/memory/readonly", **{"X-MCP-Readonly": "off"})  # a selection only narrows
     authorization = {"Authorization": f"Bearer {token}"}
     for path in ("/x/bogus", "/x/memory/writeonly"):
         missing = httpx2.post(f"{http}/mcp{path}", json={}, headers=authorization)
         assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
+
+
+def test_reading_connections_offer_only_the_commands_that_read(http: str, alice_user: User) -> None:
+    token = create_token(caller=system_caller(), user=alice_user, name="test")[1]
+    path = "/x/memory/readonly"
+    listing = over_http(http, token, lambda client: client.list_tools(), path)
+    manage = next(tool for tool in listing.tools if tool.name == "memory_manage")
+    assert manage.input_schema["properties"]["command"]["enum"] == ["history", "get", "list", "review_stale", None]
+    assert not {"content", "verdict", "reason"} & set(manage.input_schema["properties"])
+    assert manage.annotations is not None
+    assert manage.annotations.read_only_hint is True
+    remember = {"command": "remember", "content": "Not by this connection."}
+    refused = over_http(http, token, lambda client: client.call_tool("memory_manage", remember), path)
+    assert content_of(refused)["code"] == "forbidden"
+    assert not MemoryRecord.objects.exists()
+    listed = over_http(http, token, lambda client: client.call_tool("memory_manage", {"command": "list"}), path)
+    assert content_of(listed)["total"] == 0
+    usage = over_http(http, token, lambda client: client.call_tool("memory_manage", {}), path)
+    assert set(content_of(usage)["commands"]) == {"history", "get", "list", "review_stale"}
+
+
+def test_schemas_of_responses_are_listed_on_request(http: str, alice_user: User) -> None:
+    token = create_token(caller=system_caller(), user=alice_user, name="test")[1]
+    for query, is_listed in (("", False), ("?output_schemas=true", True), ("?output_schemas=no", False)):
+        tools = over_http(http, token, lambda client: client.list_tools(), query).tools
+        assert {tool.output_schema is not None for tool in tools} == {is_listed}
+
+
+def test_a_persona_denies_single_commands_and_has_toolsets_of_its_own(http: str, alice_user: User) -> None:
+    Persona.objects.filter(name="sales").update(toolsets=["graph", "memory"], tools_deny=["memory_manage.e*"])
+    token = create_token(caller=system_caller(), user=alice_user, name="test", persona="sales")[1]
+    tools = {tool.name: tool for tool in over_http(http, token, lambda client: client.list_tools()).tools}
+    assert "create_entities" in tools
+    assert "capture_insight" not in tools
+    commands = tools["memory_manage"].input_schema["properties"]["command"]["enum"]
+    assert ("erase" in commands, "remember" in commands) == (False, True)
+    chosen = over_http(http, token, lambda client: client.list_tools(), "/x/knowledge").tools
+    assert "capture_insight" in {tool.name for tool in chosen}  # a client's own choice counts
+
+
+def test_a_persona_may_allow_single_commands() -> None:
+    caller = Caller(email="a", persona="p", personas=frozenset(), tools_allow=("memory_manage.list", "catalog_*"))
+    assert caller.may_use("memory_manage")
+    assert (caller.may_use("memory_manage", "list"), caller.may_use("memory_manage", "erase")) == (True, False)
+    assert (caller.may_use("catalog_search"), caller.may_use("memory_recall")) == (True, False)
 
 
 # -- memory context ---------------------------------------------------------------------------
@@ -385,7 +426,8 @@ def test_a_failing_extension_does_not_affect_the_response(
         ("", [("X-MCP-Toolsets", "memory"), ("X-MCP-Toolsets", "x")], "X-MCP-Toolsets: 'x' is unknown"),
         ("", [("X-MCP-Toolsets", ",")], "X-MCP-Toolsets: is empty; allowed: analysis, "),
         ("/x/memory,graph", [("X-MCP-Toolsets", "memory")], "X-MCP-Toolsets: differs from the toolsets in the path"),
-        ("?readonly=true", [], "the URL has query parameters; allowed: /mcp, or /mcp/x/TOOLSETS/readonly"),
+        ("?readonly=true", [], "readonly: is not a query parameter of this URL; allowed: output_schemas"),
+        ("?output_schemas=perhaps", [], "output_schemas: 'perhaps' is not a boolean; allowed: true, false, 1, 0"),
     ],
 )
 def test_a_selection_of_tools_that_is_not_understood_is_refused(
@@ -408,6 +450,8 @@ def test_a_selection_of_tools_that_is_not_understood_is_refused(
         (["--transport", "http", "--as", "alice@example.org"], "--as is for stdio"),
         (["--transport", "http", "--persona", "sales"], "--persona is for stdio"),
         (["--transport", "http", "--graph", "sales"], "--graph is for stdio"),
+        (["--transport", "http", "--read-only"], "--read-only is for stdio"),
+        (["--transport", "http", "--output-schemas"], "--output-schemas is for stdio"),
     ],
 )
 def test_an_option_without_effect_is_refused(alice_user: User, arguments: list[str], message: str) -> None:

@@ -37,7 +37,13 @@ class Command(BaseCommand):
         parser.add_argument(
             "--profile", default="", choices=["", "anthropic"], help="offer exactly the tools of the named MCP server"
         )
-        parser.add_argument("--toolsets", default="", help="comma-separated toolsets, or all; default: MCP_TOOLSETS")
+        parser.add_argument(
+            "--toolsets", default="", help="comma-separated toolsets, or all; default: the persona's, or MCP_TOOLSETS"
+        )
+        parser.add_argument("--read-only", action="store_true", help="stdio: offer only tools and commands that read")
+        parser.add_argument(
+            "--output-schemas", action="store_true", help="stdio: list the schemas of the tools' responses, too"
+        )
         parser.add_argument("--host", default=settings.COMMONPLACE_HOST, help="http: address to listen on")
         parser.add_argument(
             "--port",
@@ -105,7 +111,7 @@ class Command(BaseCommand):
             )
 
         try:
-            identify(None)
+            toolsets = toolsets or list(identify(None).toolsets) or None
         except DomainError as error:
             raise CommandError(error.message) from None
         finally:
@@ -114,7 +120,14 @@ class Command(BaseCommand):
         timer.daemon = True
         timer.start()
         try:
-            build_server(toolsets=toolsets, identify=identify, profile=options["profile"]).run("stdio")
+            server = build_server(
+                toolsets=toolsets,
+                identify=identify,
+                profile=options["profile"],
+                read_only=options["read_only"],
+                output_schemas=options["output_schemas"],
+            )
+            server.run("stdio")
         finally:
             timer.cancel()
 
@@ -141,7 +154,11 @@ def check_options(transport: str, toolsets: str, names: list[str] | None, option
         raise CommandError("--toolsets names none; allowed: toolsets separated by commas, or all")
     if names and options["profile"]:
         raise CommandError("--profile offers exactly the tools of another server: leave out --toolsets")
-    unused = [name for name in ("email", "persona", "graph") if transport == "http" and options[name]]
-    if unused:
+    if transport == "stdio":
+        return
+    for name in ("read_only", "output_schemas"):
+        if options[name]:
+            raise CommandError(f"--{name.replace('_', '-')} is for stdio: over HTTP, each client selects it by its URL")
+    if unused := [name for name in ("email", "persona", "graph") if options[name]]:
         option = "--as" if unused[0] == "email" else f"--{unused[0]}"
         raise CommandError(f"{option} is for stdio: over HTTP, each token says whose it is")

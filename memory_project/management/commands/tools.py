@@ -26,13 +26,18 @@ def render_reference(tools: list[Tool]) -> str:
     return reference(tools).rstrip()
 
 
+def cost(tool: Tool) -> int:
+    """Return the number of characters of a tool in a request to a model: name, description and input schema as JSON."""
+    entry = {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
+    return len(json.dumps(entry, ensure_ascii=False, separators=(",", ":")))
+
+
 def costs(tools: list[Tool]) -> list[str]:
-    """Return one line per tool and toolset with the length of names, descriptions and input schemas, and the total."""
+    """Return one line per tool and toolset with its number of characters, and the total."""
     by_toolset: Counter[str] = Counter()
     lines = []
     for tool in tools:
-        cost = len(tool.name) + len(tool.description) + len(json.dumps(tool.input_schema, ensure_ascii=False))
-        by_toolset[tool.toolset] += cost
-        lines.append(f"{tool.name:24} {cost:7,}")
-    lines += [f"{'toolset ' + name:24} {cost:7,}" for name, cost in by_toolset.items()]
+        by_toolset[tool.toolset] += cost(tool)
+        lines.append(f"{tool.name:24} {cost(tool):7,}")
+    lines += [f"{'toolset ' + name:24} {total:7,}" for name, total in by_toolset.items()]
     return [*lines, f"{'all':24} {by_toolset.total():7,}"]
