@@ -79,6 +79,18 @@ def networks(name: str) -> list[str]:
     return values
 
 
+def origins(name: str) -> list[str]:
+    """Read origins of web pages, such as `https://inspector.example.org`."""
+    values = [entry.rstrip("/") for entry in list_of_strings(name)]
+    for value in values:
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname or value != f"{parts.scheme}://{parts.netloc}":
+            raise ImproperlyConfigured(
+                f"{name}: {value!r} is not an origin; allowed: values like https://inspector.example.org"
+            )
+    return values
+
+
 def weights(name: str, **defaults: float) -> dict[str, float]:
     """Read a JSON object of numbers that replace some of the defaults."""
     try:

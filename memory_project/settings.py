@@ -420,6 +420,7 @@ ANALYSIS_RECORD_DAYS = env.number("ANALYSIS_RECORD_DAYS", 7, 1, 3_650)  # days u
 
 # -- MCP -------------------------------------------------------------------------------------------------
 
+MCP_ORIGINS = env.origins("MCP_ORIGINS")
 # toolsets offered to clients that select none
 MCP_TOOLSETS = env.list_of_strings(
     "MCP_TOOLSETS",

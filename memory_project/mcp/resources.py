@@ -5,7 +5,7 @@ A caller may read a kind of resource if they may use the tool that returns the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote
@@ -22,9 +22,9 @@ from knowledge.insights import queries
 from knowledge.review import evidence
 from memories import queries as memories
 from memories.contract.errors import Forbidden, NotFound
+from memories.contract.paging import page
 from memories.history import history
 from memories.identity.caller import Caller
-from memories.models import MemoryRecord
 from memories.responses import QUOTED, change_response, memory_response
 from memories.retrieval.scope import Filters
 
@@ -33,23 +33,32 @@ GRAPH = "memory://knowledge-graph"
 MIME = "application/json"
 MINE = f"{SCHEME}insights/mine"
 MAX_COMPLETIONS = 20  # maximum number of suggested values for an argument
-MAX_LISTED = 20  # maximum number of memories in the list of resources
+MEMORIES_PER_PAGE = 50  # in the list of resources
 
 
-def resources_of(caller: Caller, tools: Collection[str]) -> list[Resource]:
-    """Return the resources to list: the caller's insights and newest memories, and the knowledge graph.
+def resources_of(caller: Caller, tools: Collection[str], after: str = "") -> tuple[list[Resource], str]:
+    """Return a page of the list of resources, and the position after which the next page begins, or "".
 
-    `tools` are the names of the tools that the server offers.
+    The first page has the caller's insights, the knowledge graph and the caller's newest memories; the following pages
+    have the older memories. `tools` are the names of the tools that the server offers. Raises Invalid if `after` is not
+    such a position.
     """
+    links = [] if after else _single_resources(caller, tools)
+    if not KINDS["memory"].is_open(caller, tools):
+        return links, ""
+    rows = page(memories.newest(caller, Filters(owner=caller.email)), after, size=MEMORIES_PER_PAGE)
+    links += [
+        Resource(uri=f"{SCHEME}memory/{record.pk.hex}", name=record.pk.hex, title=str(record), mime_type=MIME)
+        for record in rows.rows
+    ]
+    return links, rows.after
+
+
+def _single_resources(caller: Caller, tools: Collection[str]) -> list[Resource]:
     links = []
     if KINDS["insights"].is_open(caller, tools):
         description = "Your proposals for the catalog, and the decisions about them."
         links.append(Resource(uri=MINE, name="insights", title="My insights", description=description, mime_type=MIME))
-    if KINDS["memory"].is_open(caller, tools):
-        links += [
-            Resource(uri=f"{SCHEME}memory/{record.pk.hex}", name=record.pk.hex, title=str(record), mime_type=MIME)
-            for record in _newest(caller)
-        ]
     if KINDS["graph"].is_open(caller, tools):
         description = "The full knowledge graph with all entities and relations"
         links.append(
@@ -58,10 +67,6 @@ def resources_of(caller: Caller, tools: Collection[str]) -> list[Resource]:
             )
         )
     return links
-
-
-def _newest(caller: Caller) -> Iterable[MemoryRecord]:
-    return memories.newest(caller, Filters(owner=caller.email)).defer("search")[:MAX_LISTED]
 
 
 def templates_of(caller: Caller, tools: Collection[str]) -> list[ResourceTemplate]:
@@ -108,7 +113,8 @@ def fingerprint(caller: Caller, uri: str, tools: Collection[str]) -> str:
 
 
 def list_fingerprint(caller: Caller, tools: Collection[str]) -> str:
-    return " ".join(str(link.uri) for link in resources_of(caller, tools))
+    links, _ = resources_of(caller, tools)
+    return " ".join(str(link.uri) for link in links)
 
 
 def _kind_of(uri: str) -> tuple[Kind, str]:

@@ -18,6 +18,7 @@ from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.subscriptions import ResourceUpdated, ServerEvent
 from mcp.shared.exceptions import MCPError
 from mcp.types import (
+    INVALID_PARAMS,
     INVALID_REQUEST,
     CompleteRequestParams,
     CompleteResult,
@@ -25,6 +26,7 @@ from mcp.types import (
     EmptyResult,
     GetPromptResult,
     InputRequiredResult,
+    ListPromptsResult,
     ListResourcesResult,
     ListResourceTemplatesResult,
     SubscribeRequestParams,
@@ -35,12 +37,12 @@ from mcp.types import (
 from mcp.types import Prompt as OfferedPrompt
 
 from memories.contract.budget import fit
-from memories.contract.errors import DomainError
+from memories.contract.errors import DomainError, Invalid
 from memories.contract.tools import Tool
 from memories.database import connections, identity
 from memories.identity.caller import Caller
 from memory_project import rate_limits
-from memory_project.mcp import prompts, resources, subscriptions
+from memory_project.mcp import list_pages, prompts, resources, subscriptions
 from memory_project.mcp.authenticated_server import IdentifiedServer, Identify
 from memory_project.mcp.workers import Running
 from memory_project.web.admission import TURN_KEY
@@ -71,12 +73,20 @@ class ReadingServer(IdentifiedServer):
     async def _handle_list_resources(self, ctx: Any, params: Any) -> ListResourcesResult:
         # overrides a private method, because the public one does not get the request
         caller = await self.caller(ctx.request)
-        links = await to_thread.run_sync(_acting_as, partial(resources.resources_of, caller, self.offered), caller)
-        return ListResourcesResult(resources=links)
+        after = list_pages.position_of(params.cursor if params else None)
+        read = partial(resources.resources_of, caller, self.offered, after)
+        try:
+            links, following = await to_thread.run_sync(_acting_as, read, caller)
+        except Invalid:
+            raise list_pages.unknown_cursor() from None
+        return ListResourcesResult(resources=links, next_cursor=list_pages.to_cursor(following) if following else None)
 
     async def _handle_list_resource_templates(self, ctx: Any, params: Any) -> ListResourceTemplatesResult:
         caller = await self.caller(ctx.request)
-        return ListResourceTemplatesResult(resource_templates=resources.templates_of(caller, self.offered))
+        templates, cursor = list_pages.page(
+            resources.templates_of(caller, self.offered), params and params.cursor, lambda template: template.name
+        )
+        return ListResourceTemplatesResult(resource_templates=list(templates), next_cursor=cursor)
 
     async def read_resource(
         self, uri: Any, context: Context[Any, Any] | None = None
@@ -168,6 +178,12 @@ class ReadingServer(IdentifiedServer):
 
     # -- prompts -----------------------------------------------------------------------------------------
 
+    async def _handle_list_prompts(self, ctx: Any, params: Any) -> ListPromptsResult:
+        entries, cursor = list_pages.page(
+            await self.list_prompts(), params and params.cursor, lambda prompt: prompt.name
+        )
+        return ListPromptsResult(prompts=list(entries), next_cursor=cursor)
+
     async def list_prompts(self) -> list[OfferedPrompt]:
         return [*await super().list_prompts(), *await to_thread.run_sync(prompts.offered)]
 
@@ -177,10 +193,14 @@ class ReadingServer(IdentifiedServer):
         if name == prompts.START and name in {prompt.name for prompt in await super().list_prompts()}:
             request = context.request_context.request if context else None
             return await self.in_turn(request, _start_of_session, running=Running())
-        if name in prompts.BUILT_IN_NAMES:  # a curated prompt can't replace a built-in one
+        # a curated prompt can't replace a built-in one
+        is_built_in = name in prompts.BUILT_IN_NAMES
+        if not is_built_in and (curated := await to_thread.run_sync(prompts.answer, name)):
+            return curated
+        try:
             return await super().get_prompt(name, arguments, context)
-        curated = await to_thread.run_sync(prompts.answer, name)
-        return curated or await super().get_prompt(name, arguments, context)
+        except ValueError as error:  # an unknown prompt or a wrong argument
+            raise MCPError(INVALID_PARAMS, str(error)) from None
 
 
 def _start_of_session(caller: Caller) -> GetPromptResult:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import functools
 import logging
+import operator
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any
 
 from anyio import to_thread
@@ -18,7 +20,8 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from mcp.server.mcpserver import Context
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp.types import CallToolResult
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS, CallToolResult
 from mcp.types import Tool as OfferedTool
 from starlette.responses import JSONResponse
 from starlette.routing import Route
@@ -31,9 +34,10 @@ from memories.contract.tools import Call, Tool, ToolResponse, load_toolset, tool
 from memories.database import connections, identity
 from memories.identity.caller import Caller
 from memory_project import __version__, rate_limits
-from memory_project.mcp import prompts
+from memory_project.mcp import list_pages, prompts
 from memory_project.mcp.auth import RequireToken
 from memory_project.mcp.authenticated_server import Identify
+from memory_project.mcp.hosts import CheckHost
 from memory_project.mcp.resources_and_prompts import ReadingServer
 from memory_project.mcp.responses import (
     AttachedContent,
@@ -59,6 +63,8 @@ INSTRUCTIONS = (
     "command remember). If a memory is wrong, correct it instead of adding a contradicting one: the command supersede "
     "of memory_manage keeps the earlier text."
 )
+MAX_NAME = 100  # characters of an unknown tool's name that are compared and audited
+SIMILAR_NAMES = 3
 ANTHROPIC = "anthropic"  # the profile with exactly the tools of Anthropic's memory server
 
 
@@ -83,11 +89,15 @@ class CommonplaceServer(ReadingServer):
             listed = await to_thread.run_sync(self._listed_tools, caller)
             selection = ctx.request.scope.get(SELECTION_KEY) if ctx.request else None
             with_output_schemas = self.output_schemas or (selection is not None and selection.output_schemas)
-            result["tools"] = [
+            entries = [
                 self._entry(entry, listed[entry["name"]], with_output_schemas)
                 for entry in result["tools"]
                 if entry["name"] in listed
             ]
+            result["tools"], cursor = list_pages.page(
+                entries, (ctx.params or {}).get("cursor"), operator.itemgetter("name")
+            )
+            result |= {"nextCursor": cursor} if cursor else {}
         return result
 
     def _listed_tools(self, caller: Caller) -> dict[str, Tool]:
@@ -115,6 +125,8 @@ class CommonplaceServer(ReadingServer):
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult:
         request = context.request_context.request if context else None
+        if self._tool(name) is None:
+            raise MCPError(INVALID_PARAMS, await to_thread.run_sync(self._unknown_tool, request, name, arguments))
         running = Running()
         try:
             return await self.in_turn(request, self._call, name, arguments, context, running, running=running)
@@ -122,6 +134,15 @@ class CommonplaceServer(ReadingServer):
             return await to_thread.run_sync(self._error_result, request, name, arguments, error)
         except Exception:
             return await to_thread.run_sync(self._error_result, request, name, arguments, internal_error(name))
+
+    def _unknown_tool(self, request: Any, name: str, arguments: dict[str, Any]) -> str:
+        """Audit a call of a tool that does not exist, and return a message with tools of similar names."""
+        caller = self._identified(request)
+        similar = get_close_matches(name[:MAX_NAME], self._listed_tools(caller), n=SIMILAR_NAMES)
+        error = NotFound(f"unknown tool {name[:MAX_NAME]!r}", allowed=" or ".join(similar) or "the tools of tools/list")
+        with connections.session():
+            self.audit(caller, name[:MAX_NAME], arguments, {}, error, 0.0)
+        return error.message
 
     def _error_result(self, request: Any, name: str, arguments: dict[str, Any], error: DomainError) -> CallToolResult:
         """Audit a call that failed outside of its tool, such as in the queue, and return the error as its result."""
@@ -179,8 +200,7 @@ class CommonplaceServer(ReadingServer):
 
     def _run_tool(self, name: str, arguments: dict[str, Any], caller: Caller) -> ToolResponse[Any]:
         tool = self._tool(name)
-        if tool is None:
-            raise NotFound(f"there is no tool {name!r}", allowed=", ".join(sorted(self.offered)))
+        assert tool is not None  # call_tool() has checked it
         if not caller.may_use(tool.name):
             raise Forbidden(f"the persona {caller.persona!r}, or this connection, may not use {name}")
         try:
@@ -261,11 +281,9 @@ def http_app(server: CommonplaceServer, default: Sequence[str] | None = None) ->
     `server.session_manager`. The application is stateless, so that it can run in several processes, and responds with
     event streams, so that it can report progress.
     """
-    hosts = [f"{host}:*" for host in settings.ALLOWED_HOSTS] + list(settings.ALLOWED_HOSTS)
-    origins = [f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts]
-    security = TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=origins)
+    security = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # CheckHost protects
     app = RequireToken(server.streamable_http_app(stateless_http=True, transport_security=security))
-    return OnlyPost(ChooseTools(app, server.offered.values(), default))
+    return OnlyPost(CheckHost(ChooseTools(app, server.offered.values(), default)))
 
 
 def mcp_routes(app: ASGIApp) -> list[Route]:

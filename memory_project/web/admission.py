@@ -22,6 +22,7 @@ from memories.database import connections
 from memory_project.accounts.recognition import Recognition, owner_of_session, owner_of_token
 from memory_project.accounts.tokens import bearer
 from memory_project.web.client_address import ClientAddress, sender_of
+from memory_project.web.cross_origin import CrossOrigin
 from memory_project.web.fair_queue import FairQueue, QueueFull, Turn
 from memory_project.web.refusals import is_for_programs, is_mcp, refuse
 from memory_project.web.request_limits import BoundedBody, LimitBody, Refused
@@ -49,7 +50,7 @@ UNKNOWN_TOKEN = (
 
 def protected(app: ASGIApp) -> ASGIApp:
     """Return the application with everything that stands between it and the network."""
-    return ClientAddress(StrictTransport(Admission(LimitBody(app))))
+    return ClientAddress(StrictTransport(CrossOrigin(Admission(LimitBody(app)))))
 
 
 class Admission:

@@ -118,7 +118,6 @@ def test_remember_and_recall(alice: Caller, mode: str) -> None:
         ("memory_manage", {"command": "remember", "content": "short"}, "invalid", "10 to 4000"),
         ("memory_manage", {"command": "forget", "id": "0" * 32}, "not_found", "no such memory"),
         ("memory_manage", {"command": "forget", "id": "nonsense"}, "invalid", "hexadecimal"),
-        ("no_such_tool", {}, "not_found", "memory_manage"),
     ],
 )
 def test_an_error_names_the_field_the_problem_and_the_allowed_values(
