@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -21,7 +21,7 @@ def to_cursor(position: str) -> str:
 def position_of(cursor: str | None) -> str:
     """Return the position that a cursor stands for, or "" for the first page. Raises MCPError if it is malformed."""
     try:
-        return urlsafe_b64decode((cursor or "").encode()).decode()
+        return b64decode((cursor or "").encode(), altchars=b"-_", validate=True).decode()
     except ValueError:
         raise unknown_cursor() from None
 
