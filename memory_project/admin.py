@@ -12,6 +12,8 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django_q import admin as queue_admin
+from oauth2_provider import admin as oauth_admin  # noqa: F401 - registers its models, which are hidden below
+from oauth2_provider import models as oauth
 
 from memories.admin.base import OperatorsOnly, ReadOnlyAdmin, admin_caller
 from memories.contract.errors import DomainError, Invalid
@@ -19,7 +21,7 @@ from memories.models import PersonaMembership
 from memory_project.accounts import people
 from memory_project.accounts.django_permissions import effective_permissions
 from memory_project.accounts.tokens import revoke_token
-from memory_project.models import ApiToken, AuditEvent, User, Webhook
+from memory_project.models import ApiToken, AuditEvent, ServiceAccount, User, Webhook
 from memory_project.notifications import webhooks
 from memory_project.portal.error_labels import message_without_field
 
@@ -164,6 +166,27 @@ class ApiTokenAdmin(ReadOnlyAdmin):
         for token in rows:
             revoke_token(caller=caller, token_id=token.pk)
         self.message_user(request, f"{len(rows)} revoked.", messages.SUCCESS)
+
+
+# Rows of OAuth change by their services only. People end their apps on the Connect page, and admins on the page of the
+# person.
+for _model in (oauth.AccessToken, oauth.Application, oauth.DeviceGrant, oauth.Grant, oauth.IDToken, oauth.RefreshToken):
+    if admin.site.is_registered(_model):
+        admin.site.unregister(_model)
+
+
+@admin.register(ServiceAccount)
+class ServiceAccountAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not generic at run time
+    """Services that act for people. Only admins see and change them."""
+
+    list_display = ["subject", "person", "persona", "created_at"]
+    list_select_related = ["person"]
+    autocomplete_fields = ["person"]
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(request.user.is_superuser)
+
+    has_add_permission = has_change_permission = has_delete_permission = has_view_permission
 
 
 @admin.register(AuditEvent)

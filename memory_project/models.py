@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib.auth.models import AbstractBaseUser, BaseUserManager, PermissionsMixin
 from django.contrib.postgres.fields import ArrayField
@@ -98,6 +98,13 @@ class ApiToken(models.Model):
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
 
+    toolsets: ClassVar[list[str]] = []  # all
+    read_only: ClassVar[bool] = False
+
+    @property
+    def connection(self) -> str:
+        return f"token {self.pk}"
+
     @property
     def limits(self) -> tuple[Limit, ...]:
         return (Limit(f"token {self.pk}", self.calls_per_minute, self.writes_per_day),)
@@ -106,6 +113,71 @@ class ApiToken(models.Model):
     def is_usable(self) -> bool:
         expired = self.expires_at is not None and self.expires_at <= timezone.now()
         return self.revoked_at is None and not expired and self.user.is_active
+
+
+class ConnectedApp(models.Model):
+    """What a person allowed an application on the consent page. It ends with its date, or when somebody ends it.
+
+    Its primary key is the `token_family` of all tokens that django-oauth-toolkit issues for it.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="connected_apps")
+    application = models.ForeignKey("oauth2_provider.Application", on_delete=models.CASCADE, related_name="+")
+    name = models.CharField(max_length=255, blank=True, help_text="The application's own claim.")
+    address = models.CharField(max_length=255, help_text="The host that the code was sent to.")
+    persona = models.CharField(max_length=60, blank=True, help_text="Empty: the person's default.")
+    toolsets = ArrayField(models.CharField(max_length=40), default=list, blank=True, help_text="Empty: all.")
+    read_only = models.BooleanField(default=False)
+    code_digest = models.CharField(max_length=64, unique=True, editable=False)  # SHA-256 of the authorization code
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    code_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+    expires_at = models.DateTimeField()
+    last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+    revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    class Meta:
+        db_table = "connected_apps"
+        ordering = ["-created_at"]
+
+    def __str__(self) -> str:
+        return f"{self.name or self.address} of {self.user}"
+
+    @property
+    def connection(self) -> str:
+        return f"app {self.pk}"
+
+    @property
+    def rights(self) -> list[str]:
+        return []
+
+    @property
+    def graph(self) -> str:
+        return ""
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        return ()
+
+    @property
+    def is_usable(self) -> bool:
+        return self.revoked_at is None and self.expires_at > timezone.now() and self.user.is_active
+
+
+class ServiceAccount(models.Model):
+    """A service whose tokens, of the company's issuer, act for a person. Admins declare it."""
+
+    subject = models.CharField(max_length=255, unique=True, help_text="The claim sub of the service's tokens.")
+    person = models.ForeignKey(User, on_delete=models.CASCADE, related_name="service_accounts")
+    persona = models.CharField(max_length=60, blank=True, help_text="Empty: the person's default.")
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        db_table = "service_accounts"
+        ordering = ["subject"]
+
+    def __str__(self) -> str:
+        return f"{self.subject} for {self.person}"
 
 
 class AuditEvent(models.Model):

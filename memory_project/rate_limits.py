@@ -14,7 +14,9 @@ from memories.contract.errors import TooManyRequests
 from memories.database.connections import async_commit
 from memories.identity.caller import Caller
 
-MINUTE, DAY = 60, 86_400  # seconds
+MINUTE, HOUR, DAY = 60, 3_600, 86_400  # seconds
+REGISTRATIONS_PER_HOUR = 30  # of OAuth clients, per address
+REGISTRATIONS_PER_DAY = 2_000  # from all addresses
 INCREMENT = """
     INSERT INTO call_windows (key, starts_at, count) VALUES (%s, %s, 1)
     ON CONFLICT (key, starts_at) DO UPDATE SET count = call_windows.count + 1 RETURNING count"""
@@ -27,6 +29,12 @@ def check(caller: Caller, *, writes: bool) -> None:
             _count(f"{limit.key} calls", limit.calls_per_minute, MINUTE, "calls a minute")
         if writes and limit.writes_per_day is not None:
             _count(f"{limit.key} writes", limit.writes_per_day, DAY, "writing calls a day")
+
+
+def check_registration(address: str) -> None:
+    """Count the registration of an OAuth client from an address. Raises TooManyRequests."""
+    _count(f"oauth registrations {address}", REGISTRATIONS_PER_HOUR, HOUR, "registrations an hour")
+    _count("oauth registrations", REGISTRATIONS_PER_DAY, DAY, "registrations a day")
 
 
 def _count(key: str, maximum: int, window_s: int, unit: str) -> None:

@@ -1,4 +1,6 @@
-"""Deletion of expired rows: audit events, rate-limit counters, notifications, impressions and failed calls."""
+"""Deletion of expired rows: audit events, rate-limit counters, notifications, impressions, failed calls and
+what OAuth clients no longer use.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ from knowledge.insights.sql_corrections import WITHIN
 from knowledge.models import FailedCall
 from memories.models import Impression
 from memories.retrieval.impressions import KEPT_DAYS as IMPRESSION_DAYS
+from memory_project.accounts import connected_apps
 from memory_project.models import AuditEvent, CallWindow, Notification
 from memory_project.notifications.inbox import KEPT_DAYS as NOTIFICATION_DAYS
 
@@ -41,6 +44,7 @@ def retentions() -> list[Retention]:
 def delete_expired_rows() -> dict[str, int]:
     """Delete expired rows. Returns the number of deleted rows by table, without tables that had none."""
     counts = {retention.model._meta.db_table: _delete_expired(retention) for retention in retentions()}
+    counts |= connected_apps.delete_unused()
     return {table: count for table, count in counts.items() if count}
 
 

@@ -73,6 +73,7 @@ INSTALLED_APPS = [
     "rest_framework",
     "drf_spectacular",
     "axes",
+    "oauth2_provider",
 ]
 
 MIDDLEWARE = [
@@ -205,6 +206,57 @@ CSRF_FAILURE_VIEW = "memory_project.portal.views.errors.csrf_failed"
 PASSWORD_RESET_TIMEOUT = 3 * 24 * 3600  # seconds
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _public.scheme == "https"
 SESSION_COOKIE_AGE = 14 * 24 * 3600  # seconds
+
+# -- OAuth -------------------------------------------------------------------------------------------------
+
+# whether MCP clients may connect with the address of /mcp alone, and ask the person in the browser
+OAUTH_ENABLED = env.boolean("OAUTH_ENABLED", True)
+# schemes of redirect addresses beside https and http on the loopback interface; each belongs to a desktop application
+OAUTH_REDIRECT_SCHEMES = env.list_of_strings(
+    "OAUTH_REDIRECT_SCHEMES", "cursor,vscode,vscode-insiders,windsurf,zed,goose,claude"
+)
+if unsafe := {scheme.lower() for scheme in OAUTH_REDIRECT_SCHEMES} & {"javascript", "data", "vbscript", "file", "blob"}:
+    raise ImproperlyConfigured(
+        f"OAUTH_REDIRECT_SCHEMES contains {sorted(unsafe)[0]!r}; allowed: schemes of desktop applications"
+    )
+# issuer of the company's own tokens, which MCP accepts, too; empty: none
+OIDC_ISSUER = env.text("OIDC_ISSUER") and env.url("OIDC_ISSUER", "").geturl()
+OIDC_AUDIENCE = env.text("OIDC_AUDIENCE")  # audience that these tokens must be issued for
+OIDC_JWKS_URL = env.text("OIDC_JWKS_URL")  # URL of the issuer's keys; empty: as the issuer's metadata say
+OIDC_EMAIL_CLAIM = env.text("OIDC_EMAIL_CLAIM", "email")  # claim with the person's e-mail address
+if OIDC_ISSUER and not OIDC_AUDIENCE:
+    raise ImproperlyConfigured("OIDC_AUDIENCE is empty, but OIDC_ISSUER is set; allowed: the audience of its tokens")
+OAUTH2_PROVIDER_APPLICATION_MODEL = "oauth2_provider.Application"
+OAUTH2_PROVIDER = {
+    "OAUTH2_VALIDATOR_CLASS": "memory_project.oauth.validator.Validator",
+    "OAUTH2_SERVER_CLASS": "oauthlib.oauth2.WebApplicationServer",  # codes and refresh tokens, no other grants
+    "OIDC_ISS_ENDPOINT": COMMONPLACE_URL,  # so that no address comes from the Host header
+    "ACCESS_TOKEN_GENERATOR": "memory_project.accounts.connected_apps.new_token",
+    "REFRESH_TOKEN_GENERATOR": "memory_project.accounts.connected_apps.new_refresh_token",
+    "SCOPES": {"mcp": "Use the tools of Commonplace", "offline_access": "Stay connected"},
+    "DEFAULT_SCOPES": ["mcp"],
+    "ALLOWED_REDIRECT_URI_SCHEMES": ["https", "http", *OAUTH_REDIRECT_SCHEMES],
+    "ALLOW_LOCALHOST_LOOPBACK": True,  # any port of localhost, as of 127.0.0.1 (RFC 8252)
+    "ACCESS_TOKEN_EXPIRE_SECONDS": 3600,
+    "AUTHORIZATION_CODE_EXPIRE_SECONDS": 60,
+    "REFRESH_TOKEN_REUSE_PROTECTION": True,
+    "DCR_ENABLED": True,
+    "DCR_REGISTRATION_PERMISSION_CLASSES": ["oauth2_provider.dcr.AllowAllDCRPermission"],
+    "CIMD_ENABLED": True,
+    "CIMD_METADATA_FETCHER": "memory_project.oauth.registration.PublicFetcher",
+    "CIMD_REGISTRATION_PERMISSION_CLASSES": ["memory_project.oauth.registration.LimitFetches"],
+    "OAUTH2_RESPONSE_TYPES_SUPPORTED": ["code"],
+    "OAUTH2_GRANT_TYPES_SUPPORTED": ["authorization_code", "refresh_token"],
+    "OAUTH2_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED": ["none", "client_secret_basic", "client_secret_post"],
+    "OAUTH2_PROTECTED_RESOURCE_NAME": "Commonplace",
+    **{
+        f"COMPLIANT_BCP_RFC9700_{name}": True
+        for name in (
+            "IMPLICIT_GRANT", "PASSWORD_GRANT", "PKCE_METHOD", "ACCESS_TOKEN_TRANSPORT", "AUTHZ_RESPONSE_ISS",
+            "TOKEN_STORAGE", "REFRESH_TOKEN", "PKCE_REQUIRED",
+        )
+    },
+}  # fmt: skip
 
 # -- e-mail ------------------------------------------------------------------------------------------------
 

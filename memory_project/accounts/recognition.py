@@ -14,6 +14,7 @@ from django.contrib.sessions.models import Session
 from django.db.models import Q
 from django.utils import timezone
 
+from memory_project.accounts import connected_apps, issuer
 from memory_project.accounts.tokens import PREFIX, digest
 from memory_project.models import ApiToken
 
@@ -45,8 +46,13 @@ class Recognition:
 
 def owner_of_token(text: str) -> str:
     """Return the primary key of the token's owner, or "" if the token is not valid. Costs one indexed query."""
-    if not text.startswith(PREFIX) or len(text) > MAX_TOKEN:
+    if issuer.is_candidate(text):
+        issued = issuer.find(text)
+        return str(issued.user.pk) if issued else ""
+    if len(text) > MAX_TOKEN:
         return ""
+    if not text.startswith(PREFIX):
+        return connected_apps.owner_of(text)
     in_force = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
     tokens = ApiToken.objects.filter(in_force, digest=digest(text), revoked_at=None, user__is_active=True)
     return str(tokens.values_list("user_id", flat=True).first() or "")

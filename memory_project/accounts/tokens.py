@@ -19,7 +19,8 @@ from memories.contract.fields import Text
 from memories.contract.operations import validate
 from memories.identity.caller import ACT_FOR_USERS, WIPE, Caller
 from memories.identity.permissions import build_caller
-from memory_project.models import ApiToken, User
+from memory_project.accounts import connected_apps, issuer
+from memory_project.models import ApiToken, ConnectedApp, User
 
 PREFIX = "cpl_"
 RIGHTS = (ACT_FOR_USERS, WIPE)
@@ -88,16 +89,21 @@ def revoke_token(*, caller: Caller, token_id: int) -> ApiToken:
 
 
 def revoke_all(*, caller: Caller, user: User) -> int:
+    """Revoke the tokens of a user and end the user's connected apps. Returns how many there were."""
     if not caller.can_edit_for(user.email):
         raise Forbidden("only admins can revoke the tokens of other people")
     revoked: int = ApiToken.objects.filter(user=user, revoked_at=None).update(revoked_at=timezone.now())
-    return revoked
+    return revoked + connected_apps.end_all(caller=caller, user=user)
 
 
-def find_token(text: str) -> ApiToken | None:
-    """Return the token with this text and record its use, or return None if no valid token has this text."""
-    if not text.startswith(PREFIX):
-        return None
+def find_token(text: str) -> ApiToken | ConnectedApp | issuer.IssuedToken | None:
+    """Return what the token with this text stands for and record its use, or return None if the token is not valid."""
+    if text.startswith(PREFIX):
+        return find_api_token(text)
+    return issuer.find(text) if issuer.is_candidate(text) else connected_apps.find(text)
+
+
+def find_api_token(text: str) -> ApiToken | None:
     token = ApiToken.objects.select_related("user").filter(digest=digest(text)).first()
     if token is None or not token.is_usable:
         return None
@@ -123,7 +129,7 @@ class BearerAuthentication(BaseAuthentication):
         text = bearer(get_authorization_header(request))
         if not text:
             return None
-        token = find_token(text)
+        token = find_api_token(text)  # tokens of connected apps are issued for /mcp alone
         if token is None:
             raise AuthenticationFailed("this token is unknown, expired or revoked")
         return token.user, token

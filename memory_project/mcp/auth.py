@@ -1,10 +1,8 @@
-"""Bearer-token authentication of MCP over HTTP, before the request reaches the SDK.
-
-No OAuth metadata is advertised, because there is no authorization server.
-"""
+"""Bearer-token authentication of MCP over HTTP, before the request reaches the SDK."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -14,11 +12,13 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memories.contract.errors import DomainError, Forbidden
+from memories.contract.tools import Tool
 from memories.database import connections
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
 from memory_project.accounts.tokens import bearer, find_token
-from memory_project.mcp.toolsets import SELECTION_KEY
+from memory_project.mcp.toolsets import SELECTION_KEY, denied
+from memory_project.web.refusals import challenge
 
 SCOPE_KEY = "commonplace.caller"
 HINT = "create one on the Connect page or with `manage.py createtoken EMAIL`"
@@ -31,8 +31,9 @@ class RequireToken:
     The status is 401, or that of the database error if the token can't be looked up.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, tools: Collection[Tool] = ()) -> None:
         self.app = app
+        self.tools = tools
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -42,7 +43,7 @@ class RequireToken:
         if not text:
             return await self._refuse(f"no token: {HINT}", scope, receive, send)
         try:
-            caller = await sync_to_async(caller_for_token, thread_sensitive=False)(text, session)
+            caller = await sync_to_async(caller_for_token, thread_sensitive=False)(text, session, self.tools)
         except Forbidden as error:
             return await self._refuse(error.message, scope, receive, send)
         except DomainError as error:  # a database error
@@ -50,18 +51,18 @@ class RequireToken:
             return await JSONResponse(body, status_code=error.status)(scope, receive, send)
         if caller is None:
             return await self._refuse(f"this token is unknown, expired or revoked: {HINT}", scope, receive, send)
-        denied = scope[SELECTION_KEY].denied(caller.toolsets) if SELECTION_KEY in scope else ()
-        scope[SCOPE_KEY] = replace(caller, tools_deny=(*caller.tools_deny, *denied))
+        not_selected = scope[SELECTION_KEY].denied(caller.toolsets) if SELECTION_KEY in scope else ()
+        scope[SCOPE_KEY] = replace(caller, tools_deny=(*caller.tools_deny, *not_selected))
         return await self.app(scope, receive, send)
 
     async def _refuse(self, message: str, scope: Scope, receive: Receive, send: Send) -> None:
         response = JSONResponse(
-            {"error": message, "code": "forbidden"}, status_code=401, headers={"WWW-Authenticate": "Bearer"}
+            {"error": message, "code": "forbidden"}, status_code=401, headers={"WWW-Authenticate": challenge(scope)}
         )
         await response(scope, receive, send)
 
 
-def caller_for_token(text: str, session: str = "") -> Caller | None:
+def caller_for_token(text: str, session: str = "", tools: Collection[Tool] = ()) -> Caller | None:
     """Return the Caller for a token, or None if the token is not valid.
 
     Raises Forbidden if the token's user may not use its persona, or has just been deactivated.
@@ -72,15 +73,21 @@ def caller_for_token(text: str, session: str = "") -> Caller | None:
         token = find_token(text)
         if token is None:
             return None
-        return build_caller(
+        caller = build_caller(
             token.user,
             channel="mcp-http",
             persona=token.persona,
             rights=frozenset(token.rights),
             session=session[:MAX_SESSION] if session.isprintable() else "",
-            connection=f"token {token.pk}",
+            connection=token.connection,
             graph=token.graph,
             limits=token.limits,
+        )
+        not_allowed = denied(tools, token.toolsets or ["all"], token.read_only)
+        return replace(
+            caller,
+            toolsets=tuple(token.toolsets) or caller.toolsets,
+            tools_deny=(*caller.tools_deny, *not_allowed),
         )
 
 

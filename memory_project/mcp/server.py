@@ -282,7 +282,9 @@ def http_app(server: CommonplaceServer, default: Sequence[str] | None = None) ->
     event streams, so that it can report progress.
     """
     security = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # CheckHost protects
-    app = RequireToken(server.streamable_http_app(stateless_http=True, transport_security=security))
+    app = RequireToken(
+        server.streamable_http_app(stateless_http=True, transport_security=security), server.offered.values()
+    )
     return OnlyPost(CheckHost(ChooseTools(app, server.offered.values(), default)))
 
 

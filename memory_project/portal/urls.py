@@ -89,6 +89,7 @@ urlpatterns = [
     path("connect/", connect.connect, name="connect"),
     path("connect/tokens/", connect.make_token, name="make-token"),
     path("connect/tokens/<int:token_id>/revoke/", connect.revoke_token, name="revoke-token"),
+    path("connect/apps/<uuid:app_id>/end/", connect.end_app, name="end-app"),
     path("connect/first-call/", connect.first_call, name="first-call"),
     path("sign-in/", account.SignIn.as_view(), name="sign-in"),
     path("sign-out/", auth.LogoutView.as_view(), name="sign-out"),

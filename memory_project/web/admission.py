@@ -24,7 +24,7 @@ from memory_project.accounts.tokens import bearer
 from memory_project.web.client_address import ClientAddress, sender_of
 from memory_project.web.cross_origin import CrossOrigin
 from memory_project.web.fair_queue import FairQueue, QueueFull, Turn
-from memory_project.web.refusals import is_for_programs, is_mcp, refuse
+from memory_project.web.refusals import challenge, is_for_programs, is_mcp, refuse
 from memory_project.web.request_limits import BoundedBody, LimitBody, Refused
 from memory_project.web.strict_transport import StrictTransport
 
@@ -90,7 +90,7 @@ class Admission:
             asyncio.get_running_loop().call_later(STRANGER_TURN_S, turn.end)
         try:
             if token and not person:
-                header = {"www-authenticate": "Bearer"}
+                header = {"www-authenticate": challenge(scope)}
                 return await refuse(scope, send, 401, UNKNOWN_TOKEN, code="forbidden", headers=header)
             await self.app({**scope, TURN_KEY: turn}, arriving.receive, send)
         finally:

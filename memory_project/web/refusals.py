@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from django.conf import settings
 from django.template.loader import render_to_string
+from starlette.datastructures import Headers
 from starlette.types import Scope, Send
+
+from memory_project.accounts.tokens import bearer
 
 TITLES = {
     408: "Request too slow", 413: "Request too large", 429: "Too many requests", 500: "Something went wrong",
@@ -39,6 +43,17 @@ async def refuse(
     encoded = [(name.lower().encode(), value.encode()) for name, value in fields.items()]
     await send({"type": "http.response.start", "status": status, "headers": encoded})
     await send({"type": "http.response.body", "body": body})
+
+
+def challenge(scope: Scope) -> str:
+    """Return the WWW-Authenticate header of a 401. For /mcp it says where the metadata for OAuth are (RFC 9728)."""
+    parts = []
+    if is_mcp(scope["path"]) and settings.OAUTH_ENABLED:
+        base = settings.COMMONPLACE_URL.rstrip("/")
+        parts.append(f'resource_metadata="{base}/.well-known/oauth-protected-resource/mcp"')
+    if bearer(Headers(scope=scope).get("authorization", "")):
+        parts.append('error="invalid_token"')
+    return " ".join(["Bearer", ", ".join(parts)]).strip()
 
 
 def is_mcp(path: str) -> bool:

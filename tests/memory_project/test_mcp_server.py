@@ -297,7 +297,7 @@ def test_http_serves_the_owner_of_the_token(http: str, alice_user: User, bob_use
     for wrong in ({"Authorization": f"Bearer {text}"}, {"Authorization": "Bearer cpl_made-up"}, {}):
         refused = httpx2.post(f"{http}/mcp", json=body, headers=wrong)
         assert refused.status_code == 401
-        assert refused.headers["WWW-Authenticate"] == "Bearer"
+        assert refused.headers["WWW-Authenticate"].startswith("Bearer resource_metadata=")
         assert "createtoken" in refused.json()["error"]
     good = {"Authorization": f"Bearer {token(alice_user)}", "Accept": "application/json, text/event-stream"}
     foreign_page = httpx2.post(f"{http}/mcp", json=body, headers={**good, "Origin": "https://evil.example"})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
@@ -13,12 +15,13 @@ from django.views.decorators.http import require_POST, require_safe
 from memories import queries
 from memories.contract.errors import DomainError, NotFound
 from memories.contract.fields import UNSTORABLE
+from memories.contract.operations import validate
 from memories.contract.paging import page
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
 from memories.models import MemoryRecord, Persona, PersonaMembership
 from memories.writing import ownership
-from memory_project.accounts import people, tokens
+from memory_project.accounts import connected_apps, people, tokens
 from memory_project.models import User
 from memory_project.portal.error_labels import message_with_label
 
@@ -75,6 +78,7 @@ def _person(request: HttpRequest, caller: Caller, person: User, link: str = "") 
         "rights": people.rights_of(person),
         "owned": queries.capped_count(MemoryRecord.objects.visible_to(caller).filter(created_by=person.email)),
         "tokens": person.api_tokens.filter(revoked_at=None)[:50],
+        "apps": connected_apps.listed(person)[:50],
         "colleagues": User.objects.filter(is_active=True).exclude(pk=person.pk)[:500],
         "hand_overs": [
             (row, ownership.describe(row.counts), ownership.describe(row.stays))
@@ -118,6 +122,9 @@ def change_person(request: HttpRequest, person_id: int, act: str) -> HttpRespons
                 people.end_sessions(caller=caller, person=person)
                 ended = tokens.revoke_all(caller=caller, user=person)
                 messages.success(request, f"Signed out everywhere. {ended} tokens are revoked.")
+            case "end-app":
+                app = connected_apps.end(caller=caller, app_id=validate(UUID, request.POST.get("app", ""), "app"))
+                messages.success(request, f"Ended: “{app.name or app.address}”.")
             case "switch-off":
                 people.deactivate(caller=caller, person=person)
                 messages.success(

@@ -19,7 +19,7 @@ from django.urls import reverse_lazy
 from memories.contract.errors import DomainError
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
-from memory_project.accounts import people, tokens
+from memory_project.accounts import connected_apps, people, tokens
 from memory_project.models import AuditEvent, User
 from memory_project.notifications import inbox, mail
 from memory_project.portal.error_labels import message_with_label
@@ -83,7 +83,7 @@ def account(request: HttpRequest) -> HttpResponse:
         messages.success(request, f"Your password was changed. All other browsers are signed out.{also}")
         return redirect("account")
     sign_ins = AuditEvent.objects.filter(email=caller.email, tool="sign-in").order_by("-at")[:SIGN_INS_SHOWN]
-    in_use = request.user.api_tokens.filter(revoked_at=None).count()
+    in_use = request.user.api_tokens.filter(revoked_at=None).count() + connected_apps.listed(request.user).count()
     context = {
         "form": form,
         "sign_ins": sign_ins,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Annotated
+from uuid import UUID
 
 from django.conf import settings
 from django.contrib import messages
@@ -17,7 +18,7 @@ from pydantic import AfterValidator
 from memories.contract.fields import Moment, validation_error
 from memories.contract.operations import validate
 from memories.identity.permissions import caller_from_request
-from memory_project.accounts import tokens
+from memory_project.accounts import connected_apps, tokens
 from memory_project.models import AuditEvent, User
 
 
@@ -46,6 +47,7 @@ def _connect_page(request: HttpRequest, fresh: str = "") -> HttpResponse:
     context = {
         "fresh": fresh,
         "tokens": _user(request).api_tokens.all()[:100],
+        "apps": connected_apps.listed(_user(request))[:100] if settings.OAUTH_ENABLED else [],
         "personas": sorted(caller_from_request(request, channel="portal").personas),
         "lifetimes": tokens.LIFETIMES,
         "default_days": tokens.DEFAULT_DAYS,
@@ -74,6 +76,14 @@ def make_token(request: HttpRequest) -> HttpResponse:
 def revoke_token(request: HttpRequest, token_id: int) -> HttpResponse:
     token = tokens.revoke_token(caller=caller_from_request(request, channel="portal"), token_id=token_id)
     messages.success(request, f"Revoked: “{token.name}” no longer works.")
+    return redirect("connect")
+
+
+@require_POST
+@login_required
+def end_app(request: HttpRequest, app_id: UUID) -> HttpResponse:
+    app = connected_apps.end(caller=caller_from_request(request, channel="portal"), app_id=app_id)
+    messages.success(request, f"Ended: “{app.name or app.address}” has no access any more.")
     return redirect("connect")
 
 

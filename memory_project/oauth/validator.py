@@ -1,0 +1,83 @@
+"""Our rules on top of django-oauth-toolkit: consent, one resource, redirect addresses, and codes stored as hashes."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.db import transaction
+from oauth2_provider.oauth2_validators import OAuth2Validator
+from oauthlib.oauth2.rfc6749 import errors
+
+from memory_project.accounts import connected_apps
+from memory_project.accounts.tokens import digest
+from memory_project.oauth.redirects import is_safe
+
+
+class Validator(OAuth2Validator):  # type: ignore[misc]  # untyped
+    def validate_redirect_uri(self, client_id: str, redirect_uri: str, request: Any, *args: Any, **kwargs: Any) -> bool:
+        return is_safe(redirect_uri) and super().validate_redirect_uri(client_id, redirect_uri, request)
+
+    def _create_authorization_code(self, request: Any, code: dict[str, str], expires: Any = None) -> Any:
+        consent = getattr(request, "consent", None)
+        # a parameter of the request could have this name; only the consent page passes an instance
+        if not isinstance(consent, connected_apps.Consent):
+            raise errors.AccessDeniedError(request=request)
+        check_resources(request, getattr(request, "resource", None) or [])
+        request.resource = [connected_apps.resource()]
+        hashed = digest(code["code"])
+        with transaction.atomic():
+            connected_apps.allow(
+                user=request.user,
+                application=request.client,
+                address=urlsplit(request.redirect_uri).netloc or request.redirect_uri,
+                code=hashed,
+                consent=consent,
+            )
+            return super()._create_authorization_code(request, {**code, "code": hashed}, expires)
+
+    def validate_code(self, client_id: str, code: str, client: Any, request: Any, *args: Any, **kwargs: Any) -> bool:
+        request.code = digest(code)  # from here on oauthlib passes this value on
+        if super().validate_code(client_id, request.code, client, request):
+            return True
+        connected_apps.end_replayed(application=client, code=request.code)
+        return False
+
+    def _check_and_set_request_resource(self, request: Any) -> None:
+        super()._check_and_set_request_resource(request)
+        check_resources(request, request.resource)
+        request.resource = [connected_apps.resource()]
+
+    def save_bearer_token(self, token: dict[str, Any], request: Any, *args: Any, **kwargs: Any) -> Any:
+        if request.grant_type != "authorization_code":
+            return super().save_bearer_token(token, request, *args, **kwargs)
+        with transaction.atomic():
+            app = connected_apps.use_code(application=request.client, code=request.code)
+            if app:
+                request.connected_app = app
+                return super().save_bearer_token(token, request, *args, **kwargs)
+        # another request with the same code was faster
+        connected_apps.end_replayed(application=request.client, code=request.code)
+        raise errors.InvalidGrantError(request=request)
+
+    def _create_refresh_token(self, request: Any, code: str, access_token: Any, previous: Any) -> Any:
+        token = super()._create_refresh_token(request, code, access_token, previous)
+        if previous is None:
+            token.token_family = request.connected_app.pk
+            token.save(update_fields=["token_family"])
+        return token
+
+    def validate_refresh_token(self, refresh_token: str, client: Any, request: Any, *args: Any, **kwargs: Any) -> bool:
+        if not super().validate_refresh_token(refresh_token, client, request, *args, **kwargs):
+            return False
+        family = request.refresh_token_instance.token_family
+        return connected_apps.in_force().filter(pk=family, application=client).exists()
+
+
+def check_resources(request: Any, resources: list[str]) -> None:
+    if wrong := [name for name in resources if not connected_apps.is_ours(name)]:
+        raise errors.CustomOAuth2Error(
+            error="invalid_target",
+            description=f"The resource {wrong[0][:200]} is unknown. Use {connected_apps.resource()}.",
+            request=request,
+        )
