@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import anyio
 from anyio import to_thread
+from mcp.server.apps import APP_MIME_TYPE
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
@@ -42,7 +43,7 @@ from memories.contract.tools import Tool
 from memories.database import connections, identity
 from memories.identity.caller import Caller
 from memory_project import rate_limits
-from memory_project.mcp import list_pages, prompts, resources, subscriptions
+from memory_project.mcp import apps, list_pages, prompts, resources, subscriptions
 from memory_project.mcp.authenticated_server import IdentifiedServer, Identify
 from memory_project.mcp.workers import Running
 from memory_project.web.admission import TURN_KEY
@@ -79,6 +80,8 @@ class ReadingServer(IdentifiedServer):
             links, following = await to_thread.run_sync(_acting_as, read, caller)
         except Invalid:
             raise list_pages.unknown_cursor() from None
+        if not after and apps.is_supported(ctx):
+            links += await to_thread.run_sync(_acting_as, partial(apps.views_of, caller, self.offered), caller)
         return ListResourcesResult(resources=links, next_cursor=list_pages.to_cursor(following) if following else None)
 
     async def _handle_list_resource_templates(self, ctx: Any, params: Any) -> ListResourceTemplatesResult:
@@ -96,14 +99,19 @@ class ReadingServer(IdentifiedServer):
             data = await self.in_turn(request, self._read, str(uri), running=Running())
         except DomainError as error:
             raise ResourceNotFoundError(error.message) from None
+        if isinstance(data, str):
+            return [ReadResourceContents(data, APP_MIME_TYPE, apps.META)]
         return [ReadResourceContents(json.dumps(fit(data), ensure_ascii=False), resources.MIME)]
 
-    def _read(self, caller: Caller, uri: str) -> dict[str, Any]:
+    def _read(self, caller: Caller, uri: str) -> dict[str, Any] | str:
+        """Return the data of a resource, or the document of a view."""
         started = time.perf_counter()
         error: DomainError | None = None
         data: dict[str, Any] = {}
         try:
             rate_limits.check(caller, writes=False)
+            if uri.startswith(apps.SCHEME):
+                return apps.read(caller, uri, self.offered)
             data = resources.read(caller, uri, self.offered)
         except DomainError as refused:
             error = refused

@@ -18,6 +18,7 @@ from typing import Any
 from anyio import to_thread
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
+from mcp.server.apps import Apps
 from mcp.server.mcpserver import Context
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
@@ -34,7 +35,7 @@ from memories.contract.tools import Call, Tool, ToolResponse, load_toolset, tool
 from memories.database import connections, identity
 from memories.identity.caller import Caller
 from memory_project import __version__, rate_limits
-from memory_project.mcp import list_pages, prompts
+from memory_project.mcp import apps, list_pages, prompts
 from memory_project.mcp.auth import RequireToken
 from memory_project.mcp.authenticated_server import Identify
 from memory_project.mcp.hosts import CheckHost
@@ -74,7 +75,14 @@ class CommonplaceServer(ReadingServer):
         self.offered = {tool.name: tool for tool in tools}
         self._narrowed_tools: dict[tuple[str, tuple[str, ...]], Tool] = {}  # by name and choices
         self.by_other_name = {name: tool for tool in tools for name in tool.aliases}
-        super().__init__(identify, instructions=INSTRUCTIONS, version=__version__, middleware=[self._hide_denied_tools])
+        extensions = [Apps()] if any(view.tool in self.offered for view in apps.VIEWS) else []
+        super().__init__(
+            identify,
+            instructions=INSTRUCTIONS,
+            version=__version__,
+            middleware=[self._hide_denied_tools],
+            extensions=extensions,
+        )
         if "capture_insight" in self.offered:
             for prompt in prompts.BUILT_IN:
                 self.add_prompt(prompt)
@@ -94,10 +102,11 @@ class CommonplaceServer(ReadingServer):
                 for entry in result["tools"]
                 if entry["name"] in listed
             ]
-            result["tools"], cursor = list_pages.page(
-                entries, (ctx.params or {}).get("cursor"), operator.itemgetter("name")
-            )
+            page, cursor = list_pages.page(entries, (ctx.params or {}).get("cursor"), operator.itemgetter("name"))
+            result["tools"] = [dict(entry) for entry in page]
             result |= {"nextCursor": cursor} if cursor else {}
+            if apps.is_supported(ctx):
+                apps.add_views(result["tools"])
         return result
 
     def _listed_tools(self, caller: Caller) -> dict[str, Tool]:
@@ -282,9 +291,8 @@ def http_app(server: CommonplaceServer, default: Sequence[str] | None = None) ->
     event streams, so that it can report progress.
     """
     security = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # CheckHost protects
-    app = RequireToken(
-        server.streamable_http_app(stateless_http=True, transport_security=security), server.offered.values()
-    )
+    sdk_app = server.streamable_http_app(stateless_http=True, transport_security=security)
+    app = RequireToken(apps.RememberExtension(sdk_app), server.offered.values())
     return OnlyPost(CheckHost(ChooseTools(app, server.offered.values(), default)))
 
 

@@ -60,11 +60,21 @@ def chromium() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def site() -> Iterator[str]:
-    """Start a fresh installation with demo content. Yields its address."""
+def installation() -> Iterator[tuple[str, Path]]:
+    """Start a fresh installation with demo content. Yields its address and its folder."""
     with folder_and_port() as (home, port), up(home, port) as process:
         assert process.poll() is None, (home / "up.log").read_text()
-        yield f"http://localhost:{port}"
+        yield f"http://localhost:{port}", home
+
+
+@pytest.fixture(scope="session")
+def site(installation: tuple[str, Path]) -> str:
+    return installation[0]
+
+
+@pytest.fixture(scope="session")
+def home(installation: tuple[str, Path]) -> Path:
+    return installation[1]
 
 
 @pytest.fixture

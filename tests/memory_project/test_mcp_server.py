@@ -303,7 +303,6 @@ def test_http_serves_the_owner_of_the_token(http: str, alice_user: User, bob_use
     foreign_page = httpx2.post(f"{http}/mcp", json=body, headers={**good, "Origin": "https://evil.example"})
     foreign_host = httpx2.post(f"{http}/mcp", json=body, headers={**good, "Host": "evil.example"})
     assert (foreign_page.status_code, foreign_host.status_code) == (403, 421)
-    assert httpx2.get(f"{http}/.well-known/oauth-protected-resource/mcp").status_code == 404
 
 
 def test_http_connections_choose_their_tools(http: str, alice_user: User) -> None:
