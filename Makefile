@@ -9,7 +9,7 @@ TORCH_CPU := https://download.pytorch.org/whl/cpu
 NEEDS := $(if $(LIGHT),light,full)
 TEMPLATES = $(shell find templates -name '*.html')
 
-.PHONY: help run install browser check lint types test test-inside test-outside simulate coverage format lock clean
+.PHONY: help run install browser check lint types test test-inside test-outside interop simulate coverage format lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,10 +63,14 @@ test: $(VENV)/check ## all tests, in two processes
 	@$(MAKE) --no-print-directory --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) test-inside test-outside
 
 test-inside: $(VENV)/check ## tests within one process, on a PostgreSQL of their own
-	@$(BIN)/python -m pytest --ignore=tests/e2e
+	@$(BIN)/python -m pytest --ignore=tests/e2e --ignore=tests/interop
 
-test-outside: $(VENV)/check ## tests with browsers and servers
-	@$(BIN)/python -m pytest tests/e2e
+test-outside: $(VENV)/check ## tests with browsers, servers and the clients that are installed
+	@$(BIN)/python -m pytest tests/e2e tests/interop
+
+interop: $(VENV)/check ## install MCP clients of other authors and run them against a server
+	@$(BIN)/python -m tests.interop.install
+	@$(BIN)/python -m pytest tests/interop
 
 MINUTES ?= 10
 
@@ -75,7 +79,7 @@ simulate: $(VENV)/check ## random stories compared with a model, printing the sh
 
 # A report, not a threshold. Subprocesses are not measured.
 coverage: $(VENV)/check ## run the inside tests and report the branches that no test takes
-	@$(BIN)/coverage run -m pytest --ignore=tests/e2e
+	@$(BIN)/coverage run -m pytest --ignore=tests/e2e --ignore=tests/interop
 	@$(BIN)/coverage report --skip-covered --sort=cover
 
 format: $(VENV)/check ## format and fix Python and templates

@@ -54,6 +54,7 @@ class Preview:
     without_id: int = 0
     interrupted: list[Action] = field(default_factory=list)
     uncastable: dict[str, int] = field(default_factory=dict)
+    digest: dict[str, Any] = field(default_factory=dict)  # what the token holds
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,8 @@ def dry_run(operation: RunAction, *, caller: Caller) -> Preview:
     )
     rows = run(f"SELECT record_id, data, ingested_at {base} AND has_id ORDER BY id LIMIT %s", [*params, SAMPLE_IDS])
     data = [{**json.loads(data), "ingestedAt": at.isoformat()} for _, data, at in rows[:SAMPLE_ROWS]]
-    token = signing.dumps(_digest(caller, request, _ids(request)), salt=SALT) if matched else ""
+    digest = _digest(caller, request, _ids(request))
+    token = signing.dumps(digest, salt=SALT) if matched else ""
     return Preview(
         matched,
         [record_id for record_id, _, _ in rows],
@@ -92,6 +94,7 @@ def dry_run(operation: RunAction, *, caller: Caller) -> Preview:
         without_id,
         interrupted(caller, request.session, request.model.name),
         uncastable(request.scope),
+        digest,
     )
 
 

@@ -29,6 +29,7 @@ from analysis.responses import (
 from analysis.sql import execute
 from analysis.sql.engines import DIALECTS
 from memories.contract.budget import fit_items
+from memories.contract.confirmation import Question, quoted
 from memories.contract.tools import Hints, Tool, ToolResponse, tool
 from memories.contract.urls import url_for
 from memories.identity.caller import Caller
@@ -137,6 +138,23 @@ def _act(caller: Caller, operation: operations.RunAction) -> ToolResponse[ActRes
     )
 
 
+def _ask_act(caller: Caller, operation: operations.RunAction) -> Question | None:
+    if operation.dry_run or operation.confirm:
+        return None
+    preview = actions.dry_run(operation, caller=caller)
+    if preview.matched <= actions.MAX_UNCONFIRMED:
+        return None
+    values = f" Values: {quoted(json.dumps(dict(operation.attributes or {}), ensure_ascii=False))}."
+    message = (
+        f"{operation.action.title()} {preview.matched} {operation.model} records in the source? This can't be undone "
+        f"here. The records were copied between {preview.earliest} and {preview.latest}."
+        f"{values if operation.action == 'update' else ''}"
+    )
+    if preview.interrupted:
+        message += " An earlier action was interrupted: this starts over and may repeat requests."
+    return Question(message, preview.digest, confirm=preview.confirm)
+
+
 def _resume(caller: Caller, operation: operations.ResumeAction) -> ToolResponse[ActResponse]:
     return _acted(actions.resume(caller=caller, action_id=operation.action_id))
 
@@ -197,6 +215,7 @@ analysis_act = Tool(
     description="Update or delete the matching records of an analysis in the system that they came from.\n\n"
     "Do a dry run first. If some records fail, call again with the action_id to retry those.",
     choices={"": _act, "action_id": _resume},
+    confirms={"": _ask_act},
     hints=Hints(destructive=True, open_world=True),
 )
 

@@ -6,6 +6,7 @@ from django.conf import settings
 
 from memories import operations, queries, responses, services
 from memories.contract.budget import fit_items
+from memories.contract.confirmation import Question, quoted
 from memories.contract.tools import Hints, Tool, ToolResponse, tool
 from memories.history import history
 from memories.identity.caller import Caller
@@ -99,6 +100,17 @@ def _erase(caller: Caller, operation: operations.Erase) -> ErasedResponse:
     return response
 
 
+def _ask_erase(caller: Caller, operation: operations.Erase) -> Question | None:
+    if operation.confirm:
+        return None
+    record = erasure.check_erase(operation, caller=caller)
+    message = (
+        f"Erase this memory of {record.created_by} for good, with its history and its copies? This can't be undone. "
+        f"Its text: {quoted(record.content)}"
+    )
+    return Question(message, [record.pk.hex, record.content])
+
+
 def _get(caller: Caller, operation: operations.GetMemory) -> GotResponse:
     return {"memory": responses.memory_response(queries.get(caller, operation.record_id)), "about": responses.QUOTED}
 
@@ -136,6 +148,7 @@ memory_manage = Tool(
         "list": _list,
         "review_stale": _review_stale,
     },
+    confirms={"erase": _ask_erase},
     hints=Hints(destructive=True),
     reading=("history", "get", "list", "review_stale"),
 )

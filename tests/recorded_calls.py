@@ -11,7 +11,7 @@ from typing import Any
 
 import jsonschema
 from django.test import Client
-from mcp.types import TextContent
+from mcp.types import CallToolResult, TextContent
 
 from memories.identity.caller import Caller
 from memory_project.mcp.server import build_server
@@ -36,6 +36,7 @@ class Session:
 
     def tool(self, person: str, tool: str, **arguments: Any) -> dict[str, Any]:
         result = asyncio.run(self.servers[person].call_tool(tool, arguments))
+        assert isinstance(result, CallToolResult)
         block, *beside = result.content
         assert isinstance(block, TextContent)
         text = block.text

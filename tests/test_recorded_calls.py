@@ -192,7 +192,6 @@ def refuse(play: Session) -> None:
     manage(command="forget")
     manage(command="forget", id=NOBODY, content=text)
     manage(command="erase", id=NOBODY, confirm="perhaps")
-    play.tool("alice", "memory_forget", id=NOBODY)
 
 
 def rest(play: Session) -> None:

@@ -30,6 +30,7 @@ from knowledge.insights.lifecycle import (
 )
 from knowledge.models import Change, ChangeOutcome, Changeset, ChangesetState, Insight, InsightState
 from knowledge.operations import Apply
+from memories.contract import progress
 from memories.contract.errors import Conflict, Forbidden, NotFound
 from memories.contract.fields import Id
 from memories.contract.operations import validate
@@ -202,9 +203,12 @@ def _carry_out(caller: Caller, catalog: Catalog, changeset: Changeset) -> Applie
         if queue.open.exists():
             # Marked as partial now, because a crash before _settle may leave some changes written.
             Changeset.objects.filter(pk=changeset.pk).update(state=ChangesetState.PARTIAL)
-        for change in deliver(queue, CatalogWrite(catalog, run)):
+        total = queue.open.count()
+        for number, change in enumerate(deliver(queue, CatalogWrite(catalog, run)), start=1):
             if change.outcome not in DONE:
                 break
+            if number < total:  # a call that is cancelled after its last write is complete, not partial
+                progress.tell(number, total, f"Wrote {number} of {total} values to the catalog")
         return _settle(caller, changeset)
 
 

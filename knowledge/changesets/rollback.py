@@ -28,6 +28,7 @@ from knowledge.changesets.writes import (
 from knowledge.freshness import own_writes
 from knowledge.insights.lifecycle import require_curator, return_to_review
 from knowledge.models import Change, ChangeOutcome, Changeset, ChangesetState
+from memories.contract import progress
 from memories.contract.errors import Conflict
 from memories.identity.caller import Caller
 
@@ -78,18 +79,24 @@ def roll_back(*, caller: Caller, changeset_id: UUID | str, skip_conflicts: bool 
     since, or if the value from before was erased, nothing is undone and Conflict is raised. With `skip_conflicts`,
     those values stay as they are and all other writes are undone.
     """
-    require_curator(caller)
-    changeset = get_changeset(caller, changeset_id)
-    if changeset.state not in (ChangesetState.APPLIED, ChangesetState.PARTIAL, ChangesetState.PLANNED):
-        raise Conflict(
-            f"is {changeset.get_state_display().lower()}: there is nothing to roll back", field="changeset_id"
-        )
+    changeset = changeset_to_undo(caller, changeset_id)
     catalog = catalog_of(changeset)
     with exclusive(changeset), own_writes.keep_baselines_current(changeset):
         used = users_of_created(changeset)
         result = _restore(caller, catalog, changeset, skip_conflicts)
     removed = {change.urn for change in result.reverted if change.creates}
     return replace(result, used=[usage for usage in used if usage.urn in removed])
+
+
+def changeset_to_undo(caller: Caller, changeset_id: UUID | str) -> Changeset:
+    """Return the changeset. Raises Conflict if its state rules out a rollback."""
+    require_curator(caller)
+    changeset = get_changeset(caller, changeset_id)
+    if changeset.state not in (ChangesetState.APPLIED, ChangesetState.PARTIAL, ChangesetState.PLANNED):
+        raise Conflict(
+            f"is {changeset.get_state_display().lower()}: there is nothing to roll back", field="changeset_id"
+        )
+    return changeset
 
 
 def roll_back_preview(*, caller: Caller, changeset_id: UUID | str) -> list[Undo]:
@@ -160,7 +167,9 @@ def _restore(caller: Caller, catalog: Catalog, changeset: Changeset, skip_confli
     deleted = {change.urn for change in own_changes if change.creates}
     run = Run(f"{changeset.run_id}-back", caller.email, {"rolls_back": changeset.pk.hex})
     reverted: list[Change] = []
-    for change in own_changes:
+    for number, change in enumerate(own_changes):
+        if number:
+            progress.tell(number, len(own_changes), f"Restored {number} of {len(own_changes)} values in the catalog")
         is_reverted = _revert(catalog, change, run, entity_is_deleted=change.urn in deleted and not change.creates)
         (reverted if is_reverted else conflicts).append(change)
     with transaction.atomic():

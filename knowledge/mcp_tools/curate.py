@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NotRequired
 
-from django.conf import settings
 from typing_extensions import TypedDict
 
 from knowledge import operations, responses
@@ -17,6 +16,7 @@ from knowledge.changesets.apply import Applied, apply, get_changeset, resume
 from knowledge.changesets.apply import preview as preview_changes
 from knowledge.insights import queries
 from knowledge.insights.lifecycle import chain_effects, edit, require_curator
+from knowledge.mcp_tools import questions
 from knowledge.models import Insight, InsightState
 from knowledge.responses import ChangeResponse, ChangesetResponse, InsightResponse, UsageResponse
 from knowledge.review import clarifications, decisions, evidence
@@ -235,7 +235,7 @@ def _synthesize(caller: Caller, operation: operations.Synthesize) -> SynthesisRe
 
 
 def _needs_confirmation(operation: operations.Apply | operations.RollBack) -> bool:
-    return operation.dry_run or (settings.APPLY_REQUIRE_CONFIRMATION and not operation.confirm)
+    return operation.dry_run or not questions.is_confirmed(operation)
 
 
 def _apply(caller: Caller, operation: operations.Apply) -> AppliedResponse | PreviewResponse:
@@ -389,6 +389,7 @@ apply_knowledge = Tool(
         "list_changesets": _list_changesets,
         "export_changeset": _export,
     },
+    confirms={"apply": questions.ask_apply, "rollback": questions.ask_rollback},
     hints=Hints(destructive=True),
     reading=("bulk_review", "review", "synthesize", "list_changesets", "export_changeset"),
     repeats_choice=True,

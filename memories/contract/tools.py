@@ -20,12 +20,14 @@ from django.utils.module_loading import import_string
 from pydantic import TypeAdapter
 
 from memories.contract import schemas
+from memories.contract.confirmation import Question
 from memories.contract.errors import Forbidden, Invalid, check_choice
 from memories.contract.operations import Operation
 from memories.identity.caller import Caller
 
 Shape = TypeVar("Shape", bound=Mapping[str, Any])
 Handler = Callable[["Caller", Any], Any]
+Asks = Callable[["Caller", Any], Question | None]  # returns None if the operation needs no confirmation
 
 
 @dataclass(frozen=True)
@@ -73,15 +75,34 @@ class Tool:
     reads_for: Sequence[str] = ()  # toolsets that also offer this tool when a client asks for read-only access
     aliases: Sequence[str] = ()  # further names under which clients may call the tool; not listed
     quotes: bool = True  # whether responses may contain texts by others: people, agents, catalogs or upstream systems
+    confirms: Mapping[str, Asks] = field(default_factory=dict)  # choice → what to ask the person before it is performed
 
     def __call__(self, caller: Caller, choice: str = "", /, **arguments: Any) -> Any:
         """Perform the call. Raise Invalid if an argument is wrong or not accepted."""
+        selected = self._selected(caller, choice, arguments)
+        if selected is None:
+            return {f"{self.selector}s": self.usage(self.choices_for(caller)), "message": f"name a {self.selector}"}
+        choice, operation = selected
+        answer = self.choices[choice](caller, operation)
+        return {self.selector: choice, **answer} if self.repeats_choice else answer
+
+    def question(self, caller: Caller, /, **arguments: Any) -> Question | None:
+        """Return what to ask the person before this call, or None if the call needs no confirmation.
+
+        Raises Invalid like the call itself.
+        """
+        selected = self._selected(caller, "", arguments)
+        asks = self.confirms.get(selected[0]) if selected else None
+        return asks(caller, selected[1]) if selected and asks else None
+
+    def _selected(self, caller: Caller, choice: str, arguments: Mapping[str, Any]) -> tuple[str, Operation] | None:
+        """Return the choice and its operation, or None if the call asks for the choices."""
         values = {name: value for name, value in arguments.items() if value is not None and value != ""}
         if self.selector:
             choices = self.choices_for(caller)
             choice = choice or str(values.pop(self.selector, ""))
             if not choice and not self.needs_choice:
-                return {f"{self.selector}s": self.usage(choices), "message": f"name a {self.selector}"}
+                return None
             if not choice:
                 raise Invalid("is missing", field=self.selector, allowed=", ".join(choices))
             check_choice(self.selector, choice, self.choices)
@@ -97,8 +118,7 @@ class Tool:
         self._reject_unaccepted(choice, operation, values)
         properties = schema.get("properties", {})
         parsed = {name: _parse_json(value, properties.get(name, {})) for name, value in values.items()}
-        answer = self.choices[choice](caller, operation.read(schemas.without_absent(parsed, schema)))
-        return {self.selector: choice, **answer} if self.repeats_choice else answer
+        return choice, operation.read(schemas.without_absent(parsed, schema))
 
     def choices_for(self, caller: Caller) -> list[str]:
         """Return the choices that the caller's persona and connection allow."""
@@ -263,14 +283,29 @@ def _parse_json(value: Any, schema: Mapping[str, Any]) -> Any:
 
 
 def tool(
-    *, toolset: str, title: str, hints: Hints | None = None, quotes: bool = True, reads_for: Sequence[str] = ()
+    *,
+    toolset: str,
+    title: str,
+    hints: Hints | None = None,
+    quotes: bool = True,
+    reads_for: Sequence[str] = (),
+    asks: Asks | None = None,
 ) -> Callable[[Handler], Tool]:
     """Declare a function as a tool, with the function's name and docstring."""
 
     def declare(handler: Handler) -> Tool:
         name, text = handler.__name__, inspect.cleandoc(handler.__doc__ or "")
-        choices = {"": handler}
-        return Tool(name, toolset, title, text, choices, hints=hints or Hints(), quotes=quotes, reads_for=reads_for)
+        return Tool(
+            name,
+            toolset,
+            title,
+            text,
+            {"": handler},
+            hints=hints or Hints(),
+            quotes=quotes,
+            reads_for=reads_for,
+            confirms={"": asks} if asks else {},
+        )
 
     return declare
 

@@ -51,10 +51,19 @@ def delete_memories(operation: DeleteMemories, *, caller: Caller) -> Deletion:
             "is not set: this deletes all matching memories", field="confirm", allowed="true, or dry_run to count"
         )
     with transaction.atomic():
-        pks = set(rows.values_list("pk", flat=True))
-        copies = set(_copies(user, rows).values_list("pk", flat=True))
+        pks, copies = _ids(user, rows)
         _archive(user, sorted(pks | copies))
     return Deletion(len(pks), len(copies), dry_run=False)
+
+
+def selected_ids(operation: DeleteMemories, *, caller: Caller) -> tuple[set[UUID], set[UUID]]:
+    """Return the ids of the memories that would be deleted, and of their copies. Raises like `delete_memories`."""
+    user = acting_as(caller, operation.user_id)
+    return _ids(user, _selection(user, operation))
+
+
+def _ids(user: Caller, rows: QuerySet[MemoryRecord]) -> tuple[set[UUID], set[UUID]]:
+    return set(rows.values_list("pk", flat=True)), set(_copies(user, rows).values_list("pk", flat=True))
 
 
 def _selection(user: Caller, operation: DeleteMemories) -> QuerySet[MemoryRecord]:

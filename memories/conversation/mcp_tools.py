@@ -6,6 +6,7 @@ from typing import Any
 
 from django.conf import settings
 
+from memories.contract.confirmation import Question
 from memories.contract.errors import Invalid
 from memories.contract.tools import Hints, ToolResponse, tool
 from memories.contract.urls import url_for
@@ -26,7 +27,7 @@ from memories.conversation.responses import (
     near_response,
     results_response,
 )
-from memories.identity.caller import Caller
+from memories.identity.caller import WIPE, Caller
 
 READS = Hints(read_only=True, idempotent=True)
 WIPED_TABLES = {"memory_records": "memories_deleted", "conversation_cache": "cache_deleted", "audit": "audit_deleted"}
@@ -54,7 +55,26 @@ def hybrid_search(caller: Caller, operation: operations.SearchHybrid) -> Results
     return results_response(operation.user_id, recall.search_hybrid(operation, caller=caller), "rrf_score")
 
 
-@tool(toolset="conversation", title="Delete memories of conversations", hints=Hints(destructive=True), quotes=False)
+def _ask_delete(caller: Caller, operation: operations.DeleteMemories) -> Question | None:
+    if operation.memory_id or operation.confirm or operation.dry_run:
+        return None
+    ids, copies = deletion.selected_ids(operation, caller=caller)
+    if not ids:
+        return None
+    message = (
+        f"Delete {len(ids)} conversation memories of {operation.user_id} and {len(copies)} copies of them? "
+        f"They can be restored for {settings.SOFT_DELETE_PURGE_DAYS} days."
+    )
+    return Question(message, sorted(pk.hex for pk in ids | copies))
+
+
+@tool(
+    toolset="conversation",
+    title="Delete memories of conversations",
+    hints=Hints(destructive=True),
+    quotes=False,
+    asks=_ask_delete,
+)
 def delete_memory(caller: Caller, operation: operations.DeleteMemories) -> DeletedResponse:
     """Delete a user's memories of conversations by id, tags or time. They are purged some weeks later."""
     result = deletion.delete_memories(operation, caller=caller)
@@ -114,7 +134,18 @@ def memory_health(caller: Caller, operation: operations.ShowHealth) -> HealthRes
     return counts  # type: ignore[no-any-return]  # the keys of HealthResponse
 
 
-@tool(toolset="conversation", title="Wipe a user's data", hints=Hints(destructive=True), quotes=False)
+def _ask_wipe(caller: Caller, operation: operations.Wipe) -> Question | None:
+    if operation.confirm:
+        return None
+    counts = wipe.preview(operation, caller=caller)
+    rows = ", ".join(f"{count} in {table}" for table, count in counts.items()) or "none"
+    step = "This can't be undone." if WIPE in caller.rights else "You confirm once more in the browser."
+    message = f"Delete all data of {operation.user_id} for good? Rows: {rows}. {step}"
+    # the counts are left out, because the audit log grows with each call
+    return Question(message, operation.user_id)
+
+
+@tool(toolset="conversation", title="Wipe a user's data", hints=Hints(destructive=True), quotes=False, asks=_ask_wipe)
 def wipe_user_data(caller: Caller, operation: operations.Wipe) -> ToolResponse[WipedResponse]:
     """Delete all data of a user for good. Usually returns a link where the person confirms it."""
     try:

@@ -62,15 +62,11 @@ def request_wipe(operation: Wipe, *, caller: Caller) -> Outcome:
     Raises Invalid without `confirm`. Raises Forbidden for a service's user if the token lacks the right, because
     such a user can't sign in to confirm.
     """
-    user = acting_as(caller, operation.user_id)
+    user = _user_to_wipe(caller, operation)
     if not operation.confirm:
         raise Invalid(NOT_CONFIRMED)
     if WIPE in caller.rights:
         return Outcome(_wipe(user))
-    if user.email != caller.email:
-        raise Forbidden(
-            "requires a token with the right `wipe`: a service's user can't confirm a wipe", field="user_id"
-        )
     with transaction.atomic():
         WipeRequest.objects.filter(created_by=user.email).delete()
         request = WipeRequest.objects.create(
@@ -79,6 +75,20 @@ def request_wipe(operation: Wipe, *, caller: Caller) -> Outcome:
             expires_at=timezone.now() + timedelta(hours=settings.WIPE_CONFIRMATION_HOURS),
         )
     return Outcome(request.counts, request)
+
+
+def preview(operation: Wipe, *, caller: Caller) -> dict[str, int]:
+    """Return the counts of the rows that name the user, by table. Raises Forbidden like `request_wipe`."""
+    return count(_user_to_wipe(caller, operation).email)
+
+
+def _user_to_wipe(caller: Caller, operation: Wipe) -> Caller:
+    user = acting_as(caller, operation.user_id)
+    if WIPE not in caller.rights and user.email != caller.email:
+        raise Forbidden(
+            "requires a token with the right `wipe`: a service's user can't confirm a wipe", field="user_id"
+        )
+    return user
 
 
 def open_request(caller: Caller, request_id: uuid.UUID) -> WipeRequest:

@@ -56,6 +56,16 @@ def erase(operation: Erase, *, caller: Caller) -> Erasure:
     return Erasure(tombstone, removed, found)
 
 
+def check_erase(operation: Erase, *, caller: Caller) -> MemoryRecord:
+    """Return the memory that `erase` would erase. Raises the same errors, except for `confirm`."""
+    with transaction.atomic():
+        record, _ = locked_with_predecessor(caller, operation.record_id)
+        with identity.service("erasure"):
+            for extension in extensions.registered():
+                extension.check_erase(record)
+    return record
+
+
 def erase_locked(caller: Caller, record: MemoryRecord, old: MemoryRecord | None) -> tuple[Tombstone, Counter[str]]:
     """Erase a locked record, of which `old` is the locked predecessor. Texts with the same words are not looked for."""
     for extension in extensions.registered():

@@ -17,6 +17,7 @@ from memories.database import connections, identity
 from memories.identity.caller import Caller
 from memory_project import audit
 from memory_project.mcp.auth import caller_from_scope
+from memory_project.mcp.confirmations import state_security
 from memory_project.mcp.responses import AttachedContent, outcome
 from memory_project.mcp.workers import Running, in_thread
 from memory_project.web.admission import queue_full
@@ -41,7 +42,10 @@ class IdentifiedServer(MCPServer[Any]):
         # over HTTP, a request has waited for its turn before it comes here
         self._queue: FairQueue | None = None if self.is_stateless else stdio_queue()
         self._threads: anyio.CapacityLimiter | None = None  # created within the event loop
-        super().__init__("commonplace", title="Commonplace", log_level="WARNING", **options)
+        security = state_security(caller_from_scope if self.is_stateless else None)
+        super().__init__(
+            "commonplace", title="Commonplace", log_level="WARNING", request_state_security=security, **options
+        )
 
     def _caller(self, request: Any) -> Caller:
         caller = self._identify(request)

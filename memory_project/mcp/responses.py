@@ -123,4 +123,4 @@ class InternalError(DomainError):
 def outcome(error: DomainError | None) -> str:
     if error is None:
         return AuditEvent.Outcome.OK
-    return AuditEvent.Outcome.REFUSED if error.code == "forbidden" else AuditEvent.Outcome.ERROR
+    return AuditEvent.Outcome.REFUSED if error.code in ("forbidden", "declined") else AuditEvent.Outcome.ERROR

@@ -10,7 +10,8 @@ import functools
 import logging
 import operator
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
@@ -22,7 +23,7 @@ from mcp.server.apps import Apps
 from mcp.server.mcpserver import Context
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
-from mcp.types import INVALID_PARAMS, CallToolResult
+from mcp.types import INVALID_PARAMS, CallToolResult, InputRequiredResult
 from mcp.types import Tool as OfferedTool
 from starlette.responses import JSONResponse
 from starlette.routing import Route
@@ -30,12 +31,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from knowledge.graph import anthropic
 from memories.contract import progress
+from memories.contract.confirmation import Question
 from memories.contract.errors import DomainError, Forbidden, NotFound, from_database_error
 from memories.contract.tools import Call, Tool, ToolResponse, load_toolset, toolsets
 from memories.database import connections, identity
 from memories.identity.caller import Caller
 from memory_project import __version__, rate_limits
-from memory_project.mcp import apps, list_pages, prompts
+from memory_project.mcp import apps, confirmations, list_pages, prompts
 from memory_project.mcp.auth import RequireToken
 from memory_project.mcp.authenticated_server import Identify
 from memory_project.mcp.hosts import CheckHost
@@ -132,13 +134,16 @@ class CommonplaceServer(ReadingServer):
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
-    ) -> CallToolResult:
+    ) -> CallToolResult | InputRequiredResult:
         request = context.request_context.request if context else None
         if self._tool(name) is None:
             raise MCPError(INVALID_PARAMS, await to_thread.run_sync(self._unknown_tool, request, name, arguments))
         running = Running()
         try:
-            return await self.in_turn(request, self._call, name, arguments, context, running, running=running)
+            asked = await self._confirmation(name, arguments, context)
+            if isinstance(asked, InputRequiredResult):
+                return asked
+            return await self.in_turn(request, self._call, name, arguments, context, running, asked, running=running)
         except DomainError as error:
             return await to_thread.run_sync(self._error_result, request, name, arguments, error)
         except Exception:
@@ -152,6 +157,30 @@ class CommonplaceServer(ReadingServer):
         with connections.session():
             self.audit(caller, name[:MAX_NAME], arguments, {}, error, 0.0)
         return error.message
+
+    async def _confirmation(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None
+    ) -> str | InputRequiredResult:
+        """Return the digest of the question to which the person has agreed; "" if there is nothing to ask.
+
+        Returns a result with the question if the client has to repeat the call with the answer.
+        """
+        tool = self._tool(name)
+        if tool is None or not tool.confirms or context is None or not confirmations.can_ask(context):
+            return ""
+        if agreed := confirmations.answered(context):
+            return agreed
+        request = context.request_context.request
+        question = await self.in_turn(request, self._question, name, arguments, running=Running())
+        if question is None:
+            return ""
+        return await confirmations.ask(context, question) or question.digest
+
+    def _question(self, caller: Caller, name: str, arguments: dict[str, Any]) -> Question | None:
+        tool = self._permitted(caller, name)
+        with domain_errors(name), identity.scoped():
+            rate_limits.check(caller, writes=False)
+            return tool.question(caller, **arguments)
 
     def _error_result(self, request: Any, name: str, arguments: dict[str, Any], error: DomainError) -> CallToolResult:
         """Audit a call that failed outside of its tool, such as in the queue, and return the error as its result."""
@@ -171,20 +200,27 @@ class CommonplaceServer(ReadingServer):
         arguments: dict[str, Any],
         context: Context[Any, Any] | None,
         running: Running,
+        agreed: str,
     ) -> CallToolResult:
         if context:
             progress.listen(functools.partial(report_progress, context))
-        return self._answer(name, arguments, caller, running, asks_for_context(context))
+        return self._answer(name, arguments, caller, running, asks_for_context(context), agreed)
 
     def _answer(
-        self, name: str, arguments: dict[str, Any], caller: Caller, running: Running, wants_context: bool
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        caller: Caller,
+        running: Running,
+        wants_context: bool,
+        agreed: str = "",
     ) -> CallToolResult:
         started = time.perf_counter()
         error: DomainError | None = None
         answer: ToolResponse[Any] = ToolResponse({})
         attached = AttachedContent()
         try:
-            answer = self._run_tool(name, arguments, caller)
+            answer = self._run_tool(name, arguments, caller, agreed)
             if wants_context and not answer.is_error:
                 attached = attached_content(caller, Call(name, arguments, answer.data))
         except DomainError as refused:
@@ -199,7 +235,8 @@ class CommonplaceServer(ReadingServer):
             tool = self._tool(name)
             only_read = tool is not None and not tool.writes(arguments)
             signature = None if answer.unsigned else caller
-            audited_arguments, data = ({}, {}) if answer.unsigned else (arguments, answer.data)
+            by_person = {"confirmed_by": "elicitation"} if agreed else {}
+            audited_arguments, data = ({}, {}) if answer.unsigned else ({**arguments, **by_person}, answer.data)
             self.audit(signature, name, audited_arguments, data, error, duration_ms, attached, only_read=only_read)
         quotes = tool is not None and tool.quotes
         return as_result(answer, structured=error is None, attached=attached, quotes=quotes)
@@ -207,23 +244,37 @@ class CommonplaceServer(ReadingServer):
     def _tool(self, name: str) -> Tool | None:
         return self.offered.get(name) or self.by_other_name.get(name)
 
-    def _run_tool(self, name: str, arguments: dict[str, Any], caller: Caller) -> ToolResponse[Any]:
+    def _permitted(self, caller: Caller, name: str) -> Tool:
         tool = self._tool(name)
         assert tool is not None  # call_tool() has checked it
         if not caller.may_use(tool.name):
             raise Forbidden(f"the persona {caller.persona!r}, or this connection, may not use {name}")
-        try:
+        return tool
+
+    def _run_tool(self, name: str, arguments: dict[str, Any], caller: Caller, agreed: str) -> ToolResponse[Any]:
+        tool = self._permitted(caller, name)
+        with domain_errors(name):
             rate_limits.check(caller, writes=tool.writes(arguments))
+            if agreed:
+                with identity.scoped():
+                    arguments = confirmations.confirmed(tool, caller, arguments, agreed)
             with identity.scoped():
                 answer = tool(caller, **arguments)
             return answer if isinstance(answer, ToolResponse) else ToolResponse(answer)
-        except DomainError:
-            raise
-        except Exception as error:
-            if domain_error := from_database_error(error):
-                log.warning("%s: %s", name, type(error).__name__)  # the message may quote stored text
-                raise domain_error from None
-            raise internal_error(name) from None
+
+
+@contextmanager
+def domain_errors(name: str) -> Iterator[None]:
+    """Translate exceptions of a tool, whose messages may contain confidential data."""
+    try:
+        yield
+    except DomainError:
+        raise
+    except Exception as error:
+        if domain_error := from_database_error(error):
+            log.warning("%s: %s", name, type(error).__name__)  # the message may quote stored text
+            raise domain_error from None
+        raise internal_error(name) from None
 
 
 def internal_error(name: str) -> InternalError:
