@@ -21,7 +21,7 @@ from memories.models import PersonaMembership
 from memory_project.accounts import people
 from memory_project.accounts.django_permissions import effective_permissions
 from memory_project.accounts.tokens import revoke_token
-from memory_project.models import ApiToken, AuditEvent, ServiceAccount, User, Webhook
+from memory_project.models import ApiToken, AuditEvent, CompanyGroup, ServiceAccount, User, Webhook
 from memory_project.notifications import webhooks
 from memory_project.portal.error_labels import message_without_field
 
@@ -203,6 +203,22 @@ class AuditEventAdmin(ReadOnlyAdmin):
     def badge(self, event: AuditEvent) -> SafeString:
         color = {"ok": "active", "error": "stale", "refused": "low"}[event.outcome]
         return format_html('<span class="badge {}">{}</span>', color, event.get_outcome_display())
+
+
+@admin.register(CompanyGroup)
+class CompanyGroupAdmin(admin.ModelAdmin[CompanyGroup]):
+    """What groups of the company's issuer give. Only admins may change them, because a group can make admins."""
+
+    list_display = ["name", "persona_names", "is_curator", "is_operator", "is_admin"]
+    search_fields = ["name"]
+    filter_horizontal = ["personas"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[CompanyGroup]:
+        return super().get_queryset(request).prefetch_related("personas")
+
+    @admin.display(description="personas")
+    def persona_names(self, group: CompanyGroup) -> str:
+        return ", ".join(persona.name for persona in group.personas.all())
 
 
 class WebhookForm(forms.ModelForm[Webhook]):

@@ -7,6 +7,7 @@ from django.contrib.auth import REDIRECT_FIELD_NAME
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, URLResolver, path, reverse
@@ -57,6 +58,13 @@ class CommonplaceAdminSite(AdminSite):
         if request.user.is_authenticated:
             raise PermissionDenied
         return redirect_to_login(request.GET.get(REDIRECT_FIELD_NAME) or reverse("admin:index"))
+
+    def logout(  # type: ignore[override]  # Django's own view returns a page instead of the redirect
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponseBase:
+        from memory_project.portal.views.account import SignOut  # noqa: PLC0415 - needs the models
+
+        return SignOut.as_view()(request)  # which signs out at the company, too
 
     def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
         from memory_project.portal.administration import dashboard  # noqa: PLC0415 - needs the models

@@ -291,3 +291,57 @@ class Webhook(models.Model):
 
     def __str__(self) -> str:
         return f"{self.persona}"
+
+
+class CompanyGroup(models.Model):
+    """A group of the company's issuer, and what its members get in Commonplace at each sign-in."""
+
+    name = models.CharField(
+        max_length=255,
+        unique=True,
+        help_text="Exactly as the issuer sends it in the groups claim. Microsoft Entra sends the id of a group.",
+    )
+    personas = models.ManyToManyField(
+        "memories.Persona", blank=True, related_name="company_groups", help_text="Members get these personas."
+    )
+    is_curator = models.BooleanField("curators", default=False, help_text="Members review and apply insights.")
+    is_operator = models.BooleanField(
+        "operators", default=False, help_text="Members manage sources, webhooks and the index."
+    )
+    is_admin = models.BooleanField("admins", default=False, help_text="Members may do everything, as you may.")
+
+    class Meta:
+        db_table = "company_groups"
+        ordering = ["name"]
+        verbose_name = "group of the company"
+        verbose_name_plural = "groups of the company"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class CompanyIdentity(models.Model):
+    """The issuer's identity of a person, and what the issuer's groups gave them at the last sign-in.
+
+    Personas and rights that an admin gave by hand are not listed here, so the next sign-in leaves them alone.
+    """
+
+    person = models.OneToOneField(User, on_delete=models.CASCADE, related_name="company_identity")
+    issuer = models.CharField(max_length=500)
+    subject = models.CharField(max_length=255, help_text="The issuer's id of the person (the claim “sub”).")
+    personas = ArrayField(models.CharField(max_length=60), default=list, blank=True)
+    rights = ArrayField(models.CharField(max_length=20), default=list, blank=True)
+    is_admin = models.BooleanField(default=False)
+    linked_at = models.DateTimeField(default=timezone.now)
+    ended_at = models.DateTimeField(
+        null=True, blank=True, help_text="When the account was deactivated because the groups no longer allow it."
+    )
+
+    class Meta:
+        db_table = "company_identities"
+        verbose_name = "company identity"
+        verbose_name_plural = "company identities"
+        constraints = [models.UniqueConstraint(fields=["issuer", "subject"], name="company_identity_once")]
+
+    def __str__(self) -> str:
+        return f"{self.person} at {self.issuer}"

@@ -74,6 +74,11 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "axes",
     "oauth2_provider",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
 ]
 
 MIDDLEWARE = [
@@ -92,7 +97,9 @@ MIDDLEWARE = [
     "memory_project.web.locale.localize",
     "memory_project.web.middleware.audited",
     "memory_project.web.middleware.domain_errors",
+    "memory_project.web.second_factor.second_factor",
     "axes.middleware.AxesMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
 ]
 
 ROOT_URLCONF = "memory_project.urls"
@@ -257,6 +264,56 @@ OAUTH2_PROVIDER = {
         )
     },
 }  # fmt: skip
+# -- single sign-on and second factors ---------------------------------------------------------------------
+
+# URL of the company's OpenID Connect issuer; empty: people sign in with passwords only
+SSO_ISSUER = env.url("SSO_ISSUER", "").geturl() if env.text("SSO_ISSUER") else ""
+SSO_CLIENT_ID = env.text("SSO_CLIENT_ID")
+SSO_CLIENT_SECRET = env.text("SSO_CLIENT_SECRET")
+SSO_NAME = env.text("SSO_NAME", "your company")  # name on the button "Continue with …"
+SSO_SCOPES = env.list_of_strings("SSO_SCOPES", "openid,profile,email")
+SSO_GROUPS_CLAIM = env.text("SSO_GROUPS_CLAIM", "groups")  # claim with the names of a person's groups
+SSO_CREATE_ACCOUNTS = env.boolean("SSO_CREATE_ACCOUNTS", False)  # create an account at a person's first sign-in
+# domains of the e-mail addresses of such accounts; empty: every domain
+SSO_DOMAINS = [domain.lower().lstrip("@") for domain in env.list_of_strings("SSO_DOMAINS")]
+# whether an address is verified if the issuer does not send `email_verified`, as Microsoft Entra does not
+SSO_EMAILS_VERIFIED = env.boolean("SSO_EMAILS_VERIFIED", False)
+LOCAL_PASSWORDS = env.boolean("LOCAL_PASSWORDS", True)  # whether people can sign in with a password of Commonplace
+# who must set up a second factor after signing in with a password: none, staff (admins, curators, operators) or all
+REQUIRE_TWO_FACTOR = env.choice("REQUIRE_TWO_FACTOR", "none", ("none", "staff", "all"))
+if SSO_ISSUER and not SSO_CLIENT_ID:
+    raise ImproperlyConfigured("SSO_CLIENT_ID is empty; required: the id that SSO_ISSUER gave to Commonplace")
+if not LOCAL_PASSWORDS and not SSO_ISSUER:
+    raise ImproperlyConfigured("LOCAL_PASSWORDS=false needs SSO_ISSUER, because otherwise nobody could sign in")
+
+SOCIALACCOUNT_ADAPTER = "memory_project.accounts.company_sign_in.CompanySignIn"
+SOCIALACCOUNT_STORE_TOKENS = False
+SOCIALACCOUNT_PROVIDERS = {
+    "openid_connect": {
+        "OAUTH_PKCE_ENABLED": True,
+        "APPS": [
+            {
+                "provider_id": "company",
+                "name": SSO_NAME,
+                "client_id": SSO_CLIENT_ID,
+                "secret": SSO_CLIENT_SECRET,
+                "settings": {"server_url": SSO_ISSUER, "scope": SSO_SCOPES},
+            }
+        ]
+        if SSO_ISSUER
+        else [],
+    }
+}
+ACCOUNT_ADAPTER = "memory_project.accounts.second_factor.AccountAdapter"
+ACCOUNT_USER_MODEL_USERNAME_FIELD = None
+ACCOUNT_LOGIN_METHODS = {"email"}
+ACCOUNT_SIGNUP_FIELDS = ["email*"]  # there is no sign-up; allauth checks that this fits the line above
+ACCOUNT_EMAIL_VERIFICATION = "none"
+MFA_ADAPTER = "memory_project.accounts.second_factor.SecondFactorAdapter"
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_TOTP_ISSUER = "Commonplace"
+# browsers allow passkeys over https only, and on localhost
+MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = _public.scheme == "http" and _public.hostname == "localhost"
 
 # -- e-mail ------------------------------------------------------------------------------------------------
 

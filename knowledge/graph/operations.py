@@ -103,7 +103,16 @@ class DeleteObservations(Operation):
     deletions: list[Any] = Field(
         [],
         description="Instead of both: {entityName, observations} for each entity.",
-        json_schema_extra={"items": {"type": "object"}},
+        json_schema_extra={
+            "items": {
+                "type": "object",
+                "properties": {
+                    "entityName": {"type": "string"},
+                    "observations": {"type": "array", "items": {"type": "string"}},
+                },
+                "required": ["entityName", "observations"],
+            }
+        },
     )
 
 

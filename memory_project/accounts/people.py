@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from uuid import UUID
 from zoneinfo import available_timezones
 
+from allauth.mfa.models import Authenticator
 from django.conf import settings
 from django.contrib.auth.models import Group
 from django.contrib.auth.tokens import default_token_generator
@@ -27,7 +28,7 @@ from memories.identity.caller import Caller
 from memories.models import HandOver, Persona, PersonaMembership
 from memories.writing import ownership
 from memory_project.accounts.tokens import revoke_all
-from memory_project.models import User
+from memory_project.models import CompanyIdentity, User
 from memory_project.notifications import mail
 from memory_project.web.client_address import sender_of
 
@@ -113,7 +114,12 @@ def change(*, caller: Caller, person: User, personas: Sequence[str], rights: Seq
 
 
 def start_link(user: User) -> str:
-    """Return a link for setting a password. It works once, within PASSWORD_RESET_TIMEOUT seconds."""
+    """Return a link for setting a password. It works once, within PASSWORD_RESET_TIMEOUT seconds.
+
+    Without local passwords, return the address of the sign-in page.
+    """
+    if not settings.LOCAL_PASSWORDS:
+        return f"{settings.COMMONPLACE_URL}{reverse('sign-in')}"
     uid = urlsafe_base64_encode(force_bytes(user.pk))
     path = reverse("password_reset_confirm", args=[uid, default_token_generator.make_token(user)])
     return f"{settings.COMMONPLACE_URL}{path}"
@@ -125,6 +131,8 @@ def reset(*, caller: Caller, person: User) -> tuple[str, bool]:
     person = User.objects.get(pk=person.pk)  # it may have changed since the page was opened
     if not person.is_active:
         raise Conflict("is deactivated", field="person")
+    if not settings.LOCAL_PASSWORDS:
+        raise Conflict("cannot have a password: LOCAL_PASSWORDS is off", field="person")
     link = start_link(person)
     return link, mail.send([person.email], "Set a new password", "mail/reset.txt", {"link": link, "by": caller.email})
 
@@ -166,8 +174,15 @@ def deactivate(*, caller: Caller, person: User) -> None:
     if person.email == caller.email:
         raise Conflict("is your own account: ask another admin", field="person")
     with transaction.atomic():
-        User.objects.filter(pk=person.pk).update(is_active=False)
-        revoke_all(caller=caller, user=person)
+        end_access(caller=caller, person=person)
+        # the groups of the company must not reactivate an account that an admin has deactivated
+        CompanyIdentity.objects.filter(person=person).update(ended_at=None)
+
+
+def end_access(*, caller: Caller, person: User) -> None:
+    """Deactivate an account, end its sessions and revoke its tokens. Raises Forbidden as `revoke_all`."""
+    revoke_all(caller=caller, user=person)
+    User.objects.filter(pk=person.pk).update(is_active=False, session_generation=F("session_generation") + 1)
 
 
 def activate(*, caller: Caller, person: User) -> None:
@@ -181,6 +196,27 @@ def end_sessions(*, caller: Caller, person: User) -> None:
         raise Forbidden("only admins can end the sessions of other people")
     User.objects.filter(pk=person.pk).update(session_generation=F("session_generation") + 1)
     person.refresh_from_db()
+
+
+def unlink_company_identity(*, caller: Caller, person: User) -> None:
+    """Let a user's next sign-in at the company link the account again, by its verified e-mail address."""
+    _require_admin(caller)
+    CompanyIdentity.objects.filter(person=person).delete()
+
+
+def reset_second_factor(*, caller: Caller, person: User) -> bool:
+    """Remove a user's authenticator app, passkeys and recovery codes, and sign them out everywhere.
+
+    Returns whether the user was told by e-mail.
+    """
+    _require_admin(caller)
+    with transaction.atomic():
+        deleted, _ = Authenticator.objects.filter(user=person).delete()
+        if not deleted:
+            raise Conflict("has no second factor", field="person")
+        end_sessions(caller=caller, person=person)
+    context = {"by": caller.email, "site": settings.COMMONPLACE_URL}
+    return mail.send([person.email], "Your second factor was removed", "mail/second_factor_reset.txt", context)
 
 
 def set_time_zone(*, caller: Caller, name: str) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from django.contrib.auth import views as auth
 from django.urls import path
 
 from memories.contract import url_converters  # noqa: F401 - registers the converter <id:…>
@@ -19,6 +18,8 @@ from memory_project.portal.views import (
     memories,
     notifications,
     proposals,
+    sign_in,
+    two_factor,
 )
 
 urlpatterns = [
@@ -92,5 +93,9 @@ urlpatterns = [
     path("connect/apps/<uuid:app_id>/end/", connect.end_app, name="end-app"),
     path("connect/first-call/", connect.first_call, name="first-call"),
     path("sign-in/", account.SignIn.as_view(), name="sign-in"),
-    path("sign-out/", auth.LogoutView.as_view(), name="sign-out"),
+    path("sign-in/company/", sign_in.company_sign_in_start, name="company-sign-in"),
+    path("sign-in/company/callback/", sign_in.company_callback, name="company-callback"),
+    path("sign-in/link/<str:token>/", sign_in.sign_in_link, name="sign-in-link"),
+    path("sign-out/", account.SignOut.as_view(), name="sign-out"),
+    *two_factor.urlpatterns,
 ]

@@ -23,7 +23,7 @@ CONVERTERS = [
     ("pydantic-ai", "pydantic-ai, Gemini"),
     ("pydantic-ai", "pydantic-ai, Anthropic"),
     ("pydantic-ai", "google-genai, Gemini"),
-    ("pydantic-ai", "anthropic, strict"),
+    ("pydantic-ai", "anthropic"),
     ("google-adk", "google-adk, Gemini"),
     ("llama-index", "llama-index, pydantic"),
 ]
@@ -40,5 +40,17 @@ def faults(client: ForeignClient) -> dict[str, dict[str, str]]:
 def test_every_tool_converts(installed: ForeignClient, converter: str) -> None:
     by_tool = faults(installed)[converter]
     failed = {name: fault for name, fault in by_tool.items() if fault}
-    assert len(by_tool) == len(enabled_tools(["all"]))
-    assert not failed, f"{converter}: {len(by_tool) - len(failed)} of {len(by_tool)} tools convert"
+    tools = enabled_tools(["all"])
+    assert len(by_tool) == len(tools)
+    # The Agents SDK keeps tools with objects of any properties out of strict mode, and offers them without it.
+    lenient = {tool.name for tool in tools if has_open_object(tool.input_schema)} if "agents" in converter else set()
+    assert set(failed) == lenient, f"{converter}: {len(by_tool) - len(failed)} of {len(by_tool)} tools convert"
+
+
+def has_open_object(schema: Any) -> bool:
+    if isinstance(schema, list):
+        return any(map(has_open_object, schema))
+    if not isinstance(schema, dict):
+        return False
+    is_open = "object" in schema.get("type", []) and not schema.get("properties")
+    return is_open or any(map(has_open_object, schema.values()))

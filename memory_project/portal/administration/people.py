@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from allauth.mfa.utils import is_mfa_enabled
 from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
@@ -22,7 +23,7 @@ from memories.identity.permissions import caller_from_request
 from memories.models import MemoryRecord, Persona, PersonaMembership
 from memories.writing import ownership
 from memory_project.accounts import connected_apps, people, tokens
-from memory_project.models import User
+from memory_project.models import CompanyIdentity, User
 from memory_project.portal.error_labels import message_with_label
 
 
@@ -84,6 +85,8 @@ def _person(request: HttpRequest, caller: Caller, person: User, link: str = "") 
             (row, ownership.describe(row.counts), ownership.describe(row.stays))
             for row in ownership.open_hand_overs(person.email)
         ],
+        "company_identity": CompanyIdentity.objects.filter(person=person).first(),
+        "has_second_factor": is_mfa_enabled(person),
         "is_self": person.email == caller.email,
     }
     return render(request, "operate/person.html", context)
@@ -125,6 +128,13 @@ def change_person(request: HttpRequest, person_id: int, act: str) -> HttpRespons
             case "end-app":
                 app = connected_apps.end(caller=caller, app_id=validate(UUID, request.POST.get("app", ""), "app"))
                 messages.success(request, f"Ended: “{app.name or app.address}”.")
+            case "unlink":
+                people.unlink_company_identity(caller=caller, person=person)
+                messages.success(request, "The link is removed. The next sign-in links the account again.")
+            case "reset-second-factor":
+                is_sent = people.reset_second_factor(caller=caller, person=person)
+                told = " and told by e-mail" if is_sent else ""
+                messages.success(request, f"The second factor is removed. {person} is signed out{told}.")
             case "switch-off":
                 people.deactivate(caller=caller, person=person)
                 messages.success(

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 from zoneinfo import available_timezones
 
+from allauth.account.internal.flows.login import perform_password_login
+from allauth.account.models import Login
+from allauth.mfa.utils import is_mfa_enabled
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
@@ -12,14 +15,15 @@ from django.contrib.auth import views as auth
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.forms import PasswordChangeForm
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse_lazy
 
-from memories.contract.errors import DomainError
+from memories.contract.errors import DomainError, Forbidden
+from memories.database import identity
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
-from memory_project.accounts import connected_apps, people, tokens
+from memory_project.accounts import company_sign_in, connected_apps, people, tokens
 from memory_project.models import AuditEvent, User
 from memory_project.notifications import inbox, mail
 from memory_project.portal.error_labels import message_with_label
@@ -28,11 +32,38 @@ SIGN_INS_SHOWN = 8
 
 
 class SignIn(auth.LoginView):
+    """Sign in with a password. allauth then asks for the second factor, if the person has one."""
+
     template_name = "registration/sign_in.html"
     redirect_authenticated_user = True
 
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        require_passwords()
+        return super().post(request, *args, **kwargs)
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        return sign_in_with_password(self.request, form.get_user(), self.get_success_url())
+
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        return {**super().get_context_data(**kwargs), "has_mail": bool(settings.EMAIL_HOST)}
+        context = super().get_context_data(**kwargs)
+        return {**context, "has_mail": bool(settings.EMAIL_HOST), **ways_to_sign_in()}
+
+
+def ways_to_sign_in() -> dict[str, Any]:
+    company = settings.SSO_NAME if settings.SSO_ISSUER else ""
+    return {"company": company, "has_passwords": settings.LOCAL_PASSWORDS}
+
+
+def require_passwords() -> None:
+    if not settings.LOCAL_PASSWORDS:
+        raise Forbidden(f"passwords are switched off here; continue with {settings.SSO_NAME}")
+
+
+@identity.service("sign_in")
+def sign_in_with_password(request: HttpRequest, user: Any, next_url: str) -> HttpResponse:
+    """Sign in a user who has just proven the password, or ask for the second factor."""
+    response: HttpResponse = perform_password_login(request, {}, Login(user=user, redirect_url=next_url))
+    return response
 
 
 class ForgotPassword(auth.PasswordResetView):
@@ -43,6 +74,10 @@ class ForgotPassword(auth.PasswordResetView):
     subject_template_name = "mail/reset_subject.txt"
     success_url = reverse_lazy("password_reset_done")
     extra_email_context = {"site": settings.COMMONPLACE_URL}  # not the request's Host header, which anyone can set
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        require_passwords()
+        return super().dispatch(request, *args, **kwargs)
 
     def form_valid(self, form: Any) -> HttpResponse:
         return super().form_valid(form) if settings.EMAIL_HOST else self.render_to_response(self.get_context_data())
@@ -60,9 +95,25 @@ class SetPassword(auth.PasswordResetConfirmView):
 
     template_name = "registration/set_password.html"
     extra_context = {"has_mail": bool(settings.EMAIL_HOST)}
-    post_reset_login = True
-    post_reset_login_backend = "django.contrib.auth.backends.ModelBackend"
     success_url = reverse_lazy("my-knowledge")
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        require_passwords()
+        return super().dispatch(request, *args, **kwargs)
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        super().form_valid(form)  # the link alone does not replace the second factor
+        return sign_in_with_password(self.request, self.user, str(self.success_url))
+
+
+class SignOut(auth.LogoutView):
+    """Sign out here, and at the company's issuer if the session began there."""
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        url = company_sign_in.end_session_url(request)
+        response: HttpResponse = super().post(request, *args, **kwargs)
+        # The policy form-action keeps a form from leading to another host, so the page leads there.
+        return render(request, "registration/signed_out.html", {"url": url, **ways_to_sign_in()}) if url else response
 
 
 @login_required
@@ -74,6 +125,8 @@ def account(request: HttpRequest) -> HttpResponse:
         return _end_access(request, caller, request.user)
     if request.method == "POST" and request.POST.get("act") == "notify":
         return _save_preferences(request, caller)
+    if request.method == "POST":
+        require_passwords()
     form = PasswordChangeForm(request.user, request.POST or None)
     if request.method == "POST" and form.is_valid():
         form.save()
@@ -94,6 +147,8 @@ def account(request: HttpRequest) -> HttpResponse:
         "wants_digest": request.user.notify.get(inbox.DIGEST) != "none",
         "has_mail": mail.is_configured(),
         "zones": sorted(available_timezones()),
+        "has_second_factor": is_mfa_enabled(request.user),
+        **ways_to_sign_in(),
     }
     return render(request, "registration/account.html", context)
 
