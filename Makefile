@@ -9,7 +9,8 @@ TORCH_CPU := https://download.pytorch.org/whl/cpu
 NEEDS := $(if $(LIGHT),light,full)
 TEMPLATES = $(shell find templates -name '*.html')
 
-.PHONY: help run install browser check lint types test test-inside test-outside interop simulate coverage format lock clean
+.PHONY: help run install browser check lint types test test-inside test-outside interop simulate coverage format \
+	lock dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,6 +97,14 @@ lock: $(VENV)/check ## write requirements/ from pyproject.toml
 	@$(LOCK) --extra dev --output-file requirements/check.txt
 	@$(LOCK) --constraint requirements/check.txt --output-file requirements/full.txt
 	@$(LOCK) --constraint requirements/check.txt --override requirements/light.overrides --output-file requirements/light.txt
+
+# The repository that releases are published in; its owner names the entry in the MCP Registry.
+REPOSITORY ?= https://github.com/example/commonplace
+
+dist: $(VENV)/check ## build wheel, sdist, server.json and the .mcpb bundle into dist/
+	@rm -rf dist
+	@$(BIN)/uv build --quiet --out-dir dist
+	@$(BIN)/python -m distribution.build dist $(REPOSITORY)
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

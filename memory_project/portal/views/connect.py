@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import dataclass
 from typing import Annotated
 from uuid import UUID
 
@@ -19,6 +19,9 @@ from memories.contract.fields import Moment, validation_error
 from memories.contract.operations import validate
 from memories.identity.permissions import caller_from_request
 from memory_project.accounts import connected_apps, tokens
+from memory_project.clients.connection import TOKEN_VARIABLE, Connection, mcp_url
+from memory_project.clients.snippets import snippet
+from memory_project.clients.table import CLIENTS
 from memory_project.models import AuditEvent, User
 
 
@@ -51,7 +54,9 @@ def _connect_page(request: HttpRequest, fresh: str = "") -> HttpResponse:
         "personas": sorted(caller_from_request(request, channel="portal").personas),
         "lifetimes": tokens.LIFETIMES,
         "default_days": tokens.DEFAULT_DAYS,
-        "clients": client_configurations(fresh or "cpl_YOUR_TOKEN"),
+        "clients": client_configurations(fresh),
+        "address": mcp_url(settings.COMMONPLACE_URL, [], read_only=False),
+        "variable": TOKEN_VARIABLE,
         "since": timezone.now().isoformat(),
     }
     return render(request, "portal/connect.html", context)
@@ -97,18 +102,27 @@ def first_call(request: HttpRequest) -> HttpResponse:
     return render(request, "portal/_first_call.html", {"call": call, "since": since})
 
 
-def client_configurations(token: str) -> list[tuple[str, str, str]]:
-    """Return (client, place to paste, configuration) for each supported client."""
-    url = f"{settings.COMMONPLACE_URL}/mcp"
-    headers = {"Authorization": f"Bearer {token}"}
-    remote = ["-y", "mcp-remote", url, "--header", f"Authorization: Bearer {token}"]
-    desktop = {"mcpServers": {"commonplace": {"command": "npx", "args": remote}}}
-    cursor = {"mcpServers": {"commonplace": {"url": url, "headers": headers}}}
-    code = {"servers": {"commonplace": {"type": "http", "url": url, "headers": headers}}}
-    shell = f'claude mcp add --transport http commonplace {url} --header "Authorization: Bearer {token}"'
+@dataclass(frozen=True)
+class Configuration:
+    """One client on the page: what to paste, where, and a link that installs it if the client has one."""
+
+    title: str
+    place: str
+    text: str
+    link: str
+    wants_variable: bool  # the text names a variable instead of the token
+
+
+def client_configurations(token: str) -> list[Configuration]:
+    """Return the configuration of each supported client, with the token if there is a new one."""
+    connection = Connection(url=mcp_url(settings.COMMONPLACE_URL, [], read_only=False), token=token)
     return [
-        ("Claude Code", "In a terminal", shell),
-        ("Claude Desktop", "Settings → Developer → Edit Config", json.dumps(desktop, indent=2)),
-        ("Cursor", "~/.cursor/mcp.json", json.dumps(cursor, indent=2)),
-        ("VS Code", ".vscode/mcp.json", json.dumps(code, indent=2)),
+        Configuration(
+            title=client.title,
+            place=client.where(),
+            text=client.shell(connection) if client.shell else snippet(client, connection),
+            link=client.link(connection) if client.link else "",
+            wants_variable=bool(token) and client.needs_variable,
+        )
+        for client in CLIENTS
     ]
