@@ -6,14 +6,14 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from json.decoder import scanstring  # type: ignore[attr-defined]  # public, but missing in the stubs
 from typing import Any
 
 from memories.contract.errors import Invalid
 
 STRING = r'"(?:\\.|[^"\\])*"'
-COMMENT = re.compile(rf"{STRING}|//[^\n]*|/\*.*?\*/", re.DOTALL)
+COMMENT = re.compile(rf"{STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)  # an unclosed comment ends with the text
 TRAILING_COMMA = re.compile(rf"{STRING}|,(?=\s*[}}\]])")
+BLANK = re.compile(r"[ \t]*")
 SPACE = re.compile(r"\s*")
 INDENT = re.compile(r"\n([ \t]+)\S")
 DECODER = json.JSONDecoder()
@@ -91,7 +91,7 @@ def _members(plain: str, start: int) -> tuple[list[Member], int]:
     members: list[Member] = []
     position = _skip(plain, start + 1)
     while plain[position] != "}":
-        key, after = scanstring(plain, position + 1, True)
+        key, after = DECODER.raw_decode(plain, position)
         value = _skip(plain, _skip(plain, after) + 1)
         end = DECODER.raw_decode(plain, value)[1]
         members.append(Member(key, position, value, end))
@@ -152,7 +152,7 @@ def _end_of_line(text: str, position: int) -> int:
     """Return the end of the comments that follow on the same line, or `position` if something else follows."""
     at = position
     while True:
-        found = re.compile(r"[ \t]*").match(text, at)
+        found = BLANK.match(text, at)
         at = found.end() if found else at
         if text[at : at + 1] in ("\n", "\r"):
             return at

@@ -28,8 +28,8 @@ def put(text: str, path: Sequence[str], value: Any) -> str:
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     found = _member(root, container) if root else None
     if found is None:
-        start = text + ("" if text.endswith("\n") or not text else line)
-        return start + _render({container: {name: value}}, "", line)
+        head = text + ("" if text.endswith("\n") or not text else line)
+        return head + _render({container: {name: value}}, "", line)
     if existing := _member(found[1], name):
         first_char, last_char = _lines(text, *existing)
         entry = _render({name: value}, " " * existing[0].start_mark.column, line)
