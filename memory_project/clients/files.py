@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import difflib
 import os
+import re
 import stat
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +19,7 @@ from memory_project.clients.table import Client, Entry
 
 BACKUP = ".commonplace-backup"
 SECRET_MODE = 0o600
+TOKEN = re.compile(r"\bcpl_[\w-]{8,}")
 BOM = "\ufeff"
 
 
@@ -31,10 +34,10 @@ class Change:
         return self.after != (self.before or "")
 
     def diff(self, secret: str = "") -> str:
-        """Return the change as a unified diff, with `secret` hidden."""
+        """Return the change as a unified diff, with `secret` and our earlier tokens hidden."""
         before, after = (self.before or "").splitlines(), self.after.splitlines()
         text = "\n".join(difflib.unified_diff(before, after, str(self.path), str(self.path), lineterm=""))
-        return text.replace(secret, "(token)") if secret else text
+        return TOKEN.sub("(token)", text.replace(secret, "(token)") if secret else text)
 
 
 def plan(client: Client, path: Path, name: str, entry: Entry | None, *, replace: bool = False) -> Change:
@@ -57,7 +60,7 @@ def plan(client: Client, path: Path, name: str, entry: Entry | None, *, replace:
                 f"{path} has another entry {name!r}. Pass --replace to overwrite it, or --name for a second one."
             )
         after = text if existing == entry else _edit(client, text, keys, entry)
-        if _parse(client, after) != _expected(data, keys, entry):
+        if not _is_right(client, after, _expected(data, keys, entry)):
             raise Invalid("is written in a way that can't be edited without changing the rest: edit it by hand")
     except Invalid as error:
         raise Invalid(error.message, field=str(path)) from None
@@ -93,10 +96,18 @@ def _replace(path: Path, text: str, mode: int) -> None:
             file.flush()
             os.fsync(file.fileno())
         Path(temporary).chmod(mode)
+        _keep_owner(Path(temporary), path)
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _keep_owner(new: Path, old: Path) -> None:
+    """Give `new` the owner of `old`, or of its folder, so that a superuser's run does not take the file away."""
+    if sys.platform != "win32" and os.geteuid() == 0:
+        owner = (old if old.exists() else old.parent).stat()
+        os.chown(new, owner.st_uid, owner.st_gid)
 
 
 def _target(path: Path) -> Path:
@@ -124,6 +135,13 @@ def _parse(client: Client, text: str) -> Any:
         case "yaml":
             return yaml_text.parse(text)
     return json_text.parse(text, comments=client.format == "jsonc")
+
+
+def _is_right(client: Client, text: str, expected: Any) -> bool:
+    try:
+        return bool(_parse(client, text) == expected)
+    except Invalid:
+        return False
 
 
 def _edit(client: Client, text: str, keys: tuple[str, ...], entry: Entry | None) -> str:

@@ -128,14 +128,16 @@ def _cut(text: str, start: int, end: int, members: list[Member], position: int) 
     member = members[position]
     if len(members) == 1 and not (text[start + 1 : member.start] + text[member.end : end]).strip(" \t\r\n,"):
         return text[: start + 1] + text[end:]
-    before = len(text[: member.start].rstrip())
     after = _past_comments(text, member.end)
-    if text[after] == ",":
-        return text[:before] + text[member.end : after] + text[after + 1 :]
-    if position == 0:
-        return text[:before] + text[member.end :]
+    follows = text[after] == ","
+    rest = text[member.end : after] + text[after + 1 :] if follows else text[member.end :]
+    before = len(text[: member.start].rstrip())
+    if "\n" in text[before : member.start] and not BLANK.sub("", rest, count=1).startswith(("\n", "\r")):
+        before = member.start  # what follows on this line must not get into a comment of the line before
+    if follows or position == 0:
+        return text[:before] + rest
     comma = _past_comments(text, members[position - 1].end)
-    return text[:comma] + text[comma + 1 : max(before, comma + 1)] + text[member.end :]
+    return text[:comma] + text[comma + 1 : max(before, comma + 1)] + rest
 
 
 def _past_comments(text: str, position: int) -> int:

@@ -184,6 +184,38 @@ def test_unusual_jsonc_keeps_its_comments(text: str, tmp_path: Path) -> None:
     assert load(client, path.read_text().removeprefix("\ufeff")) == before
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{ // c\n "context_servers": { "commonplace": {} } }',
+        '{\n "context_servers": { // c\n "commonplace": {}, "b": 1 } }',
+        '{\n "context_servers": {\n "b": 1, // c\n "commonplace": {} } }',
+        '{\n "context_servers": {\n "b": 1 // c\n , "commonplace": {} /* d */ // e\n } }',
+        '{\n "context_servers": {\n "b": 1 /* , */ , /* x */ "commonplace": {} , } , }',
+        '{"context_servers":{"commonplace":{},"b":1}}',
+    ],
+)
+def test_an_entry_beside_comments_is_taken_away(text: str, tmp_path: Path) -> None:
+    path, client = tmp_path / "file", BY_NAME["zed"]
+    path.write_text(text)
+    write(plan(client, path, "commonplace", None), is_secret=False, is_shared=False)
+    expected = {"context_servers": {"b": 1}} if '"b"' in text else {}
+    assert load(client, path.read_text()) == expected
+    for comment in ["// c", "/* x */", "// e"]:
+        assert (comment in path.read_text()) == (comment in text)
+
+
+def test_an_earlier_token_is_not_shown(tmp_path: Path) -> None:
+    path, client = tmp_path / "file", BY_NAME["zed"]
+    for token in ("cpl_the-earlier-one", "cpl_the-later-one"):
+        entry = client.entry(Connection(url=HTTP.url, token=token))
+        change = plan(client, path, "commonplace", entry, replace=True)
+        assert "(token)" in change.diff(token)
+        assert "cpl_the" not in change.diff(token)
+        write(change, is_secret=True, is_shared=False)
+    assert "cpl_the" not in plan(client, path, "commonplace", None).diff()
+
+
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),

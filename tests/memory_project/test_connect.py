@@ -152,6 +152,14 @@ def test_tools_are_selected_by_the_address(settings: Any) -> None:
     assert "https://cp.example/mcp" in connect("cursor", "--url", "https://cp.example")
 
 
+def test_a_token_that_others_could_read_on_the_way_is_warned_about(capsys: pytest.CaptureFixture[str]) -> None:
+    connect("cursor", "--token", "--url", "http://cp.example/mcp")
+    assert "without encryption" in capsys.readouterr().err
+    for address in ("https://cp.example/mcp", "http://localhost:8000/mcp"):
+        connect("cursor", "--token", "--url", address)
+    assert capsys.readouterr().err == ""
+
+
 def test_stdio_starts_this_installation_for_an_existing_person(alice_user: User, monkeypatch: Any) -> None:
     monkeypatch.setenv("COMMONPLACE_HOME", "somewhere")
     answer = json.loads(connect("cursor", "--as", alice_user.email.upper(), "--toolsets", "memory", "--json"))

@@ -7,6 +7,7 @@ import sys
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
@@ -57,6 +58,8 @@ class Command(BaseCommand):
             token = token_for(BY_NAME[client], options)
             connection = connection_for(options, token)
             entry = BY_NAME[client].entry(connection)
+            if token and is_readable_on_the_way(connection.url):
+                self.stderr.write("Warning: the token is sent without encryption. Use an https address.")
             if options["write"]:
                 return self.change(BY_NAME[client], entry, token, options)
             self.print_entry(BY_NAME[client], connection, entry, options)
@@ -118,6 +121,11 @@ def file_of(client: Client, options: dict[str, Any]) -> Path | None:
 
 def is_literal(client: Client, token: str) -> bool:
     return bool(token) and not client.variable
+
+
+def is_readable_on_the_way(url: str) -> bool:
+    parts = urlsplit(url)
+    return parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1")
 
 
 def token_for(client: Client, options: dict[str, Any]) -> str:
