@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from mcp.server.mcpserver.prompts import Prompt
 from mcp.types import GetPromptResult, PromptMessage, TextContent
@@ -11,6 +13,7 @@ from mcp.types import Prompt as OfferedPrompt
 from knowledge.context import recent_changes
 from knowledge.insights.queries import curated_prompts
 from memories.contract.budget import fit
+from memories.contract.errors import Invalid, NotFound
 from memories.database import connections
 from memories.identity.caller import Caller
 from memory_project.audit.last_seen import last_visit
@@ -104,6 +107,22 @@ def offered() -> list[OfferedPrompt]:
             for prompt in curated_prompts()
             if prompt.name not in BUILT_IN_NAMES
         ]
+
+
+def check_arguments(
+    prompts: Iterable[OfferedPrompt], name: str, given: Mapping[str, Any], *, whole: bool = True
+) -> None:
+    """Raise NotFound for an unknown prompt, and Invalid for an argument that it lacks, or if `whole`, that it needs."""
+    prompt = next((prompt for prompt in prompts if prompt.name == name), None)
+    if prompt is None:
+        raise NotFound(f"there is no prompt {name[:80]!r}")
+    known = {argument.name: argument.required for argument in prompt.arguments or ()}
+    if unknown := [argument for argument in given if argument not in known]:
+        allowed = ", ".join(known) or "no arguments"
+        raise Invalid(f"is not an argument of {name}", field=unknown[0][:60], allowed=allowed)
+    missing = [argument for argument, is_required in known.items() if is_required and argument not in given]
+    if whole and missing:
+        raise Invalid("is missing", field=missing[0])
 
 
 def answer(name: str) -> GetPromptResult | None:

@@ -21,7 +21,7 @@ from knowledge.graph import anthropic, graphs
 from knowledge.insights import queries
 from knowledge.review import evidence
 from memories import queries as memories
-from memories.contract.errors import Forbidden, NotFound
+from memories.contract.errors import Forbidden, Invalid, NotFound
 from memories.contract.paging import page
 from memories.history import history
 from memories.identity.caller import Caller
@@ -196,11 +196,18 @@ KINDS = {
 }
 
 
-def completions(caller: Caller, argument: str, text: str, tools: Collection[str]) -> list[str]:
-    """Return values for an argument of a template: URNs of entities, or ids of the caller's memories."""
-    if argument == "urn" and KINDS["entity"].is_open(caller, tools):
+def completions(caller: Caller, template: str, argument: str, text: str, tools: Collection[str]) -> list[str]:
+    """Return values for the argument of a template: URNs of entities, or ids of the caller's memories.
+
+    Raises NotFound for an unknown template, and Invalid for an argument that it does not have.
+    """
+    offered = {found.uri_template: found.name for found in templates_of(caller, tools)}
+    if template not in offered:
+        raise NotFound(f"there is no resource template {template[:200]!r}")
+    known = "urn" if offered[template] == "entity" else "id"
+    if argument != known:
+        raise Invalid("is not an argument of this template", field=argument[:60], allowed=known)
+    if known == "urn":
         return [quote(row.urn, safe=":(),") for row in entities_like(text)[:MAX_COMPLETIONS]]
-    if argument == "id" and KINDS["memory"].is_open(caller, tools):
-        rows = memories.newest(caller, Filters(owner=caller.email))[:500]
-        return [pk.hex for pk in rows.values_list("pk", flat=True) if pk.hex.startswith(text)][:MAX_COMPLETIONS]
-    return []
+    rows = memories.newest(caller, Filters(owner=caller.email))[:500]
+    return [pk.hex for pk in rows.values_list("pk", flat=True) if pk.hex.startswith(text)][:MAX_COMPLETIONS]

@@ -15,11 +15,9 @@ from anyio import to_thread
 from mcp.server.apps import APP_MIME_TYPE
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.subscriptions import ResourceUpdated, ServerEvent
 from mcp.shared.exceptions import MCPError
 from mcp.types import (
-    INVALID_PARAMS,
     INVALID_REQUEST,
     CompleteRequestParams,
     CompleteResult,
@@ -30,6 +28,7 @@ from mcp.types import (
     ListPromptsResult,
     ListResourcesResult,
     ListResourceTemplatesResult,
+    PromptReference,
     SubscribeRequestParams,
     SubscriptionsListenRequestParams,
     SubscriptionsListenResult,
@@ -95,10 +94,7 @@ class ReadingServer(IdentifiedServer):
         self, uri: Any, context: Context[Any, Any] | None = None
     ) -> Iterable[ReadResourceContents] | InputRequiredResult:
         request = context.request_context.request if context else None
-        try:
-            data = await self.in_turn(request, self._read, str(uri), running=Running())
-        except DomainError as error:
-            raise ResourceNotFoundError(error.message) from None
+        data = await self.in_turn(request, self._read, str(uri), running=Running())
         if isinstance(data, str):
             return [ReadResourceContents(data, APP_MIME_TYPE, apps.META)]
         return [ReadResourceContents(json.dumps(fit(data), ensure_ascii=False), resources.MIME)]
@@ -126,9 +122,11 @@ class ReadingServer(IdentifiedServer):
     async def _complete(self, ctx: Any, params: CompleteRequestParams) -> CompleteResult:
         caller = await self.caller(ctx.request)
         name, text = params.argument.name, params.argument.value
-        values = await to_thread.run_sync(
-            _acting_as, partial(resources.completions, caller, name, text, self.offered), caller
-        )
+        if isinstance(params.ref, PromptReference):
+            prompts.check_arguments(await self.list_prompts(), params.ref.name, {name: text}, whole=False)
+            return CompleteResult(completion=Completion(values=[], total=0, has_more=False))
+        work = partial(resources.completions, caller, str(params.ref.uri), name, text, self.offered)
+        values = await to_thread.run_sync(_acting_as, work, caller)
         return CompleteResult(completion=Completion(values=values, total=len(values), has_more=False))
 
     # -- subscriptions -----------------------------------------------------------------------------------
@@ -198,6 +196,7 @@ class ReadingServer(IdentifiedServer):
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
     ) -> GetPromptResult | InputRequiredResult:
+        prompts.check_arguments(await self.list_prompts(), name, arguments or {})
         if name == prompts.START and name in {prompt.name for prompt in await super().list_prompts()}:
             request = context.request_context.request if context else None
             return await self.in_turn(request, _start_of_session, running=Running())
@@ -205,10 +204,7 @@ class ReadingServer(IdentifiedServer):
         is_built_in = name in prompts.BUILT_IN_NAMES
         if not is_built_in and (curated := await to_thread.run_sync(prompts.answer, name)):
             return curated
-        try:
-            return await super().get_prompt(name, arguments, context)
-        except ValueError as error:  # an unknown prompt or a wrong argument
-            raise MCPError(INVALID_PARAMS, str(error)) from None
+        return await super().get_prompt(name, arguments, context)
 
 
 def _start_of_session(caller: Caller) -> GetPromptResult:

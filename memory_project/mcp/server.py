@@ -41,6 +41,7 @@ from memory_project.mcp import apps, confirmations, list_pages, prompts
 from memory_project.mcp.auth import RequireToken
 from memory_project.mcp.authenticated_server import Identify
 from memory_project.mcp.hosts import CheckHost
+from memory_project.mcp.protocol_errors import respond_with_protocol_errors
 from memory_project.mcp.resources_and_prompts import ReadingServer
 from memory_project.mcp.responses import (
     AttachedContent,
@@ -82,7 +83,7 @@ class CommonplaceServer(ReadingServer):
             identify,
             instructions=INSTRUCTIONS,
             version=__version__,
-            middleware=[self._hide_denied_tools],
+            middleware=[respond_with_protocol_errors, self._hide_denied_tools],
             extensions=extensions,
         )
         if "capture_insight" in self.offered:

@@ -103,12 +103,13 @@ def test_a_resource_is_denied_to_callers_who_may_not_use_its_tool(alice: Caller,
         links = (await client.list_resources()).resources
         templates = (await client.list_resource_templates()).resource_templates
         reference = ResourceTemplateReference(type="ref/resource", uri="commonplace://memory/{id}")
-        ids = (await client.complete(reference, {"name": "id", "value": ""})).completion.values
+        with pytest.raises(MCPError):
+            await client.complete(reference, {"name": "id", "value": ""})
         faults = [await fault_of(client, uri) for uri in (f"commonplace://memory/{record.pk.hex}", MINE, ENTITY)]
-        return [str(link.uri) for link in links], [template.name for template in templates], ids, faults
+        return [str(link.uri) for link in links], [template.name for template in templates], faults
 
-    links, templates, ids, faults = as_caller(closed, read_all)
-    assert (links, templates, ids) == ([], ["entity"], [])
+    links, templates, faults = as_caller(closed, read_all)
+    assert (links, templates) == ([], ["entity"])
     assert ("memory_manage" in faults[0], "capture_insight" in faults[1], faults[2]) == (True, True, "")
 
 
