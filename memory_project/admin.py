@@ -213,6 +213,17 @@ class CompanyGroupAdmin(admin.ModelAdmin[CompanyGroup]):
     search_fields = ["name"]
     filter_horizontal = ["personas"]
 
+    def has_view_permission(self, request: HttpRequest, obj: CompanyGroup | None = None) -> bool:
+        return bool(request.user.is_superuser)
+
+    has_change_permission = has_delete_permission = has_view_permission
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return bool(request.user.is_superuser)
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return bool(request.user.is_superuser)
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[CompanyGroup]:
         return super().get_queryset(request).prefetch_related("personas")
 
@@ -263,6 +274,10 @@ class WebhookAdmin(admin.ModelAdmin[Webhook]):
 for model in (queue_admin.Schedule, queue_admin.Success, queue_admin.Failure, queue_admin.OrmQ):
     if admin.site.is_registered(model):
         admin.site.unregister(model)
+
+# allauth's own tables of accounts stay empty, and second factors are nobody's but the person's.
+for model in [model for model in admin.site._registry if model.__module__.startswith("allauth.")]:
+    admin.site.unregister(model)
 
 
 @admin.register(queue_admin.Schedule)

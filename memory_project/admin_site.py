@@ -7,7 +7,6 @@ from django.contrib.auth import REDIRECT_FIELD_NAME
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, URLResolver, path, reverse
@@ -59,9 +58,7 @@ class CommonplaceAdminSite(AdminSite):
             raise PermissionDenied
         return redirect_to_login(request.GET.get(REDIRECT_FIELD_NAME) or reverse("admin:index"))
 
-    def logout(  # type: ignore[override]  # Django's own view returns a page instead of the redirect
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponseBase:
+    def logout(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         from memory_project.portal.views.account import SignOut  # noqa: PLC0415 - needs the models
 
         return SignOut.as_view()(request)  # which signs out at the company, too

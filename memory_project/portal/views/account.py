@@ -77,7 +77,8 @@ class ForgotPassword(auth.PasswordResetView):
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         require_passwords()
-        return super().dispatch(request, *args, **kwargs)
+        response: HttpResponse = super().dispatch(request, *args, **kwargs)  # type: ignore[assignment]
+        return response
 
     def form_valid(self, form: Any) -> HttpResponse:
         return super().form_valid(form) if settings.EMAIL_HOST else self.render_to_response(self.get_context_data())
