@@ -3,6 +3,9 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
+from allauth.account import admin as allauth_admin
+from allauth.mfa.admin import Authenticator
+from allauth.socialaccount import admin as social_admin
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
@@ -276,8 +279,15 @@ for model in (queue_admin.Schedule, queue_admin.Success, queue_admin.Failure, qu
         admin.site.unregister(model)
 
 # allauth's own tables of accounts stay empty, and second factors are nobody's but the person's.
-for model in [model for model in admin.site._registry if model.__module__.startswith("allauth.")]:
-    admin.site.unregister(model)
+for model in (
+    allauth_admin.EmailAddress,
+    Authenticator,
+    social_admin.SocialAccount,
+    social_admin.SocialApp,
+    social_admin.SocialToken,
+):
+    if admin.site.is_registered(model):
+        admin.site.unregister(model)
 
 
 @admin.register(queue_admin.Schedule)
