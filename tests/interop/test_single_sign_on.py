@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,17 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def wait_for(address: str) -> None:
+    """Wait until the installation answers; on a busy machine it takes longer than `up` waits."""
+    for _ in range(360):
+        try:
+            with urlopen(address, timeout=5):  # noqa: S310 - the test's own installation
+                return
+        except OSError:
+            time.sleep(0.5)
+    raise TimeoutError(address)
+
+
 class Setup:
     """The address of Commonplace, and the people whom the issuer knows."""
 
@@ -81,6 +93,7 @@ def setup(node_modules: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
             patch.setenv(name, value)
         try:
             with up(home, port) as process:
+                wait_for(f"{site}/healthz")
                 assert process.poll() is None, (home / "up.log").read_text()
                 subprocess.run(command("shell", "-c", GROUPS), env=environment(home, port), cwd=ROOT, check=True)
                 yield Setup(site, issuer, claims)
