@@ -100,6 +100,7 @@ def setup(node_modules: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
         finally:
             provider.terminate()
             provider.wait(10)
+            provider.stdout.close()
 
 
 def sign_in(setup: Setup, page: Any, person: str) -> None:
