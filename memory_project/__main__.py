@@ -15,18 +15,17 @@ def main() -> None:
     gc.disable()  # imports create several 100,000 objects, none of them garbage; apps.py enables gc again
     try:
         # imported here so that a missing Django gives the hint below
-        from django.core.exceptions import ImproperlyConfigured  # noqa: PLC0415
-        from django.core.management import execute_from_command_line  # noqa: PLC0415
-
         from memories.database import identity  # noqa: PLC0415
+        from memory_project import command_line  # noqa: PLC0415
     except ImportError:
         sys.exit("Django is not installed here. Run `make install` first, then `.venv/bin/python manage.py …`.")
-    if service := service_of_command(sys.argv[1:2]):
+    service = service_of_command(sys.argv[1:2])
+    if service:
         identity.run_process_as(service)
-    try:
-        execute_from_command_line(sys.argv)
-    except ImproperlyConfigured as error:  # the error message names the setting
-        sys.exit(f"{error}")
+    if service == "command" and sys.argv[1:2] != ["up"]:  # `up` hands its environment on to the servers
+        # without a pool, a database that is away is reported at once and with the reason, instead of after 15 seconds
+        os.environ.setdefault("DATABASE_POOL_SIZE", "0")
+    command_line.run(sys.argv)
 
 
 def service_of_command(names: list[str]) -> str:

@@ -13,10 +13,12 @@ from memories.contract.errors import DomainError
 
 
 class Command(BaseCommand):
-    help = "Load DataHub metadata files (change events or proposals, JSON) into the embedded catalog. Can be repeated."
+    help = (
+        "Load DataHub metadata files into the embedded catalog. They hold events or proposals as JSON. Can be repeated."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("files", nargs="*", type=Path)
+        parser.add_argument("files", nargs="*", type=Path, help="paths of the metadata files")
         parser.add_argument("--rebuild", action="store_true", help="rebuild names, search and lineage from all aspects")
         parser.add_argument("--known-only", action="store_true", help="skip aspects that the product does not read")
 
@@ -30,7 +32,7 @@ class Command(BaseCommand):
                 raise CommandError(error.message) from None
             if not records:
                 continue
-            with tqdm(total=len(records), disable=verbosity < 1, leave=False) as bar:
+            with tqdm(total=len(records), disable=verbosity < 1 or None, leave=False) as bar:
                 for count in load(records, known_only=known_only):
                     bar.update(count.records - bar.n)
             self.stdout.write(f"{file.name}: {count.writes} aspects written, {count.unchanged} unchanged")
@@ -42,7 +44,10 @@ class Command(BaseCommand):
             self._write_counts("records skipped", count.skipped)
 
         if rebuild:
-            total = max(projections.rebuild(), default=0)
+            total = 0
+            with tqdm(unit="entities", disable=verbosity < 1 or None, leave=False) as bar:
+                for total in projections.rebuild():
+                    bar.update(total - bar.n)
             self.stdout.write(f"{total} entities rebuilt")
 
     def _write_counts(self, label: str, counts: dict[str, int]) -> None:

@@ -15,10 +15,12 @@ from memories.identity.caller import system_caller
 
 
 class Command(BaseCommand):
-    help = "Write the missing values of an applied changeset again, or export the changeset as a DataHub metadata file."
+    help = (
+        "Write the missing values of an applied changeset again. With --export, write a DataHub metadata file instead."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("id")
+        parser.add_argument("id", help="id of the changeset")
         parser.add_argument(
             "--export", type=Path, metavar="FILE", help="write the changes to this metadata file instead of the catalog"
         )

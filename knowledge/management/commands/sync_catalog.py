@@ -13,13 +13,13 @@ from memories.contract.errors import DomainError
 
 
 class Command(BaseCommand):
-    help = "Copy DataHub's entities into local tables, for reading while DataHub is unavailable. Can be run repeatedly."
+    help = "Copy DataHub's entities, for reading while DataHub is unavailable. Can be run repeatedly."
 
     def handle(self, *, verbosity: int = 1, **options: Any) -> None:
         if not settings.DATAHUB_GMS_URL:
             raise CommandError("DATAHUB_GMS_URL is not set: there is nothing to copy.")
         count = Mirrored()
-        with tqdm(unit="entities", disable=verbosity < 1) as bar:
+        with tqdm(unit="entities", disable=verbosity < 1 or None) as bar:
             try:
                 for progress in copy_catalog(DataHubCatalog.configured()):
                     bar.update(progress.entities - count.entities)

@@ -15,7 +15,7 @@ PAUSES_S = (1, 2, 5, 10, 30, 60)  # seconds to wait after the first, second, thi
 
 
 class Command(BaseCommand):
-    help = "Follow DataHub's events, so that memories become stale within seconds of a change. Runs until stopped."
+    help = "Follow DataHub's events until stopped. Memories become stale within seconds of a change."
 
     def handle(self, **options: Any) -> None:
         if not settings.DATAHUB_GMS_URL:

@@ -15,7 +15,7 @@ from memories.retrieval import indexing, term_statistics, vector_index
 
 
 class Command(BaseCommand):
-    help = "Computes missing and outdated vectors in the foreground, for example after a change of the model."
+    help = "Compute missing and outdated vectors now. Needed after a change of the embedding model."
     requires_system_checks = ()  # this command repairs a wrong dimension, which the checks report
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -45,7 +45,7 @@ class Command(BaseCommand):
 
     def embed_pending(self, model: str, pending: int, quiet: bool) -> int:
         completed = 0
-        with tqdm(total=pending, unit="memories", disable=quiet) as bar:
+        with tqdm(total=pending, unit="memories", disable=quiet or None) as bar:
             while True:
                 batch = self.next_batch(model)
                 if not batch:

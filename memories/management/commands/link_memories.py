@@ -10,7 +10,7 @@ from memories.writing import entity_detection
 
 
 class Command(BaseCommand):
-    help = "Detects in the foreground which catalog entities memories mention in their texts."
+    help = "Detect now which catalog entities memories mention. The worker does it every ten minutes."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--all", action="store_true", help="detect anew in all memories, not only where it is due")
@@ -20,7 +20,7 @@ class Command(BaseCommand):
         if all:
             entity_detection.detect_again()
         completed = 0
-        with tqdm(total=entity_detection.undetected().count(), unit="memories", disable=quiet) as bar:
+        with tqdm(total=entity_detection.undetected().count(), unit="memories", disable=quiet or None) as bar:
             while count := entity_detection.detect_batch():
                 completed += count
                 bar.update(count)

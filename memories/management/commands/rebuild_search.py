@@ -7,6 +7,7 @@ from django.apps import apps
 from django.contrib.postgres.indexes import GinIndex
 from django.core.management.base import BaseCommand
 from django.db import connection, models, transaction
+from tqdm import tqdm
 
 from memories import extensions
 from memories.database.owner import as_owner
@@ -17,13 +18,13 @@ from memories.writing.language_backfill import backfill_languages
 
 class Command(BaseCommand):
     help = (
-        "Rebuilds the text-search columns with the current settings, detects missing languages of memories, counts the"
+        "Rebuild the text search with the current settings. Also detects missing languages of memories, counts the"
         " terms, trains the vector index if necessary, and rebuilds the search data of other apps."
     )
 
-    def handle(self, **options: Any) -> None:
+    def handle(self, *, verbosity: int = 1, **options: Any) -> None:
         with as_owner(), transaction.atomic(), connection.schema_editor(atomic=False) as editor:
-            for model, field in search_columns():
+            for model, field in tqdm([*search_columns()], unit="columns", disable=verbosity < 1 or None, leave=False):
                 index = next(i for i in model._meta.indexes if isinstance(i, GinIndex) and field.name in i.fields)
                 editor.execute(f"DROP INDEX IF EXISTS {index.name}")
                 editor.remove_field(model, field)

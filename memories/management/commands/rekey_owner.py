@@ -12,7 +12,7 @@ from memories.writing import ownership
 
 
 class Command(BaseCommand):
-    help = "Moves everything of OLD to NEW after a person's identity has changed. With --undo, takes it back again."
+    help = "Move everything of OLD to NEW after a person's identity has changed. With --undo, take it back."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("old", help="the owner of the memories")

@@ -11,10 +11,10 @@ from memory_project import backups
 
 
 class Command(BaseCommand):
-    help = "Write all data, the embedded catalog and the signing key into one file that only its owner can read."
+    help = "Write all data, the catalog and the signing key into one file. Only its owner can read it."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("file", type=Path)
+        parser.add_argument("file", type=Path, help="path of the new file")
 
     def handle(self, *, file: Path, **options: Any) -> None:
         try:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from argparse import ArgumentParser
 from typing import Any
 
@@ -18,9 +19,9 @@ class Command(BaseCommand):
     help = "Create an API token for a person and print it. It can't be shown again."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("email")
-        parser.add_argument("--name", default="created on the command line")
-        parser.add_argument("--persona", default="")
+        parser.add_argument("email", help="address of the person whom the token acts for")
+        parser.add_argument("--name", default="created on the command line", help="name in the list of tokens")
+        parser.add_argument("--persona", default="", help="the active persona; default: the person's default")
         parser.add_argument(
             "--days",
             type=between(0, 36_500),
@@ -35,6 +36,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--writes-per-day", type=between(0, MAX_CALLS), help="maximum number of calls that write; default: no limit"
         )
+        parser.add_argument("--json", action="store_true", help="print token, name, email and expires_at as JSON")
 
     def handle(self, *, email: str, name: str, persona: str, days: int, right: list[str], **options: Any) -> None:
         user = User.objects.filter(email=email.strip().lower()).first()
@@ -56,5 +58,10 @@ class Command(BaseCommand):
             )
         except DomainError as error:
             raise CommandError(error.message) from None
+        if options["json"]:
+            expires = token.expires_at.isoformat() if token.expires_at else None
+            entry = {"token": text, "name": token.name, "email": user.email, "expires_at": expires}
+            self.stdout.write(json.dumps(entry))
+            return
         self.stderr.write(f"{token}: expires {token.expires_at or 'never'}. Copy it now: it is not shown again.")
         self.stdout.write(text)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 from argparse import ArgumentParser
+from dataclasses import asdict
 from typing import Any
 
 from django.conf import settings
@@ -14,13 +16,18 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("act", choices=["start", "stop", "status"])
+        parser.add_argument("act", choices=["start", "stop", "status"], help="what to do")
+        parser.add_argument("--json", action="store_true", dest="as_json", help="status: print JSON")
 
-    def handle(self, *, act: str, **options: Any) -> None:
+    def handle(self, *, act: str, as_json: bool, **options: Any) -> None:
         if settings.DATABASE_URL:
             raise CommandError("DATABASE_URL is set: this command manages the embedded PostgreSQL only.")
+        if as_json and act != "status":
+            raise CommandError(f"--json belongs to `status`, not to `{act}`.", returncode=2)
         server = EmbeddedPostgres(settings.COMMONPLACE_HOME)
         try:
+            if as_json:
+                return self.stdout.write(json.dumps(asdict(server.status()), default=str))
             getattr(self, act)(server)
         except EmbeddedPostgresError as error:
             raise CommandError(str(error)) from None

@@ -16,7 +16,9 @@ class Command(BaseCommand):
     def handle(self, *, verbosity: int = 1, **options: Any) -> None:
         people = demo.make_people()
         demo.load_demo_catalog()
-        new = sum(tqdm(demo.make_memories(people), unit="memories", total=144, disable=verbosity < 1, leave=False))
+        new = sum(
+            tqdm(demo.make_memories(people), unit="memories", total=144, disable=verbosity < 1 or None, leave=False)
+        )
         proposed = demo.make_insights(people)
         demo.make_analyses(people)
         for login in ("maya", "sam"):

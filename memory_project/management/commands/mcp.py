@@ -26,7 +26,7 @@ WARM_UP_AFTER_S = 1.0  # seconds before the embedding model is loaded, in which 
 
 
 class Command(BaseCommand):
-    help = "Serve the MCP tools, over stdio for one person (--as) or over HTTP for everyone with a token."
+    help = "Serve the MCP tools. Over stdio for one person (--as), over HTTP for everyone with a token."
     requires_system_checks = ()  # they take a second; check_database() replaces them
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -20,6 +20,8 @@ class Command(migrate.Command):
     Each possible failure is reported in one line.
     """
 
+    help = "Create and alter the tables. Also gives the application's role its rights."
+
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             if not settings.DATABASE_URL:

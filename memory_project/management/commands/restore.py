@@ -27,7 +27,7 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("file", type=Path)
+        parser.add_argument("file", type=Path, help="path of the backup; FILE.erased is read beside it")
 
     def handle(self, *, file: Path, **options: Any) -> None:
         try:

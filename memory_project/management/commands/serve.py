@@ -10,15 +10,13 @@ from memory_project.arguments import between, port
 
 
 class Command(BaseCommand):
-    help = (
-        "Run the web server (pages, REST, MCP) in one or more processes. `up` also starts the database and the worker."
-    )
+    help = "Run the web server alone (pages, REST, MCP). `up` also starts the database and the worker."
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--host", default=settings.COMMONPLACE_HOST)
-        parser.add_argument("--port", type=port, default=settings.COMMONPLACE_PORT)
-        parser.add_argument("--processes", type=between(1, 256), default=1)
+        parser.add_argument("--host", default=settings.COMMONPLACE_HOST, help="address to listen on")
+        parser.add_argument("--port", type=port, default=settings.COMMONPLACE_PORT, help="port to listen on")
+        parser.add_argument("--processes", type=between(1, 256), default=1, help="number of processes")
 
     def handle(self, *, host: str, port: int, processes: int, **options: Any) -> None:
         import uvicorn  # noqa: PLC0415 - not needed for --help

@@ -12,18 +12,27 @@ from memory_project.mcp.server import enabled_tools
 
 
 class Command(BaseCommand):
-    help = "List the MCP tools with the number of characters that each adds to a model's context, or print a reference."
+    help = "List the MCP tools with their size in a model's context. The unit is characters."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--reference", action="store_true", help="print the reference for docs/mcp.md")
+        form = parser.add_mutually_exclusive_group()
+        form.add_argument("--reference", action="store_true", help="print the reference for docs/mcp.md")
+        form.add_argument("--json", action="store_true", help="print a JSON list of name, toolset and characters")
 
-    def handle(self, *, reference: bool, **options: Any) -> None:
+    def handle(self, *, reference: bool, json: bool, **options: Any) -> None:
         tools = enabled_tools(["all"])
+        if json:
+            return self.stdout.write(as_json(tools))
         self.stdout.write(render_reference(tools) if reference else "\n".join(costs(tools)))
 
 
 def render_reference(tools: list[Tool]) -> str:
     return reference(tools).rstrip()
+
+
+def as_json(tools: list[Tool]) -> str:
+    entries = [{"name": tool.name, "toolset": tool.toolset, "characters": cost(tool)} for tool in tools]
+    return json.dumps(entries, indent=1)
 
 
 def cost(tool: Tool) -> int:

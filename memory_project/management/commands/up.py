@@ -37,8 +37,8 @@ class Command(BaseCommand):
     requires_system_checks = ()  # the database may not run yet; prepare() runs the checks
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--host", default=settings.COMMONPLACE_HOST)
-        parser.add_argument("--port", type=port, default=settings.COMMONPLACE_PORT)
+        parser.add_argument("--host", default=settings.COMMONPLACE_HOST, help="address to listen on")
+        parser.add_argument("--port", type=port, default=settings.COMMONPLACE_PORT, help="port to listen on")
         parser.add_argument("--no-demo", action="store_true", help="start empty instead of with demo content")
 
     def handle(self, *, host: str, port: int, no_demo: bool, **options: Any) -> None:

@@ -15,7 +15,7 @@ from memories.identity.permissions import build_caller
 
 
 class Command(BaseCommand):
-    help = "Import the JSONL file of Anthropic's memory server into a knowledge graph, or write one with --export."
+    help = "Import the file of Anthropic's memory server into a graph. With --export, write one."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", help="path of the file; with --export, - is standard output")
