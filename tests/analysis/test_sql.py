@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -519,6 +520,14 @@ def test_trino_shows_and_explains(alice: Caller, trino: None) -> None:
     for sql in ("SHOW SESSION", "SHOW GRANTS", "SHOW CREATE TABLE t", "EXPLAIN ANALYZE DELETE FROM t"):
         with pytest.raises(Invalid):
             query_sql(alice, sql=sql)
+
+
+def test_trino_without_its_driver_names_the_command(
+    alice: Caller, trino: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "trino", None)
+    with pytest.raises(Degraded, match=r"'lake' needs.*pip install 'commonplace\[trino\]'"):
+        query_sql(alice, sql="SELECT 1")
 
 
 def test_an_unreachable_trino_raises_a_domain_error(alice: Caller) -> None:
