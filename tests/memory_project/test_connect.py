@@ -123,7 +123,6 @@ def test_folders_from_the_environment_are_used(home: Path, monkeypatch: pytest.M
         (["cursor", "--toolsets", "memroy"], "toolsets: 'memroy' is unknown"),
         (["cursor", "--toolsets", ","], "toolsets: names none"),
         (["cursor", "--as", "a@b.example", "--token"], "token: "),
-        (["cursor", "--as", "a@b.example", "--read-only"], "read_only: "),
         (["cursor", "--as", "a@b.example", "--url", URL], "not allowed with"),
         (["cursor", "--remove", "--write"], "write: "),
         (["cursor", "--write", "--json"], "json: "),
@@ -162,8 +161,10 @@ def test_a_token_that_others_could_read_on_the_way_is_warned_about(capsys: pytes
 
 def test_stdio_starts_this_installation_for_an_existing_person(alice_user: User, monkeypatch: Any) -> None:
     monkeypatch.setenv("COMMONPLACE_HOME", "somewhere")
-    answer = json.loads(connect("cursor", "--as", alice_user.email.upper(), "--toolsets", "memory", "--json"))
-    assert answer["entry"]["args"][-5:] == ["mcp", "--as", alice_user.email, "--toolsets", "memory"]
+    answer = json.loads(
+        connect("cursor", "--as", alice_user.email.upper(), "--toolsets", "memory", "--read-only", "--json")
+    )
+    assert answer["entry"]["args"][-6:] == ["mcp", "--as", alice_user.email, "--toolsets", "memory", "--read-only"]
     assert answer["entry"]["env"] == {"COMMONPLACE_HOME": str(Path.cwd() / "somewhere")}
     assert os.path.isabs(answer["entry"]["command"])
     with pytest.raises(CommandError, match="no active account"):

@@ -41,7 +41,9 @@ class Command(BaseCommand):
             help=f"use a token instead of signing in with OAuth: from {TOKEN_VARIABLE}, or asked for",
         )
         parser.add_argument("--toolsets", default="", help="comma-separated toolsets, or all; default: the server's")
-        parser.add_argument("--read-only", action="store_true", help="http: offer only the tools that change nothing")
+        parser.add_argument(
+            "--read-only", action="store_true", help="offer only the tools and commands that change nothing"
+        )
         parser.add_argument("--scope", choices=["user", "project"], default="user", help="whose file; default: user")
         parser.add_argument("--name", default=DEFAULT_NAME, help=f"name of the entry; default: {DEFAULT_NAME}")
         parser.add_argument("--write", action="store_true", help="write the file, after showing the difference")
@@ -108,8 +110,6 @@ def check_options(options: dict[str, Any]) -> None:
         raise Invalid("is not accepted with --write", field="json", allowed="one of the two")
     if options["email"] and options["token"]:
         raise Invalid("is not accepted with --as: over stdio nobody needs one", field="token", allowed="--url")
-    if options["email"] and options["read_only"]:
-        raise Invalid("is not accepted with --as", field="read_only", allowed="--url")
 
 
 def file_of(client: Client, options: dict[str, Any]) -> Path | None:
@@ -165,6 +165,7 @@ def connection_for(options: dict[str, Any], token: str) -> Connection:
             f"there is no active account {email[:254]!r}", field="as", allowed="an address of the People page"
         )
     chosen = ["--toolsets", ",".join(names)] if names else []
+    chosen += ["--read-only"] if options["read_only"] else []
     # the client starts the server without the environment of this shell
     home = os.environ.get("COMMONPLACE_HOME")
     environment = {"COMMONPLACE_HOME": str(Path(home).expanduser().resolve())} if home else {}
