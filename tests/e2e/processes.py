@@ -37,6 +37,9 @@ def environment(home: Path, port: int) -> dict[str, str]:
     return {**inherited, **settings, "DJANGO_SETTINGS_MODULE": "memory_project.settings"}
 
 
+START_WITHIN_S = 240  # on a busy machine; a quiet one needs 15 s
+
+
 @contextmanager
 def up(home: Path, port: int, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     with open(home / "up.log", "w") as log:
@@ -49,9 +52,9 @@ def up(home: Path, port: int, *arguments: str) -> Iterator[subprocess.Popen[str]
             text=True,
         )
     try:
-        for _ in range(600):
-            if "Ctrl-C stops everything" in (home / "up.log").read_text() or process.poll() is not None:
-                break
+        deadline = time.monotonic() + START_WITHIN_S
+        while "Ctrl-C stops everything" not in (home / "up.log").read_text() and process.poll() is None:
+            assert time.monotonic() < deadline, f"not ready:\n{(home / 'up.log').read_text()}"
             time.sleep(0.1)
         yield process
     finally:
