@@ -80,14 +80,21 @@ def networks(name: str) -> list[str]:
 
 
 def origins(name: str) -> list[str]:
-    """Read origins of web pages, such as `https://inspector.example.org`."""
-    values = [entry.rstrip("/") for entry in list_of_strings(name)]
-    for value in values:
-        parts = urlsplit(value)
-        if parts.scheme not in ("http", "https") or not parts.hostname or value != f"{parts.scheme}://{parts.netloc}":
+    """Read origins of web pages, such as `https://inspector.example.org`, and return them as browsers send them."""
+    values = []
+    for entry in list_of_strings(name):
+        try:
+            parts = urlsplit(entry.rstrip("/"))
+            port = "" if parts.port in (None, {"http": 80, "https": 443}.get(parts.scheme)) else f":{parts.port}"
+        except ValueError:
+            parts, port = urlsplit(""), ""
+        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+        is_bare = not (parts.path or parts.query or parts.fragment or parts.username)
+        if parts.scheme not in ("http", "https") or not host or not is_bare or "*" in host:
             raise ImproperlyConfigured(
-                f"{name}: {value!r} is not an origin; allowed: values like https://inspector.example.org"
+                f"{name}: {entry!r} is not an origin; allowed: values like https://inspector.example.org"
             )
+        values.append(f"{parts.scheme}://{host}{port}")
     return values
 
 

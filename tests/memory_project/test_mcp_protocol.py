@@ -8,11 +8,13 @@ from typing import Any
 
 import httpx2
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS
 
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
+from memory_project import env
 from memory_project.accounts.tokens import create_token
 from memory_project.mcp import list_pages, resources
 from memory_project.mcp.hosts import is_allowed_host, is_allowed_origin
@@ -109,6 +111,37 @@ def test_hosts_are_matched_as_for_pages(settings: Any, hosts: list[str], host: s
 def test_only_own_and_named_origins_are_allowed(settings: Any, hosts: list[str], origin: str, is_allowed: bool) -> None:
     settings.ALLOWED_HOSTS = hosts
     assert is_allowed_origin(origin, "localhost:8000") == is_allowed
+
+
+@pytest.mark.parametrize(
+    ("text", "origins"),
+    [
+        ("https://App.example.org:443/, http://localhost:6274", ["https://app.example.org", "http://localhost:6274"]),
+        ("http://[::1]:8000", ["http://[::1]:8000"]),
+        ("", []),
+    ],
+)
+def test_origins_are_read_as_browsers_send_them(monkeypatch: pytest.MonkeyPatch, text: str, origins: list[str]) -> None:
+    monkeypatch.setenv("MCP_ORIGINS", text)
+    assert env.origins("MCP_ORIGINS") == origins
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "*",
+        "null",
+        "app.example.org",
+        "https://a.example/path",
+        "https://u@a.example",
+        "https://a:99999",
+        "https://*.a.b",
+    ],
+)
+def test_what_is_no_origin_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("MCP_ORIGINS", text)
+    with pytest.raises(ImproperlyConfigured, match=r"MCP_ORIGINS: .* is not an origin; allowed: values like"):
+        env.origins("MCP_ORIGINS")
 
 
 # -- unknown names -------------------------------------------------------------------------------------------
