@@ -92,6 +92,8 @@ def test_an_ingest_over_http_stops_when_its_client_leaves(http: str, api: Api, a
     assert (row.state, 3 <= len(row.pages_done) < 60) == ("partial", True)
 
 
+# the cancellation may stop the statement that notes the last outcome: a resume then reports this record as unknown
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_action_stops_and_keeps_what_it_has_done(api: Api, alice: Caller) -> None:
     base = {"analysis_id": "audit", "model": "book"}
     as_caller(alice, lambda client: client.call_tool("analysis_ingest", {**base, "ingest_all": True}))

@@ -25,7 +25,7 @@ PLACEHOLDER = "cpl_YOUR_TOKEN"
 
 class Command(BaseCommand):
     help = (
-        "Print the configuration of an MCP client, or write it into the client's file. "
+        "Print an MCP client's configuration, or write its file. "
         "Example: commonplace connect claude-code --write"
     )
     requires_system_checks = ()

@@ -9,7 +9,7 @@ from memory_project.accounts import sign_in_links
 
 
 class Command(BaseCommand):
-    help = "Print a link that signs a person in once, within 15 minutes. For example: signinlink ada@example.org"
+    help = "Print a link that signs a person in once, within 15 minutes."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("email", help="e-mail address of the person")
