@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,8 +46,8 @@ class Watcher:
             self.faults.append(f"{response.url}: {response.status}")
 
 
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Any]:
+@contextmanager
+def launched() -> Iterator[Any]:
     """Launch the system's Chromium or the one of Playwright. Skips the tests if neither is installed."""
     playwright = pytest.importorskip("playwright.sync_api")
     executable = next((path for name in NAMES if (path := shutil.which(name))), None)
@@ -57,6 +58,12 @@ def chromium() -> Iterator[Any]:
             pytest.skip("NO BROWSER, so no page was tried in one: run `make browser` once")
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    with launched() as browser:
+        yield browser
 
 
 @pytest.fixture(scope="session")

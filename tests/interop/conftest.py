@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.conftest import launched
 from tests.e2e.processes import ROOT, command, environment, folder_and_port, up
 from tests.interop import registry
 from tests.interop.registry import ForeignClient
@@ -79,3 +80,10 @@ def site() -> Iterator[Site]:
             command("createtoken", PERSON), env=variables, cwd=ROOT, capture_output=True, text=True, check=True
         )
         yield Site(f"http://localhost:{port}", created.stdout.split()[-1], variables)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """A browser that is closed after each module, since a second Playwright can't start beside an open one."""
+    with launched() as browser:
+        yield browser

@@ -52,17 +52,29 @@ class ForeignClient:
 
     def run(self, script: str, plan: Any) -> Any:
         """Run a script of the folder `clients` with this client's packages, and return what it prints."""
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         process = subprocess.run(
-            [self.interpreter, str(FOLDER / "clients" / script)],
+            self._command(script),
             input=json.dumps(plan),
-            env={**environment, "NODE_FOLDER": str(NODE)},
+            env=_environment(),
             capture_output=True,
             text=True,
             timeout=DRIVER_S,
         )
         assert process.returncode == 0, f"{self.name}: {process.stderr[-3000:]}"
         return json.loads(process.stdout.strip().splitlines()[-1])
+
+    def start(self, script: str, **variables: str) -> subprocess.Popen[str]:
+        """Start a script of the folder `clients` that reads its standard input line by line."""
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen(self._command(script), env=_environment() | variables, text=True, **pipes)
+
+    def _command(self, script: str) -> list[str]:
+        return [self.interpreter, str(FOLDER / "clients" / script)]
+
+
+def _environment() -> dict[str, str]:
+    own = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return {**own, "NODE_FOLDER": str(NODE)}
 
 
 def load() -> dict[str, ForeignClient]:

@@ -11,10 +11,10 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import httpx
 import pytest
 
-from tests.e2e.conftest import chromium, picture, site
+from tests.e2e.conftest import picture
+from tests.interop.conftest import Site
 from tests.memory_project.test_oauth import CHALLENGE, VERIFIER
 
-__all__ = ["chromium", "site"]
 HEADERS = {"accept": "application/json, text/event-stream"}
 LIST_TOOLS = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 
@@ -65,31 +65,32 @@ def answer(page: Any, button: str, app: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_allow_use_and_end_an_app_in_a_browser(chromium: Any, site: str, app: str, scheme: str) -> None:
-    client_id, page = register(site, app), chromium.new_page(color_scheme=scheme)
+def test_allow_use_and_end_an_app_in_a_browser(chromium: Any, site: Site, app: str, scheme: str) -> None:
+    address = site.address
+    client_id, page = register(address, app), chromium.new_page(color_scheme=scheme)
     page.set_default_timeout(15_000)
-    open_consent(page, site, app, client_id)
+    open_consent(page, address, app, client_id)
     picture(page, f"consent-{scheme}")
     values = answer(page, "Allow", app)
-    assert (values["state"], values["iss"]) == (["s1"], [site])
+    assert (values["state"], values["iss"]) == (["s1"], [address])
     exchange = {
         "grant_type": "authorization_code", "client_id": client_id, "code": values["code"][0],
         "redirect_uri": app, "code_verifier": VERIFIER,
     }  # fmt: skip
-    token = httpx.post(f"{site}/oauth/token", data=exchange).json()["access_token"]
+    token = httpx.post(f"{address}/oauth/token", data=exchange).json()["access_token"]
     headers = {**HEADERS, "authorization": f"Bearer {token}"}
-    assert httpx.post(f"{site}/mcp", json=LIST_TOOLS, headers=headers).status_code == 200
-    page.goto(f"{site}/connect/")
+    assert httpx.post(f"{address}/mcp", json=LIST_TOOLS, headers=headers).status_code == 200
+    page.goto(f"{address}/connect/")
     picture(page, f"connected-apps-{scheme}")
     page.get_by_role("button", name="End", exact=True).click()
     page.wait_for_selector("text=has no access any more")
-    assert httpx.post(f"{site}/mcp", json=LIST_TOOLS, headers=headers).status_code == 401
+    assert httpx.post(f"{address}/mcp", json=LIST_TOOLS, headers=headers).status_code == 401
     page.close()
 
 
-def test_deny_in_a_browser(chromium: Any, site: str, app: str) -> None:
-    client_id, page = register(site, app), chromium.new_page()
+def test_deny_in_a_browser(chromium: Any, site: Site, app: str) -> None:
+    client_id, page = register(site.address, app), chromium.new_page()
     page.set_default_timeout(15_000)
-    open_consent(page, site, app, client_id)
+    open_consent(page, site.address, app, client_id)
     assert answer(page, "Deny", app)["error"] == ["access_denied"]
     page.close()

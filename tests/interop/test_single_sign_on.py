@@ -15,10 +15,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.e2e.conftest import chromium
 from tests.e2e.processes import ROOT, command, environment, folder_and_port, up
-
-__all__ = ["chromium"]
 
 ADMIN, PERSON = "maya@fernhill.example", "nora@fernhill.example"
 GROUPS = """
