@@ -65,8 +65,14 @@ class ForeignClient:
 
     def start(self, script: str, **variables: str) -> subprocess.Popen[str]:
         """Start a script of the folder `clients` that reads its standard input line by line."""
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(self._command(script), env=_environment() | variables, text=True, **pipes)
+        return subprocess.Popen(
+            self._command(script),
+            env=_environment() | variables,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
 
     def _command(self, script: str) -> list[str]:
         return [self.interpreter, str(FOLDER / "clients" / script)]

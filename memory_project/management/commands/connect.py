@@ -24,10 +24,7 @@ PLACEHOLDER = "cpl_YOUR_TOKEN"
 
 
 class Command(BaseCommand):
-    help = (
-        "Print an MCP client's configuration, or write its file. "
-        "Example: commonplace connect claude-code --write"
-    )
+    help = "Print an MCP client's configuration, or write its file. Example: commonplace connect claude-code --write"
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
