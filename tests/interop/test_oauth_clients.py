@@ -7,6 +7,7 @@ import re
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from html import unescape
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -17,7 +18,7 @@ from tests.interop.conftest import PERSON, Site
 from tests.interop.registry import DRIVER_S, ForeignClient
 
 PASSWORD = "fern-demo-2025"
-SIGNED_OUT = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+LIST_TOOLS = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 HIDDEN = re.compile(r'<input type="hidden" name="([^"]+)"(?: value="([^"]*)")?')
 
 
@@ -85,17 +86,16 @@ def in_chromium(chromium: Any, site: Site, address: str) -> Callable[[], None]:
     return end
 
 
-def with_forms(site: Site, address: str) -> Callable[[], None]:
+def with_forms(session: httpx.Client, site: Site, address: str) -> Callable[[], None]:
     """Sign in and allow by posting the forms. Returns a function that ends the app in the same way."""
-    session = httpx.Client(follow_redirects=True, timeout=60)
 
     def post(response: httpx.Response, path: str, **values: Any) -> httpx.Response:
-        fields = dict(HIDDEN.findall(response.text)) | values
+        fields = {name: unescape(value) for name, value in HIDDEN.findall(response.text)} | values
         sent = session.post(urljoin(str(response.url), path), data=fields, headers={"Referer": str(response.url)})
         assert sent.status_code == 200, sent.text
         return sent
 
-    consent = post(session.get(address), "", login=PERSON, password=PASSWORD)
+    consent = post(session.get(address), "", username=PERSON, password=PASSWORD)
     assert urlsplit(str(consent.url)).path == "/oauth/authorize", consent.text
     choices = {"allow": "true", "persona": "", "toolsets": ["memory"], "days": "1"}
     answered = post(consent, "/oauth/authorize", **choices)
@@ -107,14 +107,13 @@ def with_forms(site: Site, address: str) -> Callable[[], None]:
             r'action="(/[^"]*)">\s*<input type="hidden" name="csrf[^>]*>\s*<input\s[^>]*><button>End', page.text
         )
         assert "has no access any more" in post(page, path).text
-        session.close()
 
     return end
 
 
 def is_refused(site: Site, token: str) -> bool:
     headers = {"accept": "application/json, text/event-stream", "authorization": f"Bearer {token}"}
-    return httpx.post(f"{site.address}/mcp", json=SIGNED_OUT, headers=headers, timeout=60).status_code == 401
+    return httpx.post(f"{site.address}/mcp", json=LIST_TOOLS, headers=headers, timeout=60).status_code == 401
 
 
 def connect_refresh_and_end(site: Site, driver: Driver, allow: Callable[[str], Callable[[], None]]) -> None:
@@ -146,4 +145,5 @@ def test_the_typescript_sdk_with_the_consent_in_a_browser(
 @pytest.mark.parametrize("installed", ["fastmcp"], indirect=True)
 def test_fastmcp_with_the_consent_as_a_form(installed: ForeignClient, start: Any, site: Site) -> None:
     driver = start(installed, "fastmcp_oauth.py")
-    connect_refresh_and_end(site, driver, lambda address: with_forms(site, address))
+    with httpx.Client(follow_redirects=True, timeout=60) as session:
+        connect_refresh_and_end(site, driver, lambda address: with_forms(session, site, address))

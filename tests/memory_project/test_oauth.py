@@ -30,6 +30,7 @@ from memory_project.mcp.server import build_server
 from memory_project.models import AuditEvent, ConnectedApp, User
 from memory_project.oauth.redirects import is_safe, source_of
 from memory_project.oauth.registration import PublicFetcher
+from memory_project.oauth.validator import Validator
 
 pytestmark = pytest.mark.django_db
 BACK = "http://127.0.0.1:4711/callback"
@@ -396,6 +397,47 @@ def test_refreshing_rotates_and_reuse_ends_the_family(browser: Client, client_id
     assert refresh(client_id, first["refresh_token"]).json()["error"] == "invalid_grant"
     assert find_token(second["access_token"]) is None
     assert refresh(client_id, second["refresh_token"]).json()["error"] == "invalid_grant"
+
+
+def test_two_refreshes_at_once_both_succeed(browser: Client, client_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = connected(browser, client_id)
+    check, winners = Validator.validate_refresh_token, []
+
+    def check_and_be_overtaken(self: Any, *args: Any, **kwargs: Any) -> bool:
+        is_valid = bool(check(self, *args, **kwargs))
+        if not winners:
+            winners.append({})
+            winners[0] = refresh(client_id, first["refresh_token"]).json()
+        return is_valid
+
+    monkeypatch.setattr(Validator, "validate_refresh_token", check_and_be_overtaken)
+    second = refresh(client_id, first["refresh_token"]).json()
+    answers = [*winners, second]
+    assert [find_token(answer["access_token"]) is not None for answer in answers] == [True, True]
+    assert [refresh(client_id, answer["refresh_token"]).status_code for answer in answers] == [200, 200]
+
+
+@pytest.mark.parametrize("kind", ["app", "access_token", "refresh_token", "row"])
+def test_a_refresh_overtaken_by_an_ending_is_refused(
+    browser: Client, client_id: str, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    token = connected(browser, client_id)
+    check = Validator.validate_refresh_token
+
+    def check_and_be_overtaken(self: Any, *args: Any, **kwargs: Any) -> bool:
+        is_valid = bool(check(self, *args, **kwargs))
+        if kind == "app":
+            assert browser.post(f"/connect/apps/{ConnectedApp.objects.get().pk}/end/").status_code == 302
+        elif kind == "row":
+            RefreshToken.objects.all().delete()
+        else:
+            Client().post("/oauth/revoke", {"client_id": client_id, "token": token[kind]})
+        return is_valid
+
+    monkeypatch.setattr(Validator, "validate_refresh_token", check_and_be_overtaken)
+    answer = refresh(client_id, token["refresh_token"])
+    assert (answer.status_code, answer.json()["error"]) == (400, "invalid_grant")
+    assert not connected_apps.of_token(token["access_token"]).exists()
 
 
 def test_refreshing_for_another_resource_is_refused(browser: Client, client_id: str) -> None:
