@@ -68,10 +68,10 @@ class ForeignClient:
         return subprocess.Popen(
             self._command(script),
             env=_environment() | variables,
-            text=True,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            text=True,
         )
 
     def _command(self, script: str) -> list[str]:

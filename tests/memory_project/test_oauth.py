@@ -401,7 +401,8 @@ def test_refreshing_rotates_and_reuse_ends_the_family(browser: Client, client_id
 
 def test_two_refreshes_at_once_both_succeed(browser: Client, client_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
     first = connected(browser, client_id)
-    check, winners = Validator.validate_refresh_token, []
+    check = Validator.validate_refresh_token
+    winners: list[dict[str, str]] = []
 
     def check_and_be_overtaken(self: Any, *args: Any, **kwargs: Any) -> bool:
         is_valid = bool(check(self, *args, **kwargs))
