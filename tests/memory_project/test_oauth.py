@@ -466,6 +466,15 @@ def test_a_client_revokes_its_tokens(browser: Client, client_id: str, kind: str)
     assert refresh(client_id, token["refresh_token"]).json()["error"] == "invalid_grant"
 
 
+@pytest.mark.parametrize("is_on", [True, False])
+def test_the_connect_page_tells_of_signing_in_from_the_client_if_that_works(
+    browser: Client, settings: Any, is_on: bool
+) -> None:
+    settings.OAUTH_ENABLED = is_on
+    text = browser.get("/connect/").content.decode()
+    assert ("Sign in from the client" in text, "custom connector" in text) == (is_on, is_on)
+
+
 def test_people_end_their_apps_on_the_connect_page(browser: Client, client_id: str, bob_user: User) -> None:
     token = connected(browser, client_id)
     app = ConnectedApp.objects.get()

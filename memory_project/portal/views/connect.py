@@ -50,6 +50,7 @@ def _connect_page(request: HttpRequest, fresh: str = "") -> HttpResponse:
     context = {
         "fresh": fresh,
         "tokens": _user(request).api_tokens.all()[:100],
+        "has_oauth": settings.OAUTH_ENABLED,
         "apps": connected_apps.listed(_user(request))[:100] if settings.OAUTH_ENABLED else [],
         "personas": sorted(caller_from_request(request, channel="portal").personas),
         "lifetimes": tokens.LIFETIMES,
