@@ -29,6 +29,9 @@ NO_PAGES = {
     "api-recall", "api-memory", "api-supersede", "indexing-act", "audit-export", "invite", "person-act",
     "logout", "login", "favicon", "autocomplete", "jsi18n", "view_on_site", "password_change",
     "password_change_done", "auth_user_password_change",
+    # test_oauth.py opens these
+    "oauth-resource-metadata", "mcp-metadata", "mcp-choice-metadata", "oauth-server-metadata", "authorize", "token",
+    "dcr-register", "dcr-register-management", "end-app",
     # test_single_sign_on.py and test_second_factor.py open these
     "company-sign-in", "company-callback", "sign-in-link", "account_login", "account_logout", "mfa_authenticate",
     "account_reauthenticate", "mfa_reauthenticate", "mfa_reauthenticate_webauthn", "mfa_deactivate_totp",
