@@ -183,13 +183,14 @@ class Kind:
     tool: str  # name of the tool that returns the same data; callers who may use it may read the resource
     read: Callable[[Caller, str], dict[str, Any]]
     stamp: Callable[[Caller, str], str]  # see fingerprint()
+    command: str = ""  # of the tool, if it has several
 
     def is_open(self, caller: Caller, tools: Collection[str]) -> bool:
-        return self.tool in tools and caller.may_use(self.tool)
+        return self.tool in tools and caller.may_use(self.tool, self.command)
 
 
 KINDS = {
-    "memory": Kind("memory_manage", _memory, _stamp_of_memory),
+    "memory": Kind("memory_manage", _memory, _stamp_of_memory, "get"),
     "entity": Kind("catalog_entity", _entity, _stamp_of_entity),
     "graph": Kind("read_graph", _graph, _stamp_of_graph),
     "insights": Kind("capture_insight", _insights, _stamp_of_insights),

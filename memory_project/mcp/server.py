@@ -83,7 +83,7 @@ class CommonplaceServer(ReadingServer):
             identify,
             instructions=INSTRUCTIONS,
             version=__version__,
-            middleware=[respond_with_protocol_errors, self._hide_denied_tools],
+            middleware=[respond_with_protocol_errors, self._list_for_caller],
             extensions=extensions,
         )
         if "capture_insight" in self.offered:
@@ -93,7 +93,7 @@ class CommonplaceServer(ReadingServer):
     async def list_tools(self) -> list[OfferedTool]:
         return advertised_tools(list(self.offered.values()))
 
-    async def _hide_denied_tools(self, ctx: Any, call_next: Callable[[Any], Any]) -> Any:
+    async def _list_for_caller(self, ctx: Any, call_next: Callable[[Any], Any]) -> Any:
         result = await call_next(ctx)
         if ctx.method == "tools/list":  # the result is already serialized
             caller = await self.caller(ctx.request)

@@ -27,11 +27,11 @@ from memory_project.rest.schema import query_parameters, request_body, response_
 OperationType = TypeVar("OperationType", bound=Operation)
 
 
-def caller_for_tool(request: Request, tool: str) -> Caller:
-    """Return the caller. Raises Forbidden if the persona may not use the MCP tool that this endpoint corresponds to."""
+def caller_for_tool(request: Request, tool: str, command: str = "") -> Caller:
+    """Return the caller. Raises Forbidden if the persona may not use the MCP tool or command of this endpoint."""
     caller = caller_from_request(request, channel="rest")
-    if not caller.may_use(tool):
-        raise Forbidden(f"the persona {caller.persona!r} may not use {tool}")
+    if not caller.may_use(tool, command):
+        raise Forbidden(f"the persona {caller.persona!r} may not use {' '.join(filter(None, (tool, command)))}")
     return caller
 
 
@@ -52,7 +52,7 @@ class Memories(APIView):
         responses=response_schemas(PageResponse),
     )
     def get(self, request: Request) -> Response:
-        caller = caller_for_tool(request, "memory_manage")
+        caller = caller_for_tool(request, "memory_manage", "list")
         operation = read_operation(ListMemories, request)
         return Response(
             responses.page_response(queries.list_memories(caller, operation), operation.limit, operation.offset)
@@ -62,7 +62,7 @@ class Memories(APIView):
         operation_id="remember", request=request_body(Remember), responses=response_schemas(KeptResponse, 200, 201)
     )
     def post(self, request: Request) -> Response:
-        caller = caller_for_tool(request, "memory_manage")
+        caller = caller_for_tool(request, "memory_manage", "remember")
         result = services.remember(read_operation(Remember, request), caller=caller)
         body: KeptResponse = {
             "memory": responses.memory_response(result.record),
@@ -78,7 +78,7 @@ class OneMemory(APIView):
 
     @extend_schema(operation_id="show_memory", responses=response_schemas(OneMemoryResponse))
     def get(self, request: Request, record_id: UUID) -> Response:
-        caller = caller_for_tool(request, "memory_manage")
+        caller = caller_for_tool(request, "memory_manage", "get")
         record = queries.get(caller, record_id)
         changes, omitted = fit_items([responses.change_response(change) for change in history(caller, record)])
         body: OneMemoryResponse = {
@@ -99,7 +99,7 @@ class SupersedeMemory(APIView):
         responses=response_schemas(CorrectedResponse, 201),
     )
     def post(self, request: Request, record_id: UUID) -> Response:
-        caller = caller_for_tool(request, "memory_manage")
+        caller = caller_for_tool(request, "memory_manage", "supersede")
         result = services.supersede(read_operation(Supersede, request, id=record_id), caller=caller)
         body: CorrectedResponse = {
             "memory": responses.memory_response(result.record),

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from django.conf import settings as django_settings
 from django.core.management import CommandError, call_command
 from django.db import connections
+from django.test import Client as RestClient
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
@@ -369,6 +371,19 @@ def test_a_persona_denies_single_commands_and_has_toolsets_of_its_own(http: str,
     assert ("erase" in commands, "remember" in commands) == (False, True)
     chosen = over_http(http, token, lambda client: client.list_tools(), "/x/knowledge").tools
     assert "capture_insight" in {tool.name for tool in chosen}  # a client's own choice counts
+
+
+def test_a_denied_command_is_denied_over_rest_and_as_a_resource_too(alice: Caller, alice_user: User) -> None:
+    record = services.remember(Remember(content="Revenue excludes refunds."), caller=alice).record
+    Persona.objects.filter(name="sales").update(tools_deny=["memory_manage.remember", "memory_manage.get"])
+    token = create_token(caller=system_caller(), user=alice_user, name="test", persona="sales")[1]
+    rest = RestClient(headers={"authorization": f"Bearer {token}"})
+    fact = {"content": "Not by this persona."}
+    assert rest.post("/api/v1/memories/", fact, content_type="application/json").status_code == 403
+    assert rest.get(f"/api/v1/memories/{record.pk}/").status_code == 403
+    assert rest.get("/api/v1/memories/").status_code == 200
+    closed = replace(alice, tools_deny=("memory_manage.get",))
+    assert not any("memory/" in str(link.uri) for link in as_caller(closed, lambda c: c.list_resources()).resources)
 
 
 def test_a_persona_may_allow_single_commands() -> None:
