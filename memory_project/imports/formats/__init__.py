@@ -1,0 +1,25 @@
+"""The formats that can be imported. Each module of this package reads one family of formats.
+
+A reader holds one item in memory at a time, whatever the size of the file. It never raises for a faulty item, but yields
+a Row with a `problem`; it raises Invalid only if the whole file is of no use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from memory_project.imports.rows import Row
+
+
+@dataclass(frozen=True)
+class Format:
+    name: str  # as on the command line, for example "mem0"
+    title: str  # as on pages
+    extensions: tuple[str, ...]
+    read: Callable[[BinaryIO, str], Iterator[Row]]  # takes the file and its name
+    recognizes: Callable[[bytes, str], bool]  # takes the first 64 KB and the name of the file
+
+
+FORMATS: dict[str, Format] = {}
