@@ -11,8 +11,8 @@ from typing import Any, Literal
 class Row:
     """One item of an imported file. `data` is empty if `problem` says why the item can't be read.
 
-    For the kind "memory", `data` has fields of the operation Remember and optionally `created_at`. Other kinds are those
-    of the export format.
+    For the kind "memory", `data` has fields of the operation Remember and optionally `created_at`. Other kinds are
+    those of the export format.
     """
 
     place: str  # for the report, for example "line 12" or "notes/orders.md"

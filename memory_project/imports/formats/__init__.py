@@ -1,7 +1,7 @@
 """The formats that can be imported. Each module of this package reads one family of formats.
 
-A reader holds one item in memory at a time, whatever the size of the file. It never raises for a faulty item, but yields
-a Row with a `problem`; it raises Invalid only if the whole file is of no use.
+A reader holds one item in memory at a time, whatever the size of the file. It never raises for a faulty item, but
+yields a Row with a `problem`; it raises Invalid only if the whole file is of no use.
 """
 
 from __future__ import annotations
