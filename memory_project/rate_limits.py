@@ -5,6 +5,7 @@ Calls are counted in fixed windows: one minute for all calls, one day for writes
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from django.db import connection
@@ -22,27 +23,64 @@ INCREMENT = """
     ON CONFLICT (key, starts_at) DO UPDATE SET count = call_windows.count + 1 RETURNING count"""
 
 
+@dataclass(frozen=True)
+class Window:
+    """The state of a limit after a call was counted."""
+
+    name: str  # for example "token-calls"
+    unit: str
+    quota: int
+    count: int
+    length_s: int
+    reset_s: int  # seconds until the window ends
+
+    @property
+    def is_exceeded(self) -> bool:
+        return self.count > self.quota
+
+    def error(self) -> TooManyRequests:
+        message = f"the limit is {self.quota} {self.unit}: wait {self.reset_s} s"
+        return TooManyRequests(message, retry_after_s=self.reset_s)
+
+
 def check(caller: Caller, *, writes: bool) -> None:
     """Count a call. Raises TooManyRequests if the call exceeds a limit of the caller."""
+    for window in count(caller, writes=writes):
+        if window.is_exceeded:
+            raise window.error()
+
+
+def count(caller: Caller, *, writes: bool) -> list[Window]:
+    """Count a call and return the states of the caller's limits. If one is exceeded, it is the last of the list."""
+    windows: list[Window] = []
     for limit in caller.limits:
-        if limit.calls_per_minute is not None:
-            _count(f"{limit.key} calls", limit.calls_per_minute, MINUTE, "calls a minute")
-        if writes and limit.writes_per_day is not None:
-            _count(f"{limit.key} writes", limit.writes_per_day, DAY, "writing calls a day")
+        kind = limit.key.partition(" ")[0]
+        for name, quota, length_s, unit in (
+            ("calls", limit.calls_per_minute, MINUTE, "calls a minute"),
+            ("writes", limit.writes_per_day if writes else None, DAY, "writing calls a day"),
+        ):
+            if quota is not None:
+                windows.append(_count(f"{limit.key} {name}", quota, length_s, unit, f"{kind}-{name}"))
+                if windows[-1].is_exceeded:
+                    return windows
+    return windows
 
 
 def check_registration(address: str) -> None:
     """Count the registration of an OAuth client from an address. Raises TooManyRequests."""
-    _count(f"oauth registrations {address}", REGISTRATIONS_PER_HOUR, HOUR, "registrations an hour")
-    _count("oauth registrations", REGISTRATIONS_PER_DAY, DAY, "registrations a day")
+    for key, quota, length_s, unit in (
+        (f"oauth registrations {address}", REGISTRATIONS_PER_HOUR, HOUR, "registrations an hour"),
+        ("oauth registrations", REGISTRATIONS_PER_DAY, DAY, "registrations a day"),
+    ):
+        window = _count(key, quota, length_s, unit, "registrations")
+        if window.is_exceeded:
+            raise window.error()
 
 
-def _count(key: str, maximum: int, window_s: int, unit: str) -> None:
+def _count(key: str, quota: int, length_s: int, unit: str, name: str) -> Window:
     now = timezone.now().timestamp()
-    start = int(now // window_s) * window_s
+    start = int(now // length_s) * length_s
     with async_commit(), connection.cursor() as cursor:
         cursor.execute(INCREMENT, [key, datetime.fromtimestamp(start, UTC)])
-        (count,) = cursor.fetchone()
-    if count > maximum:
-        wait_s = max(int(start + window_s - now), 1)
-        raise TooManyRequests(f"the limit is {maximum} {unit}: wait {wait_s} s", retry_after_s=wait_s)
+        (number,) = cursor.fetchone()
+    return Window(name, unit, quota, number, length_s, max(int(start + length_s - now), 1))

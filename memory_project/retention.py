@@ -1,5 +1,5 @@
-"""Deletion of expired rows: audit events, rate-limit counters, notifications, impressions, failed calls and
-what OAuth clients no longer use.
+"""Deletion of expired rows: audit events, rate-limit counters, notifications, impressions, failed calls, stored answers
+of the REST API, and what OAuth clients no longer use.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from memories.retrieval.impressions import KEPT_DAYS as IMPRESSION_DAYS
 from memory_project.accounts import connected_apps
 from memory_project.models import AuditEvent, CallWindow, Notification
 from memory_project.notifications.inbox import KEPT_DAYS as NOTIFICATION_DAYS
+from memory_project.rest.models import KEPT, IdempotentAnswer
 
 BATCH_SIZE = 5_000  # maximum number of rows deleted by one statement; small, so that no lock is held for long
 
@@ -38,6 +39,7 @@ def retentions() -> list[Retention]:
         Retention(Notification, "at", timedelta(days=NOTIFICATION_DAYS)),
         Retention(Impression, "at", timedelta(days=IMPRESSION_DAYS)),
         Retention(FailedCall, "at", WITHIN),
+        Retention(IdempotentAnswer, "started_at", KEPT),
     ]
 
 

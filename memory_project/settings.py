@@ -55,6 +55,7 @@ SECRET_KEY = SimpleLazyObject(lambda: env.text("SECRET_KEY") or load_secret_key(
 INSTALLED_APPS = [
     "memory_project.apps.MemoryProjectConfig",
     "memory_project.portal.apps.PortalConfig",
+    "memory_project.rest.apps.RestConfig",
     "knowledge.graph.apps.GraphConfig",
     "knowledge.apps.KnowledgeConfig",
     "analysis.apps.AnalysisConfig",
@@ -71,6 +72,7 @@ INSTALLED_APPS = [
     "django_htmx",
     "django_q",
     "rest_framework",
+    "django_filters",
     "drf_spectacular",
     "axes",
     "oauth2_provider",

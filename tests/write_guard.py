@@ -76,6 +76,8 @@ SERVICES = {
     "memory_project.memory_extension",
     "memory_project.notifications",
     "memory_project.rate_limits",
+    "memory_project.rest.idempotency",
+    "memory_project.rest.memory_extension",
     "memory_project.retention",
     "memory_project.schedules",
 }

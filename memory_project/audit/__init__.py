@@ -66,13 +66,13 @@ def named_records(arguments: Mapping[str, Any], answer: Any) -> list[UUID]:
     Erasing a memory uses them to find its events. Memories that a search lists, or that come along with a response, are
     not named: the arguments of such a call can't contain their texts.
     """
-    ids = _ids_in(arguments)
+    ids = ids_in(arguments)
     if isinstance(answer, Mapping):
-        ids |= _ids_in([answer.get(key) for key in ID_KEYS])
+        ids |= ids_in([answer.get(key) for key in ID_KEYS])
     return sorted(ids)[:MAX_IDS]
 
 
-def _ids_in(value: Any, depth: int = 0) -> set[UUID]:
+def ids_in(value: Any, depth: int = 0) -> set[UUID]:
     if isinstance(value, UUID):
         return {value}
     if isinstance(value, str):
@@ -80,7 +80,7 @@ def _ids_in(value: Any, depth: int = 0) -> set[UUID]:
     if depth > MAX_DEPTH or not isinstance(value, Mapping | list | tuple):
         return set()
     items = value.values() if isinstance(value, Mapping) else value
-    return {pk for item in items for pk in _ids_in(item, depth + 1)}
+    return {pk for item in items for pk in ids_in(item, depth + 1)}
 
 
 def record(

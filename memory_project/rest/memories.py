@@ -1,123 +1,189 @@
-"""REST endpoints for memories. They accept the same tokens as MCP and use the same operations and services."""
+"""Memories: list, search, and each verb on one memory."""
 
 from __future__ import annotations
 
-from typing import TypeVar
-from uuid import UUID
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from drf_spectacular.utils import extend_schema
-from rest_framework import status
-from rest_framework.request import Request
-from rest_framework.response import Response
-from rest_framework.views import APIView
+import django_filters
+from django.db.models import QuerySet
+from django.urls import URLPattern
+from typing_extensions import TypedDict
 
 from memories import queries, responses, services
 from memories.contract.budget import fit_items
-from memories.contract.errors import Forbidden, Invalid
-from memories.contract.operations import Operation
+from memories.contract.fields import Id
+from memories.contract.operations import Operation, validate
 from memories.history import chain, history
 from memories.identity.caller import Caller
-from memories.identity.permissions import caller_from_request
-from memories.operations import ListMemories, RecallMemories, Remember, Supersede
-from memories.responses import PageResponse, RecallResponse
-from memories.retrieval.recall import recall
-from memory_project.rest.responses import CorrectedResponse, KeptResponse, OneMemoryResponse
-from memory_project.rest.schema import query_parameters, request_body, response_schemas
+from memories.mcp_tools import memory_manage, memory_prune, memory_recall, memory_store
+from memories.models import Category, Confidence, Dimension, MemoryRecord, Source, Status, Visibility
+from memories.models.record import about_any
+from memories.operations import GetMemory, MemoryId, Remember, Revise, Supersede
+from memories.responses import MemoryResponse
+from memories.retrieval import facets
+from memories.retrieval.scope import Filters, in_scope
+from memories.writing.seen import memory_versions, unchanged
+from memory_project.rest.endpoints import Endpoint, of_tool, route
+from memory_project.rest.lists import Listing
+from memory_project.rest.responses import (
+    CorrectedResponse,
+    FacetCount,
+    FacetsResponse,
+    KeptResponse,
+    OneMemoryResponse,
+    RevisedResponse,
+)
+from memory_project.rest.versions import Version
 
-OperationType = TypeVar("OperationType", bound=Operation)
-
-
-def caller_for_tool(request: Request, tool: str, command: str = "") -> Caller:
-    """Return the caller. Raises Forbidden if the persona may not use the MCP tool or command of this endpoint."""
-    caller = caller_from_request(request, channel="rest")
-    if not caller.may_use(tool, command):
-        raise Forbidden(f"the persona {caller.persona!r} may not use {' '.join(filter(None, (tool, command)))}")
-    return caller
-
-
-def read_operation(operation: type[OperationType], request: Request, **fields: object) -> OperationType:
-    """Read the operation from the query string of a GET request, or from the JSON body. `fields` come from the path."""
-    data = request.query_params.dict() if request.method == "GET" else request.data
-    if not isinstance(data, dict):
-        raise Invalid("the body is not a JSON object")
-    return operation.read({**data, **fields}, by_alias=False)
+TAG = "memories"
 
 
-class Memories(APIView):
-    """GET lists memories, POST stores one."""
+class MemoryFilter(django_filters.FilterSet):
+    status = django_filters.ChoiceFilter(choices=Status.choices, help_text="Memories in force if not given.")
+    dimension = django_filters.ChoiceFilter(choices=Dimension.choices)
+    category = django_filters.ChoiceFilter(choices=Category.choices)
+    confidence = django_filters.ChoiceFilter(choices=Confidence.choices)
+    source = django_filters.ChoiceFilter(choices=Source.choices)
+    visibility = django_filters.ChoiceFilter(choices=Visibility.choices)
+    persona = django_filters.CharFilter()
+    created_by = django_filters.CharFilter(help_text="E-mail address of the owner.")
+    tag = django_filters.CharFilter(method="with_tag")
+    entity_urn = django_filters.CharFilter(method="about_entity", help_text="Catalog entity, by URN.")
+    created_after = django_filters.IsoDateTimeFilter("created_at", "gte")
+    created_before = django_filters.IsoDateTimeFilter("created_at", "lte")
+    updated_after = django_filters.IsoDateTimeFilter("updated_at", "gte")
 
-    @extend_schema(
-        operation_id="list_memories",
-        parameters=query_parameters(ListMemories),
-        responses=response_schemas(PageResponse),
-    )
-    def get(self, request: Request) -> Response:
-        caller = caller_for_tool(request, "memory_manage", "list")
-        operation = read_operation(ListMemories, request)
-        return Response(
-            responses.page_response(queries.list_memories(caller, operation), operation.limit, operation.offset)
-        )
+    def with_tag(self, rows: QuerySet[MemoryRecord], name: str, value: str) -> QuerySet[MemoryRecord]:
+        return rows.filter(tags__contains=[value])
 
-    @extend_schema(
-        operation_id="remember", request=request_body(Remember), responses=response_schemas(KeptResponse, 200, 201)
-    )
-    def post(self, request: Request) -> Response:
-        caller = caller_for_tool(request, "memory_manage", "remember")
-        result = services.remember(read_operation(Remember, request), caller=caller)
-        body: KeptResponse = {
-            "memory": responses.memory_response(result.record),
-            "existing": result.existing,
-            "similar_existing": [responses.similar_response(similar) for similar in result.similar],
-            "note": result.note,
-        }
-        return Response(body, status=status.HTTP_200_OK if result.existing else status.HTTP_201_CREATED)
+    def about_entity(self, rows: QuerySet[MemoryRecord], name: str, value: str) -> QuerySet[MemoryRecord]:
+        return rows.filter(about_any([value]))
+
+    def filter_queryset(self, queryset: QuerySet[MemoryRecord]) -> QuerySet[MemoryRecord]:
+        rows: QuerySet[MemoryRecord] = super().filter_queryset(queryset)
+        return rows if self.form.cleaned_data["status"] else rows.filter(status=Status.ACTIVE)
 
 
-class OneMemory(APIView):
-    """GET returns a memory with its correction chain and its history, as far as the caller may read them."""
-
-    @extend_schema(operation_id="show_memory", responses=response_schemas(OneMemoryResponse))
-    def get(self, request: Request, record_id: UUID) -> Response:
-        caller = caller_for_tool(request, "memory_manage", "get")
-        record = queries.get(caller, record_id)
-        changes, omitted = fit_items([responses.change_response(change) for change in history(caller, record)])
-        body: OneMemoryResponse = {
-            "memory": responses.memory_response(record),
-            "chain": responses.memory_responses(chain(caller, record)),
-            "history": changes,
-            "omitted": omitted,
-        }
-        return Response(body)
+def _rows(caller: Caller) -> QuerySet[MemoryRecord]:
+    return in_scope(caller, Filters(statuses=Status.values)).defer("search")
 
 
-class SupersedeMemory(APIView):
-    """POST corrects a memory: a new memory replaces the old one."""
-
-    @extend_schema(
-        operation_id="supersede",
-        request=request_body(Supersede, exclude="record_id"),
-        responses=response_schemas(CorrectedResponse, 201),
-    )
-    def post(self, request: Request, record_id: UUID) -> Response:
-        caller = caller_for_tool(request, "memory_manage", "supersede")
-        result = services.supersede(read_operation(Supersede, request, id=record_id), caller=caller)
-        body: CorrectedResponse = {
-            "memory": responses.memory_response(result.record),
-            "similar_existing": [responses.similar_response(similar) for similar in result.similar],
-            "note": result.note,
-        }
-        return Response(body, status=status.HTTP_201_CREATED)
+def _items(caller: Caller, rows: Sequence[MemoryRecord]) -> list[MemoryResponse]:
+    return responses.memory_responses(rows)
 
 
-class RecallMemory(APIView):
-    """POST searches memories and changes none."""
+class CountFacets(Operation):
+    """Count the memories in force by dimension, category, persona, tag and entity"""
 
-    only_reads = True
 
-    @extend_schema(
-        operation_id="recall", request=request_body(RecallMemories), responses=response_schemas(RecallResponse)
-    )
-    def post(self, request: Request) -> Response:
-        caller = caller_for_tool(request, "memory_recall")
-        operation = read_operation(RecallMemories, request)
-        return Response(responses.recall_response(recall(operation, caller=caller), explain=operation.explain))
+def _facets(caller: Caller, operation: CountFacets) -> FacetsResponse:
+    counted = facets.counts(caller, Filters())
+    at_least = [name for name, _ in counted.pop("least")]
+    values = {name: [FacetCount(value=value, count=count) for value, count in rows] for name, rows in counted.items()}
+    return {"facets": values, "at_least": at_least}
+
+
+def _remember(caller: Caller, operation: Remember) -> KeptResponse:
+    result = services.remember(operation, caller=caller)
+    return {**_corrected(result), "existing": result.existing}
+
+
+def _supersede(caller: Caller, operation: Supersede) -> CorrectedResponse:
+    return _corrected(services.supersede(operation, caller=caller))
+
+
+def _corrected(result: services.Remembered) -> CorrectedResponse:
+    return {
+        "memory": responses.memory_response(result.record),
+        "similar_existing": [responses.similar_response(similar) for similar in result.similar],
+        "note": result.note,
+    }
+
+
+def _get(caller: Caller, operation: GetMemory) -> OneMemoryResponse:
+    record = queries.get(caller, operation.record_id)
+    changes, omitted = fit_items([responses.change_response(change) for change in history(caller, record)])
+    return {
+        "memory": responses.memory_response(record),
+        "chain": responses.memory_responses(chain(caller, record)),
+        "history": changes,
+        "omitted": omitted,
+    }
+
+
+def _revise(caller: Caller, operation: Revise) -> RevisedResponse:
+    record = services.revise(operation, caller=caller)
+    return {"memory": responses.memory_response(record), "message": record.pending_message or "updated"}
+
+
+class ShowChain(Operation):
+    """Corrections of a memory, oldest first"""
+
+    record_id: MemoryId
+
+
+class ChainResponse(TypedDict):
+    chain: list[MemoryResponse]
+
+
+def _chain(caller: Caller, operation: ShowChain) -> ChainResponse:
+    return {"chain": responses.memory_responses(chain(caller, queries.get(caller, operation.record_id)))}
+
+
+def _token(caller: Caller, place: Mapping[str, Any]) -> str:
+    record = queries.get(caller, place["record_id"])
+    return memory_versions([record])[record.pk]
+
+
+MEMORY_VERSION = Version(
+    token=_token,
+    unchanged=lambda caller, place, seen: unchanged(caller, validate(Id, place["record_id"], "id"), seen),
+    current=lambda caller, place: responses.memory_response(queries.get(caller, place["record_id"])),
+)
+
+
+def _verb(command: str, operation_id: str = "") -> URLPattern:
+    operation_id = operation_id or f"{command}_memory"
+    endpoint = of_tool(memory_manage, command, operation_id, version=MEMORY_VERSION)
+    return route(TAG, f"memories/<id:record_id>/{command}/", post=endpoint)
+
+
+LIST = Listing(
+    "list_memories", _rows, _items, MemoryResponse, MemoryFilter, "memory_manage", "list", summary="List memories"
+)
+REMEMBER = Endpoint(
+    "remember",
+    _remember,
+    "memory_manage",
+    "remember",
+    status_of=lambda body: 200 if body["existing"] else 201,
+    statuses=(200, 201),
+)
+SUPERSEDE = Endpoint("supersede_memory", _supersede, "memory_manage", "supersede", status=201, version=MEMORY_VERSION)
+ONE = {
+    "get": Endpoint("get_memory", _get, "memory_manage", "get", version=MEMORY_VERSION),
+    "patch": Endpoint("update_memory", _revise, "memory_manage", "update", version=MEMORY_VERSION, needs_match=True),
+    "delete": of_tool(memory_manage, "forget", "forget_memory", version=MEMORY_VERSION),
+}
+
+FACETS = Endpoint("count_memories", _facets, "memory_manage", "list")
+HISTORY = of_tool(memory_manage, "history", "memory_history")
+CHAIN = Endpoint("memory_chain", _chain, "memory_manage", "get")
+
+urlpatterns = [
+    route(TAG, "memories/", get=LIST, post=REMEMBER),
+    route(TAG, "memories/facets/", get=FACETS),
+    route(TAG, "memories/recall/", post=of_tool(memory_recall, "", "recall")),
+    route(TAG, "memories/notes/", post=of_tool(memory_store, "", "store_note", status=201)),
+    route(TAG, "memories/notes/prune/", post=of_tool(memory_prune, "", "prune_notes")),
+    route(TAG, "memories/<id:record_id>/", **ONE),
+    route(TAG, "memories/<id:record_id>/history/", get=HISTORY),
+    route(TAG, "memories/<id:record_id>/chain/", get=CHAIN),
+    route(TAG, "memories/<id:record_id>/supersede/", post=SUPERSEDE),
+    _verb("restore"),
+    _verb("verify"),
+    _verb("feedback", "mark_memory"),
+    _verb("share"),
+    _verb("erase"),
+]

@@ -22,3 +22,20 @@ class OneMemoryResponse(TypedDict):
     chain: list[MemoryResponse]
     history: list[ChangeResponse]
     omitted: int
+
+
+class RevisedResponse(TypedDict):
+    memory: MemoryResponse
+    message: str
+
+
+class FacetCount(TypedDict):
+    value: str
+    count: int
+
+
+class FacetsResponse(TypedDict):
+    """`at_least` names the facets whose counts may be lower bounds."""
+
+    facets: dict[str, list[FacetCount]]
+    at_least: list[str]

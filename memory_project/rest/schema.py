@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
@@ -10,49 +11,90 @@ from pydantic import TypeAdapter
 
 from memories.contract import schemas
 from memories.contract.operations import Operation
+from memories.contract.tools import shapes_of
+from memory_project.web.problems import MEDIA_TYPE
 
-ERROR: dict[str, Any] = {
+PROBLEM: dict[str, Any] = {
     "type": "object",
-    "properties": {"error": {"type": "string"}, "code": {"type": "string"}},
-    "required": ["error", "code"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "code": {"type": "string"},
+        "field": {"type": "string"},
+        "allowed": {"type": "string"},
+        "current": {"type": "object", "description": "The object's state now, if it has changed meanwhile (412)."},
+    },
+    "required": ["type", "title", "status", "detail", "code"],
 }
 ERRORS = {
     400: "invalid",
     401: "no valid token",
     403: "forbidden",
     404: "not_found",
+    406: "only JSON is answered",
     409: "conflict",
+    413: "limit: the body is too large",
+    415: "only JSON is accepted",
     422: "limit",
     429: "limit: too many requests of this person are waiting, or the token's limit is reached; see Retry-After",
     502: "upstream",
     503: "degraded",
 }
+VERSION_ERRORS = {412: "conflict: the object has changed; `current` is its state now", 428: "If-Match is missing"}
+HEADERS = {
+    "fields": OpenApiParameter(
+        "fields", str, description="Only these keys of the answer, or of each item: `id,content`."
+    ),
+    "key": OpenApiParameter(
+        "Idempotency-Key",
+        str,
+        OpenApiParameter.HEADER,
+        description="A text of your choice. A repetition with the same key within a day gets the same answer.",
+    ),
+    "match": OpenApiParameter("If-Match", str, OpenApiParameter.HEADER, description="ETag of the version you saw."),
+    "none": OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER, description="ETag of what you have."),
+}
 
 
-def request_body(operation: type[Operation], exclude: str = "") -> dict[str, Any]:
-    """Return the schema of a JSON body without the field `exclude`, which is part of the URL."""
+def request_body(operation: type[Operation], excluded: set[str]) -> dict[str, Any]:
+    """Return the schema of a JSON body without the fields that are not part of it."""
     schema = schemas.public(operation.input_schema(by_alias=False))
-    properties = {name: value for name, value in schema["properties"].items() if name != exclude}
-    required = [name for name in schema.get("required", []) if name != exclude]
+    properties = {name: value for name, value in schema.get("properties", {}).items() if name not in excluded}
+    required = [name for name in schema.get("required", []) if name not in excluded]
     body = {"type": "object", "properties": properties, "additionalProperties": False}
     return {"application/json": {**body, "required": required} if required else body}
 
 
-def query_parameters(operation: type[Operation]) -> list[OpenApiParameter]:
+def query_parameters(operation: type[Operation], excluded: set[str]) -> list[OpenApiParameter]:
     schema = schemas.public(operation.input_schema(by_alias=False))
     return [
         OpenApiParameter(
-            name, {key: value[key] for key in value if key != "description"}, description=value.get("description", "")
+            name,
+            {key: value[key] for key in value if key != "description"},
+            required=name in schema.get("required", []),
+            description=value.get("description", ""),
         )
-        for name, value in schema["properties"].items()
+        for name, value in schema.get("properties", {}).items()
+        if name not in excluded
     ]
 
 
-def response_schemas(response: Any, *statuses: int) -> dict[int, Any]:
-    """Return schemas by HTTP status: `response` for each of `statuses` (default: 200), and the error for ERRORS."""
-    schema = inline_references(TypeAdapter(response).json_schema(mode="serialization"))
-    errors = {status: OpenApiResponse(ERROR, description) for status, description in ERRORS.items()}
-    return {**dict.fromkeys(statuses or (200,), schema), **errors}
+def responses(
+    response: Any, statuses: tuple[int, ...], errors: dict[int, str], *, may_be_unchanged: bool = False
+) -> dict[Any, Any]:
+    found: dict[Any, Any] = {status: response_schema(response) if status != 204 else None for status in statuses}
+    if may_be_unchanged:
+        found[304] = OpenApiResponse(None, "You have this version already.")
+    return found | {(status, MEDIA_TYPE): OpenApiResponse(PROBLEM, text) for status, text in errors.items()}
+
+
+@functools.cache
+def response_schema(response: Any) -> dict[str, Any]:
+    """Return the schema of the responses in a return annotation, without references."""
+    parts = [inline_references(TypeAdapter(kind).json_schema(mode="serialization")) for kind in shapes_of(response)]
+    return parts[0] if len(parts) == 1 else {"anyOf": parts}
 
 
 class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # the library's base registers it

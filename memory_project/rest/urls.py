@@ -8,8 +8,5 @@ from memory_project.rest import memories
 
 urlpatterns = [
     path("schema/", SpectacularJSONAPIView.as_view(), name="api-schema"),
-    path("memories/", memories.Memories.as_view(), name="api-memories"),
-    path("memories/recall/", memories.RecallMemory.as_view(), name="api-recall"),
-    path("memories/<id:record_id>/", memories.OneMemory.as_view(), name="api-memory"),
-    path("memories/<id:record_id>/supersede/", memories.SupersedeMemory.as_view(), name="api-supersede"),
+    *memories.urlpatterns,
 ]

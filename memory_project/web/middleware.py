@@ -21,6 +21,7 @@ from memories.identity.permissions import caller_from_request
 from memory_project import audit
 from memory_project.models import AuditEvent
 from memory_project.portal.error_labels import message_with_label
+from memory_project.web.problems import MEDIA_TYPE, problem
 from memory_project.web.refusals import TITLES, is_for_programs
 
 # Pages show texts that agents wrote. The policy forbids inline scripts, and pages may load
@@ -143,6 +144,8 @@ def _record(request: HttpRequest, response: HttpResponse, duration_ms: float) ->
     answer = getattr(response, "data", None) if is_api else None
     record_id = str(match.kwargs.get("record_id") or match.kwargs.get("insight_id") or "")
     user = getattr(request, "user", None)  # None for a REST request without a valid token
+    if getattr(response, "unsigned", False):  # as of the call that wiped the caller's data
+        user, answer = None, None
     is_signed_in = user is not None and user.is_authenticated and user.is_active
     is_error = isinstance(answer, Mapping) and response.status_code >= 400
     audit.record(
@@ -151,7 +154,7 @@ def _record(request: HttpRequest, response: HttpResponse, duration_ms: float) ->
         outcome=_outcome(response.status_code, is_api),
         code=str(answer.get("code", "")) if is_error and answer else "",
         duration_ms=duration_ms,
-        arguments=_arguments(request, response, match.kwargs),
+        arguments={} if getattr(response, "unsigned", False) else _arguments(request, response, match.kwargs),
         answer=_ids(answer) or {"id": record_id},
         request_chars=int(request.headers.get("Content-Length") or 0),
         response_chars=len(response.content) if not response.streaming else 0,
@@ -220,6 +223,8 @@ class domain_errors:
 
 def error_response(request: HttpRequest, message: str, code: str, status: int, title: str = "") -> HttpResponse:
     """Return JSON for API clients, or a page without navigation, which is rendered without the database."""
+    if request.path.startswith("/api/"):
+        return JsonResponse(problem(status, message, code), status=status, content_type=MEDIA_TYPE)
     if is_for_programs(request.path):
         return JsonResponse({"error": message, "code": code}, status=status)
     context = {"title": title or TITLES.get(status, "That is not possible"), "message": message}

@@ -11,6 +11,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope, Send
 
 from memory_project.accounts.tokens import bearer
+from memory_project.web.problems import MEDIA_TYPE, problem
 
 TITLES = {
     408: "Request too slow", 413: "Request too large", 429: "Too many requests", 500: "Something went wrong",
@@ -33,6 +34,8 @@ async def refuse(
     if status == 429 and is_mcp(scope["path"]):  # SDKs show the message of a JSON-RPC error to the agent
         error = {"code": TOO_MANY, "message": message, "data": {"code": code}}
         fields["content-type"], text = "application/json", json.dumps({"jsonrpc": "2.0", "id": None, "error": error})
+    elif scope["path"].startswith("/api/"):
+        fields["content-type"], text = MEDIA_TYPE, json.dumps(problem(status, message, code))
     elif is_for_programs(scope["path"]):
         fields["content-type"], text = "application/json", json.dumps({"error": message, "code": code})
     else:

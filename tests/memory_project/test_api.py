@@ -14,6 +14,7 @@ from memories.identity.caller import Caller, system_caller
 from memories.models import Dimension, MemoryRecord, Persona, Status
 from memory_project.accounts.tokens import create_token, find_token, revoke_token
 from memory_project.models import ApiToken, User
+from memory_project.rest.models import IdempotentAnswer
 
 pytestmark = pytest.mark.django_db
 LIST, RECALL = "/api/v1/memories/", "/api/v1/memories/recall/"
@@ -38,7 +39,7 @@ def test_create_recall_and_list(alice_user: User, bob_user: User, olga_user: Use
         recalled = post(client(user), RECALL, {"query": "refunds"}).json()
         assert [memory["id"] for memory in recalled["memories"]] == expected
         page = client(user).get(LIST).json()
-        assert ([memory["id"] for memory in page["records"]], page["total"]) == (expected, len(expected))
+        assert [memory["id"] for memory in page["items"]] == expected
 
 
 def test_a_memory_is_read_and_corrected(alice_user: User, bob_user: User, olga_user: User) -> None:
@@ -52,7 +53,7 @@ def test_a_memory_is_read_and_corrected(alice_user: User, bob_user: User, olga_u
     assert new.status_code == 201
     again = post(client(alice_user), f"{url}supersede/", {"content": "Revenue is something else."})
     assert (again.status_code, again.json()["code"]) == (409, "conflict")
-    assert new.json()["memory"]["id"] in again.json()["error"]
+    assert new.json()["memory"]["id"] in again.json()["detail"]
     body = client(bob_user).get(url).json()
     assert [link["content"] for link in body["chain"]] == ["Revenue excludes refunds.", "Revenue includes refunds."]
     assert [change["change"] for change in body["history"]] == ["supersede", "remember", "remember"]
@@ -77,7 +78,7 @@ def test_errors_follow_the_contract(alice_user: User, url: str, body: Any, field
     response = post(client(alice_user), url, body)
     assert response.status_code == 400
     assert response.json()["code"] == "invalid"
-    assert field in response.json()["error"]
+    assert field in response.json()["detail"]
     assert not MemoryRecord.objects.exists()
 
 
@@ -100,10 +101,146 @@ def test_a_session_needs_its_csrf_token(alice_user: User) -> None:
     assert post(browser, LIST, {"content": "Revenue excludes refunds."}).status_code == 403
 
 
-def test_only_json_is_returned_and_accepted(alice_user: User) -> None:
-    response = client(alice_user).get(LIST, headers={"accept": "text/html"})
-    assert response.headers["Content-Type"] == "application/json"
+def test_only_json_is_accepted(alice_user: User) -> None:
     assert client(alice_user).post(LIST, {"content": "x"}).status_code == 415
+
+
+@pytest.mark.parametrize("path", ["/api/", "/api/v1/nothing/", "/api/v1/memories/1/", "/api/v2/memories/"])
+def test_every_error_below_api_is_a_problem(alice_user: User, path: str) -> None:
+    response = client(alice_user).get(path)
+    assert (response.status_code, response["Content-Type"]) == (404, "application/problem+json")
+    assert {"type", "title", "status", "detail", "code"} <= set(response.json())
+
+
+# -- pages, fields and versions ---------------------------------------------------------------------------
+
+
+def texts(count: int) -> list[str]:
+    return [f"Store number {number} opened in the year {1900 + number}." for number in range(count)]
+
+
+def test_pages_follow_one_another_without_gaps(alice_user: User) -> None:
+    sender = client(alice_user)
+    for text in texts(5):
+        post(sender, LIST, {"content": text})
+    found, address, pages = [], f"{LIST}?limit=2&order=oldest&fields=content", 0
+    while address:
+        response = sender.get(address)
+        found += response.json()["items"]
+        address, pages = response.json()["next"] or "", pages + 1
+        assert response.headers.get("Link") == (f'<{address}>; rel="next"' if address else None)
+        address = address.partition("localhost:8000")[2] or address
+    assert ([item["content"] for item in found], pages) == (texts(5), 3)
+
+
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        ("", 2),
+        ("status=archived", 1),
+        ("tag=stores", 1),
+        ("dimension=event", 1),
+        ("created_by=bob@example.org", 0),
+        ("created_after=2999-01-01T00:00:00Z", 0),
+    ],
+)
+def test_lists_are_filtered(alice_user: User, query: str, count: int) -> None:
+    sender = client(alice_user)
+    first, second, third = texts(3)
+    post(sender, LIST, {"content": first, "tags": ["stores"]})
+    post(sender, LIST, {"content": second, "dimension": "event"})
+    archived = post(sender, LIST, {"content": third}).json()["memory"]["id"]
+    assert sender.delete(f"{LIST}{archived}/").status_code == 200
+    assert len(sender.get(f"{LIST}?{query}").json()["items"]) == count
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("limit=0", "limit"),
+        ("limit=many", "limit"),
+        ("cursor=x", "after"),
+        ("colour=red", "colour"),
+        ("status=lost", "status"),
+        ("created_after=yesterday", "created_after"),
+        ("fields=contents", "fields"),
+        ("limit=2&limit=3", "limit"),
+    ],
+)
+def test_wrong_parameters_of_a_list_are_named(alice_user: User, query: str, field: str) -> None:
+    response = client(alice_user).get(f"{LIST}?{query}")
+    assert (response.status_code, response.json()["code"], response.json()["field"]) == (400, "invalid", field)
+
+
+def test_a_stale_edit_is_refused_with_the_current_state(alice_user: User) -> None:
+    sender = client(alice_user)
+    url = f"{LIST}{post(sender, LIST, {'content': texts(1)[0]}).json()['memory']['id']}/"
+    seen = sender.get(url)["ETag"]
+    assert sender.get(url, headers={"if-none-match": seen}).status_code == 304
+
+    def patch(text: str, **headers: str) -> Any:
+        return sender.patch(url, {"content": text}, content_type="application/json", headers=headers)
+
+    assert patch("The first edit of this memory.").status_code == 428
+    first = patch("The first edit of this memory.", **{"if-match": seen})
+    assert (first.status_code, first["ETag"] != seen) == (200, True)
+    second = patch("The second edit of this memory.", **{"if-match": seen})
+    assert (second.status_code, second.json()["code"]) == (412, "conflict")
+    assert (second.json()["current"]["content"], second["ETag"]) == ("The first edit of this memory.", first["ETag"])
+    assert patch("The second edit of this memory.", **{"if-match": second["ETag"]}).status_code == 200
+    assert sender.delete(url, headers={"if-match": first["ETag"]}).status_code == 412
+
+
+# -- repeated requests ------------------------------------------------------------------------------------
+
+
+def test_a_repeated_request_gets_the_same_answer(alice_user: User, bob_user: User) -> None:
+    def remember(user: User, text: str) -> Any:
+        return client(user).post(
+            LIST, {"content": text}, content_type="application/json", headers={"idempotency-key": "k1"}
+        )
+
+    first = remember(alice_user, texts(1)[0])
+    again = remember(alice_user, texts(1)[0])
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert (again.json(), again["Idempotency-Replayed"]) == (first.json(), "true")
+    other = remember(alice_user, texts(2)[1])
+    assert (other.status_code, other.json()["field"]) == (422, "Idempotency-Key")
+    assert remember(bob_user, texts(2)[1]).status_code == 201
+    assert MemoryRecord.objects.count() == 2
+
+
+def test_a_running_request_is_not_repeated_until_it_counts_as_abandoned(alice_user: User) -> None:
+    def remember() -> Any:
+        return client(alice_user).post(
+            LIST, {"content": texts(1)[0]}, content_type="application/json", headers={"idempotency-key": "k1"}
+        )
+
+    remember()
+    IdempotentAnswer.objects.update(status=None)
+    assert remember().status_code == 409
+    IdempotentAnswer.objects.update(started_at=timezone.now() - timedelta(hours=1))
+    assert remember().status_code == 200
+
+
+def test_an_erased_memory_leaves_the_stored_answers(alice_user: User) -> None:
+    sender = client(alice_user)
+    record = sender.post(
+        LIST, {"content": texts(1)[0]}, content_type="application/json", headers={"idempotency-key": "k1"}
+    ).json()["memory"]
+    erased = post(sender, f"{LIST}{record['id']}/erase/", {"confirm": True})
+    assert (erased.status_code, IdempotentAnswer.objects.count()) == (200, 0)
+
+
+def test_rate_limits_are_announced(alice_user: User) -> None:
+    sender = client(alice_user, calls_per_minute=2, writes_per_day=1)
+    first = post(sender, LIST, {"content": texts(1)[0]})
+    assert first["RateLimit-Policy"] == '"token-calls";q=2;w=60, "token-writes";q=1;w=86400'
+    assert first["RateLimit"].startswith('"token-calls";r=1;t=')
+    sender.get(LIST)
+    refused = sender.get(LIST)
+    assert (refused.status_code, refused["RateLimit"].startswith('"token-calls";r=0;t=')) == (429, True)
+    assert int(refused["Retry-After"]) > 0
 
 
 # -- tokens -----------------------------------------------------------------------------------------------
@@ -152,7 +289,6 @@ def test_the_openapi_document_is_valid_and_matches_the_operations(alice_user: Us
     document = client(alice_user).get("/api/v1/schema/").json()
     validate_schema(document)  # type: ignore[no-untyped-call]
     paths = document["paths"]
-    assert set(paths) == {LIST, RECALL, f"{LIST}{{record_id}}/", f"{LIST}{{record_id}}/supersede/"}
     body = paths[LIST]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert (body["required"], body["additionalProperties"]) == (["content"], False)
     assert body["properties"]["dimension"]["enum"] == Dimension.values
@@ -160,11 +296,13 @@ def test_the_openapi_document_is_valid_and_matches_the_operations(alice_user: Us
     corrected = paths[f"{LIST}{{record_id}}/supersede/"]["post"]
     assert "record_id" not in corrected["requestBody"]["content"]["application/json"]["schema"]["properties"]
     status = next(parameter for parameter in paths[LIST]["get"]["parameters"] if parameter["name"] == "status")
-    assert status["schema"] == {"type": "string", "enum": Status.values, "default": "active"}
+    assert status["schema"] == {"type": "string", "enum": Status.values}
     limit = next(parameter for parameter in paths[LIST]["get"]["parameters"] if parameter["name"] == "limit")
     assert limit["schema"] == {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}
     response = paths[RECALL]["post"]["responses"]["200"]["content"]["application/json"]["schema"]
     assert response["required"] == ["memories", "count", "strategy", "ranking"]
     statuses = {error.status for error in (Invalid, Forbidden, NotFound, Conflict, LimitReached, Upstream, Degraded)}
-    assert {str(code) for code in statuses | {401, 429}} == set(paths[RECALL]["post"]["responses"]) - {"200"}
+    assert {str(code) for code in statuses | {401, 406, 413, 415, 429}} == set(paths[RECALL]["post"]["responses"]) - {
+        "200"
+    }
     assert {"token": []} in paths[RECALL]["post"]["security"]

@@ -71,7 +71,7 @@ def test_limits_of_a_token_count_rest_and_mcp_together(
     refused = client.post("/api/v1/memories/recall/", {"query": "x"}, content_type="application/json")
     assert (refused.status_code, refused.json()["code"]) == (429, "limit")
     assert int(refused["Retry-After"]) > 0
-    assert "the limit is 4 calls a minute: wait " in refused.json()["error"]
+    assert "the limit is 4 calls a minute: wait " in refused.json()["detail"]
     assert over_http(http, text, lambda mcp: mcp.call_tool("memory_recall", {"query": "x"})).is_error
     other = create_token(caller=system_caller(), user=alice_user, name="test")[1]
     assert Client(headers={"authorization": f"Bearer {other}"}).get("/api/v1/memories/").status_code == 200

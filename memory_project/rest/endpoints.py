@@ -1,0 +1,203 @@
+"""Endpoints: a method of a path that performs one declared operation, mostly that of an MCP tool.
+
+Operation and response are declared once, beside the service that performs them. An endpoint adds the transport: path,
+status, version of the object, and which tool's permission applies.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.urls import URLPattern, path
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from memories.contract.errors import Invalid, NotFound
+from memories.contract.operations import Operation
+from memories.contract.tools import Handler, Tool, ToolResponse, signature_of
+from memories.identity.caller import Caller
+from memory_project.rest import sparse_fields, throttle
+from memory_project.rest.access import caller_for_tool
+from memory_project.rest.idempotency import answer_once
+from memory_project.rest.lists import Listing
+from memory_project.rest.schema import ERRORS, HEADERS, VERSION_ERRORS, query_parameters, request_body, responses
+from memory_project.rest.versions import Version, check_none_match, matching
+
+PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
+FIELDS = "fields"  # query parameter of every endpoint
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """What one HTTP method of a path does. `perform` has the signature of an MCP tool's function."""
+
+    operation_id: str
+    perform: Handler
+    tool: str = ""  # the MCP tool, and its command, whose permission applies
+    command: str = ""
+    status: int = 200
+    status_of: Callable[[Any], int] | None = None  # returns the status of a response if it varies
+    statuses: tuple[int, ...] = ()  # the possible results of `status_of`
+    reads: bool = False  # whether a POST changes nothing
+    path: Mapping[str, str] = field(default_factory=dict)  # names of fields by the names of URL parameters
+    fixed: Mapping[str, Any] = field(default_factory=dict)  # values that the method and the path stand for
+    version: Version | None = None
+    needs_match: bool = False  # whether a request has to name the version that the caller saw
+    hidden: tuple[str, ...] = ()  # fields that the transport replaces
+    is_available: Callable[[], bool] | None = None
+    summary: str = ""
+
+    @property
+    def operation(self) -> type[Operation]:
+        return signature_of(self.perform)[1]
+
+    @property
+    def response(self) -> Any:
+        return signature_of(self.perform)[0]
+
+
+def of_tool(tool: Tool, command: str, operation_id: str, **options: Any) -> Endpoint:
+    """Return an endpoint that performs a command of an MCP tool."""
+    reads = tool.hints.read_only or command in tool.reading
+    return Endpoint(operation_id, tool.choices[command], tool.name, command, **{"reads": reads, **options})
+
+
+def route(tag: str, address: str, **endpoints: Endpoint | Listing) -> URLPattern:
+    """Return the URL pattern of these endpoints, by HTTP method in lower case. A Listing can be the `get`.
+
+    Parameters of the address are fields of the operation, under the same name or as `Endpoint.path` says.
+    """
+    parameters = PARAMETER.findall(address)
+    methods = {
+        name: endpoint.method(tag)
+        if isinstance(endpoint, Listing)
+        else _described(endpoint, name, tag, parameters)(_method(endpoint))
+        for name, endpoint in endpoints.items()
+    }
+    view = type("Resource", (EndpointView,), {**methods, "endpoints": endpoints, "__doc__": None})
+    name = re.sub(r"\W+", "-", PARAMETER.sub("one", address)).strip("-")
+    return path(address, view.as_view(), name=f"api-{name}")  # type: ignore[attr-defined]
+
+
+def _described(endpoint: Endpoint, method: str, tag: str, in_path: Sequence[str]) -> Callable[[Any], Any]:
+    operation = endpoint.operation
+    known = {endpoint.path.get(name, name) for name in in_path} | {*endpoint.fixed, *endpoint.hidden}
+    reads_query = method in ("get", "delete")
+    parameters = query_parameters(operation, known) if reads_query else []
+    parameters.append(HEADERS["fields"])
+    if endpoint.version:
+        parameters.append(HEADERS["none" if method == "get" else "match"])
+    if method == "post" and not endpoint.reads:
+        parameters.append(HEADERS["key"])
+    is_versioned_change = endpoint.version is not None and method != "get"
+    return extend_schema(
+        operation_id=endpoint.operation_id,
+        summary=endpoint.summary or operation.short_description(),
+        description="",
+        tags=[tag],
+        parameters=parameters,
+        request=None if reads_query else request_body(operation, known),
+        responses=responses(
+            endpoint.response,
+            endpoint.statuses or (endpoint.status,),
+            ERRORS | (VERSION_ERRORS if is_versioned_change else {}),
+            may_be_unchanged=endpoint.version is not None and method == "get",
+        ),
+    )
+
+
+class EndpointView(APIView):
+    endpoints: Mapping[str, Endpoint | Listing]
+
+    def changes(self, method: str) -> bool:
+        """Return whether a request with this HTTP method counts as a write."""
+        endpoint = self.endpoints.get(method.lower())
+        return endpoint is not None and method != "GET" and not endpoint.reads
+
+    def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
+        for name, value in throttle.headers(getattr(self, "windows", ())).items():
+            response[name] = value
+        final: Response = super().finalize_response(request, response, *args, **kwargs)
+        return final
+
+
+def _method(endpoint: Endpoint) -> Callable[..., Response]:
+    def method(self: APIView, request: Request, **place: Any) -> Response:
+        caller = caller_for_tool(request, endpoint.tool, endpoint.command)
+        if endpoint.is_available is not None and not endpoint.is_available():
+            raise NotFound("this part of the product is switched off")
+
+        def perform() -> Response:
+            return _perform(endpoint, caller, request, place)
+
+        return answer_once(request, caller, perform) if request.method == "POST" and not endpoint.reads else perform()
+
+    return method
+
+
+def _perform(endpoint: Endpoint, caller: Caller, request: Request, place: Mapping[str, Any]) -> Response:
+    selection = sparse_fields.selection(request, endpoint.response)
+    operation = read_operation(endpoint, request, place)
+    headers = {}
+    if endpoint.version and request.method in ("GET", "HEAD"):
+        headers["ETag"] = endpoint.version.etag(caller, place)
+        if check_none_match(request, headers["ETag"]):
+            return Response(status=304, headers=headers)
+    with matching(endpoint.version, caller, request, place, is_required=endpoint.needs_match):
+        answer = endpoint.perform(caller, operation)
+    is_unsigned = isinstance(answer, ToolResponse) and answer.unsigned
+    body = answer.data if isinstance(answer, ToolResponse) else answer
+    if endpoint.version and request.method not in ("GET", "HEAD"):
+        headers |= endpoint.version.etag_after(caller, place)
+    status = endpoint.status_of(body) if endpoint.status_of else endpoint.status
+    response = Response(sparse_fields.apply(selection, body) if body is not None else None, status, headers=headers)
+    response.unsigned = is_unsigned  # type: ignore[attr-defined]  # the audit log must not name the caller
+    return response
+
+
+def read_operation(endpoint: Endpoint, request: Request, place: Mapping[str, Any]) -> Operation:
+    """Read the operation from the query string of a GET or DELETE request, or from the JSON body, and from the path."""
+    operation = endpoint.operation
+    reads_query = request.method in ("GET", "HEAD", "DELETE")
+    data = _from_query(operation, request) if reads_query else request.data
+    if not isinstance(data, dict):
+        raise Invalid("the body is not a JSON object")
+    in_path = {endpoint.path.get(name, name): value for name, value in place.items()}
+    stated = {**in_path, **endpoint.fixed}
+    if not reads_query:
+        _reject_query(request)
+    if given := [name for name in data if name in stated or name in endpoint.hidden]:
+        allowed = "only in the path" if given[0] in in_path else "not here"
+        raise Invalid("is unknown", field=str(given[0])[:80], allowed=allowed)
+    return operation.read({**data, **{name: _plain(value) for name, value in stated.items()}}, by_alias=False)
+
+
+def _plain(value: Any) -> Any:
+    return value.hex if hasattr(value, "hex") and not isinstance(value, (bytes, float)) else value
+
+
+def _from_query(operation: type[Operation], request: Request) -> dict[str, Any]:
+    properties = operation.input_schema(by_alias=False).get("properties", {})
+    values: dict[str, Any] = {}
+    for name in request.query_params:
+        if name != FIELDS:
+            is_list = properties.get(name, {}).get("type") == "array"
+            values[name] = request.query_params.getlist(name) if is_list else _only(request, name)
+    return values
+
+
+def _only(request: Request, name: str) -> str:
+    value, *more = request.query_params.getlist(name)
+    if more:
+        raise Invalid("is given more than once", field=name[:80], allowed="one value")
+    return str(value)
+
+
+def _reject_query(request: Request) -> None:
+    if unknown := [name for name in request.query_params if name != FIELDS]:
+        raise Invalid("is unknown in the query string", field=unknown[0][:80], allowed="fields")

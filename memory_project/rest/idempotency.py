@@ -1,0 +1,118 @@
+"""The header Idempotency-Key: a repeated POST gets the answer of the first one, and nothing is done twice.
+
+A client that lost the connection can't know whether its request was carried out, and repeats it with the same key. A
+key belongs to one person and one request. Answers are kept for KEPT. Failures of the server and refusals because of too
+many requests are not kept, because repeating the request is their remedy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.utils.encoders import JSONEncoder
+
+from memories.contract.errors import Conflict, Invalid, LimitReached
+from memories.identity.caller import Caller
+from memory_project import audit
+from memory_project.rest.errors import handle_exception
+from memory_project.rest.models import KEPT, IdempotentAnswer
+from memory_project.web.problems import MEDIA_TYPE
+
+ABANDONED = timedelta(minutes=15)  # a request that has run for longer has ended without an answer, such as by a crash
+MAX_KEY = 255
+REPEATED = "Idempotency-Replayed"
+KEPT_HEADERS = ("ETag", "Location", "Link")
+
+
+def answer_once(request: Request, caller: Caller, perform: Callable[[], Response]) -> Response:
+    """Perform the request, or return the stored answer if it repeats an earlier one.
+
+    Raises LimitReached (422) if the key was used for another request, and Conflict if the first one is still running.
+    """
+    key = request.headers.get("Idempotency-Key", "")
+    if not key:
+        return perform()
+    if len(key) > MAX_KEY or not key.isprintable():
+        raise Invalid("is not a key", field="Idempotency-Key", allowed=f"1 to {MAX_KEY} printable characters")
+    digest = _digest(request, caller)
+    answer = _claim(caller, key, digest)
+    if answer.status is not None:
+        return Response(
+            answer.body,
+            status=answer.status,
+            headers={**answer.headers, REPEATED: "true"},
+            content_type=MEDIA_TYPE if answer.status >= 400 else None,
+        )
+    try:
+        response = _performed(request, perform)
+    except BaseException:
+        answer.delete()
+        raise
+    if response.status_code >= 500 or response.status_code == 429:
+        answer.delete()
+    else:
+        _store(answer, request, response)
+    return response
+
+
+def _digest(request: Request, caller: Caller) -> str:
+    is_json = request.content_type.startswith("application/json")
+    # A file is not read into memory. Its length tells most files apart, and its import recognizes repeated rows.
+    body = request._request.body if is_json else request.headers.get("Content-Length", "").encode()
+    parts = [(request.method or "").encode(), request.get_full_path().encode(), caller.persona.encode(), body]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def _claim(caller: Caller, key: str, digest: str) -> IdempotentAnswer:
+    """Return the row of the key. The caller has to perform the request if its `status` is None."""
+    now = timezone.now()
+    with transaction.atomic():
+        answer, is_new = IdempotentAnswer.objects.select_for_update().get_or_create(
+            owner=caller.email, key=key, defaults={"request_digest": digest, "started_at": now}
+        )
+        if is_new:
+            return answer
+        if answer.started_at < now - (KEPT if answer.status is not None else ABANDONED):
+            answer.request_digest, answer.started_at = digest, now
+            answer.status, answer.body, answer.headers, answer.record_ids = None, None, {}, []
+            answer.save()
+            return answer
+        if answer.request_digest != digest:
+            raise LimitReached("was used for another request", field="Idempotency-Key", allowed="a new key")
+        if answer.status is None:
+            raise Conflict("the request with this key is still running; repeat it later", field="Idempotency-Key")
+        return answer
+
+
+def _performed(request: Request, perform: Callable[[], Response]) -> Response:
+    try:
+        return perform()
+    except Exception as error:
+        response = handle_exception(error, {"request": request})
+        if response is None:
+            raise
+        response.exception = True
+        return response
+
+
+def _store(answer: IdempotentAnswer, request: Request, response: Response) -> None:
+    # as the client gets it: with UUIDs and times as text
+    answer.body = json.loads(json.dumps(response.data, cls=JSONEncoder))
+    answer.status = response.status_code
+    answer.headers = {name: response.headers[name] for name in KEPT_HEADERS if name in response.headers}
+    answer.record_ids = named_memories(request, answer.body)
+    answer.save()
+
+
+def named_memories(request: Request, body: Any) -> list[Any]:
+    """Return the ids of the memories that the request or its answer names, at any depth of the answer."""
+    path = dict(request.resolver_match.kwargs) if request.resolver_match else {}
+    return sorted(audit.ids_in([path, request.data, body]))[: audit.MAX_IDS]

@@ -1,0 +1,138 @@
+"""Lists: keyset pages with a Link header, filtered by a FilterSet of django-filter.
+
+A page is {"items": […], "next": "https://…" or null}. New rows don't shift the pages.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, TypeVar
+from urllib.parse import urlencode
+
+import django_filters
+from django.conf import settings
+from django.db.models import QuerySet
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from pydantic import Field
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+from typing_extensions import TypedDict
+
+from memories.contract.errors import Invalid
+from memories.contract.fields import OneOf
+from memories.contract.operations import Operation
+from memories.contract.paging import page
+from memories.identity.caller import Caller
+from memory_project.rest import sparse_fields
+from memory_project.rest.access import caller_for_tool
+from memory_project.rest.schema import ERRORS, HEADERS, query_parameters, responses
+
+Item = TypeVar("Item")
+MAX_SIZE = 100
+
+
+class Page(TypedDict, Generic[Item]):
+    items: list[Item]
+    next: str | None
+
+
+class Paging(Operation):
+    """Which page of a list"""
+
+    cursor: str = Field("", description="Where the page begins; `next` of the page before has it.")
+    limit: Annotated[int, Field(ge=1, le=MAX_SIZE)] = Field(20, description="How many items.")
+    order: Annotated[str, OneOf(("newest", "oldest"))] = "newest"
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A list: its rows that a caller may see, how they are filtered, and how they are shown."""
+
+    operation_id: str
+    rows: Callable[[Caller], QuerySet[Any]]
+    items: Callable[[Caller, Sequence[Any]], Sequence[Any]]
+    item: Any  # the type of an item
+    filters: type[django_filters.FilterSet] = django_filters.FilterSet
+    tool: str = ""  # the MCP tool, and its command, whose permission applies
+    command: str = ""
+    by: str = "created_at"  # the timestamp by which the list is ordered
+    is_available: Callable[[], bool] | None = None
+    summary: str = ""
+    reads: bool = True
+
+    @functools.cached_property
+    def page_type(self) -> Any:
+        return Page[self.item]  # type: ignore[name-defined]  # a type that is known when the module is imported
+
+    def method(self, tag: str) -> Callable[..., Response]:
+        """Return the method GET of a view."""
+
+        def method(view: APIView, request: Request, **path: Any) -> Response:
+            return self._answer(request, path)
+
+        parameters = [
+            *query_parameters(Paging, set()),
+            HEADERS["fields"],
+            *(_described(name, part) for name, part in self.filters.base_filters.items()),
+        ]
+        decorate = extend_schema(
+            operation_id=self.operation_id,
+            summary=self.summary,
+            description="",
+            tags=[tag],
+            parameters=parameters,
+            responses=responses(self.page_type, (200,), ERRORS),
+        )
+        decorated: Callable[..., Response] = decorate(method)
+        return decorated
+
+    def _answer(self, request: Request, path: Mapping[str, Any]) -> Response:
+        caller = caller_for_tool(request, self.tool, self.command)
+        paging = self._paging(request)
+        selection = sparse_fields.selection(request, self.item)
+        rows = self._filtered(self.rows(caller, **path), request, caller)
+        found = page(rows, paging.cursor, by=self.by, newest=paging.order == "newest", size=paging.limit)
+        address = next_address(request, found.after) if found.after else None
+        items = sparse_fields.apply(selection, list(self.items(caller, found.rows)))
+        headers = {"Link": f'<{address}>; rel="next"'} if address else {}
+        return Response({"items": items, "next": address}, headers=headers)
+
+    def _paging(self, request: Request) -> Paging:
+        names = {*Paging.model_fields, *self.filters.base_filters, "fields"}
+        for name in request.query_params:
+            if name not in names:
+                raise Invalid("is unknown", field=name[:80], allowed=", ".join(sorted(names)))
+            if len(request.query_params.getlist(name)) > 1 and name != "fields":
+                raise Invalid("is given more than once", field=name, allowed="one value")
+        values = {name: request.query_params[name] for name in Paging.model_fields if name in request.query_params}
+        return Paging.read(values)
+
+    def _filtered(self, rows: QuerySet[Any], request: Request, caller: Caller) -> QuerySet[Any]:
+        data = {name: value for name, value in request.query_params.items() if name in self.filters.base_filters}
+        filters = self.filters(data, rows, request=request)
+        if not filters.form.is_valid():
+            name, errors = next(iter(filters.form.errors.get_json_data().items()))
+            raise Invalid(f"{data.get(name, '')[:80]!r}: {errors[0]['message']}", field=name)
+        filtered: QuerySet[Any] = filters.qs
+        return filtered
+
+
+def next_address(request: Request, cursor: str) -> str:
+    parameters = [(name, value) for name, value in request.query_params.items() if name != "cursor"]
+    return f"{settings.COMMONPLACE_URL}{request.path}?{urlencode([*parameters, ('cursor', cursor)])}"
+
+
+def _described(name: str, part: django_filters.Filter) -> OpenApiParameter:
+    schema: dict[str, Any] = {"type": "string"}
+    if isinstance(part, django_filters.ChoiceFilter):
+        schema["enum"] = [value for value, _ in part.extra.get("choices", ())]
+    elif isinstance(part, django_filters.BooleanFilter):
+        schema = {"type": "boolean"}
+    elif isinstance(part, django_filters.NumberFilter):
+        schema = {"type": "integer"}
+    elif isinstance(part, django_filters.IsoDateTimeFilter):
+        schema["format"] = "date-time"
+    return OpenApiParameter(name, schema, description=str(part.extra.get("help_text", "")))
