@@ -82,9 +82,9 @@ def decisions(caller: Caller) -> QuerySet[UserDecision]:
     """Return the caller's unexpired decisions with their earlier values."""
     rows = UserDecision.objects.filter(created_by=caller.email)
     rows = rows.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now()))
-    return rows.prefetch_related("changes")[:SHOWN]
+    return rows.prefetch_related("changes")
 
 
 def cached_answers(caller: Caller) -> QuerySet[CachedAnswer]:
     rows = CachedAnswer.objects.filter(created_by=caller.email, expires_at__gt=timezone.now())
-    return rows.defer("vector")[:SHOWN]
+    return rows.defer("vector")

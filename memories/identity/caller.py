@@ -15,6 +15,7 @@ from memories.contract.errors import Forbidden
 CURATE = "curate"  # review the proposals of others; granted by Django's permission knowledge.curate
 ACT_FOR_USERS = "act_for_users"  # for a service's token: act for the service's end users
 WIPE = "wipe"  # for a user's token: wipe the user's data without a confirmation in the browser
+ADMINISTER = "administer"  # for an admin's or operator's token: manage accounts, tokens and the index over REST
 OPERATE = "operate"  # run the installation, without access to memories; granted by memory_project.operate
 
 

@@ -37,6 +37,7 @@ class Token(Protocol):
 
     persona: str
     rights: list[str]
+    graph: str
 
     @property
     def limits(self) -> tuple[Limit, ...]: ...
@@ -178,6 +179,7 @@ def caller_from_request(request: HttpRequest, *, channel: str) -> Caller:
         persona=token.persona if token else "",
         rights=frozenset(token.rights) if token else frozenset(),
         limits=token.limits if token else (),
+        graph=token.graph if token else "",
     )
     request._caller = (user.pk, caller)  # type: ignore[attr-defined]
     identity.act_as(caller)

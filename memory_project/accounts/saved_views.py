@@ -7,12 +7,22 @@ from urllib.parse import parse_qsl, urlencode
 
 from django.db import IntegrityError, transaction
 
-from memories.contract.errors import Conflict
+from memories.contract.errors import Conflict, check_choice
 from memories.contract.fields import Text
 from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memory_project.models import SavedView, User
 
+# Lists whose filters can be saved, by the names of their URLs
+PAGES = (
+    "my-knowledge",
+    "review-list",
+    "admin:memories_memoryrecord_changelist",
+    "admin:memories_stalememory_changelist",
+    "admin:memories_correction_changelist",
+    "admin:knowledge_insight_changelist",
+    "admin:knowledge_changeset_changelist",
+)
 MAX_VIEWS = 12  # maximum number of views per person
 POSITION_PARAMETERS = ("after", "page", "as_of")  # query parameters that are not saved in a view
 
@@ -20,6 +30,7 @@ POSITION_PARAMETERS = ("after", "page", "as_of")  # query parameters that are no
 def save(*, caller: Caller, name: str, page: str, query: str) -> SavedView:
     """Save the filters of a list. Raises Conflict if the name is taken or the person has MAX_VIEWS views already."""
     name = validate(Annotated[str, Text(1, 60)], name, "name")
+    check_choice("page", page, PAGES)
     person = User.objects.get(email=caller.email)
     pairs = [(key, value) for key, value in parse_qsl(query) if key not in POSITION_PARAMETERS]
     if person.saved_views.count() >= MAX_VIEWS:

@@ -17,13 +17,13 @@ from rest_framework.request import Request
 from memories.contract.errors import Forbidden, Invalid, NotFound, check_choice
 from memories.contract.fields import Text
 from memories.contract.operations import validate
-from memories.identity.caller import ACT_FOR_USERS, WIPE, Caller
+from memories.identity.caller import ACT_FOR_USERS, ADMINISTER, WIPE, Caller
 from memories.identity.permissions import build_caller
 from memory_project.accounts import connected_apps, issuer
 from memory_project.models import ApiToken, ConnectedApp, User
 
 PREFIX = "cpl_"
-RIGHTS = (ACT_FOR_USERS, WIPE)
+RIGHTS = (ACT_FOR_USERS, WIPE, ADMINISTER)
 LIFETIMES = {30: "30 days", 90: "90 days", 365: "a year"}  # days → label; the choices on the Connect page
 DEFAULT_DAYS = 90
 LAST_USED_STEP = timedelta(minutes=1)  # minimum time between two updates of `last_used_at`

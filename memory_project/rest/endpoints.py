@@ -22,7 +22,7 @@ from memories.contract.operations import Operation
 from memories.contract.tools import Handler, Tool, ToolResponse, signature_of
 from memories.identity.caller import Caller
 from memory_project.rest import sparse_fields, throttle
-from memory_project.rest.access import caller_for_tool
+from memory_project.rest.access import Access, caller_for_tool
 from memory_project.rest.idempotency import answer_once
 from memory_project.rest.lists import Listing
 from memory_project.rest.schema import ERRORS, HEADERS, VERSION_ERRORS, query_parameters, request_body, responses
@@ -49,6 +49,8 @@ class Endpoint:
     version: Version | None = None
     needs_match: bool = False  # whether a request has to name the version that the caller saw
     hidden: tuple[str, ...] = ()  # fields that the transport replaces
+    check_permission: Callable[[Caller], None] | None = None  # raises Forbidden
+    access: Access = Access.TOKEN
     is_available: Callable[[], bool] | None = None
     summary: str = ""
 
@@ -64,7 +66,8 @@ class Endpoint:
 def of_tool(tool: Tool, command: str, operation_id: str, **options: Any) -> Endpoint:
     """Return an endpoint that performs a command of an MCP tool."""
     reads = tool.hints.read_only or command in tool.reading
-    return Endpoint(operation_id, tool.choices[command], tool.name, command, **{"reads": reads, **options})
+    values = {"reads": reads, "check_permission": tool.check_permission, **options}
+    return Endpoint(operation_id, tool.choices[command], tool.name, command, **values)
 
 
 def route(tag: str, address: str, **endpoints: Endpoint | Listing) -> URLPattern:
@@ -117,7 +120,7 @@ class EndpointView(APIView):
     def changes(self, method: str) -> bool:
         """Return whether a request with this HTTP method counts as a write."""
         endpoint = self.endpoints.get(method.lower())
-        return endpoint is not None and method != "GET" and not endpoint.reads
+        return isinstance(endpoint, Endpoint) and method != "GET" and not endpoint.reads
 
     def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
         for name, value in throttle.headers(getattr(self, "windows", ())).items():
@@ -128,7 +131,9 @@ class EndpointView(APIView):
 
 def _method(endpoint: Endpoint) -> Callable[..., Response]:
     def method(self: APIView, request: Request, **place: Any) -> Response:
-        caller = caller_for_tool(request, endpoint.tool, endpoint.command)
+        caller = caller_for_tool(request, endpoint.tool, endpoint.command, endpoint.access)
+        if endpoint.check_permission is not None:
+            endpoint.check_permission(caller)
         if endpoint.is_available is not None and not endpoint.is_available():
             raise NotFound("this part of the product is switched off")
 

@@ -27,7 +27,7 @@ from memories.contract.operations import Operation
 from memories.contract.paging import page
 from memories.identity.caller import Caller
 from memory_project.rest import sparse_fields
-from memory_project.rest.access import caller_for_tool
+from memory_project.rest.access import Access, caller_for_tool
 from memory_project.rest.schema import ERRORS, HEADERS, query_parameters, responses
 
 Item = TypeVar("Item")
@@ -59,9 +59,8 @@ class Listing:
     tool: str = ""  # the MCP tool, and its command, whose permission applies
     command: str = ""
     by: str = "created_at"  # the timestamp by which the list is ordered
-    is_available: Callable[[], bool] | None = None
+    access: Access = Access.TOKEN
     summary: str = ""
-    reads: bool = True
 
     @functools.cached_property
     def page_type(self) -> Any:
@@ -90,7 +89,7 @@ class Listing:
         return decorated
 
     def _answer(self, request: Request, path: Mapping[str, Any]) -> Response:
-        caller = caller_for_tool(request, self.tool, self.command)
+        caller = caller_for_tool(request, self.tool, self.command, self.access)
         paging = self._paging(request)
         selection = sparse_fields.selection(request, self.item)
         rows = self._filtered(self.rows(caller, **path), request, caller)

@@ -220,7 +220,9 @@ def test_unknown_and_missing_tokens_are_refused_before_authentication(
         response = httpx2.post(f"{http}{path}", json=LIST_TOOLS, headers={"Authorization": "Bearer cpl_made-up"})
         assert response.status_code == 401
         assert 'error="invalid_token"' in response.headers["WWW-Authenticate"]
-        assert (response.json()["code"], "createtoken" in response.json()["error"]) == ("forbidden", True)
+        problem = response.json()
+        message = problem["error"] if path == "/mcp" else problem["detail"]
+        assert (problem["code"], "createtoken" in message) == ("forbidden", True)
     missing = httpx2.post(f"{http}/mcp", json=LIST_TOOLS)
     assert missing.status_code == 401
     assert missing.headers["WWW-Authenticate"].startswith("Bearer resource_metadata=")

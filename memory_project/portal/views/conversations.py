@@ -88,14 +88,14 @@ def decide_merge(request: HttpRequest, proposal_id: UUID, act: str) -> HttpRespo
 @login_required
 def decisions(request: HttpRequest) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
-    return render(request, "conversations/decisions.html", {"decisions": queries.decisions(caller)})
+    return render(request, "conversations/decisions.html", {"decisions": queries.decisions(caller)[: queries.SHOWN]})
 
 
 @require_safe
 @login_required
 def cached(request: HttpRequest) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
-    context = {"entries": queries.cached_answers(caller), "rate": statistics.cache_rate(caller.email)}
+    context = {"entries": queries.cached_answers(caller)[: queries.SHOWN], "rate": statistics.cache_rate(caller.email)}
     return render(request, "conversations/cache.html", context)
 
 
