@@ -13,7 +13,9 @@ from typing_extensions import TypedDict
 from memories.contract.errors import Forbidden, NotFound
 from memories.contract.fields import OneOf, Text
 from memories.contract.operations import Operation
+from memories.identity import personas
 from memories.identity.caller import Caller
+from memories.identity.personas import ChangePersona, CreatePersona
 from memories.models import IndexJob, Persona
 from memories.models.index_job import JobStatus
 from memories.retrieval import index_status
@@ -100,6 +102,7 @@ class PersonaResponse(TypedDict):
     title: str
     description: str
     is_default: bool
+    memory_context: bool
     tools_allow: list[str]
     tools_deny: list[str]
     toolsets: list[str]
@@ -329,6 +332,14 @@ def _personas(caller: Caller, operation: ListPersonas) -> PersonasResponse:
     return {"personas": [_persona_response(row) for row in rows]}
 
 
+def _create_persona(caller: Caller, operation: CreatePersona) -> PersonaResponse:
+    return _persona_response(personas.create(operation, caller=caller))
+
+
+def _change_persona(caller: Caller, operation: ChangePersona) -> PersonaResponse:
+    return _persona_response(personas.change(operation, caller=caller))
+
+
 def _persona_response(persona: Persona) -> PersonaResponse:
     names = set(PersonaResponse.__annotations__) - {"members"}
     members = sorted(str(person.email) for person in persona.members.all())
@@ -379,5 +390,11 @@ urlpatterns = [
     ),
     route(TAG, "people/<int:person_id>/deactivate/", post=Endpoint("deactivate_person", _deactivate, **ADMINISTRATION)),
     route(TAG, "people/<int:person_id>/activate/", post=Endpoint("activate_person", _activate, **ADMINISTRATION)),
-    route(TAG, "personas/", get=Endpoint("list_personas", _personas, **ADMINISTRATION)),
+    route(
+        TAG,
+        "personas/",
+        get=Endpoint("list_personas", _personas, **ADMINISTRATION),
+        post=Endpoint("create_persona", _create_persona, status=201, **ADMINISTRATION),
+    ),
+    route(TAG, "personas/<slug:name>/", put=Endpoint("change_persona", _change_persona, **ADMINISTRATION)),
 ]

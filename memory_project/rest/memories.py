@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import django_filters
 from django.db.models import QuerySet
 from django.urls import URLPattern
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from memories import queries, responses, services
 from memories.contract.budget import fit_items
-from memories.contract.fields import Id
+from memories.contract.fields import Id, OneOf
 from memories.contract.operations import Operation, validate
 from memories.history import chain, history
 from memories.identity.caller import Caller
 from memories.mcp_tools import memory_manage, memory_prune, memory_recall, memory_store
 from memories.models import Category, Confidence, Dimension, MemoryRecord, Source, Status, Visibility
 from memories.models.record import about_any
-from memories.operations import GetMemory, MemoryId, Remember, Revise, Supersede
+from memories.operations import GetMemory, MemoryId, Reassign, Remember, Revise, Supersede
 from memories.responses import MemoryResponse
 from memories.retrieval import facets
 from memories.retrieval.scope import Filters, in_scope
+from memories.writing import undo
 from memories.writing.seen import memory_versions, unchanged
+from memories.writing.undo import UNDOABLE
 from memory_project.rest.endpoints import Endpoint, of_tool, route
 from memory_project.rest.lists import Listing
 from memory_project.rest.responses import (
@@ -117,6 +120,23 @@ def _revise(caller: Caller, operation: Revise) -> RevisedResponse:
     return {"memory": responses.memory_response(record), "message": record.pending_message or "updated"}
 
 
+class UndoChange(Operation):
+    """Undo the last change of a memory"""
+
+    record_id: MemoryId
+    change: Annotated[str, OneOf(UNDOABLE)] = Field(description="The change that you saw as the last.")
+
+
+def _undo(caller: Caller, operation: UndoChange) -> RevisedResponse:
+    record = undo.undo(caller=caller, record_id=operation.record_id, change=operation.change)
+    return {"memory": responses.memory_response(record), "message": f"undone: {operation.change}"}
+
+
+def _reassign(caller: Caller, operation: Reassign) -> RevisedResponse:
+    record = services.reassign(operation, caller=caller)
+    return {"memory": responses.memory_response(record), "message": f"moved to {record.persona}"}
+
+
 class ShowChain(Operation):
     """Corrections of a memory, oldest first"""
 
@@ -168,6 +188,8 @@ ONE = {
 }
 
 FACETS = Endpoint("count_memories", _facets, "memory_manage", "list")
+UNDO = Endpoint("undo_change", _undo, "memory_manage", "update", version=MEMORY_VERSION)
+REASSIGN = Endpoint("reassign_memory", _reassign, "memory_manage", "share", version=MEMORY_VERSION)
 HISTORY = of_tool(memory_manage, "history", "memory_history")
 CHAIN = Endpoint("memory_chain", _chain, "memory_manage", "get")
 
@@ -186,4 +208,6 @@ urlpatterns = [
     _verb("feedback", "mark_memory"),
     _verb("share"),
     _verb("erase"),
+    route(TAG, "memories/<id:record_id>/undo/", post=UNDO),
+    route(TAG, "memories/<id:record_id>/reassign/", post=REASSIGN),
 ]

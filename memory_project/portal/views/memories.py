@@ -126,7 +126,11 @@ def create_memory(request: HttpRequest) -> HttpResponse:
 
 @login_required
 def edit_memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
-    """Edit a memory in place, or correct it: a correction replaces the memory and keeps the old text."""
+    """Edit a memory in place, or correct it: a correction replaces the memory and keeps the old text.
+
+    If the memory has changed since the form was opened, the form is shown again with what was typed, and saving it once
+    more is a decision about the memory as it is now.
+    """
     caller = caller_from_request(request, channel="portal")
     record = queries.get(caller, record_id)
     correcting = "correct" in (request.POST or request.GET)
@@ -135,8 +139,10 @@ def edit_memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
     form = MemoryForm(request.POST or None, initial=_initial(record), new=False)
     if request.method == "POST" and form.is_valid():
         try:
-            target = _save(caller, record, form, correcting)
+            with unchanged(caller, record_id, request.POST.get("seen", "")):
+                target = _save(caller, record, form, correcting)
         except (Invalid, Conflict) as error:
+            record = queries.get(caller, record_id)
             form.refuse(Invalid(error.fault, field=error.field, allowed=error.allowed))
         else:
             message = "Corrected. The old text is kept in the history." if correcting else "Saved."
@@ -149,6 +155,7 @@ def edit_memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
             return redirect("memory", record_id=target.pk)
     title, verb = ("Correct memory", "Save correction") if correcting else ("Edit memory", "Save")
     context = {"form": form, "record": record, "title": title, "verb": verb, "correcting": correcting}
+    context["seen"] = memory_versions([record])[record.pk]
     return render(request, "portal/memory_form.html", context)
 
 
