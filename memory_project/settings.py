@@ -574,6 +574,7 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Memories shared by analysts and their agents. MCP tools give access to the same memories.",
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
+    "POSTPROCESSING_HOOKS": ["memory_project.rest.components.share"],
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
 }

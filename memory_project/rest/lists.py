@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 import django_filters
@@ -30,13 +30,7 @@ from memory_project.rest import sparse_fields
 from memory_project.rest.access import Access, caller_for_tool
 from memory_project.rest.schema import ERRORS, HEADERS, query_parameters, responses
 
-Item = TypeVar("Item")
 MAX_SIZE = 100
-
-
-class Page(TypedDict, Generic[Item]):
-    items: list[Item]
-    next: str | None
 
 
 class Paging(Operation):
@@ -64,7 +58,8 @@ class Listing:
 
     @functools.cached_property
     def page_type(self) -> Any:
-        return Page[self.item]  # type: ignore[name-defined]  # a type that is known when the module is imported
+        name = self.item.__name__.removesuffix("Response")
+        return TypedDict(f"{name}Page", {"items": list[self.item], "next": str | None})  # type: ignore[misc, name-defined]
 
     def method(self, tag: str) -> Callable[..., Response]:
         """Return the method GET of a view."""

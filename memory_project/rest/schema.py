@@ -15,6 +15,7 @@ from memories.contract.tools import shapes_of
 from memory_project.web.problems import MEDIA_TYPE
 
 PROBLEM: dict[str, Any] = {
+    "title": "Problem",
     "type": "object",
     "properties": {
         "type": {"type": "string"},
@@ -116,6 +117,8 @@ def inline_references(schema: dict[str, Any]) -> dict[str, Any]:
             return value
         if "$ref" in value:
             return resolve(definitions[value["$ref"].rsplit("/", 1)[1]])
-        return {key: resolve(item) for key, item in value.items() if key not in ("$defs", "title")}
+        # The title of an object is the name of its type. The titles of values repeat the names of keys.
+        dropped = ("$defs",) if "properties" in value else ("$defs", "title")
+        return {key: resolve(item) for key, item in value.items() if key not in dropped}
 
     return dict(resolve(schema))
