@@ -59,7 +59,7 @@ class Listing:
     @functools.cached_property
     def page_type(self) -> Any:
         name = self.item.__name__.removesuffix("Response")
-        return TypedDict(f"{name}Page", {"items": list[self.item], "next": str | None})  # type: ignore[misc, name-defined]
+        return TypedDict(f"{name}Page", {"items": list[self.item], "next": str | None})  # type: ignore[operator, name-defined]  # known at run time
 
     def method(self, tag: str) -> Callable[..., Response]:
         """Return the method GET of a view."""
