@@ -15,7 +15,6 @@ django_application = get_asgi_application()
 
 # The following imports need the app registry, which get_asgi_application() has loaded.
 from starlette.applications import Starlette  # noqa: E402
-from starlette.routing import Mount  # noqa: E402
 from starlette.types import ASGIApp  # noqa: E402
 
 from memories.retrieval.warm_up import warm_up  # noqa: E402
@@ -33,12 +32,7 @@ async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
 
 
-application = protected(
-    Starlette(
-        routes=[
-            *mcp_routes(mcp_application),
-            Mount("/", app=cast(ASGIApp, django_application)),
-        ],
-        lifespan=lifespan,
-    )
-)
+routes = Starlette(routes=mcp_routes(mcp_application), lifespan=lifespan)
+# Not mounted at "/": a mount doesn't match paths with a line break, which would get Starlette's own error page.
+routes.router.default = cast(ASGIApp, django_application)
+application = protected(routes)

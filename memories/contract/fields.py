@@ -198,6 +198,9 @@ def _check_json(value: Any) -> None:
             raise validation_error("contains a NUL character or half a surrogate pair", "Unicode text")
 
 
+CLAMPED = {"maximum": None}
+
+
 @dataclass(frozen=True)
 class ResultLimit:
     """Number of results, from 1 to `maximum`. A larger number is not an error and counts as `maximum`."""
@@ -207,14 +210,23 @@ class ResultLimit:
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         number = core_schema.int_schema(ge=1)
         limited = core_schema.no_info_after_validator_function(lambda value: min(value, self.maximum), number)
-        limited["metadata"] = {"pydantic_js_updates": {"minimum": 1, "maximum": self.maximum}}
+        limited["metadata"] = {"pydantic_js_updates": {"minimum": 1, "maximum": self.maximum, schemas.EXACT: CLAMPED}}
         return limited
 
 
 # For optional fields: an empty text counts as absent.
 if_any = BeforeValidator(lambda value: value if value != "" else None)
+ID_PATTERN = "^([0-9a-fA-F]{32}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$"
 Id = Annotated[
-    UUID, PlainValidator(_id), WithJsonSchema({"type": "string", schemas.ALLOWED: "an id of 32 hexadecimal digits"})
+    UUID,
+    PlainValidator(_id),
+    WithJsonSchema(
+        {
+            "type": "string",
+            schemas.ALLOWED: "an id of 32 hexadecimal digits",
+            schemas.EXACT: {"pattern": ID_PATTERN},
+        }
+    ),
 ]
 Urn = Annotated[
     str,
@@ -257,5 +269,9 @@ Content = Annotated[str, Text(CONTENT_MIN, CONTENT_MAX)]
 Summary = Annotated[str, Text(0, MAX_SUMMARY)]
 Reason = Annotated[str, Text(0, MAX_REASON)]
 JsonObject = Annotated[dict[str, Any], PlainValidator(_check_object), WithJsonSchema({"type": "object"})]
-Moment = Annotated[datetime, PlainValidator(_timestamp), WithJsonSchema({"type": "string", schemas.ALLOWED: ISO})]
+Moment = Annotated[
+    datetime,
+    PlainValidator(_timestamp),
+    WithJsonSchema({"type": "string", schemas.ALLOWED: ISO, schemas.EXACT: {"format": "date-time"}}),
+]
 Offset = Annotated[int, Field(ge=0, le=MAX_OFFSET)]

@@ -7,6 +7,8 @@ from typing import Any
 
 Schema = dict[str, Any]
 ALLOWED = "x-allowed"  # text about allowed values for error messages; hidden from clients
+EXACT = "x-exact"  # keywords that only `exact` shows, and None for those that it removes; hidden from models
+HIDDEN = (ALLOWED, EXACT)
 TEXT_MAX = 25_000  # characters of a text whose field declares no limit of its own
 OBVIOUS = (
     ("minLength", 1),
@@ -52,7 +54,23 @@ def public(schema: Any) -> Any:
         return [public(part) for part in schema]
     if not isinstance(schema, Mapping):
         return schema
-    return {key: public(value) for key, value in schema.items() if key != ALLOWED and not is_obvious(key, value)}
+    return {key: public(value) for key, value in schema.items() if key not in HIDDEN and not is_obvious(key, value)}
+
+
+def exact(schema: Any) -> Any:
+    """Return the schema for programs, with all limits that are checked. Null stands for an optional value left out."""
+    if isinstance(schema, list):
+        return [exact(part) for part in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    changes = schema.get(EXACT, {})
+    result = {key: exact(value) for key, value in {**schema, **changes}.items() if key not in HIDDEN}
+    result = {key: value for key, value in result.items() if not (key in changes and value is None)}
+    if isinstance(schema.get("properties"), Mapping):
+        required = schema.get("required", [])
+        parts = result["properties"].items()
+        result["properties"] = {name: part if name in required else nullable(part) for name, part in parts}
+    return result
 
 
 def is_obvious(key: str, value: Any) -> bool:

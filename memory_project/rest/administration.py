@@ -23,7 +23,7 @@ from memory_project.accounts import people
 from memory_project.models import AuditEvent, User
 from memory_project.rest.access import Access
 from memory_project.rest.endpoints import Endpoint, route
-from memory_project.rest.lists import Listing
+from memory_project.rest.lists import Flag, Listing
 
 TAG = "administration"
 ADMINISTRATION: dict[str, Any] = {"access": Access.ADMINISTRATION}
@@ -133,7 +133,7 @@ class JobFilter(django_filters.FilterSet):
 
 class PersonFilter(django_filters.FilterSet):
     email = django_filters.CharFilter()
-    is_active = django_filters.BooleanFilter()
+    is_active = Flag()
     persona = django_filters.CharFilter("personas__name")
 
 

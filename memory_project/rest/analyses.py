@@ -24,7 +24,7 @@ from memories.contract.errors import NotFound
 from memories.contract.tools import Tool
 from memories.identity.caller import Caller
 from memory_project.rest.endpoints import of_tool, route
-from memory_project.rest.lists import Listing
+from memory_project.rest.lists import Flag, Listing
 
 TAG = "analyses"
 
@@ -52,7 +52,7 @@ class FindingResponse(TypedDict):
 class FindingFilter(django_filters.FilterSet):
     analysis_id = django_filters.CharFilter("session__analysis_id")
     category = django_filters.CharFilter()
-    persistent = django_filters.BooleanFilter()
+    persistent = Flag()
     created_after = django_filters.IsoDateTimeFilter("created_at", "gte")
 
 

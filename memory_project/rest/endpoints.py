@@ -94,7 +94,8 @@ def _described(endpoint: Endpoint, method: str, tag: str, in_path: Sequence[str]
     parameters = query_parameters(operation, known) if reads_query else []
     parameters.append(HEADERS["fields"])
     if endpoint.version:
-        parameters.append(HEADERS["none" if method == "get" else "match"])
+        header = "none" if method == "get" else "must_match" if endpoint.needs_match else "match"
+        parameters.append(HEADERS[header])
     if method == "post" and not endpoint.reads:
         parameters.append(HEADERS["key"])
     is_versioned_change = endpoint.version is not None and method != "get"

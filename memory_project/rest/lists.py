@@ -106,6 +106,8 @@ class Listing:
 
     def _filtered(self, rows: QuerySet[Any], request: Request, caller: Caller) -> QuerySet[Any]:
         data = {name: value for name, value in request.query_params.items() if name in self.filters.base_filters}
+        if empty := [name for name, value in data.items() if not value]:
+            raise Invalid("is empty", field=empty[0], allowed="a value, or leave the parameter out")
         filters = self.filters(data, rows, request=request)
         if not filters.form.is_valid():
             name, errors = next(iter(filters.form.errors.get_json_data().items()))
@@ -114,19 +116,25 @@ class Listing:
         return filtered
 
 
+class Flag(django_filters.TypedChoiceFilter):
+    """true or false. django-filter's own BooleanFilter ignores any other text."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        choices = [("true", "true"), ("false", "false")]
+        super().__init__(*args, choices=choices, coerce=lambda value: value == "true", **kwargs)
+
+
 def next_address(request: Request, cursor: str) -> str:
     parameters = [(name, value) for name, value in request.query_params.items() if name != "cursor"]
     return f"{settings.COMMONPLACE_URL}{request.path}?{urlencode([*parameters, ('cursor', cursor)])}"
 
 
 def _described(name: str, part: django_filters.Filter) -> OpenApiParameter:
-    schema: dict[str, Any] = {"type": "string"}
-    if isinstance(part, django_filters.ChoiceFilter):
+    schema: dict[str, Any] = {"type": "string", "minLength": 1}
+    if isinstance(part, django_filters.ChoiceFilter) and not isinstance(part, Flag):
         schema["enum"] = [value for value, _ in part.extra.get("choices", ())]
-    elif isinstance(part, django_filters.BooleanFilter):
+    elif isinstance(part, Flag):
         schema = {"type": "boolean"}
-    elif isinstance(part, django_filters.NumberFilter):
-        schema = {"type": "integer"}
     elif isinstance(part, django_filters.IsoDateTimeFilter):
         schema["format"] = "date-time"
     return OpenApiParameter(name, schema, description=str(part.extra.get("help_text", "")))

@@ -54,6 +54,9 @@ HEADERS = {
         OpenApiParameter.HEADER,
         description="A text of your choice. A repetition with the same key within a day gets the same answer.",
     ),
+    "must_match": OpenApiParameter(
+        "If-Match", str, OpenApiParameter.HEADER, required=True, description="ETag of the version you saw, or *."
+    ),
     "match": OpenApiParameter("If-Match", str, OpenApiParameter.HEADER, description="ETag of the version you saw."),
     "none": OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER, description="ETag of what you have."),
 }
@@ -61,7 +64,7 @@ HEADERS = {
 
 def request_body(operation: type[Operation], excluded: set[str]) -> dict[str, Any]:
     """Return the schema of a JSON body without the fields that are not part of it."""
-    schema = schemas.public(operation.input_schema(by_alias=False))
+    schema = schemas.exact(operation.input_schema(by_alias=False))
     properties = {name: value for name, value in schema.get("properties", {}).items() if name not in excluded}
     required = [name for name in schema.get("required", []) if name not in excluded]
     body = {"type": "object", "properties": properties, "additionalProperties": False}
@@ -69,11 +72,11 @@ def request_body(operation: type[Operation], excluded: set[str]) -> dict[str, An
 
 
 def query_parameters(operation: type[Operation], excluded: set[str]) -> list[OpenApiParameter]:
-    schema = schemas.public(operation.input_schema(by_alias=False))
+    schema = operation.input_schema(by_alias=False)
     return [
         OpenApiParameter(
             name,
-            {key: value[key] for key in value if key != "description"},
+            schemas.exact({key: value[key] for key in value if key != "description"}),
             required=name in schema.get("required", []),
             description=value.get("description", ""),
         )

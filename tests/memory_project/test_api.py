@@ -291,7 +291,7 @@ def test_the_openapi_document_is_valid_and_matches_the_operations(alice_user: Us
     paths = document["paths"]
     body = paths[LIST]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert (body["required"], body["additionalProperties"]) == (["content"], False)
-    assert body["properties"]["dimension"]["enum"] == Dimension.values
+    assert body["properties"]["dimension"]["enum"] == [*Dimension.values, None]
     assert (body["properties"]["content"]["minLength"], body["properties"]["tags"]["maxItems"]) == (10, 20)
     corrected = paths[f"{LIST}{{record_id}}/supersede/"]["post"]
     assert "record_id" not in corrected["requestBody"]["content"]["application/json"]["schema"]["properties"]
