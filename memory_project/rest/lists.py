@@ -132,6 +132,7 @@ def next_address(request: Request, cursor: str) -> str:
 def _described(name: str, part: django_filters.Filter) -> OpenApiParameter:
     schema: dict[str, Any] = {"type": "string", "minLength": 1}
     if isinstance(part, django_filters.ChoiceFilter) and not isinstance(part, Flag):
+        schema = {"type": "string"}
         schema["enum"] = [value for value, _ in part.extra.get("choices", ())]
     elif isinstance(part, Flag):
         schema = {"type": "boolean"}
