@@ -36,7 +36,9 @@ MAX_SIZE = 100
 class Paging(Operation):
     """Which page of a list"""
 
-    cursor: str = Field("", description="Where the page begins; `next` of the page before has it.")
+    cursor: Annotated[str, Field(max_length=200)] = Field(
+        "", description="Where the page begins; `next` of the page before has it."
+    )
     limit: Annotated[int, Field(ge=1, le=MAX_SIZE)] = Field(20, description="How many items.")
     order: Annotated[str, OneOf(("newest", "oldest"))] = "newest"
 

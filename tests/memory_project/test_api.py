@@ -300,7 +300,8 @@ def test_the_openapi_document_is_valid_and_matches_the_operations(alice_user: Us
     limit = next(parameter for parameter in paths[LIST]["get"]["parameters"] if parameter["name"] == "limit")
     assert limit["schema"] == {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}
     response = paths[RECALL]["post"]["responses"]["200"]["content"]["application/json"]["schema"]
-    assert response["required"] == ["memories", "count", "strategy", "ranking"]
+    recalled = document["components"]["schemas"][response["$ref"].rsplit("/", 1)[1]]
+    assert recalled["required"] == ["memories", "count", "strategy", "ranking"]
     statuses = {error.status for error in (Invalid, Forbidden, NotFound, Conflict, LimitReached, Upstream, Degraded)}
     assert {str(code) for code in statuses | {401, 406, 413, 415, 429}} == set(paths[RECALL]["post"]["responses"]) - {
         "200"
