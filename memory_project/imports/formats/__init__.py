@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from memory_project.imports.formats import comma_separated, markdown
 from memory_project.imports.rows import Row
 
 
@@ -22,4 +23,9 @@ class Format:
     recognizes: Callable[[bytes, str], bool]  # takes the first 64 KB and the name of the file
 
 
-FORMATS: dict[str, Format] = {}
+FORMATS: dict[str, Format] = {
+    "csv": Format(
+        "csv", "CSV or TSV", (".csv", ".tsv", ".tab", ".txt"), comma_separated.read, comma_separated.recognizes
+    ),
+    "markdown": Format("markdown", "Markdown", (".md", ".markdown", ".zip"), markdown.read, markdown.recognizes),
+}

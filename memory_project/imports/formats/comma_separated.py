@@ -1,0 +1,148 @@
+"""CSV and TSV files with a header, one memory per row."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO
+
+from analysis.sources.text_format import delimiter_of
+from memories.contract.csv import FORMULA
+from memories.contract.errors import Invalid
+from memory_project.imports.formats.memory_rows import memory_row, problem_row
+from memory_project.imports.rows import Row
+
+# “id” names the row, so that a later version of it is recognized. The other columns are fields of a memory.
+COLUMNS = (
+    "content", "summary", "dimension", "category", "confidence", "source", "visibility", "tags", "entities",
+    "created_at", "id",
+)  # fmt: skip
+DELIMITERS = ",;\t"
+MAX_LINE = 1 << 20  # characters
+WIDE_ENCODINGS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)  # UTF-32's other BOM begins like one
+TAB_EXTENSIONS = (".tsv", ".tab")
+NOT_UTF8 = re.compile("[\udc80-\udcff]")  # how the decoder marks bytes that aren't UTF-8
+ENCODING = "is not encoded in UTF-8"
+
+
+class LineTooLong(Exception):
+    pass
+
+
+class Lines(Iterator[str]):
+    """The lines of a text file. After an error, the next line can still be read."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
+        self.count = 0
+        self.ends_in_a_line = False  # whether the last line has no line break
+
+    def __next__(self) -> str:
+        line = self.text.readline(MAX_LINE)
+        if not line:
+            raise StopIteration
+        self.count += 1
+        self.ends_in_a_line = not line.endswith(("\n", "\r"))
+        if len(line) < MAX_LINE or line.endswith("\n"):
+            return line
+        while line and not line.endswith(("\n", "\r")):
+            line = self.text.readline(MAX_LINE)
+        raise LineTooLong(f"has a line of more than {MAX_LINE:,} characters")
+
+
+def read(file: BinaryIO, name: str) -> Iterator[Row]:
+    """Yield a row for each row of the file except blank ones.
+
+    Raises Invalid if the file isn't encoded in UTF-8 or its header has no column “content” or an unknown one.
+    """
+    lines = Lines(file)
+    try:
+        delimiter, names = _header(next(lines, ""), name)
+        yield from _rows(lines, delimiter, names)
+    except LineTooLong as error:  # of the header
+        raise Invalid(str(error), field="file", allowed="CSV with a header") from None
+    finally:
+        lines.text.detach()  # closing the wrapper would close the caller's file
+
+
+def _header(line: str, name: str) -> tuple[str, list[str]]:
+    start = line[:4].encode("utf-8", "surrogateescape")
+    if start.startswith(WIDE_ENCODINGS) or NOT_UTF8.search(line) or "\0" in line:
+        raise Invalid(ENCODING, field="file", allowed="CSV saved as UTF-8")
+    try:
+        delimiter = "\t" if name.lower().endswith(TAB_EXTENSIONS) else delimiter_of([line], DELIMITERS)
+        cells = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
+    except csv.Error as error:
+        raise Invalid(f"can't be read as CSV ({error})", field="file") from None
+    names = [cell.strip().lower() for cell in cells]
+    while names and not names[-1]:  # spreadsheet programs append empty columns
+        names.pop()
+    allowed = ", ".join(COLUMNS)
+    if "content" not in names:
+        raise Invalid("has no column “content” in its first line", field="file", allowed=allowed)
+    if unknown := [column for column in names if column not in COLUMNS]:
+        raise Invalid(f"has the unknown column {unknown[0][:40]!r}", field="file", allowed=allowed)
+    if twice := [column for column in names if names.count(column) > 1]:
+        raise Invalid(f"has the column {twice[0]!r} twice", field="file", allowed="each column once")
+    return delimiter, names
+
+
+def _rows(lines: Lines, delimiter: str, names: Sequence[str]) -> Iterator[Row]:
+    # strict, because otherwise a file that is cut within quotes would end without an error.
+    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
+    while True:
+        start = lines.count + 1
+        try:
+            cells = next(reader, None)
+        except (csv.Error, LineTooLong) as error:
+            # The reader continues with the next line, because it starts each row afresh.
+            yield problem_row(_place(start, lines.count), f"can't be read as CSV ({error})")
+            continue
+        if cells is None:
+            return
+        if any(cell.strip() for cell in cells):
+            if len(cells) < len(names) and lines.ends_in_a_line:
+                yield problem_row(_place(start, lines.count), "ends with half a row; the file may have been cut")
+            else:
+                yield _row(_place(start, lines.count), cells, names)
+
+
+def _place(first: int, last: int) -> str:
+    return f"line {first}" if last <= first else f"lines {first} to {last}"
+
+
+def _row(place: str, cells: Sequence[str], names: Sequence[str]) -> Row:
+    if any(cell.strip() for cell in cells[len(names) :]):
+        return problem_row(place, "has more values than the first line has columns")
+    if NOT_UTF8.search("".join(cells)):
+        return problem_row(place, ENCODING)
+    data: dict[str, Any] = {}
+    for name, cell in zip(names, cells, strict=False):
+        value = _without_escape(cell.strip())
+        if name == "tags":
+            data["tags"] = [tag for part in value.replace(";", ",").split(",") if (tag := part.strip())]
+        elif name == "entities":
+            # URNs contain commas, so only semicolons and spaces separate entities.
+            data["entity_urns"] = value.replace(";", " ").split()
+        else:
+            data[name] = value if name in ("content", "summary", "created_at", "id") else value.lower()
+    return memory_row(place, data, key=data.pop("id", ""))
+
+
+def _without_escape(value: str) -> str:
+    """Remove the apostrophe with which exports protect texts that a spreadsheet program would run as formulas."""
+    return value[1:] if value.startswith("'") and value[1:].startswith(FORMULA) else value
+
+
+def recognizes(start: bytes, name: str) -> bool:
+    if name.lower().endswith((".md", ".markdown")):  # a note may consist of the word “content”
+        return False
+    line = re.split("[\r\n]", start.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace"), maxsplit=1)[0]
+    try:
+        _header(line, name)
+    except Invalid:
+        return False
+    return True
