@@ -46,6 +46,7 @@ GROUPS = {
         "demo": "",
         "load_catalog": "metadata.json --known-only",
         "sync_catalog": "",
+        "import": "facts.csv --as ana@example.org --yes",
         "import_memory_json": "memory.json --as ana@example.org",
         "replay_changeset": "7f3a2b1c --export changes.json",
         "backup": "commonplace.backup",

@@ -1,5 +1,5 @@
 """Deletion of expired rows: audit events, rate-limit counters, notifications, impressions, failed calls, stored answers
-of the REST API, and what OAuth clients no longer use.
+of the REST API, imports, and what OAuth clients no longer use.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from knowledge.models import FailedCall
 from memories.models import Impression
 from memories.retrieval.impressions import KEPT_DAYS as IMPRESSION_DAYS
 from memory_project.accounts import connected_apps
+from memory_project.imports.models import KEPT_DAYS as IMPORT_DAYS
+from memory_project.imports.models import Import
 from memory_project.models import AuditEvent, CallWindow, Notification
 from memory_project.notifications.inbox import KEPT_DAYS as NOTIFICATION_DAYS
 from memory_project.rest.models import KEPT, IdempotentAnswer
@@ -40,6 +42,7 @@ def retentions() -> list[Retention]:
         Retention(Impression, "at", timedelta(days=IMPRESSION_DAYS)),
         Retention(FailedCall, "at", WITHIN),
         Retention(IdempotentAnswer, "started_at", KEPT),
+        Retention(Import, "worked_at", timedelta(days=IMPORT_DAYS)),
     ]
 
 

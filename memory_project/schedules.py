@@ -39,6 +39,7 @@ def schedules() -> dict[str, tuple[str, int]]:
         "delete expired rows": ("memory_project.tasks.delete_expired_rows", 60),
         "purge deleted graph entities": ("knowledge.graph.tasks.purge", 1_440),
         "propose graph maintenance": ("knowledge.graph.tasks.propose_maintenance", 1_440),
+        "go on with imports": ("memory_project.imports.tasks.go_on_with_all", 2),
         "send the weekly digest": ("memory_project.tasks.send_digest", 720),
         "alert about old reviews": ("memory_project.tasks.alert_about_reviews", 60),
         "send webhooks": ("memory_project.tasks.send_webhooks", 60),

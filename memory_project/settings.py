@@ -56,6 +56,7 @@ INSTALLED_APPS = [
     "memory_project.apps.MemoryProjectConfig",
     "memory_project.portal.apps.PortalConfig",
     "memory_project.rest.apps.RestConfig",
+    "memory_project.imports.apps.ImportsConfig",
     "knowledge.graph.apps.GraphConfig",
     "knowledge.apps.KnowledgeConfig",
     "analysis.apps.AnalysisConfig",
@@ -552,6 +553,8 @@ PAGE_TIMEOUT_S = env.number("PAGE_TIMEOUT_S", 10.0, 0.1, 3_600.0)
 # maximum size of a request's body in bytes
 MAX_BODY_BYTES = env.number("MAX_BODY_BYTES", 5_000_000, 10_000, 1_000_000_000)
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
+# maximum size of an imported file in bytes
+IMPORT_MAX_BYTES = env.number("IMPORT_MAX_BYTES", 600_000_000, 10_000, 100_000_000_000)
 
 # -- REST ------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from django.contrib.postgres.indexes import GinIndex
 from django.contrib.postgres.search import SearchVectorField
 from django.db import models
 from django.db.models import Case, F, Q, Value, When
+from django.db.models.fields.json import KeyTransform
 from django.db.models.functions import Concat
 from django.utils import timezone
 
@@ -281,6 +282,12 @@ class MemoryRecord(models.Model):
             ),
             GinIndex(fields=["tags"], name="memory_tags"),  # filters
             GinIndex(fields=["search"], name="memory_words"),  # lexical search
+            models.Index(  # later versions of imported memories
+                F("created_by"),
+                KeyTransform("source_key", "metadata"),
+                condition=Q(metadata__has_key="source_key"),
+                name="memory_source_key",
+            ),
             models.Index(  # copies that a hand-over has archived, for erasing the memory that stayed
                 fields=["created_by"], condition=Q(metadata__has_key="duplicate_of"), name="memory_duplicates"
             ),

@@ -5,23 +5,29 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
 
 from memories import embedding
 from memories.contract.errors import Invalid
 from memories.identity.caller import Caller, require_user
-from memories.models import MemoryRecord
+from memories.models import MemoryRecord, Status
 from memories.models.index_job import Trigger
 from memories.operations import Remember
 from memories.retrieval import indexing, passages
 from memories.retrieval.language import language_of
 from memories.retrieval.passages import Stamped
 from memories.writing.duplicates import lock_duplicates, normalized_key
-from memories.writing.revision import save_many
+from memories.writing.revision import last_revision, revised, save_many
 
 BATCH = 200  # number of memories saved in one transaction
+BY_THE_PRODUCT = Q(change__in=("mark_stale", "mark_fresh"))  # changes that no person has made
 AHEAD = 2  # number of batches that are encoded in advance
 
 
@@ -46,6 +52,41 @@ def remember_many(*, caller: Caller, facts: Sequence[Mapping[str, Any]]) -> list
     return results
 
 
+def remember_batch(
+    caller: Caller, operations: Sequence[Remember], created: Sequence[datetime | None]
+) -> list[tuple[MemoryRecord, bool]]:
+    """Store facts in one transaction, as `remember_many`, and leave their vectors to workers.
+
+    `created` has the time when each fact was learned, or None for now.
+    """
+    require_user(caller)
+    return _save(caller, operations, [], "", created)
+
+
+def take_back(*, caller: Caller, record_ids: Sequence[UUID], reason: str) -> dict[UUID, str]:
+    """Archive memories that an import has stored. They are purged after SOFT_DELETE_PURGE_DAYS.
+
+    Return, by id, why a memory stays: somebody has changed it since, or it is gone already.
+    """
+    staying: dict[UUID, str] = {}
+    purge_after = timezone.now() + timedelta(days=settings.SOFT_DELETE_PURGE_DAYS)
+    with transaction.atomic():
+        rows = MemoryRecord.objects.filter(created_by=caller.email, pk__in=record_ids).select_for_update()
+        found = {row.pk: row for row in rows.order_by("pk")}
+        for pk in record_ids:
+            record = found.get(pk)
+            if record is None:
+                staying[pk] = "is erased, or belongs to somebody else now"
+            elif record.status in (Status.ARCHIVED, Status.SUPERSEDED):
+                staying[pk] = f"is {record.status} already"
+            elif last := last_revision(pk, ~BY_THE_PRODUCT):
+                staying[pk] = f"was changed since by {last.changed_by} ({last.change.replace('_', ' ')})"
+            else:
+                with revised(caller, record, "forget", reason):
+                    record.status, record.purge_after = Status.ARCHIVED, purge_after
+    return staying
+
+
 def _read(number: int, fact: Mapping[str, Any]) -> Remember:
     try:
         return Remember.read(fact)
@@ -54,7 +95,11 @@ def _read(number: int, fact: Mapping[str, Any]) -> Remember:
 
 
 def _save(
-    caller: Caller, operations: Sequence[Remember], encoded: Sequence[passages.Encoded], model: str
+    caller: Caller,
+    operations: Sequence[Remember],
+    encoded: Sequence[passages.Encoded],
+    model: str,
+    created: Sequence[datetime | None] = (),
 ) -> list[tuple[MemoryRecord, bool]]:
     languages = [operation.language or language_of(operation.content) for operation in operations]
     results: list[tuple[MemoryRecord, bool]] = []
@@ -66,6 +111,8 @@ def _save(
             record = record_of.get(key)
             if record is None:
                 fields = operation.values() | {"language": languages[position]}
+                if created and (moment := created[position]):
+                    fields |= {"created_at": moment, "updated_at": moment}
                 record = MemoryRecord(created_by=caller.email, persona=caller.persona, **fields)
                 new_records.append((record, Stamped(encoded[position], model) if encoded else None))
             results.append((record, key in record_of))

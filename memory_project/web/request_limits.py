@@ -23,6 +23,8 @@ HEADERS_WITHIN_S = 10.0
 # connect at the same time has it nevertheless.
 MAX_HALF_OPEN, MAX_HALF_OPEN_PER_ADDRESS = 200, 20
 CROWDED_HEADERS_WITHIN_S = 1.0
+UPLOADS = ("/memories/import/", "/api/v1/imports/")  # paths that take files of IMPORT_MAX_BYTES from signed-in people
+UPLOAD_WITHIN_S = 900.0
 BODY_WITHIN_S = 60.0  # seconds within which the body of a request must arrive after its headers
 
 
@@ -109,7 +111,12 @@ class LimitBody:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        body = BoundedBody(receive, settings.MAX_BODY_BYTES, BODY_WITHIN_S)
+        is_upload = scope["path"] in UPLOADS
+        body = BoundedBody(
+            receive,
+            settings.IMPORT_MAX_BYTES if is_upload else settings.MAX_BODY_BYTES,
+            UPLOAD_WITHIN_S if is_upload else BODY_WITHIN_S,
+        )
         started = False
 
         async def watched(message: Message) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,7 +19,6 @@ from memory_project.accounts import people
 from memory_project.models import AuditEvent, User
 from memory_project.portal.templatetags.portal import highlight, moment, text_fragment
 from memory_project.web import locale
-from tests.knowledge.conftest import ORDERS
 
 pytestmark = pytest.mark.usefixtures("small_catalog")
 
@@ -29,62 +27,6 @@ def browser(user: User) -> Client:
     client = Client()
     client.force_login(user)
     return client
-
-
-def upload(client: Client, content: str | bytes) -> Any:
-    data = content if isinstance(content, bytes) else content.encode()
-    file = io.BytesIO(data)
-    file.name = "memories.csv"
-    return client.post(reverse("import-memories"), {"file": file})
-
-
-CSV = """content,category,tags,entities
-Revenue excludes refunds here.,business_context,"finance, revenue",sales.orders
-short,,,
-"A second fact, with a comma.",nonsense,,
-<b>Third</b> fact of the file.,,,
-"""
-
-
-def test_a_file_is_previewed_line_by_line_before_it_is_imported(alice_user: User) -> None:
-    client = browser(alice_user)
-    preview = upload(client, CSV)
-    assert [(row.number, bool(row.fault)) for row in preview.context["rows"]] == [
-        (1, False), (2, True), (3, True), (4, False),
-    ]  # fmt: skip
-    assert "&lt;b&gt;Third" in preview.content.decode()
-    assert not MemoryRecord.objects.exists()
-    result = client.post(reverse("import-memories"), {"text": preview.context["text"], "confirm": "1"})
-    assert len(result.context["records"]) == 2
-    first = MemoryRecord.objects.get(content__startswith="Revenue")
-    assert (first.entity_urns, first.tags, first.created_by) == ([ORDERS], ["finance", "revenue"], "alice@example.org")
-    again = client.post(reverse("import-memories"), {"text": CSV, "confirm": "1"})
-    assert (again.context["known_count"], MemoryRecord.objects.count()) == (2, 2)
-    ids = [record.pk.hex for record in result.context["records"]]
-    client.post(reverse("start-batch"), {"act": "forget", "ids": ids})
-    assert set(MemoryRecord.objects.values_list("status", flat=True)) == {"archived"}
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("text\nA fact without its column.", "no column “content”"),
-        ("content;colour\nA fact of a colour.;red", "unknown column"),
-        (b"\xff\xfe\x00content", "not encoded in UTF-8"),
-        ("content\n" + "A fact that is repeated.\n" * 501, "more than 500 rows"),
-        (b"content\n" + b"x" * 2_000_001, "at most 2,000,000 bytes"),
-    ],
-)
-def test_the_error_of_an_unreadable_file_explains_the_reason(
-    alice_user: User, content: str | bytes, message: str
-) -> None:
-    response = upload(browser(alice_user), content)
-    assert (response.status_code, message in response.content.decode()) == (400, True)
-
-
-def test_a_line_with_too_many_values_is_invalid(alice_user: User) -> None:
-    (row,) = upload(browser(alice_user), "content\nA fact, and more, and more.\n").context["rows"]
-    assert "more values" in row.fault
 
 
 def test_the_first_steps_disappear_when_they_are_closed(alice_user: User, alice: Caller, bob_user: User) -> None:

@@ -61,7 +61,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 PROTECTED = {
     "memory_records", "memory_revisions", "memory_passages", "memory_feedback", "memory_verifications",
-    "memory_lexemes", "idempotent_answers",
+    "memory_lexemes", "idempotent_answers", "imports", "import_rows",
     "insights", "insight_decisions",
     "analysis_sessions", "ingested_records", "analysis_memories", "analysis_passages", "analysis_ingests",
     "analysis_actions", "analysis_action_items",

@@ -52,7 +52,7 @@ PAGES = (
 ACTIONS = (
     ("New memory", "create-memory"),
     ("Propose an insight", "propose"),
-    ("Import memories from a CSV file", "import-memories"),
+    ("Import memories from a file", "import-memories"),
 )
 
 

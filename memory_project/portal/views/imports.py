@@ -1,144 +1,138 @@
-"""Import of memories from a CSV file, with a preview of each row before anything is saved."""
+"""Pages of imports: uploading a file, the report by row, progress, and undo."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, BinaryIO, cast
+from uuid import UUID
 
+from django.conf import settings
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
 
-from analysis.sources.text_format import delimiter_of
-from knowledge.catalog.name_resolution import urn_of
-from memories import services
 from memories.contract.errors import DomainError, Invalid
-from memories.contract.operations import validate
+from memories.contract.paging import page
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
-from memories.models import MemoryRecord
-from memories.operations import Remember
+from memories.models import Visibility
+from memory_project.imports import report, staging, taking_over, tasks
+from memory_project.imports.formats import FORMATS
+from memory_project.imports.models import Import, ImportState, RowOutcome
 from memory_project.portal.error_labels import message_with_label
-
-MAX_ROWS = 500
-MAX_BYTES = 2_000_000
-MAX_HEADER = 4_000  # characters of the first line in which the delimiter is detected
-COLUMNS = ("content", "dimension", "category", "confidence", "visibility", "tags", "entities")
-LISTS = {"tags": "tags", "entities": "entity_urns"}
-
-
-@dataclass(frozen=True)
-class Row:
-    """One row of the file, with the fields of a memory or the reason why it can't be imported."""
-
-    number: int
-    fields: dict[str, Any] = field(default_factory=dict)
-    fault: str = ""
-
-    @property
-    def content(self) -> str:
-        return str(self.fields.get("content", ""))
 
 
 @login_required
 def import_memories(request: HttpRequest) -> HttpResponse:
+    """List the person's imports, with a form to start one."""
     caller = caller_from_request(request, channel="portal")
-    context: dict[str, Any] = {"columns": COLUMNS, "most": MAX_ROWS}
+    context: dict[str, Any] = {"formats": FORMATS.values(), "most_mb": settings.IMPORT_MAX_BYTES // 1_000_000}
     if request.method == "POST":
         try:
-            # The preview's form sends the text of the file again in “text”, so nothing is stored before the import.
-            text = request.POST.get("text", "") or _text_of(request)
-            rows = list(rows_of(text))
-        except Invalid as error:
-            return render(request, "portal/import.html", {**context, "error": message_with_label(error)}, status=400)
-        if "confirm" in request.POST:
-            return render(request, "portal/imported.html", _import(caller, rows))
-        faulty = [row for row in rows if row.fault]
-        context |= {"text": text, "rows": rows, "faulty": faulty, "good_count": len(rows) - len(faulty)}
+            return redirect("import", import_id=_start(caller, request).pk)
+        except DomainError as error:
+            context["error"] = message_with_label(error)
+    found = page(Import.objects.filter(created_by=caller.email), request.GET.get("after", ""))
+    context |= {"imports": found.rows, "after": found.after}
+    return render(request, "portal/imports.html", context, status=400 if "error" in context else 200)
+
+
+def _start(caller: Caller, request: HttpRequest) -> Import:
+    file = request.FILES.get("file")
+    if file is None or file.name is None:
+        raise Invalid("is missing: choose a file", field="file")
+    staged = staging.start(
+        caller=caller, file=cast(BinaryIO, file.file), name=file.name, format=request.POST.get("format", "")
+    )
+    tasks.queue(staged)
+    return staged
+
+
+@require_safe
+@login_required
+def import_detail(request: HttpRequest, import_id: UUID) -> HttpResponse:
+    caller = caller_from_request(request, channel="portal")
+    staged = staging.get(caller, import_id)
+    if "part" in request.GET:  # htmx asks for the progress
+        return render(request, "portal/_import_progress.html", _progress(staged))
+    outcome, text = request.GET.get("outcome", ""), request.GET.get("q", "").replace("\0", "")
+    after = request.GET.get("after", "0")
+    rows, next_number = report.page(
+        report.rows_of(staged, outcome if outcome in RowOutcome.values else "", text),
+        int(after) if after.isascii() and after.isdigit() and len(after) < 10 else 0,
+    )
+    context = _progress(staged) | {
+        "rows": rows,
+        "next": next_number,
+        "outcome": outcome,
+        "q": text,
+        "visibilities": Visibility.choices,
+        "is_choosable": staged.state == ImportState.PARSED,
+    }
     return render(request, "portal/import.html", context)
 
 
-def _text_of(request: HttpRequest) -> str:
-    file = request.FILES.get("file")
-    if file is None:
-        raise Invalid("is missing: choose a file", field="file")
-    content = file.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
-        raise Invalid("is too large", field="file", allowed=f"at most {MAX_BYTES:,} bytes and {MAX_ROWS} rows")
-    try:
-        return str(content, "utf-8-sig")
-    except UnicodeDecodeError:
-        raise Invalid("is not encoded in UTF-8", field="file", allowed="CSV saved as UTF-8") from None
+def _progress(staged: Import) -> dict[str, Any]:
+    counts = report.counts(staged)
+    by_outcome = {count.outcome: count for count in counts}
+    waiting = sum(by_outcome[name].chosen for name in report.CHOOSABLE if name in by_outcome)
+    kept = by_outcome[RowOutcome.KEPT].rows if RowOutcome.KEPT in by_outcome else 0
+    undone = by_outcome[RowOutcome.UNDONE].rows if RowOutcome.UNDONE in by_outcome else 0
+    total = {ImportState.TAKING_OVER: kept + waiting, ImportState.UNDOING: kept + undone}.get(
+        ImportState(staged.state), 0
+    )
+    done = undone if staged.state == ImportState.UNDOING else kept
+    return {"staged": staged, "counts": counts, "waiting": waiting, "kept": kept, "done": done, "total": total}
 
 
-def rows_of(text: str) -> Iterator[Row]:
-    """Parse a CSV file with a header, and validate each row as a Remember operation.
-
-    Raises Invalid if the file has a wrong header or too many rows, or if one of its rows can't be read as CSV. If the
-    values of a row are invalid, the row's `fault` is the error message.
-    """
-    reader: csv.DictReader[str]
-    try:
-        delimiter = delimiter_of([text[:MAX_HEADER].partition("\n")[0]], ",;\t")
-        reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True)
-        names = [(name or "").strip().lower() for name in reader.fieldnames or ()]
-    except csv.Error as error:
-        raise Invalid(f"can't be read as CSV ({error})", field="file") from None
-    if "content" not in names:
-        raise Invalid("has no column “content” in its first line", field="file", allowed=", ".join(COLUMNS))
-    if unknown := [name for name in names if name not in COLUMNS]:
-        raise Invalid(f"has the unknown column {unknown[0][:40]!r}", field="file", allowed=", ".join(COLUMNS))
-    reader.fieldnames = names
-    try:
-        for number, line in enumerate(reader, 1):
-            if number > MAX_ROWS:
-                raise Invalid(
-                    f"has more than {MAX_ROWS} rows", field="file", allowed=f"at most {MAX_ROWS} rows per file"
-                )
-            yield _row(number, line)
-    except csv.Error as error:
-        raise Invalid(f"can't be read as CSV ({error})", field="file") from None
+@require_POST
+@login_required
+def choose_import_rows(request: HttpRequest, import_id: UUID) -> HttpResponse:
+    caller = caller_from_request(request, channel="portal")
+    numbers = [int(text) for text in request.POST.getlist("numbers") if text.isascii() and text.isdigit()]
+    if not numbers and "all" not in request.POST:
+        messages.warning(request, "Select at least one row first.")
+        return redirect("import", import_id=import_id)
+    chosen = request.POST.get("chosen") == "1"
+    count = report.choose_rows(
+        caller=caller,
+        import_id=import_id,
+        chosen=chosen,
+        outcome=request.POST.get("outcome", ""),
+        text=request.POST.get("q", ""),
+        numbers=numbers if "all" not in request.POST else (),
+    )
+    messages.success(request, f"{count:,} rows {'will be taken over' if chosen else 'are left out'}.")
+    return redirect("import", import_id=import_id)
 
 
-def _row(number: int, line: dict[str, Any]) -> Row:
-    if None in line:
-        return Row(number, {"content": line.get("content") or ""}, "has more values than the first line has columns")
-    fields: dict[str, Any] = {}
-    try:
-        for name, value in line.items():
-            value = (value or "").strip()
-            if name in LISTS:
-                parts = [part.strip() for part in value.replace(";", ",").split(",") if part.strip()]
-                fields[LISTS[name]] = [urn_of(part) for part in _urns(value)] if name == "entities" else parts
-            elif value:
-                fields[name] = value.lower() if name != "content" else value
-        validate(Remember, fields, "")
-    except DomainError as error:
-        return Row(number, {**fields, "content": line.get("content") or ""}, message_with_label(error))
-    return Row(number, fields)
+@require_POST
+@login_required
+def take_import(request: HttpRequest, import_id: UUID) -> HttpResponse:
+    caller = caller_from_request(request, channel="portal")
+    staged = taking_over.choose(
+        caller=caller,
+        import_id=import_id,
+        visibility=request.POST.get("visibility", ""),
+        applies_to_all="applies_to_all" in request.POST,
+    )
+    tasks.queue(staged)
+    return redirect("import", import_id=staged.pk)
 
 
-def _urns(value: str) -> list[str]:
-    # URNs contain commas, so only semicolons and spaces separate entities.
-    return [part for part in value.replace(";", " ").split() if part]
+@require_POST
+@login_required
+def undo_import(request: HttpRequest, import_id: UUID) -> HttpResponse:
+    staged = taking_over.start_undo(caller=caller_from_request(request, channel="portal"), import_id=import_id)
+    tasks.queue(staged)
+    return redirect("import", import_id=staged.pk)
 
 
-def _import(caller: Caller, rows: list[Row]) -> dict[str, Any]:
-    kept_records: list[MemoryRecord] = []
-    known_count, refused = 0, []
-    for row in rows:
-        try:
-            result = None if row.fault else services.remember(Remember.read({**row.fields}), caller=caller)
-        except DomainError as error:
-            refused.append(Row(row.number, row.fields, message_with_label(error)))
-            continue
-        if result is None:
-            refused.append(row)
-        elif result.existing:
-            known_count += 1
-        else:
-            kept_records.append(result.record)
-    return {"records": kept_records, "known_count": known_count, "refused": refused}
+@require_safe
+@login_required
+def import_report(request: HttpRequest, import_id: UUID) -> StreamingHttpResponse:
+    staged = staging.get(caller_from_request(request, channel="portal"), import_id)
+    response = StreamingHttpResponse(report.as_csv(staged), content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = 'attachment; filename="import-report.csv"'
+    return response

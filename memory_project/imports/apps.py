@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class ImportsConfig(AppConfig):
+    name = "memory_project.imports"
+    label = "imports"
+    verbose_name = "Imports"
+
+    def ready(self) -> None:
+        from memories import extensions  # noqa: PLC0415 - needs loaded models
+
+        extensions.register("memory_project.imports.memory_extension.ImportsMemoryExtension")

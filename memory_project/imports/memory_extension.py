@@ -1,0 +1,28 @@
+"""Erasure, wipes and hand-overs of imports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from django.db.models import Q
+
+from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn
+from memories.identity.caller import Caller
+from memory_project.imports import staging
+from memory_project.imports.models import Import, ImportRow
+
+
+class ImportsMemoryExtension(MemoryExtension):
+    def erase_copies(self, caller: Caller, record_id: UUID, texts: Sequence[str]) -> Mapping[str, int]:
+        rows = ImportRow.objects.filter(Q(reference=record_id.hex) | Q(existing=record_id))
+        return {"import rows": rows.update(data={}, place="", key="", reason="was erased")}
+
+    def personal_data(self) -> Sequence[PersonalDataColumn]:
+        return [PersonalDataColumn(Import, "created_by"), PersonalDataColumn(ImportRow, "owner")]
+
+    def owner_wiped(self, owner: str, pseudonym: str) -> Mapping[str, int]:
+        return {"import files": staging.delete_files_without_import()}
+
+    def owned_rows(self) -> Sequence[OwnedRows]:
+        return [OwnedRows("imports", Import, "created_by"), OwnedRows("rows of imports", ImportRow, "owner")]

@@ -1,0 +1,219 @@
+"""Staging: a file is stored, and a worker parses it into rows that its owner can look at.
+
+Parsing goes on in slices. If a worker is killed, the next slice continues after the last row that was saved.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from hashlib import md5
+from pathlib import Path
+from typing import Any, BinaryIO
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from memories.contract.errors import DomainError, Invalid, LimitReached, NotFound, check_choice
+from memories.contract.fields import Id
+from memories.contract.operations import validate
+from memories.contract.timestamps import parse_timestamp
+from memories.identity.caller import Caller, require_user
+from memories.models import MemoryRecord, Status, Visibility
+from memories.operations import Remember
+from memories.writing.duplicates import normalized_key, same_texts
+from memory_project.imports.formats import FORMATS
+from memory_project.imports.models import Import, ImportRow, ImportState, RowOutcome
+from memory_project.imports.rows import Row
+
+BATCH = 500  # number of rows saved in one transaction
+HEAD = 64 * 1024  # bytes by which a format is recognized
+MAX_REASON, MAX_PLACE = 500, 300
+SOURCE_KEY = "source_key"  # metadata key: the name of an imported item within its source
+
+
+def start(*, caller: Caller, file: BinaryIO, name: str, format: str = "") -> Import:
+    """Store a file to be parsed by a worker. Raises Invalid if its format is not recognized."""
+    require_user(caller)
+    if format:
+        check_choice("format", format, FORMATS)
+    head = file.read(HEAD)
+    file.seek(0)
+    chosen = format or _recognized(head, name)
+    with transaction.atomic():
+        staged = Import.objects.create(
+            created_by=caller.email, persona=caller.persona, file_name=Path(name).name[:255] or "file", format=chosen
+        )
+        staged.size = _store(staged, file)
+        staged.save(update_fields=["size"])
+    return staged
+
+
+def _recognized(head: bytes, name: str) -> str:
+    if not head:
+        raise Invalid("is empty", field="file")
+    fitting = [format.name for format in FORMATS.values() if format.recognizes(head, name)]
+    if not fitting:
+        titles = ", ".join(format.title for format in FORMATS.values())
+        raise Invalid("is in no format that is known here", field="file", allowed=titles)
+    return fitting[0]
+
+
+def _store(staged: Import, file: BinaryIO) -> int:
+    path = path_of(staged)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as target:
+        shutil.copyfileobj(file, target)
+    size = path.stat().st_size
+    if size > settings.IMPORT_MAX_BYTES:
+        path.unlink()
+        raise LimitReached(f"the file has {size:,} bytes; allowed: at most {settings.IMPORT_MAX_BYTES:,}", field="file")
+    return size
+
+
+def path_of(staged: Import) -> Path:
+    return settings.COMMONPLACE_HOME / "imports" / staged.pk.hex
+
+
+def delete_files_without_import() -> int:
+    """Delete the files of imports that are gone. Return their number. The caller must be able to see all imports."""
+    folder = settings.COMMONPLACE_HOME / "imports"
+    files = {path.name: path for path in folder.iterdir()} if folder.exists() else {}
+    known = {pk.hex for pk in Import.objects.filter(pk__in=list(files)).values_list("pk", flat=True)}
+    for name in files.keys() - known:
+        files[name].unlink(missing_ok=True)
+    return len(files.keys() - known)
+
+
+def get(caller: Caller, import_id: UUID | str) -> Import:
+    staged = Import.objects.filter(pk=validate(Id, import_id, "import_id"), created_by=caller.email).first()
+    if staged is None:
+        raise NotFound("no such import", field="import_id")
+    return staged
+
+
+def parse(caller: Caller, staged: Import, *, until: float) -> None:
+    """Parse the file from where an earlier call has stopped, until its end or the time `until` (time.monotonic)."""
+    try:
+        rows = itertools.islice(_rows(staged), staged.rows_read, None)
+        while not staged.is_read and time.monotonic() < until:
+            _save_batch(caller, staged, list(itertools.islice(rows, BATCH)))
+    except Invalid as error:
+        fail(staged, error.message)
+
+
+def _save_batch(caller: Caller, staged: Import, batch: Sequence[Row]) -> None:
+    with transaction.atomic():
+        _save(caller, staged, batch)
+        staged.rows_read += len(batch)
+        staged.worked_at = timezone.now()
+        if len(batch) < BATCH:
+            staged.is_read, staged.state = True, ImportState.PARSED
+        staged.save(update_fields=["rows_read", "worked_at", "is_read", "state"])
+    if staged.is_read:
+        path_of(staged).unlink(missing_ok=True)
+
+
+def _rows(staged: Import) -> Iterator[Row]:
+    with path_of(staged).open("rb") as file:
+        yield from FORMATS[staged.format].read(file, staged.file_name)
+
+
+def fail(staged: Import, message: str) -> None:
+    staged.state, staged.error, staged.finished_at = ImportState.FAILED, message, timezone.now()
+    staged.save(update_fields=["state", "error", "finished_at"])
+    path_of(staged).unlink(missing_ok=True)
+
+
+def _save(caller: Caller, staged: Import, batch: Sequence[Row]) -> None:
+    rows = [_staged(staged, number, row) for number, row in enumerate(batch, staged.rows_read + 1)]
+    _find_repetitions(staged, rows)
+    _find_existing(caller, rows)
+    for row in rows:
+        row.is_chosen = row.outcome == RowOutcome.NEW
+    ImportRow.objects.bulk_create(rows)
+
+
+def _staged(staged: Import, number: int, row: Row) -> ImportRow:
+    result = ImportRow(
+        of=staged,
+        owner=staged.created_by,
+        number=number,
+        place=row.place[:MAX_PLACE],
+        kind=row.kind[:40],
+        key=row.key[:400],
+        data=dict(row.data),
+        outcome=RowOutcome.NEW,
+    )
+    problem = row.problem or problem_of(row.kind, row.data)
+    if problem:
+        result.outcome, result.reason = RowOutcome.REFUSED, problem[:MAX_REASON]
+    elif row.kind == "memory":
+        result.text_key = md5(normalized_key(result.text).encode(), usedforsecurity=False).hexdigest()
+    return result
+
+
+def problem_of(kind: str, data: Mapping[str, Any]) -> str:
+    """Return why an item can't be taken over, or "" if it can."""
+    if kind != "memory":
+        return ""
+    try:
+        operation_of(data)
+    except DomainError as error:
+        return error.message
+    return ""
+
+
+def operation_of(data: Mapping[str, Any], visibility: str = "", *, applies_to_all: bool = False) -> Remember:
+    """Return the operation that stores an item. `visibility` holds for items without one, or for all."""
+    fields = {name: value for name, value in data.items() if name != "created_at"}
+    if visibility and (applies_to_all or not fields.get("visibility")):
+        fields["visibility"] = visibility
+    fields.setdefault("visibility", Visibility.PRIVATE.value)
+    return Remember.read(fields)
+
+
+def created_at(data: Mapping[str, Any]) -> datetime | None:
+    """Return when an item was learned, or None if that is unknown or in the future."""
+    text = data.get("created_at")
+    moment = parse_timestamp(text) if isinstance(text, str) else None
+    return moment if moment and moment <= timezone.now() else None
+
+
+def _find_repetitions(staged: Import, rows: Sequence[ImportRow]) -> None:
+    keys = [row.text_key for row in rows if row.text_key]
+    earlier = ImportRow.objects.filter(of=staged, text_key__in=keys).exclude(outcome=RowOutcome.REFUSED)
+    first = dict(earlier.order_by("-number").values_list("text_key", "place"))
+    for row in rows:
+        if not row.text_key:
+            continue
+        if row.text_key in first:
+            row.outcome, row.reason = RowOutcome.DUPLICATE, f"says the same as {first[row.text_key]}"
+        else:
+            first[row.text_key] = row.place
+
+
+def _find_existing(caller: Caller, rows: Sequence[ImportRow]) -> None:
+    """Mark rows whose text the caller has remembered already, or whose earlier version was imported before."""
+    new = [row for row in rows if row.outcome == RowOutcome.NEW and row.kind == "memory"]
+    known = same_texts(caller, [row.text for row in new])
+    versions = _by_key(caller, [row.key for row in new if row.key])
+    for row in new:
+        if record := known.get(normalized_key(row.text)):
+            row.outcome, row.existing = RowOutcome.DUPLICATE, record
+            row.reason = "is remembered already"
+        elif row.key in versions:
+            row.outcome, row.existing = RowOutcome.CONFLICTING, versions[row.key]
+            row.reason = "was imported before, with another text"
+
+
+def _by_key(caller: Caller, keys: Sequence[str]) -> dict[str, UUID]:
+    rows = MemoryRecord.objects.visible_to(caller).filter(created_by=caller.email, persona=caller.persona)
+    rows = rows.filter(metadata__has_key=SOURCE_KEY, metadata__source_key__in=keys)  # the first uses the index
+    found = rows.filter(status__in=(Status.ACTIVE, Status.STALE)).order_by("created_at")
+    return {str(key): pk for key, pk in found.values_list("metadata__source_key", "pk")} if keys else {}

@@ -1,0 +1,168 @@
+"""Taking over: the chosen rows of an import become memories, in the background.
+
+Each batch is one transaction with the rows' outcomes, so a killed worker neither loses nor repeats a row.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from memories import services
+from memories.contract.errors import Conflict, DomainError
+from memories.contract.operations import validate
+from memories.identity.caller import Caller
+from memories.operations import Restore, Supersede, VisibilityName
+from memories.writing.bulk_import import remember_batch, take_back
+from memory_project.imports import staging
+from memory_project.imports.models import Import, ImportRow, ImportState, RowOutcome
+from memory_project.imports.rows import Outcome
+
+BATCH = 200
+UNDONE = "its import was undone"
+Taker = Callable[[Caller, Import, Sequence[ImportRow]], list[Outcome]]
+
+
+def choose(*, caller: Caller, import_id: UUID | str, visibility: str = "", applies_to_all: bool = False) -> Import:
+    """Start taking over the chosen rows.
+
+    `visibility` holds for rows that name none, or for all rows; an empty text means private.
+    """
+    with transaction.atomic():
+        staged = _locked(caller, import_id)
+        if staged.state != ImportState.PARSED:
+            raise Conflict(f"can't be taken over: it is {staged.get_state_display().lower()}", field="import_id")
+        staged.visibility = validate(VisibilityName, visibility, "visibility") if visibility else ""
+        staged.applies_to_all = applies_to_all and bool(visibility)
+        staged.state, staged.worked_at = ImportState.TAKING_OVER, timezone.now()
+        staged.save(update_fields=["visibility", "applies_to_all", "state", "worked_at"])
+    return staged
+
+
+def take(caller: Caller, staged: Import, *, until: float) -> None:
+    """Take rows over until none is left or the time `until` (time.monotonic)."""
+    while time.monotonic() < until:
+        with transaction.atomic():
+            rows = list(waiting(staged).select_for_update()[:BATCH])
+            if not rows:
+                staged.state, staged.finished_at = ImportState.DONE, timezone.now()
+                staged.save(update_fields=["state", "finished_at"])
+                return
+            kind, is_version = rows[0].kind, rows[0].outcome == RowOutcome.CONFLICTING
+            same = [row for row in rows if row.kind == kind and (row.outcome == RowOutcome.CONFLICTING) == is_version]
+            taker = _correct if is_version else TAKERS[kind]
+            _note(same, taker(caller, staged, same))
+            staged.worked_at = timezone.now()
+            staged.save(update_fields=["worked_at"])
+
+
+def waiting(staged: Import) -> QuerySet[ImportRow]:
+    """Return the chosen rows that have yet to be taken over, in the order of the file."""
+    outcomes = (RowOutcome.NEW, RowOutcome.CONFLICTING)
+    return ImportRow.objects.filter(of=staged, is_chosen=True, outcome__in=outcomes).order_by("number")
+
+
+def _note(rows: Sequence[ImportRow], outcomes: Sequence[Outcome]) -> None:
+    for row, outcome in zip(rows, outcomes, strict=True):
+        row.outcome, row.reason = RowOutcome(outcome.outcome), outcome.reason[: staging.MAX_REASON]
+        row.reference, row.data = outcome.reference, row.data if outcome.outcome != "kept" else {}
+    ImportRow.objects.bulk_update(rows, ["outcome", "reason", "reference", "data"])
+
+
+def _remember(caller: Caller, staged: Import, rows: Sequence[ImportRow]) -> list[Outcome]:
+    operations = [_operation(staged, row) for row in rows]
+    stored = remember_batch(caller, operations, [staging.created_at(row.data) for row in rows])
+    return [
+        Outcome("duplicate", "is remembered already") if existing else Outcome("kept", reference=record.pk.hex)
+        for record, existing in stored
+    ]
+
+
+def _operation(staged: Import, row: ImportRow) -> Any:
+    operation = staging.operation_of(row.data, staged.visibility, applies_to_all=staged.applies_to_all)
+    if not row.key:
+        return operation
+    return operation.model_copy(update={"metadata": {**operation.metadata, staging.SOURCE_KEY: row.key}})
+
+
+def _correct(caller: Caller, staged: Import, rows: Sequence[ImportRow]) -> list[Outcome]:
+    """Store later versions of imported memories as their corrections."""
+    return [_correct_one(caller, staged, row) for row in rows]
+
+
+def _correct_one(caller: Caller, staged: Import, row: ImportRow) -> Outcome:
+    values = {name: value for name, value in _operation(staged, row).values().items() if name != "source"}
+    try:
+        with transaction.atomic():
+            operation = Supersede.read({"record_id": row.existing, **values, "reason": f"import of {staged.file_name}"})
+            record = services.supersede(operation, caller=caller).record
+    except DomainError as error:
+        return Outcome("refused", error.message)
+    return Outcome("kept", reference=record.pk.hex)
+
+
+TAKERS: dict[str, Taker] = {"memory": _remember}
+
+
+# -- undo ----------------------------------------------------------------------------------------------------
+
+
+def start_undo(*, caller: Caller, import_id: UUID | str) -> Import:
+    """Start to take back what an import has stored. What somebody has changed since stays, and is reported."""
+    with transaction.atomic():
+        staged = _locked(caller, import_id)
+        if staged.state not in (ImportState.DONE, ImportState.TAKING_OVER):
+            raise Conflict(f"can't be undone: it is {staged.get_state_display().lower()}", field="import_id")
+        staged.state, staged.worked_at = ImportState.UNDOING, timezone.now()
+        staged.save(update_fields=["state", "worked_at"])
+    return staged
+
+
+def undo(caller: Caller, staged: Import, *, until: float) -> None:
+    while time.monotonic() < until:
+        with transaction.atomic():
+            kept = ImportRow.objects.filter(of=staged, outcome=RowOutcome.KEPT, reason="").order_by("-number")
+            rows = list(kept.select_for_update()[:BATCH])
+            if not rows:
+                staged.state, staged.finished_at = ImportState.UNDONE, timezone.now()
+                staged.save(update_fields=["state", "finished_at"])
+                return
+            _take_back(caller, rows)
+            staged.worked_at = timezone.now()
+            staged.save(update_fields=["worked_at"])
+
+
+def _take_back(caller: Caller, rows: Sequence[ImportRow]) -> None:
+    memories = {row.pk: UUID(row.reference) for row in rows if row.kind == "memory"}
+    staying = take_back(caller=caller, record_ids=list(memories.values()), reason=UNDONE)
+    for row in rows:
+        if row.pk not in memories:
+            row.reason = f"stays: an import of {row.kind} is not undone"
+        elif reason := staying.get(memories[row.pk]):
+            row.reason = f"stays: {reason}"[: staging.MAX_REASON]
+        else:
+            row.outcome, row.reason = RowOutcome.UNDONE, _restore_earlier(caller, row)
+    ImportRow.objects.bulk_update(rows, ["outcome", "reason"])
+
+
+def _restore_earlier(caller: Caller, row: ImportRow) -> str:
+    """Put the memory into force again of which the row was a later version. Return why that is not possible, or ""."""
+    if row.existing is None:
+        return ""
+    try:
+        with transaction.atomic():
+            services.restore(Restore.read({"record_id": row.existing, "reason": UNDONE}), caller=caller)
+    except DomainError as error:
+        return f"the earlier version could not be restored: {error.message}"[: staging.MAX_REASON]
+    return ""
+
+
+def _locked(caller: Caller, import_id: UUID | str) -> Import:
+    staged = staging.get(caller, import_id)
+    return Import.objects.select_for_update().get(pk=staged.pk)

@@ -1,0 +1,71 @@
+"""Background work on imports: slices that follow one another until an import is parsed, taken over or undone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.db import transaction
+from django.utils import timezone
+from django_q.tasks import async_task
+
+from memories.contract.errors import Conflict, DomainError
+from memories.database import identity
+from memories.database.locks import exclusive
+from memories.identity.permissions import build_caller
+from memory_project.imports import staging, taking_over
+from memory_project.imports.models import WORKING, Import, ImportState
+
+SLICE_S = 30.0  # seconds of work after which other tasks get their turn
+IDLE = timedelta(minutes=2)  # a working import without progress for this long has lost its worker
+WORK: dict[str, Callable[..., None]] = {
+    ImportState.PARSING: staging.parse,
+    ImportState.TAKING_OVER: taking_over.take,
+    ImportState.UNDOING: taking_over.undo,
+}
+
+
+def queue(staged: Import) -> None:
+    """Let a worker go on with an import once the transaction is committed."""
+    transaction.on_commit(lambda: async_task("memory_project.imports.tasks.go_on", staged.pk.hex))
+
+
+def go_on(import_id: str) -> str:
+    """Work on an import for a slice, as its owner, and queue the next slice if it is not finished."""
+    staged = Import.objects.filter(pk=import_id, state__in=WORKING).first()
+    person = staged and get_user_model().objects.filter(email=staged.created_by).first()
+    if staged is None or person is None:
+        return "nothing to do"
+    try:
+        with exclusive("import", staged.pk, Conflict("is being worked on elsewhere")):
+            work(staged, person)
+    except Conflict as error:
+        return error.message
+    if staged.is_working:
+        queue(staged)
+    return f"{staged.state}, {staged.rows_read} rows read"
+
+
+def work(staged: Import, person: Any, seconds: float = SLICE_S) -> None:
+    """Work on an import for about `seconds`, as its owner and with the permissions that the owner has now."""
+    caller = build_caller(person, channel="worker", persona=staged.persona)
+    with identity.acting_as(caller):
+        staged.refresh_from_db()
+        try:
+            if staged.is_working:
+                WORK[staged.state](caller, staged, until=time.monotonic() + seconds)
+        except DomainError as error:
+            staging.fail(staged, error.message)
+        except FileNotFoundError:
+            staging.fail(staged, "the file is gone: import it again")
+
+
+def go_on_with_all() -> int:
+    """Queue the imports that have lost their worker. Return their number."""
+    lost = list(Import.objects.filter(state__in=WORKING, worked_at__lt=timezone.now() - IDLE))
+    for staged in lost:
+        queue(staged)
+    return len(lost)

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from tqdm import tqdm
+
+from memories.contract.errors import DomainError
+from memories.database import identity
+from memories.identity.permissions import build_caller
+from memories.models import Visibility
+from memory_project.imports import report, staging, taking_over, tasks
+from memory_project.imports.formats import FORMATS
+from memory_project.imports.models import Import
+from memory_project.models import User
+
+SLICE_S = 2.0  # seconds between two updates of the progress bar
+
+
+class Command(BaseCommand):
+    help = "Report what a file of memories holds, and import it with --yes."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file", type=Path)
+        parser.add_argument("--as", dest="email", required=True, help="address of the person who imports")
+        parser.add_argument("--persona", default="", help="the active persona; default: the person's default")
+        parser.add_argument("--format", default="", choices=["", *FORMATS], help="default: it is recognized")
+        parser.add_argument(
+            "--visibility",
+            default="",
+            choices=["", *Visibility.values],
+            help="of rows that name none; default: private",
+        )
+        parser.add_argument("--yes", action="store_true", help="take the rows over, instead of only reporting on them")
+
+    def handle(self, *, file: Path, email: str, persona: str, **options: Any) -> None:
+        person = User.objects.filter(email=email.strip().lower(), is_active=True).first()
+        if person is None:
+            raise CommandError(f"There is no active account {email!r}.")
+        try:
+            caller = build_caller(person, channel="command", persona=persona)
+            with identity.acting_as(caller), file.open("rb") as content:
+                staged = staging.start(caller=caller, file=content, name=file.name, format=options["format"])
+                self._work(staged, person, "rows read")
+                self._report(staged)
+                if options["yes"] and staged.state == "parsed":
+                    taking_over.choose(caller=caller, import_id=staged.pk, visibility=options["visibility"])
+                    self._work(staged, person, "taken over")
+                    self._report(staged)
+        except (DomainError, OSError) as error:
+            raise CommandError(getattr(error, "message", str(error))) from None
+        if staged.error:
+            raise CommandError(staged.error)
+        if not options["yes"]:
+            self.stdout.write("Nothing was stored. To take the new rows over, repeat with --yes.")
+
+    def _work(self, staged: Import, person: User, what: str) -> None:
+        staged.refresh_from_db()
+        with tqdm(desc=what, unit=" rows", disable=None) as bar:
+            while staged.is_working:
+                tasks.work(staged, person, SLICE_S)
+                done = staged.rows_read if what == "rows read" else staged.rows.filter(outcome="kept").count()
+                bar.update(done - bar.n)
+
+    def _report(self, staged: Import) -> None:
+        counts = report.counts(staged)
+        self.stdout.write(", ".join(f"{count.rows:,} {count.label.lower()}" for count in counts) or "no rows")
+        for row in staged.rows.filter(outcome="refused")[:20]:
+            self.stdout.write(f"  {row.place}: {row.reason}")

@@ -1,0 +1,271 @@
+from __future__ import annotations
+
+import io
+import time
+from typing import Any
+
+import pytest
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.test import Client
+from django.urls import reverse
+
+from memories import services
+from memories.contract.errors import Conflict, DomainError, Invalid, NotFound
+from memories.identity.caller import Caller
+from memories.models import IndexJob, MemoryRecord, MemoryRevision
+from memories.operations import Erase, Revise
+from memories.writing import erasure
+from memory_project.imports import report, staging, taking_over, tasks
+from memory_project.imports.models import Import, ImportRow, ImportState
+from memory_project.models import User
+from tests.conftest import REFUNDS
+
+pytestmark = pytest.mark.django_db
+
+CSV = """content,category,tags,id
+Revenue excludes refunds here.,business_context,"finance, revenue",a
+short,,,
+"A second fact, with a comma.",nonsense,,b
+<b>Third</b> fact of the file.,,,c
+revenue   EXCLUDES refunds here.,,,d
+"""
+
+
+def staged(caller: Caller, text: str = CSV, name: str = "facts.csv", *, work: bool = True) -> Import:
+    created = staging.start(caller=caller, file=io.BytesIO(text.encode()), name=name)
+    if work:
+        finish(created)
+    return created
+
+
+def finish(created: Import) -> None:
+    tasks.work(created, get_user_model().objects.get(email=created.created_by))
+    created.refresh_from_db()
+
+
+def taken(caller: Caller, text: str = CSV, **options: Any) -> Import:
+    created = staged(caller, text)
+    taking_over.choose(caller=caller, import_id=created.pk, **options)
+    finish(created)
+    return created
+
+
+def outcomes(created: Import) -> list[tuple[str, str]]:
+    return list(created.rows.order_by("number").values_list("place", "outcome"))
+
+
+def test_a_file_is_staged_with_a_report_and_nothing_is_stored(alice: Caller) -> None:
+    created = staged(alice)
+    assert (created.state, created.rows_read) == (ImportState.PARSED, 5)
+    assert [outcome for _, outcome in outcomes(created)] == ["new", "refused", "refused", "new", "duplicate"]
+    assert "category" in created.rows.get(number=3).reason
+    assert created.rows.get(number=1).place in created.rows.get(number=5).reason
+    assert not MemoryRecord.objects.exists()
+    assert not staging.path_of(created).exists()
+
+
+def test_chosen_rows_become_private_memories_that_workers_embed(alice: Caller) -> None:
+    created = taken(alice)
+    assert created.state == ImportState.DONE
+    records = MemoryRecord.objects.order_by("content")
+    assert [record.content for record in records] == [
+        "<b>Third</b> fact of the file.",
+        "Revenue excludes refunds here.",
+    ]
+    assert {(record.visibility, record.created_by, record.persona) for record in records} == {
+        ("private", alice.email, "sales")
+    }
+    assert IndexJob.objects.count() == 2
+    assert [row.data for row in created.rows.filter(outcome="kept")] == [{}, {}]
+
+
+def test_a_second_import_of_the_same_file_stores_nothing(alice: Caller) -> None:
+    taken(alice)
+    again = staged(alice)
+    assert [outcome for _, outcome in outcomes(again)] == ["duplicate", "refused", "refused", "duplicate", "duplicate"]
+
+
+def test_rows_are_left_out_and_chosen(alice: Caller) -> None:
+    created = staged(alice)
+    assert report.choose_rows(caller=alice, import_id=created.pk, chosen=False) == 2
+    assert report.choose_rows(caller=alice, import_id=created.pk, chosen=True, text="third") == 1
+    assert report.choose_rows(caller=alice, import_id=created.pk, chosen=True, numbers=[2]) == 0  # it is refused
+    taking_over.choose(caller=alice, import_id=created.pk, visibility="everyone")
+    finish(created)
+    assert [(record.content[:5], record.visibility) for record in MemoryRecord.objects.all()] == [("<b>Th", "everyone")]
+    with pytest.raises(Conflict, match="any more"):
+        report.choose_rows(caller=alice, import_id=created.pk, chosen=True)
+
+
+def test_a_later_version_corrects_the_memory_and_undo_brings_it_back(alice: Caller) -> None:
+    taken(alice)
+    later = CSV.replace("Revenue excludes refunds here.", "Revenue includes refunds here.")
+    created = staged(alice, later)
+    assert dict(outcomes(created))["line 2"] == "conflicting"
+    assert not created.rows.get(number=1).is_chosen
+    report.choose_rows(caller=alice, import_id=created.pk, chosen=True)
+    taking_over.choose(caller=alice, import_id=created.pk)
+    finish(created)
+    old = MemoryRecord.objects.get(content="Revenue excludes refunds here.")
+    assert (old.status, MemoryRecord.objects.get(content__startswith="Revenue includes").supersedes_id) == (
+        "superseded",
+        old.pk,
+    )
+    taking_over.start_undo(caller=alice, import_id=created.pk)
+    finish(created)
+    old.refresh_from_db()
+    assert (created.state, old.status) == (ImportState.UNDONE, "active")
+
+
+def test_undo_takes_back_what_nobody_has_changed_since(alice: Caller) -> None:
+    created = taken(alice)
+    first, second = MemoryRecord.objects.order_by("content")
+    services.revise(Revise.read({"record_id": first.pk, "content": "Third fact, in other words."}), caller=alice)
+    taking_over.start_undo(caller=alice, import_id=created.pk)
+    finish(created)
+    first.refresh_from_db()
+    second.refresh_from_db()
+    assert (first.status, second.status, second.purge_after is not None) == ("active", "archived", True)
+    assert [row.reason for row in created.rows.filter(outcome="kept")] == [
+        f"stays: was changed since by {alice.email} (revise)"
+    ]
+
+
+def test_a_killed_worker_loses_and_repeats_no_row(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "BATCH", 5)
+    monkeypatch.setattr(taking_over, "BATCH", 2)
+    text = "content\n" + "".join(f"Store number {number} opened that year.\n" for number in range(20))
+    created = staged(alice, text, work=False)
+    save, calls = staging._save, iter(range(100))
+
+    def dying(*arguments: Any) -> None:
+        save(*arguments)
+        if next(calls) == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(staging, "_save", dying)
+    with pytest.raises(KeyboardInterrupt):
+        finish(created)
+    assert ImportRow.objects.filter(of=created).count() == staging.BATCH
+    finish(created)
+    assert (created.state, created.rows.count()) == (ImportState.PARSED, 20)
+    taking_over.choose(caller=alice, import_id=created.pk)
+    note, calls = taking_over._note, iter(range(100))
+
+    def dying_after(*arguments: Any) -> None:
+        note(*arguments)
+        if next(calls) == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(taking_over, "_note", dying_after)
+    with pytest.raises(KeyboardInterrupt):
+        finish(created)
+    assert MemoryRecord.objects.count() == taking_over.BATCH
+    finish(created)
+    assert (created.state, MemoryRecord.objects.count()) == (ImportState.DONE, 20)
+
+
+def test_an_import_is_worked_on_in_slices(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "BATCH", 5)
+    text = "content\n" + "".join(f"Store number {number} opened that year.\n" for number in range(11))
+    created = staged(alice, text, work=False)
+    person = get_user_model().objects.get(email=alice.email)
+    clock = iter(range(10_000))
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
+    for rows in (5, 10, 11):
+        tasks.work(created, person, seconds=1.5)
+        assert created.rows_read == rows
+    assert list(created.rows.values_list("number", flat=True)) == list(range(1, 12))
+
+
+def test_the_owner_alone_sees_an_import(alice: Caller, bob: Caller, bob_user: User) -> None:
+    created = staged(alice)
+    for act in (staging.get, lambda caller, pk: taking_over.choose(caller=caller, import_id=pk)):
+        with pytest.raises(NotFound):
+            act(bob, created.pk)
+    browser = Client()
+    browser.force_login(bob_user)
+    for name in ("import", "import-report"):
+        assert browser.get(reverse(name, args=[created.pk])).status_code == 404
+    for name in ("choose-import-rows", "take-import", "undo-import"):
+        assert browser.post(reverse(name, args=[created.pk]), {"all": "1"}).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "message"),
+    [
+        ("", "facts.csv", "is empty"),
+        ("\x00\x01\x02", "facts.bin", "no format"),
+    ],
+)
+def test_an_unknown_file_is_refused(alice: Caller, content: str, name: str, message: str) -> None:
+    with pytest.raises(Invalid, match=message):
+        staged(alice, content, name)
+    assert not Import.objects.exists()
+
+
+def test_a_faulty_file_fails_with_its_reason(alice: Caller) -> None:
+    content = b"content,colour\nA fact of a colour.,red"
+    created = staging.start(caller=alice, file=io.BytesIO(content), name="facts.csv", format="csv")
+    finish(created)
+    assert (created.state, "colour" in created.error) == (ImportState.FAILED, True)
+    assert not staging.path_of(created).exists()
+
+
+def test_a_file_that_is_too_large_is_refused(alice: Caller, settings: Any) -> None:
+    settings.IMPORT_MAX_BYTES = 20
+    with pytest.raises(DomainError, match="at most 20"):
+        staged(alice)
+    assert not Import.objects.exists()
+
+
+def test_an_erased_memory_leaves_the_rows_of_imports(alice: Caller) -> None:
+    created = taken(alice)
+    record = MemoryRecord.objects.get(content__startswith="Revenue")
+    again = staged(alice)
+    assert again.rows.filter(data__content__icontains="refunds").exists()
+    erasure.erase(Erase.read({"record_id": record.pk, "confirm": True}), caller=alice)
+    assert not again.rows.filter(existing=record.pk, data__has_key="content").exists()
+    assert created.rows.get(reference=record.pk.hex).reason == "was erased"
+
+
+def test_imports_that_lost_their_worker_go_on(alice: Caller) -> None:
+    created = staged(alice, work=False)
+    assert tasks.go_on_with_all() == 0
+    Import.objects.filter(pk=created.pk).update(worked_at="2020-01-01T00:00:00Z")
+    assert tasks.go_on_with_all() == 1
+
+
+def test_the_pages_lead_from_the_file_to_the_memories(alice_user: User) -> None:
+    browser = Client()
+    browser.force_login(alice_user)
+    file = io.BytesIO(CSV.encode())
+    file.name = "facts.csv"
+    uploaded = browser.post(reverse("import-memories"), {"file": file})
+    created = Import.objects.get()
+    assert uploaded["Location"] == reverse("import", args=[created.pk])
+    assert "Reading the file" in browser.get(uploaded["Location"]).content.decode()
+    finish(created)
+    page = browser.get(uploaded["Location"]).content.decode()
+    assert "&lt;b&gt;Third" in page
+    browser.post(reverse("choose-import-rows", args=[created.pk]), {"numbers": ["4"], "chosen": "0"})
+    browser.post(reverse("take-import", args=[created.pk]), {"visibility": "persona"})
+    finish(created)
+    assert [record.visibility for record in MemoryRecord.objects.all()] == ["persona"]
+    lines = b"".join(browser.get(reverse("import-report", args=[created.pk]))).decode().splitlines()
+    assert (len(lines), lines[0]) == (6, "place,outcome,reason,content,memory")
+    browser.post(reverse("undo-import", args=[created.pk]))
+    finish(created)
+    assert MemoryRecord.objects.get().status == "archived"
+    assert MemoryRevision.objects.get().reason == taking_over.UNDONE
+
+
+def test_the_command_shows_the_report_and_takes_over(alice: Caller, tmp_path: Any, capsys: Any) -> None:
+    file = tmp_path / "facts.csv"
+    file.write_text(f"content\n{REFUNDS}\nshort\n")
+    call_command("import", str(file), "--as", alice.email)
+    assert "1 refused" in capsys.readouterr().out
+    assert not MemoryRecord.objects.exists()
+    call_command("import", str(file), "--as", alice.email, "--yes")
+    assert MemoryRecord.objects.get().content == REFUNDS
