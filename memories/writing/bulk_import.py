@@ -11,23 +11,23 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
 from django.utils import timezone
 
 from memories import embedding
 from memories.contract.errors import Invalid
+from memories.database import identity
 from memories.identity.caller import Caller, require_user
-from memories.models import MemoryRecord, Status
+from memories.models import MemoryRecord, MemoryRevision, Status
 from memories.models.index_job import Trigger
 from memories.operations import Remember
 from memories.retrieval import indexing, passages
 from memories.retrieval.language import language_of
 from memories.retrieval.passages import Stamped
 from memories.writing.duplicates import lock_duplicates, normalized_key
-from memories.writing.revision import last_revision, revised, save_many
+from memories.writing.revision import revised, save_many
 
 BATCH = 200  # number of memories saved in one transaction
-BY_THE_PRODUCT = Q(change__in=("mark_stale", "mark_fresh"))  # changes that no person has made
+BY_THE_PRODUCT = ("mark_stale", "mark_fresh")  # changes that no person has made
 AHEAD = 2  # number of batches that are encoded in advance
 
 
@@ -73,18 +73,25 @@ def take_back(*, caller: Caller, record_ids: Sequence[UUID], reason: str) -> dic
     with transaction.atomic():
         rows = MemoryRecord.objects.filter(created_by=caller.email, pk__in=record_ids).select_for_update()
         found = {row.pk: row for row in rows.order_by("pk")}
+        changes = last_changes_by_people(record_ids)
         for pk in record_ids:
             record = found.get(pk)
             if record is None:
                 staying[pk] = "is erased, or belongs to somebody else now"
             elif record.status in (Status.ARCHIVED, Status.SUPERSEDED):
                 staying[pk] = f"is {record.status} already"
-            elif last := last_revision(pk, ~BY_THE_PRODUCT):
+            elif last := changes.get(pk):
                 staying[pk] = f"was changed since by {last.changed_by} ({last.change.replace('_', ' ')})"
             else:
                 with revised(caller, record, "forget", reason):
                     record.status, record.purge_after = Status.ARCHIVED, purge_after
     return staying
+
+
+@identity.service("history")
+def last_changes_by_people(record_ids: Sequence[UUID]) -> dict[UUID, MemoryRevision]:
+    rows = MemoryRevision.objects.filter(record__in=list(record_ids)).exclude(change__in=BY_THE_PRODUCT)
+    return {row.record_id: row for row in rows.order_by("valid_to", "id")}
 
 
 def _read(number: int, fact: Mapping[str, Any]) -> Remember:

@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q
 from django.utils import timezone
 
 from memories import extensions
@@ -71,9 +70,9 @@ def stored_columns() -> list[Any]:
 
 
 @identity.service("history")
-def last_revision(record_id: UUID, *rules: Q, **conditions: Any) -> MemoryRevision | None:
+def last_revision(record_id: UUID, **conditions: Any) -> MemoryRevision | None:
     """Return a record's last revision that fits the conditions, even if the caller could not read its state."""
-    return MemoryRevision.objects.filter(*rules, record=record_id, **conditions).order_by("-valid_to", "-id").first()
+    return MemoryRevision.objects.filter(record=record_id, **conditions).order_by("-valid_to", "-id").first()
 
 
 @contextmanager
