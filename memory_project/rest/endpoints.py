@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from django.urls import URLPattern, path
 from drf_spectacular.utils import extend_schema
+from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -24,7 +25,6 @@ from memories.identity.caller import Caller
 from memory_project.rest import sparse_fields, throttle
 from memory_project.rest.access import Access, caller_for_tool
 from memory_project.rest.idempotency import answer_once
-from memory_project.rest.lists import Listing
 from memory_project.rest.schema import ERRORS, HEADERS, VERSION_ERRORS, query_parameters, request_body, responses
 from memory_project.rest.versions import Version, check_none_match, matching
 
@@ -70,19 +70,28 @@ def of_tool(tool: Tool, command: str, operation_id: str, **options: Any) -> Endp
     return Endpoint(operation_id, tool.choices[command], tool.name, command, **values)
 
 
-def route(tag: str, address: str, **endpoints: Endpoint | Listing) -> URLPattern:
-    """Return the URL pattern of these endpoints, by HTTP method in lower case. A Listing can be the `get`.
+class Method(Protocol):
+    """An endpoint that makes its own method of a view."""
+
+    access: Access
+
+    def method(self, tag: str) -> Callable[..., Response]: ...
+
+
+def route(tag: str, address: str, *, parsers: Sequence[type[BaseParser]] = (), **endpoints: Any) -> URLPattern:
+    """Return the URL pattern of these endpoints, by HTTP method in lower case: an Endpoint, or another Method.
 
     Parameters of the address are fields of the operation, under the same name or as `Endpoint.path` says.
     """
     parameters = PARAMETER.findall(address)
     methods = {
-        name: endpoint.method(tag)
-        if isinstance(endpoint, Listing)
-        else _described(endpoint, name, tag, parameters)(_method(endpoint))
+        name: _described(endpoint, name, tag, parameters)(_method(endpoint))
+        if isinstance(endpoint, Endpoint)
+        else endpoint.method(tag)
         for name, endpoint in endpoints.items()
     }
-    view = type("Resource", (EndpointView,), {**methods, "endpoints": endpoints, "__doc__": None})
+    options = {"parser_classes": list(parsers)} if parsers else {}
+    view = type("Resource", (EndpointView,), {**methods, **options, "endpoints": endpoints, "__doc__": None})
     name = re.sub(r"\W+", "-", PARAMETER.sub("one", address)).strip("-")
     return path(address, view.as_view(), name=f"api-{name}")  # type: ignore[attr-defined]
 
@@ -116,12 +125,12 @@ def _described(endpoint: Endpoint, method: str, tag: str, in_path: Sequence[str]
 
 
 class EndpointView(APIView):
-    endpoints: Mapping[str, Endpoint | Listing]
+    endpoints: Mapping[str, Endpoint | Method]
 
     def changes(self, method: str) -> bool:
         """Return whether a request with this HTTP method counts as a write."""
         endpoint = self.endpoints.get(method.lower())
-        return isinstance(endpoint, Endpoint) and method != "GET" and not endpoint.reads
+        return endpoint is not None and method != "GET" and not getattr(endpoint, "reads", False)
 
     def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
         for name, value in throttle.headers(getattr(self, "windows", ())).items():

@@ -181,7 +181,7 @@ REMEMBER = Endpoint(
     statuses=(200, 201),
 )
 SUPERSEDE = Endpoint("supersede_memory", _supersede, "memory_manage", "supersede", status=201, version=MEMORY_VERSION)
-ONE = {
+ONE: dict[str, Any] = {
     "get": Endpoint("get_memory", _get, "memory_manage", "get", version=MEMORY_VERSION),
     "patch": Endpoint("update_memory", _revise, "memory_manage", "update", version=MEMORY_VERSION, needs_match=True),
     "delete": of_tool(memory_manage, "forget", "forget_memory", version=MEMORY_VERSION),

@@ -11,6 +11,7 @@ from memory_project.rest import (
     changesets,
     conversations,
     graph,
+    imports,
     insights,
     memories,
     own,
@@ -25,6 +26,7 @@ urlpatterns = [
     *analyses.urlpatterns,
     *graph.urlpatterns,
     *conversations.urlpatterns,
+    *imports.urlpatterns,
     *own.urlpatterns,
     *administration.urlpatterns,
 ]

@@ -20,6 +20,7 @@ from memory_project.imports import report, staging, taking_over, tasks
 from memory_project.imports.models import Import, ImportRow, ImportState
 from memory_project.models import User
 from tests.conftest import REFUNDS
+from tests.memory_project.test_api import client, post
 
 pytestmark = pytest.mark.django_db
 
@@ -269,3 +270,27 @@ def test_the_command_shows_the_report_and_takes_over(alice: Caller, tmp_path: An
     assert not MemoryRecord.objects.exists()
     call_command("import", str(file), "--as", alice.email, "--yes")
     assert MemoryRecord.objects.get().content == REFUNDS
+
+
+def test_a_program_imports_a_file_over_rest(alice_user: User, olga_user: User) -> None:
+    sender, address = client(alice_user), "/api/v1/imports/"
+    file = io.BytesIO(CSV.encode())
+    file.name = "facts.csv"
+    uploaded = sender.post(address, {"file": file})
+    assert (uploaded.status_code, uploaded.json()["state"]) == (202, "parsing")
+    created = Import.objects.get()
+    finish(created)
+    one = f"{address}{created.pk.hex}/"
+    assert {row["outcome"]: row["rows"] for row in sender.get(one).json()["outcomes"]} == {
+        "new": 2,
+        "duplicate": 1,
+        "refused": 2,
+    }
+    assert post(sender, f"{one}rows/", {"chosen": False, "query": "third"}).json() == {"rows": 1}
+    assert [row["number"] for row in sender.get(f"{one}rows/?outcome=new").json()["rows"]] == [1, 4]
+    assert post(sender, f"{one}take-over/", {"visibility": "persona"}).status_code == 202
+    finish(created)
+    assert MemoryRecord.objects.get().visibility == "persona"
+    assert post(sender, f"{one}undo/", {}).json()["state"] == "undoing"
+    assert client(olga_user).get(one).status_code == 404
+    assert sender.post(address, {}).json()["field"] == "file"

@@ -13,7 +13,7 @@ from memories.identity.caller import WIPE, Caller
 from memories.models import MemoryRecord
 from memory_project.models import AuditEvent, User
 from memory_project.rest.access import Access
-from memory_project.rest.endpoints import Endpoint
+from memory_project.rest.endpoints import Endpoint, Method
 from memory_project.rest.lists import Listing
 from tests.conftest import REFUNDS
 from tests.knowledge.conftest import ORDERS, cora_user, curators, small_catalog  # noqa: F401 - fixtures
@@ -24,7 +24,7 @@ API = "/api/v1/"
 SECRET = "Only people of the sales persona know about this sentence."
 
 
-def endpoints() -> list[tuple[str, str, Endpoint | Listing]]:
+def endpoints() -> list[tuple[str, str, Endpoint | Method]]:
     found = []
     api: Any = next(entry for entry in get_resolver().url_patterns if str(entry.pattern) == "api/v1/")
     for pattern in api.url_patterns:
