@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from django.urls import URLPattern, path
 from drf_spectacular.utils import extend_schema
 from rest_framework.parsers import BaseParser
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -24,6 +25,7 @@ from memories.contract.tools import Handler, Tool, ToolResponse, signature_of
 from memories.identity.caller import Caller
 from memory_project.rest import sparse_fields, throttle
 from memory_project.rest.access import Access, caller_for_tool
+from memory_project.rest.browsable import PageRenderer
 from memory_project.rest.idempotency import answer_once
 from memory_project.rest.schema import ERRORS, HEADERS, VERSION_ERRORS, query_parameters, request_body, responses
 from memory_project.rest.versions import Version, check_none_match, matching
@@ -92,7 +94,7 @@ def route(tag: str, address: str, *, parsers: Sequence[type[BaseParser]] = (), *
     }
     options = {"parser_classes": list(parsers)} if parsers else {}
     view = type("Resource", (EndpointView,), {**methods, **options, "endpoints": endpoints, "__doc__": None})
-    name = re.sub(r"\W+", "-", PARAMETER.sub("one", address)).strip("-")
+    name = re.sub(r"\W+", "-", PARAMETER.sub("one", address)).strip("-") or tag
     return path(address, view.as_view(), name=f"api-{name}")  # type: ignore[attr-defined]
 
 

@@ -15,10 +15,15 @@ from memory_project.rest import (
     insights,
     memories,
     own,
+    start,
+    viewers,
 )
 
 urlpatterns = [
+    *start.urlpatterns,
     path("schema/", SpectacularJSONAPIView.as_view(), name="api-schema"),
+    path("docs/", viewers.swagger, name="api-docs"),
+    path("redoc/", viewers.redoc, name="api-redoc"),
     *memories.urlpatterns,
     *insights.urlpatterns,
     *changesets.urlpatterns,
