@@ -8,7 +8,7 @@ from django.urls import register_converter
 
 
 class IdConverter:
-    regex = "[0-9a-fA-F]{32}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+    regex = "(?:[0-9a-fA-F]{32}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})"
 
     def to_python(self, value: str) -> UUID:
         return UUID(value)

@@ -27,7 +27,15 @@ from memory_project.rest import sparse_fields, throttle
 from memory_project.rest.access import Access, caller_for_tool
 from memory_project.rest.browsable import PageRenderer
 from memory_project.rest.idempotency import answer_once
-from memory_project.rest.schema import ERRORS, HEADERS, VERSION_ERRORS, query_parameters, request_body, responses
+from memory_project.rest.schema import (
+    ERRORS,
+    HEADERS,
+    VERSION_ERRORS,
+    query_parameters,
+    request_body,
+    response_headers,
+    responses,
+)
 from memory_project.rest.versions import Version, check_none_match, matching
 
 PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
@@ -109,6 +117,10 @@ def _described(endpoint: Endpoint, method: str, tag: str, in_path: Sequence[str]
         parameters.append(HEADERS[header])
     if method == "post" and not endpoint.reads:
         parameters.append(HEADERS["key"])
+    statuses = endpoint.statuses or (endpoint.status,)
+    parameters += response_headers(
+        statuses, is_versioned=endpoint.version is not None, is_repeatable=method == "post" and not endpoint.reads
+    )
     is_versioned_change = endpoint.version is not None and method != "get"
     return extend_schema(
         operation_id=endpoint.operation_id,
@@ -119,7 +131,7 @@ def _described(endpoint: Endpoint, method: str, tag: str, in_path: Sequence[str]
         request=None if reads_query else request_body(operation, known),
         responses=responses(
             endpoint.response,
-            endpoint.statuses or (endpoint.status,),
+            statuses,
             ERRORS | (VERSION_ERRORS if is_versioned_change else {}),
             may_be_unchanged=endpoint.version is not None and method == "get",
         ),

@@ -28,7 +28,7 @@ from memories.contract.paging import page
 from memories.identity.caller import Caller
 from memory_project.rest import sparse_fields
 from memory_project.rest.access import Access, caller_for_tool
-from memory_project.rest.schema import ERRORS, HEADERS, query_parameters, responses
+from memory_project.rest.schema import ERRORS, HEADERS, query_parameters, response_headers, responses
 
 MAX_SIZE = 100
 
@@ -73,6 +73,7 @@ class Listing:
             *query_parameters(Paging, set()),
             HEADERS["fields"],
             *(_described(name, part) for name, part in self.filters.base_filters.items()),
+            *response_headers([200], is_list=True),
         ]
         decorate = extend_schema(
             operation_id=self.operation_id,

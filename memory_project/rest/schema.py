@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
@@ -60,6 +61,29 @@ HEADERS = {
     "match": OpenApiParameter("If-Match", str, OpenApiParameter.HEADER, description="ETag of the version you saw."),
     "none": OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER, description="ETag of what you have."),
 }
+
+
+def _response_header(name: str, description: str, statuses: Sequence[int]) -> OpenApiParameter:
+    schema = {"type": "string"}
+    return OpenApiParameter(name, schema, OpenApiParameter.HEADER, description=description, response=list(statuses))
+
+
+def response_headers(
+    statuses: Sequence[int], *, is_versioned: bool = False, is_list: bool = False, is_repeatable: bool = False
+) -> list[OpenApiParameter]:
+    """Return the headers of responses with these statuses, and those of errors."""
+    found = [
+        _response_header("Retry-After", "Seconds to wait.", [429]),
+        _response_header("RateLimit", "What is left of each limit, if the token or the server has limits.", statuses),
+        _response_header("RateLimit-Policy", "The limits, with their windows in seconds.", statuses),
+    ]
+    if is_versioned:
+        found.append(_response_header("ETag", "The object's version.", [*statuses, 304, 412]))
+    if is_list:
+        found.append(_response_header("Link", 'The next page, with rel="next", if there is one.', statuses))
+    if is_repeatable:
+        found.append(_response_header("Idempotency-Replayed", "true if the answer is that of an earlier request.", statuses))
+    return found
 
 
 def request_body(operation: type[Operation], excluded: set[str]) -> dict[str, Any]:

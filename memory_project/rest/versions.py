@@ -68,11 +68,16 @@ def matching(
         return
     tags, token = _tags(header, "If-Match"), version.token(caller, path)
     with ExitStack() as stack:
+        changed = "has changed since you saw it"
         try:
             stack.enter_context(version.unchanged(caller, path, token if token in tags else tags[0]))
         except Conflict as error:
-            token = version.token(caller, path)
-            raise Stale(error.message, current=version.current(caller, path), etag=f'"{token}"') from None
+            changed, token = error.message, version.token(caller, path)
+            tags = []
+        except Invalid:  # a tag that is not one of ours
+            tags = []
+        if token not in tags:
+            raise Stale(changed, current=version.current(caller, path), etag=f'"{token}"')
         yield
 
 
