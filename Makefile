@@ -9,7 +9,7 @@ TORCH_CPU := https://download.pytorch.org/whl/cpu
 NEEDS := $(if $(LIGHT),light,full)
 TEMPLATES = $(shell find templates -name '*.html')
 
-.PHONY: help run install browser check lint types test test-inside test-outside interop simulate coverage format \
+.PHONY: help run install browser check lint types test test-inside test-outside interop simulate fuzz coverage format \
 	lock dist clean
 
 help: ## list the targets
@@ -82,6 +82,9 @@ MINUTES ?= 10
 
 simulate: $(VENV)/check ## random stories compared with a model, printing the shortest that differs (MINUTES=10)
 	@$(BIN)/python -m tests.model.simulate --minutes $(MINUTES)
+
+fuzz: $(VENV)/check ## requests made up from the OpenAPI document, sent to a server of their own (MINUTES=10)
+	@$(BIN)/python -m tests.fuzz --max-time $$((60 * $(MINUTES)))
 
 # A report, not a threshold. Subprocesses are not measured.
 coverage: $(VENV)/check ## run the inside tests and report the branches that no test takes
