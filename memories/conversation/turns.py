@@ -96,28 +96,7 @@ def store_turns(
 def _store(
     user: Caller, conversation_id: str, turns: Sequence[Turn], tier: str, visibility: str, expiry: datetime | None
 ) -> Stored:
-    now = timezone.now()
-    records = [
-        MemoryRecord(
-            created_by=user.email,
-            persona=user.persona,
-            visibility=visibility,
-            dimension=Dimension.EVENT,
-            source=Source.AUTOMATION,
-            content=turn.text,
-            language=language_of(turn.text),
-            tier=tier,
-            conversation_id=conversation_id,
-            role=turn.role,
-            author=turn.author,
-            thread_position=turn.position,
-            importance=heuristics.importance_of(turn.text) if expiry else 0.5,
-            created_at=turn.at or now,
-            updated_at=now,
-            expires_at=expiry,
-        )
-        for turn in turns
-    ]
+    records = new_turns(user, conversation_id, turns, tier, visibility, expiry)
     try:
         encoded, model = passages.encode([record.spoken for record in records], waiting=embedding.Waiting.BATCH)
         stamps: list[Stamped | None] = [Stamped(part, model) for part in encoded]
@@ -139,13 +118,45 @@ def _store(
     return Stored(records, derived, note)
 
 
-def _assign_positions(user: Caller, conversation_id: str, records: Sequence[MemoryRecord]) -> None:
-    """Give each record without a position the next one in the conversation."""
+def new_turns(
+    user: Caller, conversation_id: str, turns: Sequence[Turn], tier: str, visibility: str, expiry: datetime | None
+) -> list[MemoryRecord]:
+    """Return unsaved records of turns."""
+    now = timezone.now()
+    return [
+        MemoryRecord(
+            created_by=user.email,
+            persona=user.persona,
+            visibility=visibility,
+            dimension=Dimension.EVENT,
+            source=Source.AUTOMATION,
+            content=turn.text,
+            language=language_of(turn.text),
+            tier=tier,
+            conversation_id=conversation_id,
+            role=turn.role,
+            author=turn.author,
+            thread_position=turn.position,
+            importance=heuristics.importance_of(turn.text) if expiry else 0.5,
+            created_at=turn.at or now,
+            updated_at=now,
+            expires_at=expiry,
+        )
+        for turn in turns
+    ]
+
+
+def lock_conversation(user: Caller, conversation_id: str) -> None:
+    """Make concurrent calls for the same conversation wait, so that no position is assigned twice."""
     with connection.cursor() as cursor:
-        # Concurrent calls for the same conversation wait here, so that no position is assigned twice.
         cursor.execute(
             "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"turns {user.email} {conversation_id}"]
         )
+
+
+def _assign_positions(user: Caller, conversation_id: str, records: Sequence[MemoryRecord]) -> None:
+    """Give each record without a position the next one in the conversation."""
+    lock_conversation(user, conversation_id)
     conversation = MemoryRecord.objects.filter(created_by=user.email, conversation_id=conversation_id)
     last = conversation.aggregate(last=Max("thread_position"))["last"]
     next_position = 0 if last is None else last + 1

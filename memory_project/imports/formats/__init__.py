@@ -10,7 +10,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from memory_project.imports.formats import comma_separated, markdown
+from memory_project.imports.formats import (
+    anthropic_memory,
+    basic_memory,
+    chatgpt,
+    claude,
+    comma_separated,
+    markdown,
+    mcp_memory_service,
+    mem0,
+)
 from memory_project.imports.rows import Row
 
 
@@ -28,4 +37,18 @@ FORMATS: dict[str, Format] = {
         "csv", "CSV or TSV", (".csv", ".tsv", ".tab", ".txt"), comma_separated.read, comma_separated.recognizes
     ),
     "markdown": Format("markdown", "Markdown", (".md", ".markdown", ".zip"), markdown.read, markdown.recognizes),
+    "basic-memory": Format("basic-memory", "basic-memory", (".zip", ".md"), basic_memory.read, basic_memory.recognizes),
+    "mcp-memory": Format(
+        "mcp-memory", "MCP memory server", (".jsonl", ".json"), anthropic_memory.read, anthropic_memory.recognizes
+    ),
+    "mcp-memory-service": Format(
+        "mcp-memory-service",
+        "mcp-memory-service",
+        (".json",),
+        mcp_memory_service.read,
+        mcp_memory_service.recognizes,
+    ),
+    "mem0": Format("mem0", "mem0", (".json",), mem0.read, mem0.recognizes),
+    "chatgpt": Format("chatgpt", "ChatGPT export", (".zip", ".json"), chatgpt.read, chatgpt.recognizes),
+    "claude": Format("claude", "Claude export", (".zip", ".json"), claude.read, claude.recognizes),
 }

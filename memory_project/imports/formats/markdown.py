@@ -15,6 +15,7 @@ from memories.contract.errors import Invalid
 from memories.models import Category, Confidence, Dimension, Visibility
 from memory_project.imports.formats import front_matter
 from memory_project.imports.formats.archives import Archive, Member, is_archive, members_at_start
+from memory_project.imports.formats.chat_exports import service_at_start
 from memory_project.imports.formats.memory_rows import memory_row, problem_row, tagged, timestamp_or_none
 from memory_project.imports.formats.sections import split_at_headings
 from memory_project.imports.rows import Row
@@ -57,7 +58,7 @@ def read_files(file: BinaryIO, name: str, rows: Reader) -> Iterator[Row]:
         elif not _is_hidden(member.path):
             others.append(member.path)
     if others:
-        yield problem_row(name, f"{len(others)} files without Markdown are left out, for example {others[0]}")
+        yield problem_row(name, f"files other than Markdown are left out: {len(others)}, for example {others[0]}")
 
 
 def is_note(path: str) -> bool:
@@ -66,7 +67,7 @@ def is_note(path: str) -> bool:
 
 def _is_hidden(path: str) -> bool:
     # Settings and the bin of Obsidian, and the resource forks of macOS
-    return any(part.startswith(".") or part == "__MACOSX" for part in path.split("/"))
+    return any(part == "__MACOSX" or (part.startswith(".") and part != "..") for part in path.split("/"))
 
 
 def _rows_of_member(archive: Archive, member: Member, rows: Reader) -> Iterator[Row]:
@@ -164,8 +165,11 @@ def _own_fields(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def recognizes(start: bytes, name: str) -> bool:
     if is_archive(start):
-        is_vault = any(is_note(path) or path.startswith(".obsidian/") for path, _ in members_at_start(start))
-        return is_vault and not has_permalinks(start, name)
+        paths = [path for path, _ in members_at_start(start)]
+        is_vault = any(is_note(path) or path.startswith(".obsidian/") for path in paths)
+        # Exports of other kinds may hold notes, too: a README, or files that somebody had uploaded.
+        is_export = any(path.endswith("export.jsonl") for path in paths) or service_at_start(start) != ""
+        return is_vault and not is_export and not has_permalinks(start, name)
     return is_note(name) and not has_permalinks(start, name)
 
 

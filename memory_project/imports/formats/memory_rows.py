@@ -12,11 +12,18 @@ from django.utils.dateparse import parse_date
 
 from memories.contract.fields import CONTENT_MAX, TAG_LENGTH, TAGS_MAX, UNSTORABLE
 from memories.contract.timestamps import parse_timestamp
+from memories.models import Category, Source, Visibility
 from memory_project.imports.rows import Row
 
 MAX_KEY = 400  # characters
 MAX_DEPTH = 20  # nesting levels of a value
 MILLISECONDS_FROM = 100_000_000_000  # a larger number of seconds would be after the year 5000
+# Fields of memories that another program's agents have written for one person
+AGENT_FIELDS = {
+    "category": Category.GENERAL.value,
+    "source": Source.AGENT_DISCOVERY.value,
+    "visibility": Visibility.PRIVATE.value,
+}
 # Where a long text may be cut, from the best kind of place to the worst.
 BREAKS = [re.compile(pattern) for pattern in (r"\n\s*\n", r"\n", r"(?<=[.!?。！？])\s+", r"\s+")]
 
@@ -29,7 +36,7 @@ def memory_row(place: str, data: Mapping[str, Any], *, key: str = "") -> Row:
         return problem_row(place, "content: is missing; allowed: a text", key=key)
     for name, value in fields.items():
         if not is_storable(value):
-            problem = "contains a NUL character, half a surrogate pair, or more than 20 nested levels"
+            problem = "contains a NUL character, half a surrogate pair, an infinite number or more than 20 levels"
             return problem_row(place, f"{name}: {problem}", key=key)
     try:
         if "created_at" in fields:

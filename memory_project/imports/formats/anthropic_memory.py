@@ -1,0 +1,87 @@
+"""Files of the MCP reference server "memory": entities with observations, and relations between entities.
+
+The server writes JSON lines. The answer of its tool read_graph, saved as one object, is read as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, BinaryIO
+
+from memories.contract.errors import Invalid
+from memories.models import Dimension
+from memory_project.imports.formats.json_items import keys_at_start, read_items
+from memory_project.imports.formats.json_lines import read_lines
+from memory_project.imports.formats.memory_rows import AGENT_FIELDS, problem_row, split_rows, tagged
+from memory_project.imports.rows import Row
+
+ENTITY_KEYS, RELATION_KEYS = {"name", "entityType", "observations"}, {"from", "to", "relationType"}
+LISTS = {"entities.item": "entity", "relations.item": "relation"}
+
+
+def read(file: BinaryIO, name: str) -> Iterator[Row]:
+    """Yield a memory for each observation and each relation."""
+    start = file.read(1 << 16)
+    file.seek(0)
+    if _is_graph(start):
+        for item in read_items(file, LISTS):
+            kind = LISTS.get(item.path, "")
+            yield from [problem_row(item.place, item.problem)] if item.problem else _rows(item.place, kind, item.value)
+        return
+    is_empty = True
+    for line in read_lines(file):
+        is_empty = False
+        kind = str(line.value.get("type"))
+        yield from [problem_row(line.place, line.problem)] if line.problem else _rows(line.place, kind, line.value)
+    if is_empty:
+        raise Invalid("is empty", field="file", allowed="JSON lines with entities and relations")
+
+
+def _rows(place: str, kind: str, value: Mapping[str, Any]) -> Iterator[Row]:
+    if kind == "entity" and value.keys() >= ENTITY_KEYS:
+        yield from _observations(place, value)
+    elif kind == "relation" and value.keys() >= RELATION_KEYS:
+        yield from _relation(place, value)
+    else:
+        keys = "name, entityType and observations, or from, to and relationType"
+        yield problem_row(place, f"is neither an entity nor a relation; allowed: an object with {keys}")
+
+
+def _observations(place: str, entity: Mapping[str, Any]) -> Iterator[Row]:
+    name, observations = entity["name"], entity["observations"]
+    if not isinstance(name, str) or not isinstance(observations, list):
+        yield problem_row(place, "has a name that is not a text, or observations that are not a list")
+        return
+    if not observations:
+        yield problem_row(place, f"{name[:80]!r} has no observations")
+    metadata = {"mcp_memory": {"entity": name, "entity_type": entity["entityType"]}}
+    for number, text in enumerate(observations, 1):
+        where = f"{place}, observation {number}"
+        if not isinstance(text, str) or not text.strip():
+            yield problem_row(where, "is not a text")
+            continue
+        # An observation such as “prefers tea” can only be understood with the name.
+        content = text if name.casefold() in text.casefold() else f"{name}: {text}"
+        data = {"content": content, "dimension": Dimension.ENTITY.value, **tagged([entity["entityType"]], metadata)}
+        yield from split_rows(where, {**AGENT_FIELDS, **data})
+
+
+def _relation(place: str, relation: Mapping[str, Any]) -> Iterator[Row]:
+    ends = [relation["from"], relation["relationType"], relation["to"]]
+    if not all(isinstance(end, str) and end.strip() for end in ends):
+        yield problem_row(place, "has a from, to or relationType that is not a text")
+        return
+    content = f"{ends[0]} {ends[1].replace('_', ' ')} {ends[2]}"
+    metadata = {"mcp_memory": {"from": ends[0], "relation_type": ends[1], "to": ends[2]}}
+    data = {"content": content, "dimension": Dimension.RELATIONSHIP.value, "metadata": metadata}
+    yield from split_rows(place, {**AGENT_FIELDS, **data})
+
+
+def _is_graph(start: bytes) -> bool:
+    keys = keys_at_start(start)
+    return keys.get("entities.item", set()) >= ENTITY_KEYS or keys.get("relations.item", set()) >= RELATION_KEYS
+
+
+def recognizes(start: bytes, name: str) -> bool:
+    first = keys_at_start(start).get("", set())
+    return first >= {"type", *ENTITY_KEYS} or first >= {"type", *RELATION_KEYS} or _is_graph(start)

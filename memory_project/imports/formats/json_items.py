@@ -1,0 +1,216 @@
+"""Objects in a JSON file of any size, one at a time."""
+
+from __future__ import annotations
+
+import codecs
+import io
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, BinaryIO
+
+from memories.contract.errors import Invalid
+
+CHUNK = 1 << 16  # bytes
+MAX_TEXT = 16 << 20  # bytes of one text, which the parser holds as a whole
+MAX_ITEM_VALUES = 500_000  # texts, numbers, lists and objects in one item
+MAX_ITEM_TEXT = 32_000_000  # characters of all texts in one item
+MAX_DEPTH = 100
+START_EVENTS = ("start_map", "start_array")
+END_EVENTS = ("end_map", "end_array")
+NOT_JSON = "can't be read as JSON"
+
+
+@dataclass(frozen=True)
+class Item:
+    path: str  # for example "results.item"
+    number: int  # from 1, among the items of the same path
+    value: dict[str, Any]
+    problem: str = ""
+
+    @property
+    def place(self) -> str:
+        if not self.number:
+            return self.path
+        name = self.path.removesuffix("item").rstrip(".")
+        return f"{name or 'item'} {self.number}"
+
+
+class _Guard:
+    """A file that stops the parser before one text fills the memory."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.unused = 0  # bytes read since the parser last returned something
+
+    def read(self, count: int) -> bytes:
+        part = self.file.read(min(count, CHUNK) if count >= 0 else CHUNK)
+        self.unused += len(part)
+        if self.unused > MAX_TEXT:
+            raise Invalid("has a text that is too long", field="file", allowed=f"texts of at most {MAX_TEXT:,} bytes")
+        return part
+
+
+@dataclass
+class _Builder:
+    """Builds one object from events. A too large object is dropped, while its events are still read."""
+
+    root: dict[str, Any] = field(default_factory=dict)
+    open: list[Any] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)  # of the open objects; "" for lists
+    values: int = 0
+    characters: int = 0
+    depth: int = 1
+    problem: str = ""
+
+    def __post_init__(self) -> None:
+        self.open, self.keys = [self.root], [""]
+
+    def feed(self, event: str, value: Any) -> None:
+        self.depth += (event in START_EVENTS) - (event in END_EVENTS)
+        self.values += 1
+        self.characters += len(value) if isinstance(value, str) else 0
+        if self.values > MAX_ITEM_VALUES or self.characters > MAX_ITEM_TEXT:
+            self.problem = "is too large"
+        if self.problem:
+            self.open, self.root = [], {}
+        elif event in END_EVENTS:
+            self.open.pop()
+            self.keys.pop()
+        elif event == "map_key":
+            if value in self.open[-1]:
+                self.problem = f"has the key {value[:40]!r} twice"
+            self.keys[-1] = value
+        else:
+            self._add(event, value)
+
+    def _add(self, event: str, value: Any) -> None:
+        new: Any = {} if event == "start_map" else [] if event == "start_array" else value
+        if isinstance(new, Decimal):
+            new = float(new)
+        container = self.open[-1]
+        if isinstance(container, dict):
+            container[self.keys[-1]] = new
+        else:
+            container.append(new)
+        if event in START_EVENTS:
+            self.open.append(new)
+            self.keys.append("")
+
+
+def read_items(file: BinaryIO, paths: Collection[str]) -> Iterator[Item]:
+    """Yield the objects at the given paths.
+
+    A path has the keys that lead to the object, and "item" for an element of a list: "results.item", or "" for the file
+    as a whole. If the file can't be read to its end, the last item has the reason as its problem. Raises Invalid if the
+    file has no such object.
+    """
+    counts: dict[str, int] = {}
+    builder: _Builder | None = None
+    guard = _Guard(_without_mark(file))
+    names: list[str] = []  # the path to the current value
+    kinds: list[str] = []  # the start events of the open lists and objects
+    path = ""
+    try:
+        for event, value in _events(guard):
+            guard.unused = 0
+            if len(kinds) + (builder.depth if builder else 0) > MAX_DEPTH:
+                raise Invalid(f"has more than {MAX_DEPTH} nested levels", field="file")
+            if builder:
+                builder.feed(event, value)
+                if not builder.depth:
+                    yield Item(path, counts[path], builder.root, builder.problem)
+                    builder = None
+            elif event == "map_key":
+                names[-1] = value
+            elif event in END_EVENTS:
+                kinds.pop()
+                names.pop()
+            else:
+                path = ".".join(names) if len(names) < 4 else "-"
+                if path in paths and event != "start_array":
+                    counts[path] = counts.get(path, 0) + 1
+                    if event == "start_map":
+                        builder = _Builder()
+                    else:
+                        yield Item(path, counts[path], {}, "is not an object")
+                elif event in START_EVENTS:
+                    kinds.append(event)
+                    names.append("item" if event == "start_array" else "")
+    except _parse_errors() as error:
+        yield from _ending(_reason(error), counts)
+    except Invalid as error:
+        yield from _ending(error.message.removeprefix("file: "), counts)
+
+
+def _ending(reason: str, counts: dict[str, int]) -> Iterator[Item]:
+    if not counts:
+        raise Invalid(reason, field="file") from None
+    yield Item("rest of the file", 0, {}, f"{reason}; nothing after this is read")
+
+
+def _events(file: _Guard) -> Iterator[tuple[str, Any]]:
+    import ijson  # noqa: PLC0415 - only needed to import, and not by every format
+
+    # Without paths, which the library writes for each nested level, so that deep nesting would take much memory.
+    events: Iterator[tuple[str, Any]] = ijson.basic_parse(file, buf_size=CHUNK)
+    return events
+
+
+def _parse_errors() -> tuple[type[Exception], ...]:
+    import ijson  # noqa: PLC0415 - the same
+
+    json_error: type[Exception] = ijson.JSONError
+    return json_error, UnicodeError, ArithmeticError
+
+
+def _reason(error: Exception) -> str:
+    first_line = str(error).strip().partition("\n")[0]
+    if "premature EOF" in first_line or "Incomplete" in first_line:
+        return f"{NOT_JSON}: it ends too early"
+    if isinstance(error, UnicodeError) or "UTF8" in first_line:
+        return f"{NOT_JSON}: it is not encoded in UTF-8"
+    return f"{NOT_JSON} ({first_line[:100]})"
+
+
+def _without_mark(file: BinaryIO) -> BinaryIO:
+    start = file.read(len(codecs.BOM_UTF8))
+    rest = io.BytesIO(b"" if start == codecs.BOM_UTF8 else start)
+    return io.BufferedReader(_Joined(rest, file))
+
+
+class _Joined(io.RawIOBase):
+    """Two files, one after the other. Zip members can't be read from their start again."""
+
+    def __init__(self, first: BinaryIO, second: BinaryIO) -> None:
+        self.first, self.second = first, second
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override] # io passes a memoryview
+        part = self.first.read(len(buffer)) or self.second.read(len(buffer))
+        buffer[: len(part)] = part
+        return len(part)
+
+
+def keys_at_start(start: bytes) -> dict[str, set[str]]:
+    """Return the keys of the objects at each path of at most two names, as far as `start` reaches."""
+    found: dict[str, set[str]] = {}
+    names: list[str] = []
+    expected: tuple[type[Exception], ...] = (*_parse_errors(), Invalid)  # at the end of `start`, or without JSON
+    try:
+        for event, value in _events(_Guard(io.BytesIO(start.removeprefix(codecs.BOM_UTF8)))):
+            if event in START_EVENTS:
+                if len(names) > MAX_DEPTH:
+                    return found
+                names.append("item" if event == "start_array" else "")
+            elif event in END_EVENTS:
+                names.pop()
+            elif event == "map_key":
+                if len(names) <= 3:
+                    found.setdefault(".".join(names[:-1]), set()).add(value)
+                names[-1] = value
+    except expected:
+        pass
+    return found
