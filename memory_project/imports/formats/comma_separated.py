@@ -21,14 +21,14 @@ COLUMNS = (
     "created_at", "id",
 )  # fmt: skip
 DELIMITERS = ",;\t"
-MAX_LINE = 1 << 20  # characters
+MAX_ROW = 200_000  # characters. A quote that is never closed would otherwise swallow the rest of the file.
 WIDE_ENCODINGS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)  # UTF-32's other BOM begins like one
 TAB_EXTENSIONS = (".tsv", ".tab")
 NOT_UTF8 = re.compile("[\udc80-\udcff]")  # how the decoder marks bytes that aren't UTF-8
 ENCODING = "is not encoded in UTF-8"
 
 
-class LineTooLong(Exception):
+class RowTooLong(Exception):
     pass
 
 
@@ -38,19 +38,22 @@ class Lines(Iterator[str]):
     def __init__(self, file: BinaryIO) -> None:
         self.text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
         self.count = 0
+        self.row_length = 0  # characters of the lines of the current row
         self.ends_in_a_line = False  # whether the last line has no line break
 
     def __next__(self) -> str:
-        line = self.text.readline(MAX_LINE)
+        line = self.text.readline(MAX_ROW)
         if not line:
             raise StopIteration
         self.count += 1
+        while len(line) == MAX_ROW and not line.endswith(("\n", "\r")):  # a part of a line
+            self.row_length += MAX_ROW
+            line = self.text.readline(MAX_ROW)
         self.ends_in_a_line = not line.endswith(("\n", "\r"))
-        if len(line) < MAX_LINE or line.endswith("\n"):
-            return line
-        while line and not line.endswith(("\n", "\r")):
-            line = self.text.readline(MAX_LINE)
-        raise LineTooLong(f"has a line of more than {MAX_LINE:,} characters")
+        self.row_length += len(line)
+        if self.row_length >= MAX_ROW:
+            raise RowTooLong(f"has more than {MAX_ROW:,} characters")
+        return line
 
 
 def read(file: BinaryIO, name: str) -> Iterator[Row]:
@@ -62,7 +65,7 @@ def read(file: BinaryIO, name: str) -> Iterator[Row]:
     try:
         delimiter, names = _header(next(lines, ""), name)
         yield from _rows(lines, delimiter, names)
-    except LineTooLong as error:  # of the header
+    except RowTooLong as error:  # of the header
         raise Invalid(str(error), field="file", allowed="CSV with a header") from None
     finally:
         lines.text.detach()  # closing the wrapper would close the caller's file
@@ -94,10 +97,10 @@ def _rows(lines: Lines, delimiter: str, names: Sequence[str]) -> Iterator[Row]:
     # strict, because otherwise a file that is cut within quotes would end without an error.
     reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
     while True:
-        start = lines.count + 1
+        start, lines.row_length = lines.count + 1, 0
         try:
             cells = next(reader, None)
-        except (csv.Error, LineTooLong) as error:
+        except (csv.Error, RowTooLong) as error:
             # The reader continues with the next line, because it starts each row afresh.
             yield problem_row(_place(start, lines.count), f"can't be read as CSV ({error})")
             continue

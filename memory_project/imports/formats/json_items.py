@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import io
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, BinaryIO
@@ -105,7 +106,8 @@ def read_items(file: BinaryIO, paths: Collection[str]) -> Iterator[Item]:
     as a whole. If the file can't be read to its end, the last item has the reason as its problem. Raises Invalid if the
     file has no such object.
     """
-    counts: dict[str, int] = {}
+    counts: dict[str, int] = {}  # of the items that have begun, by path
+    is_empty = True  # whether no item has been yielded yet
     builder: _Builder | None = None
     guard = _Guard(_without_mark(file))
     names: list[str] = []  # the path to the current value
@@ -120,7 +122,7 @@ def read_items(file: BinaryIO, paths: Collection[str]) -> Iterator[Item]:
                 builder.feed(event, value)
                 if not builder.depth:
                     yield Item(path, counts[path], builder.root, builder.problem)
-                    builder = None
+                    builder, is_empty = None, False
             elif event == "map_key":
                 names[-1] = value
             elif event in END_EVENTS:
@@ -134,43 +136,57 @@ def read_items(file: BinaryIO, paths: Collection[str]) -> Iterator[Item]:
                         builder = _Builder()
                     else:
                         yield Item(path, counts[path], {}, "is not an object")
+                        is_empty = False
                 elif event in START_EVENTS:
                     kinds.append(event)
                     names.append("item" if event == "start_array" else "")
+        problem = "has nothing to import" if is_empty else ""
     except _parse_errors() as error:
-        yield from _ending(_reason(error), counts)
+        problem = _reason(error)
     except Invalid as error:
-        yield from _ending(error.message.removeprefix("file: "), counts)
-
-
-def _ending(reason: str, counts: dict[str, int]) -> Iterator[Item]:
-    if not counts:
-        raise Invalid(reason, field="file") from None
-    yield Item("rest of the file", 0, {}, f"{reason}; nothing after this is read")
+        problem = error.message.removeprefix("file: ")
+    if is_empty:
+        raise Invalid(problem, field="file", allowed="an export with at least one item")
+    if problem:
+        yield Item("rest of the file", 0, {}, f"{problem}; nothing after this is read")
 
 
 def _events(file: _Guard) -> Iterator[tuple[str, Any]]:
-    import ijson  # noqa: PLC0415 - only needed to import, and not by every format
+    # Not the backend in C, which crashes the process if a number has more digits than Python converts.
+    from ijson.backends import python as parser  # noqa: PLC0415 - only needed to import, and not by every format
+    from ijson.utils import sendable_list  # noqa: PLC0415 - the same
 
     # Without paths, which the library writes for each nested level, so that deep nesting would take much memory.
-    events: Iterator[tuple[str, Any]] = ijson.basic_parse(file, buf_size=CHUNK)
-    return events
+    events = sendable_list()
+    target = parser.basic_parse_basecoro(events)
+    try:
+        part = b"-"
+        while part:
+            part = file.read(CHUNK)
+            try:
+                target.send(part) if part else target.close()
+            finally:  # what was read before an error counts
+                yield from events
+                events.clear()
+    finally:
+        with suppress(*_parse_errors()):  # it complains that the text isn't complete
+            target.close()
 
 
 def _parse_errors() -> tuple[type[Exception], ...]:
     import ijson  # noqa: PLC0415 - the same
 
     json_error: type[Exception] = ijson.JSONError
-    return json_error, UnicodeError, ArithmeticError
+    return json_error, ValueError  # the latter for faulty escapes and control characters
 
 
 def _reason(error: Exception) -> str:
-    first_line = str(error).strip().partition("\n")[0]
-    if "premature EOF" in first_line or "Incomplete" in first_line:
-        return f"{NOT_JSON}: it ends too early"
-    if isinstance(error, UnicodeError) or "UTF8" in first_line:
+    text = str(error).strip().partition("\n")[0][:100]
+    if "codec can't decode" in text:
         return f"{NOT_JSON}: it is not encoded in UTF-8"
-    return f"{NOT_JSON} ({first_line[:100]})"
+    if text.startswith("Incomplete"):
+        return f"{NOT_JSON}: it ends too early"
+    return f"{NOT_JSON} ({text})"
 
 
 def _without_mark(file: BinaryIO) -> BinaryIO:

@@ -1,0 +1,432 @@
+"""Reading of the formats that can be imported."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+
+from memories.contract.errors import Invalid
+from memories.operations import Remember
+from memory_project.imports.formats import FORMATS, comma_separated, json_items, markdown
+from memory_project.imports.formats.memory_rows import split_text
+from memory_project.imports.formats.sections import split_at_headings
+from memory_project.imports.rows import Row
+from tests.memory_project.import_samples import (
+    BASIC_MEMORY_NOTE,
+    CHATGPT_CONVERSATION,
+    CLAUDE_CONVERSATION,
+    CLAUDE_MEMORY,
+    CSV,
+    ENTITY,
+    MCP_MEMORY,
+    MEM0_MEMORY,
+    NOTE,
+    RELATION,
+    SAMPLES,
+    chatgpt_node,
+    lines,
+    zipped,
+)
+
+FILES = [(name, file, content) for name, files in SAMPLES.items() for file, content in files]
+
+
+def rows(name: str, content: bytes, file: str = "") -> list[Row]:
+    return list(FORMATS[name].read(io.BytesIO(content), file or f"sample{FORMATS[name].extensions[0]}"))
+
+
+def contents(found: list[Row]) -> list[str]:
+    return [row.data["content"] for row in found if not row.problem]
+
+
+def as_json(*values: Any, **keys: Any) -> bytes:
+    return json.dumps(keys or list(values)).encode()
+
+
+def test_every_format_has_a_sample() -> None:
+    assert set(SAMPLES) == set(FORMATS) - {"commonplace"}
+
+
+@pytest.mark.parametrize(("name", "file", "content"), FILES, ids=lambda value: value if isinstance(value, str) else "")
+def test_exactly_one_format_recognizes_a_file(name: str, file: str, content: bytes) -> None:
+    assert [other for other, form in FORMATS.items() if form.recognizes(content[: 1 << 16], file)] == [name]
+
+
+@pytest.mark.parametrize(("name", "file", "content"), FILES, ids=lambda value: value if isinstance(value, str) else "")
+def test_the_memories_of_a_sample_can_be_remembered(name: str, file: str, content: bytes) -> None:
+    found = rows(name, content, file)
+    memories = [row.data for row in found if row.kind == "memory" and not row.problem]
+    assert [row for row in found if not row.problem]
+    for data in memories:
+        # A name of an entity is looked up in the catalog, which is no concern of a reader.
+        Remember.read({key: value for key, value in data.items() if key not in ("created_at", "entity_urns")})
+        assert json.loads(json.dumps(data)) == data
+
+
+def test_csv_rows() -> None:
+    (row,) = rows("csv", CSV.encode())
+    text = "Freight is counted, by pallet.\nNot by box."
+    assert row == Row(
+        "lines 2 to 3", {"content": text, "tags": ["freight", "rules"], "entity_urns": ["fernhill.orders"]}
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("content\n", []),
+        ("content,,\nfirst fact,,\n", ["first fact"]),  # a spreadsheet program appended empty columns
+        ("content\n\n  \nfirst fact\n", ["first fact"]),
+        ("content\rfirst fact\rsecond fact\r", ["first fact", "second fact"]),
+        ("CONTENT;Tags\nfirst fact;a,b\n", ["first fact"]),
+        ("content\n'=SUM(A1) is a formula\n", ["=SUM(A1) is a formula"]),
+        ("content\n'quoted' is a word\n", ["'quoted' is a word"]),
+        ("content,tags\nfirst fact\n", ["first fact"]),
+    ],
+)
+def test_csv_variants(content: str, expected: list[str]) -> None:
+    found = rows("csv", content.encode())
+    assert contents(found) == expected
+    assert not [row for row in found if row.problem]
+
+
+def test_csv_keys_and_times() -> None:
+    (row,) = rows("csv", b"id,content,created_at,confidence\n7,a fact,2026-03-01T10:00:00+02:00,HIGH\n")
+    assert (row.key, row.data["created_at"], row.data["confidence"]) == ("7", "2026-03-01T08:00:00+00:00", "high")
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "no column"),
+        (b"fact\nx\n", "no column"),
+        (b"content,owner\nx,y\n", "unknown column 'owner'"),
+        (b"content,content\nx,y\n", "twice"),
+        ("content,tags\nä,b\n".encode("utf-16"), "UTF-8"),
+        ("content,täg\n".encode("latin-1"), "UTF-8"),
+        (b"content\0,tags\n", "UTF-8"),
+        (b'"content" x', "no column"),
+        (b"content" + b"," * (2 << 20), "more than"),
+    ],
+)
+def test_csv_files_of_no_use(content: bytes, problem: str) -> None:
+    with pytest.raises(Invalid, match=problem):
+        rows("csv", content)
+
+
+@pytest.mark.parametrize(
+    ("faulty", "problem"),
+    [
+        (b"a fact,tag,third\n", "more values"),
+        ("ein schöner Satz,tag\n".encode("latin-1"), "UTF-8"),
+        (b"a fact with \0 in it,tag\n", "NUL"),
+        (b",only a tag\n", "content: is missing"),
+        (b'"closed"too late,tag\n', "CSV"),
+        (b"a" * 200_000 + b",tag\n", "more than"),
+        (b"a" * (3 << 20) + b",tag\n", "more than"),
+    ],
+)
+def test_a_faulty_csv_row_does_not_affect_others(faulty: bytes, problem: str) -> None:
+    first, bad, last = rows("csv", b"content,tags\nfirst fact,a\n" + faulty + b"last fact,b\n")
+    assert problem in bad.problem
+    assert (bad.place, bad.data) == ("line 3", {})
+    assert contents([first, last]) == ["first fact", "last fact"]
+
+
+@pytest.mark.parametrize("end", [b"last fa", b'"last fact,', b'"last fact, with "'])
+def test_a_csv_file_that_was_cut(end: bytes) -> None:
+    first, last = rows("csv", b"content,tags\nfirst fact,a\n" + end)
+    assert contents([first]) == ["first fact"]
+    assert last.problem
+
+
+def test_an_open_quote_costs_a_part_of_a_csv_file_only() -> None:
+    body = b"".join(b"fact number %d,tag\n" % number for number in range(20_000))
+    found = rows("csv", b'content,tags\n"open quote,tag\n' + body)
+    assert found[0].place.startswith("lines 2 to ")
+    assert "more than" in found[0].problem
+    assert contents(found)[-1] == "fact number 19999"
+    assert len(contents(found)) > 10_000
+
+
+def test_markdown_front_matter() -> None:
+    (row,) = rows("markdown", NOTE.encode(), "notes/Freight rules.md")
+    assert row.key == row.place == "notes/Freight rules.md"
+    assert row.data == {
+        "content": "# Freight rules\n\nFreight is counted by pallet.",
+        "tags": ["freight", "rules"],
+        "metadata": {"front_matter": {"owner": "Ana"}},
+    }
+
+
+OWN = """---
+id: 4f1c5b9e-0000-4000-8000-000000000001
+title: Freight
+dimension: knowledge
+category: data_quality
+confidence: high
+visibility: private
+tags: [freight]
+entities: ['urn:li:dataset:(urn:li:dataPlatform:x,a.b,PROD)']
+created_at: 2026-03-01T10:00:00+00:00
+{more}
+---
+
+Freight is counted by pallet.
+"""
+
+
+def test_markdown_of_this_programs_own_export() -> None:
+    (row,) = rows("markdown", OWN.format(more='supersedes: "[[Freight (old)]]"').encode(), "Freight.md")
+    assert row.key == "4f1c5b9e-0000-4000-8000-000000000001"
+    assert row.data == {
+        "content": "Freight is counted by pallet.",
+        "dimension": "knowledge",
+        "category": "data_quality",
+        "confidence": "high",
+        "visibility": "private",
+        "tags": ["freight"],
+        "entity_urns": ["urn:li:dataset:(urn:li:dataPlatform:x,a.b,PROD)"],
+        "created_at": "2026-03-01T10:00:00+00:00",
+        "metadata": {"supersedes": "Freight (old)"},
+    }
+
+
+def test_superseded_memories_do_not_come_back_from_markdown() -> None:
+    (row,) = rows("markdown", OWN.format(more="status: superseded").encode(), "Freight.md")
+    assert "superseded" in row.problem
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "has no text"),
+        ("---\ntags: [a]\n---\n", "has no text"),
+        ("---\na: &x [1]\nb: *x\n---\nThe text.", "aliases"),
+        ("---\na: 1\na: 2\n---\nThe text.", "key 'a' twice"),
+        ("---\n- 1\n---\nThe text.", "is not a list of keys"),
+        ("---\na: [1\n---\nThe text.", "YAML"),
+        ("---\na: " + "[" * 500 + "\n---\nThe text.", "levels"),
+        ("---\na: " + "x" * 70_000 + "\n---\nThe text.", "characters"),
+        ("A text with \0 in it.", "NUL"),
+    ],
+)
+def test_faulty_notes(text: str, problem: str) -> None:
+    archive = zipped({"bad.md": text, "good.md": "A good note."})
+    bad, good = rows("markdown", archive, "vault.zip")
+    assert problem in bad.problem
+    assert (bad.place, contents([good])) == ("bad.md", ["# good\n\nA good note."])
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_notes_in_another_encoding(encoding: str) -> None:
+    with pytest.raises(Invalid, match="UTF-8"):
+        rows("markdown", "schöne Notiz".encode(encoding))
+
+
+def test_a_horizontal_line_is_no_front_matter() -> None:
+    text = "---\nSome prose.\n---\nMore prose."
+    assert contents(rows("markdown", text.encode(), "a.md")) == [f"# a\n\n{text}"]
+
+
+def test_a_long_note_is_split_at_headings_outside_of_code() -> None:
+    code = "```\n# no heading\n```\n\n"
+    sections = "".join(f"## Part {number}\n\n{code}{'Some text. ' * 200}\n\n" for number in range(3))
+    found = rows("markdown", f"# Title\n\nIntroduction.\n\n{sections}".encode(), "note.md")
+    assert [row.key for row in found] == [
+        "note.md#Title", "note.md#Title/Part 0", "note.md#Title/Part 1", "note.md#Title/Part 2",
+    ]  # fmt: skip
+    assert all(text.startswith("# Title") for text in contents(found))
+    assert "# no heading" in contents(found)[1]
+    assert found[1].place == "note.md, line 5"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x" * 30_000, "word " * 9_000, "# A\n" * 4_000, ("# " + "long " * 900 + "\n\n") * 3 + "end", "a\n===\n" * 3_000],
+)
+def test_parts_fit_and_none_is_tiny(text: str) -> None:
+    parts = split_at_headings(text, 4_000)
+    assert all(len(part.content) <= 4_000 for part in parts)
+    assert "".join("".join(split_text(text, 4_000)).split()) == "".join(text.split())
+    assert min(map(len, split_text(text, 4_000))) >= 1_000
+
+
+def test_basic_memory() -> None:
+    observation, relation, other, prose = rows("basic-memory", BASIC_MEMORY_NOTE.encode(), "coffee.md")
+    assert observation.data["content"] == "Coffee: Pour over keeps the taste #brewing (compared in March)"
+    assert observation.data["tags"] == ["drinks", "brewing"]
+    assert observation.data["metadata"]["basic_memory"]["category"] == "method"
+    assert observation.place == "coffee.md, line 13"
+    assert (relation.data["content"], relation.data["dimension"]) == ("Coffee relates to Tea", "relationship")
+    assert other.data["content"] == "Coffee is better than Instant coffee (for guests)"
+    assert prose.data["content"] == (
+        "# Coffee\n\nNotes on brewing.\n\n## Observations\n- [ ] buy filters\n- [00:12] not an observation"
+    )
+
+
+def test_mcp_memory() -> None:
+    first, second, relation = rows("mcp-memory", lines(ENTITY, RELATION))
+    assert first.data["content"] == "Ana: prefers pallets"
+    assert second.data["content"] == "Ana is 1 m tall"
+    assert first.data["tags"] == ["person"]
+    assert (relation.data["content"], relation.data["dimension"]) == ("Ana works at Fernhill", "relationship")
+    assert rows("mcp-memory", as_json(entities=[ENTITY], relations=[RELATION]))[0].data == first.data
+
+
+def test_mem0() -> None:
+    (row,) = rows("mem0", as_json(results=[MEM0_MEMORY]))
+    assert row.key == MEM0_MEMORY["id"]
+    assert row.data["content"] == "Ana reports on freight"
+    assert row.data["created_at"] == "2026-03-01T10:00:00+00:00"
+    assert (row.data["tags"], row.data["metadata"]) == (["work"], {"mem0": {"user_id": "ana"}})
+    (expired,) = rows("mem0", as_json(results=[MEM0_MEMORY | {"expiration_date": "2025-01-01"}]))
+    assert "expired" in expired.problem
+
+
+def test_mcp_memory_service() -> None:
+    replaced = MCP_MEMORY | {"metadata": {"superseded_by": "cd34"}}
+    row, other = rows("mcp-memory-service", as_json(memories=[MCP_MEMORY, replaced]))
+    assert (row.data["tags"], row.data["created_at"]) == (["freight", "rules"], "2023-08-21T16:00:00+00:00")
+    assert "superseded" in other.problem
+
+
+def test_chatgpt() -> None:
+    memory, question, answer = rows("chatgpt", as_json(CHATGPT_CONVERSATION), "conversations.json")
+    assert (memory.kind, memory.data["content"]) == ("memory", "The team counts pallets only.")
+    assert [row.kind for row in (question, answer)] == ["turn", "turn"]
+    conversation = "chatgpt:6995e870-eafc-83a6-ab22-d89ad9e2b447"
+    assert answer.data == {
+        "conversation_id": conversation,
+        "title": "Freight report",
+        "position": 1,
+        "role": "ai",
+        "content": "Orders with at least one pallet.",
+        "created_at": "2025-12-14T00:19:33.680000+00:00",
+    }
+
+
+def test_claude() -> None:
+    archive = SAMPLES["claude"][-1][1]
+    found = rows("claude", archive, "data.zip")
+    assert [(row.kind, row.data["content"]) for row in found] == [
+        ("memory", "**Work**\n\nThe user reports on freight."),
+        ("memory", "Freight is counted by pallet."),
+        ("memory", "# rules.md\n\nFreight is by pallet."),
+        ("turn", "Which orders count?"),
+        ("turn", "Those with a pallet."),
+    ]
+
+
+def test_memories_of_agents_are_private() -> None:
+    for name in ("mcp-memory", "mem0", "mcp-memory-service", "chatgpt", "claude"):
+        for file, content in SAMPLES[name]:
+            found = [row for row in rows(name, content, file) if row.kind == "memory" and not row.problem]
+            assert {row.data["visibility"] for row in found} <= {"private"}
+
+
+CIRCLE = {"a": chatgpt_node("a", "b", ["b"], text="First."), "b": chatgpt_node("b", "a", ["a"], text="Second.")}
+HOSTILE: list[tuple[str, bytes, str]] = [
+    ("mcp-memory", lines(ENTITY | {"observations": "text"}, RELATION), "not a list"),
+    ("mcp-memory", lines(ENTITY | {"observations": [5]}, RELATION), "is not a text"),
+    ("mcp-memory", lines(ENTITY | {"observations": []}, RELATION), "no observations"),
+    ("mcp-memory", lines(ENTITY | {"name": None}, RELATION), "not a text"),
+    ("mcp-memory", lines({"type": "entity"}, RELATION), "neither an entity"),
+    ("mcp-memory", lines(RELATION | {"to": {}}, RELATION), "not a text"),
+    ("mcp-memory", b'{"type": "entity", "name": "x"\n' + lines(RELATION), "JSON"),
+    ("mcp-memory", b"[1]\n" + lines(RELATION), "not an object"),
+    ("mcp-memory", b'{"a": 1, "a": 2}\n' + lines(RELATION), "twice"),
+    ("mcp-memory", b'{"a": NaN}\n' + lines(RELATION), "NaN"),
+    ("mcp-memory", b'{"a": "\xff"}\n' + lines(RELATION), "UTF-8"),
+    ("mcp-memory", b"[" * 100_000 + b"\n" + lines(RELATION), "nested"),
+    ("mcp-memory", b'{"a": ' + b"9" * 5_000 + b"}\n" + lines(RELATION), "limit"),
+    ("mem0", as_json(results=[{"id": 1}, MEM0_MEMORY]), "memory: is missing"),
+    ("mem0", as_json(results=[MEM0_MEMORY | {"memory": ["x"]}, MEM0_MEMORY]), "memory: is missing"),
+    ("mem0", as_json(results=[MEM0_MEMORY | {"memory": "a \0 b"}, MEM0_MEMORY]), "NUL"),
+    ("mem0", as_json(results=[MEM0_MEMORY | {"created_at": "soon"}, MEM0_MEMORY]), "created_at: 'soon'"),
+    ("mem0", as_json(results=[MEM0_MEMORY | {"created_at": 1e300}, MEM0_MEMORY]), "created_at"),
+    ("mem0", as_json(results=["text", MEM0_MEMORY]), "not an object"),
+    ("mem0", as_json(results=[{"x": 1}, MEM0_MEMORY]).replace(b'"x"', b'"x": 2, "x"'), "twice"),
+    ("mcp-memory-service", as_json(memories=[{"content": 5}, MCP_MEMORY]), "content: is missing"),
+    ("chatgpt", as_json(CHATGPT_CONVERSATION | {"mapping": []}, CHATGPT_CONVERSATION), "not a conversation"),
+    ("chatgpt", as_json(CHATGPT_CONVERSATION | {"conversation_id": "a\nb"}, CHATGPT_CONVERSATION), "not a conver"),
+    ("chatgpt", as_json(CHATGPT_CONVERSATION | {"mapping": {"a": 5}}, CHATGPT_CONVERSATION), "no messages"),
+    ("claude", as_json(CLAUDE_CONVERSATION | {"chat_messages": {}}, CLAUDE_CONVERSATION), "not a conversation"),
+    ("claude", as_json(CLAUDE_CONVERSATION | {"chat_messages": [5]}, CLAUDE_CONVERSATION), "no messages"),
+    ("claude", as_json({"uuid": "x"}, CLAUDE_CONVERSATION), "neither"),
+    ("claude", as_json({"docs": [5], "name": []}, CLAUDE_CONVERSATION), "no text"),
+    ("claude", as_json(CLAUDE_MEMORY | {"conversations_memory": [1]}, CLAUDE_CONVERSATION), "not a text"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "problem"), HOSTILE)
+def test_a_faulty_item_does_not_affect_others(name: str, content: bytes, problem: str) -> None:
+    found = rows(name, content)
+    assert problem in " ".join(row.problem for row in found)
+    assert not found[-1].problem
+
+
+@pytest.mark.parametrize("name", ["mcp-memory-service", "mem0", "chatgpt", "claude"])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"[{", b"not JSON", b"\xff\xfe[\0", b"[" * 5_000])
+def test_json_of_no_use(name: str, content: bytes) -> None:
+    with pytest.raises(Invalid, match="file: "):
+        rows(name, content, "a.json")
+
+
+@pytest.mark.parametrize("name", ["mem0", "chatgpt", "claude"])
+def test_a_cut_json_file_keeps_what_could_be_read(name: str) -> None:
+    sample = {"mem0": MEM0_MEMORY, "chatgpt": CHATGPT_CONVERSATION, "claude": CLAUDE_CONVERSATION}[name]
+    found = rows(name, as_json(sample, sample)[:-50], "conversations.json")
+    assert found[-1].problem.endswith("it ends too early; nothing after this is read")
+    assert contents(found[:-1]) == contents(rows(name, as_json(sample), "conversations.json"))
+
+
+def test_messages_in_a_circle() -> None:
+    circle = CHATGPT_CONVERSATION | {"mapping": CIRCLE, "current_node": "b"}
+    assert contents(rows("chatgpt", as_json(circle))) == ["First.", "Second."]
+
+
+def test_a_long_message_becomes_several_turns() -> None:
+    node = {"a": chatgpt_node("a", None, [], text="word " * 9_000)}
+    found = rows("chatgpt", as_json(CHATGPT_CONVERSATION | {"mapping": node, "current_node": "gone"}))
+    assert [row.data["position"] for row in found] == list(range(len(found)))
+    assert len(found) > 1
+
+
+def test_an_item_that_would_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_items, "MAX_ITEM_VALUES", 100)
+    monkeypatch.setattr(json_items, "MAX_TEXT", 200_000)
+    large: dict[str, Any] = MEM0_MEMORY | {"metadata": [[]] * 200}
+    first, second = rows("mem0", as_json(large, MEM0_MEMORY))
+    assert (first.problem, second.problem) == ("is too large", "")
+    cut, rest = rows("mem0", as_json(MEM0_MEMORY, MEM0_MEMORY | {"memory": "x" * 1_000_000}, MEM0_MEMORY))
+    assert not cut.problem
+    assert "too long" in rest.problem
+
+
+def test_only_one_item_of_a_large_file_is_read_ahead() -> None:
+    """Readers take rows one at a time, so the position in the file shows how much was read for the first row."""
+    samples = {
+        "csv": b"content\n" + b"a fact\n" * 200_000,
+        "mem0": as_json(results=[MEM0_MEMORY] * 5_000),
+        "mcp-memory": lines(*[ENTITY] * 5_000),
+    }
+    for name, content in samples.items():
+        file = io.BytesIO(content)
+        next(iter(FORMATS[name].read(file, "sample")))
+        assert file.tell() < len(content) / 4, name
+
+
+def test_the_callers_file_stays_open() -> None:
+    for name, file_name, content in FILES:
+        file = io.BytesIO(content)
+        list(FORMATS[name].read(file, file_name))
+        assert not file.closed
+
+
+def test_names_of_csv_and_markdown_extensions_are_compared_without_case() -> None:
+    assert comma_separated.recognizes(b"content\nx", "A.CSV")
+    assert markdown.recognizes(b"A text", "README.MD")
