@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 from typing import Any
@@ -162,42 +163,75 @@ def test_markdown_front_matter() -> None:
     }
 
 
-OWN = """---
-id: 4f1c5b9e-0000-4000-8000-000000000001
-title: Freight
-dimension: knowledge
-category: data_quality
-confidence: high
-visibility: private
-tags: [freight]
-entities: ['urn:li:dataset:(urn:li:dataPlatform:x,a.b,PROD)']
-created_at: 2026-03-01T10:00:00+00:00
-{more}
----
-
-Freight is counted by pallet.
-"""
+OWN = {
+    "id": "4f1c5b9e000040008000000000000001",
+    "created_at": "2026-03-01T10:00:00+00:00",
+    "created_by": "ana@fernhill.example",
+    "visibility": "private",
+    "dimension": "knowledge",
+    "category": "data_quality",
+    "tags": ["freight"],
+    "entity_urns": ["urn:li:dataset:(urn:li:dataPlatform:x,a.b,PROD)"],
+    "metadata": {"since": 2020, "superseded_by": "x", "checked": True},
+    "status": "active",
+}
 
 
-def test_markdown_of_this_programs_own_export() -> None:
-    (row,) = rows("markdown", OWN.format(more='supersedes: "[[Freight (old)]]"').encode(), "Freight.md")
-    assert row.key == "4f1c5b9e-0000-4000-8000-000000000001"
+def own_note(**changes: Any) -> bytes:
+    values = OWN | changes
+    front = "".join(f"{key}: {json.dumps(value)}\n" for key, value in values.items())
+    link = f"Corrects {values['supersedes']}\n" if "supersedes" in values else ""
+    return f"---\n{front}---\n\n- counted by pallet\n\n{link}".encode()
+
+
+def own_table(**changes: Any) -> bytes:
+    values = OWN | {"content": "'- counted by pallet"} | changes
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(values)
+    writer.writerow([json.dumps(value) if isinstance(value, dict | list) else value for value in values.values()])
+    return text.getvalue().encode()
+
+
+@pytest.mark.parametrize("content", [own_note(), own_note(supersedes="[[Freight 4f1c]]"), own_table()])
+def test_this_programs_own_exports_as_csv_and_markdown(content: bytes) -> None:
+    file = "Freight.md" if content.startswith(b"---") else "memories.csv"
+    (row,) = rows("markdown" if file.endswith("md") else "csv", content, file)
+    assert row.key == OWN["id"]
     assert row.data == {
-        "content": "Freight is counted by pallet.",
+        "content": "- counted by pallet",
         "dimension": "knowledge",
         "category": "data_quality",
-        "confidence": "high",
         "visibility": "private",
         "tags": ["freight"],
         "entity_urns": ["urn:li:dataset:(urn:li:dataPlatform:x,a.b,PROD)"],
         "created_at": "2026-03-01T10:00:00+00:00",
-        "metadata": {"supersedes": "Freight (old)"},
+        "metadata": {"since": 2020, "checked": True},
     }
 
 
-def test_superseded_memories_do_not_come_back_from_markdown() -> None:
-    (row,) = rows("markdown", OWN.format(more="status: superseded").encode(), "Freight.md")
-    assert "superseded" in row.problem
+@pytest.mark.parametrize("change", [{"status": "superseded"}, {"status": "archived"}, {"tier": "stm"}])
+def test_only_active_facts_come_back_from_csv_and_markdown(change: dict[str, str]) -> None:
+    (note,), (row,) = rows("markdown", own_note(**change), "a.md"), rows("csv", own_table(**change))
+    assert next(iter(change)) in note.problem
+    assert next(iter(change)) in row.problem
+
+
+def test_an_exported_note_whose_front_matter_another_program_wrote_anew() -> None:
+    note = own_note().replace(b'"2026-03-01T10:00:00+00:00"', b"2026-03-01T10:00:00+00:00")
+    (row,) = rows("markdown", note, "a.md")
+    assert row.data["created_at"] == "2026-03-01T10:00:00+00:00"
+
+
+@pytest.mark.parametrize("value", ["!!set {a, b}", "!!binary aGk=", "!!python/object:os.system x", "{1: 2}", ".inf"])
+def test_values_in_front_matter_that_are_not_json(value: str) -> None:
+    (row,) = rows("markdown", own_note().replace(b'{"since"', f"{value} # ".encode()), "a.md")
+    assert row.problem
+
+
+def test_faulty_json_in_an_exported_table() -> None:
+    (row,) = rows("csv", own_table(metadata="{"))
+    assert row.problem == "metadata: can't be read as JSON"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
@@ -12,6 +13,7 @@ from typing import Any, BinaryIO
 from analysis.sources.text_format import delimiter_of
 from memories.contract.csv import FORMULA
 from memories.contract.errors import Invalid
+from memory_project.imports.formats import own_export
 from memory_project.imports.formats.memory_rows import memory_row, problem_row
 from memory_project.imports.rows import Row
 
@@ -21,6 +23,7 @@ COLUMNS = (
     "created_at", "id",
 )  # fmt: skip
 DELIMITERS = ",;\t"
+JSON_COLUMNS = {"tags", "entity_urns", "related_columns", "metadata"}  # in an export of this program
 MAX_ROW = 200_000  # characters. A quote that is never closed would otherwise swallow the rest of the file.
 WIDE_ENCODINGS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)  # UTF-32's other BOM begins like one
 TAB_EXTENSIONS = (".tsv", ".tab")
@@ -86,7 +89,8 @@ def _header(line: str, name: str) -> tuple[str, list[str]]:
     allowed = ", ".join(COLUMNS)
     if "content" not in names:
         raise Invalid("has no column “content” in its first line", field="file", allowed=allowed)
-    if unknown := [column for column in names if column not in COLUMNS]:
+    unknown = [column for column in names if column not in COLUMNS]
+    if unknown and not set(names) >= own_export.KEYS:
         raise Invalid(f"has the unknown column {unknown[0][:40]!r}", field="file", allowed=allowed)
     if twice := [column for column in names if names.count(column) > 1]:
         raise Invalid(f"has the column {twice[0]!r} twice", field="file", allowed="each column once")
@@ -122,6 +126,8 @@ def _row(place: str, cells: Sequence[str], names: Sequence[str]) -> Row:
         return problem_row(place, "has more values than the first line has columns")
     if NOT_UTF8.search("".join(cells)):
         return problem_row(place, ENCODING)
+    if set(names) >= own_export.KEYS:
+        return _own_row(place, dict.fromkeys(names, "") | dict(zip(names, cells, strict=False)))
     data: dict[str, Any] = {}
     for name, cell in zip(names, cells, strict=False):
         value = _without_escape(cell.strip())
@@ -133,6 +139,16 @@ def _row(place: str, cells: Sequence[str], names: Sequence[str]) -> Row:
         else:
             data[name] = value if name in ("content", "summary", "created_at", "id") else value.lower()
     return memory_row(place, data, key=data.pop("id", ""))
+
+
+def _own_row(place: str, cells: dict[str, str]) -> Row:
+    values: dict[str, Any] = {name: _without_escape(cell) for name, cell in cells.items()}
+    for name in JSON_COLUMNS & cells.keys():
+        try:
+            values[name] = json.loads(cells[name]) if cells[name] else None
+        except (ValueError, RecursionError):
+            return problem_row(place, f"{name}: can't be read as JSON", key=cells["id"])
+    return own_export.own_row(place, values["content"], values)
 
 
 def _without_escape(value: str) -> str:

@@ -10,18 +10,30 @@ import yaml
 from memories.contract.errors import Invalid
 
 MAX_LENGTH = 64_000  # characters
-MAX_DEPTH = 10
+MAX_DEPTH = 25
 # Every scalar stays a text, so that versions such as 1.10 aren't changed and no value needs much time to compute.
 LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+SAFE_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+TYPED_LOADER: Any = type(
+    "TypedLoader",
+    (SAFE_LOADER,),
+    {
+        "yaml_implicit_resolvers": {  # all but times, which JSON doesn't have
+            letter: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
+            for letter, resolvers in SAFE_LOADER.yaml_implicit_resolvers.items()
+        }
+    },
+)
 START = re.compile(r"\ufeff?---[ \t]*\n")
 END = re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE)
 EMPTY = ("", "~", "null", "Null", "NULL")
 
 
-def split(text: str) -> tuple[dict[str, Any], str]:
+def split(text: str, *, typed: bool = False) -> tuple[dict[str, Any], str]:
     """Return the front matter and the text that follows it. Texts without front matter are returned unchanged.
 
-    Raises Invalid if the front matter isn't a YAML mapping, is too large, or has anchors or a repeated key.
+    With `typed`, numbers and booleans are read as such. Raises Invalid if the front matter isn't a YAML mapping, is too
+    large, or has anchors or a repeated key.
     """
     start = START.match(text)
     end = END.search(text, start.end()) if start else None
@@ -34,7 +46,7 @@ def split(text: str) -> tuple[dict[str, Any], str]:
         )
     try:
         _check_events(source)
-        values = yaml.load(source, Loader=LOADER)
+        values = yaml.load(source, Loader=TYPED_LOADER if typed else LOADER)
     except (yaml.YAMLError, ValueError) as error:
         problem = getattr(error, "problem", "") or str(error)
         raise Invalid(f"can't be read as YAML ({problem})", field="front matter") from None

@@ -9,11 +9,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO
-from uuid import UUID
 
 from memories.contract.errors import Invalid
 from memories.models import Category, Confidence, Dimension, Visibility
-from memory_project.imports.formats import front_matter
+from memory_project.imports.formats import front_matter, own_export
 from memory_project.imports.formats.archives import Archive, Member, is_archive, members_at_start
 from memory_project.imports.formats.chat_exports import service_at_start
 from memory_project.imports.formats.memory_rows import memory_row, problem_row, tagged, timestamp_or_none
@@ -27,10 +26,8 @@ CHOICES = {
     "visibility": Visibility.values,
 }  # fmt: skip
 CREATED_KEYS = ("created_at", "created", "date")
-OWN_KEYS = {"id", "dimension", "category"}  # in the front matter of each file of this program's own export
-# Statuses of memories that are no longer true or no longer wanted.
-OUTDATED = ("superseded", "archived", "stale")
-WIKI_LINK = re.compile(r"\[\[([^\]|#]+)[^\]]*\]\]")
+# Lines below an exported memory, in reverse order. They repeat links of its front matter.
+LINK_LINES = {"superseded_by": "Corrected by", "supersedes": "Corrects"}
 
 Reader = Callable[[str, str], Iterator[Row]]  # takes the path and the text of a file
 
@@ -91,17 +88,22 @@ def rows_of(path: str, text: str) -> Iterator[Row]:
     except Invalid as error:
         yield problem_row(path, error.message, key=path)
         return
-    if is_own := _is_own(values):
-        if values.get("status") in OUTDATED:
-            yield problem_row(path, f"is {values['status']}, and only active memories are read from Markdown", key=path)
-            return
-        data, content = _own_fields(values), body.strip()
-    else:
-        data, content = note_fields(values), titled(body, title_of(path, values))
     if not body.strip():
         yield problem_row(path, "has no text", key=path)
-        return
-    yield from section_rows(path, content, data, key=str(values["id"]) if is_own else path)
+    elif values.keys() >= own_export.KEYS:
+        yield _own_row(path, text)
+    else:
+        yield from section_rows(path, titled(body, title_of(path, values)), note_fields(values), key=path)
+
+
+def _own_row(path: str, text: str) -> Row:
+    try:
+        values, body = front_matter.split(text, typed=True)  # the values are JSON, which YAML contains
+    except Invalid as error:
+        return problem_row(path, error.message, key=path)
+    for name, label in LINK_LINES.items():
+        body = body.rstrip().removesuffix(f"{label} {values.get(name)}")
+    return own_export.own_row(path, body.strip(), values)
 
 
 def section_rows(path: str, content: str, data: Mapping[str, Any], *, key: str) -> Iterator[Row]:
@@ -146,21 +148,6 @@ def note_fields(values: Mapping[str, Any]) -> dict[str, Any]:
         tags = tags.split()  # Obsidian's older notation
     metadata = {"front_matter": rest} if rest else {}
     return {**data, "created_at": created, **tagged(tags, metadata)}
-
-
-def _is_own(values: Mapping[str, Any]) -> bool:
-    try:
-        return values.keys() >= OWN_KEYS and bool(UUID(str(values["id"])))
-    except ValueError:
-        return False
-
-
-def _own_fields(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of an exported memory. Values that aren't allowed are left for the check of the row."""
-    data = {name: values.get(name) for name in (*CHOICES, "source", "summary", "created_at", "tags")}
-    corrected = WIKI_LINK.search(str(values.get("supersedes", "")))
-    metadata = {"supersedes": corrected[1].strip()} if corrected else {}
-    return {**data, "entity_urns": values.get("entities"), "metadata": metadata}
 
 
 def recognizes(start: bytes, name: str) -> bool:

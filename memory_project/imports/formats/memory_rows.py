@@ -16,6 +16,7 @@ from memories.models import Category, Source, Visibility
 from memory_project.imports.rows import Row
 
 MAX_KEY = 400  # characters
+UNSTORABLE_VALUE = "contains a NUL character, half a surrogate pair, or a value that is not JSON"
 MAX_DEPTH = 20  # nesting levels of a value
 MILLISECONDS_FROM = 100_000_000_000  # a larger number of seconds would be after the year 5000
 # Fields of memories that another program's agents have written for one person
@@ -36,8 +37,7 @@ def memory_row(place: str, data: Mapping[str, Any], *, key: str = "") -> Row:
         return problem_row(place, "content: is missing; allowed: a text", key=key)
     for name, value in fields.items():
         if not is_storable(value):
-            problem = "contains a NUL character, half a surrogate pair, an infinite number or more than 20 levels"
-            return problem_row(place, f"{name}: {problem}", key=key)
+            return problem_row(place, f"{name}: {UNSTORABLE_VALUE}", key=key)
     try:
         if "created_at" in fields:
             fields["created_at"] = timestamp(fields["created_at"])
@@ -54,11 +54,14 @@ def is_storable(value: Any, depth: int = MAX_DEPTH) -> bool:
     """Return whether PostgreSQL can store the value as JSON."""
     if isinstance(value, str):
         return not UNSTORABLE.search(value)
-    if isinstance(value, Mapping):
-        return depth > 0 and all(is_storable(key) and is_storable(item, depth - 1) for key, item in value.items())
-    if isinstance(value, list | tuple):
+    if isinstance(value, dict):
+        items = [*value.keys(), *value.values()]
+        return (
+            depth > 0 and all(isinstance(key, str) for key in value) and all(is_storable(i, depth - 1) for i in items)
+        )
+    if isinstance(value, list):
         return depth > 0 and all(is_storable(item, depth - 1) for item in value)
-    return not isinstance(value, float) or math.isfinite(value)
+    return value is None or isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
 
 
 def storable(text: str) -> str:
