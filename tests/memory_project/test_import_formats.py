@@ -31,6 +31,7 @@ from tests.memory_project.import_samples import (
     lines,
     zipped,
 )
+from tests.test_docs import table
 
 FILES = [(name, file, content) for name, files in SAMPLES.items() for file, content in files]
 
@@ -49,6 +50,10 @@ def as_json(*values: Any, **keys: Any) -> bytes:
 
 def test_every_format_has_a_sample() -> None:
     assert set(SAMPLES) == set(FORMATS) - {"commonplace"}
+
+
+def test_the_documented_formats_are_those_of_the_code() -> None:
+    assert set(FORMATS) - {"commonplace"} <= set(table("docs/import.md", "| format |"))
 
 
 @pytest.mark.parametrize(("name", "file", "content"), FILES, ids=lambda value: value if isinstance(value, str) else "")
