@@ -14,7 +14,6 @@ from typing import Any, Protocol
 from django.urls import URLPattern, path
 from drf_spectacular.utils import extend_schema
 from rest_framework.parsers import BaseParser
-from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -25,7 +24,6 @@ from memories.contract.tools import Handler, Tool, ToolResponse, signature_of
 from memories.identity.caller import Caller
 from memory_project.rest import sparse_fields, throttle
 from memory_project.rest.access import Access, caller_for_tool
-from memory_project.rest.browsable import PageRenderer
 from memory_project.rest.idempotency import answer_once
 from memory_project.rest.schema import (
     ERRORS,

@@ -82,7 +82,9 @@ def response_headers(
     if is_list:
         found.append(_response_header("Link", 'The next page, with rel="next", if there is one.', statuses))
     if is_repeatable:
-        found.append(_response_header("Idempotency-Replayed", "true if the answer is that of an earlier request.", statuses))
+        found.append(
+            _response_header("Idempotency-Replayed", "true if the answer is that of an earlier request.", statuses)
+        )
     return found
 
 

@@ -56,7 +56,7 @@ def test_texts_are_escaped(browser: Client, alice: Caller) -> None:
     record = remember(alice, f"Revenue {text}")
     page = browser.get(f"{LIST}{record.pk}/").content.decode()
     assert "<img src=x" not in page
-    assert f'{LIST}{record.pk}/api-docs' not in page
+    assert f"{LIST}{record.pk}/api-docs" not in page
 
 
 def test_requests_of_a_page_change_what_a_program_changes(browser: Client, alice: Caller) -> None:
