@@ -9,8 +9,10 @@ from django.db.models import QuerySet
 
 from analysis import findings, memory_copies
 from analysis.models import Action, Finding, Session
+from analysis.portable_kinds import KINDS
 from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn, TextPlace
 from memories.identity.caller import Caller
+from memories.portability import Kind
 
 
 class AnalysisMemoryExtension(MemoryExtension):
@@ -31,6 +33,9 @@ class AnalysisMemoryExtension(MemoryExtension):
             OwnedRows("analyses", Session, "owner", unique=("analysis_id",)),
             OwnedRows("actions", Action, "owner"),
         ]
+
+    def portable_kinds(self) -> Sequence[Kind]:
+        return KINDS
 
     def personal_data(self) -> Sequence[PersonalDataColumn]:
         return [

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django_q.tasks import async_task
 
 from knowledge.catalog import lineage
@@ -17,12 +17,14 @@ from knowledge.context.memory_context import attach_memories
 from knowledge.freshness import baselines, comparison, detected_hints
 from knowledge.insights import entity_linking, redaction, sql_corrections
 from knowledge.models import CatalogEntity, Changeset, Decision, Insight, InsightState
+from knowledge.portable_kinds import KINDS
 from knowledge.review import decisions
 from memories.contract.errors import Conflict, DomainError
 from memories.contract.tools import Call, ContextBlock
 from memories.extensions import MemoryExtension, Mention, PersonalDataColumn, TextPlace
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
+from memories.portability import Kind
 
 
 class KnowledgeMemoryExtension(MemoryExtension):
@@ -104,6 +106,12 @@ class KnowledgeMemoryExtension(MemoryExtension):
                 changed_by="a changeset",
             ),
         ]
+
+    def portable_kinds(self) -> Sequence[Kind]:
+        return KINDS
+
+    def is_proposal(self) -> Q:
+        return Q(insight__isnull=False)
 
     def personal_data(self) -> Sequence[PersonalDataColumn]:
         # These rows stay, under a pseudonym, because other people rely on them.

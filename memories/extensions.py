@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Model, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.utils.module_loading import import_string
 
 from memories.contract.errors import DomainError
 from memories.contract.tools import Call, ContextBlock
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
+from memories.portability import Kind
 
 
 @dataclass(frozen=True)
@@ -157,6 +158,14 @@ class MemoryExtension:
     def owned_rows(self) -> Sequence[OwnedRows]:
         """Return the app's tables whose rows a hand-over moves. Memories are moved in any case."""
         return ()
+
+    def portable_kinds(self) -> Sequence[Kind]:
+        """Return the app's kinds of rows that people export and restore, those that others refer to first."""
+        return ()
+
+    def is_proposal(self) -> Q:
+        """Return the condition for memories that are proposals for review."""
+        return Q(pk__in=[])
 
     def owner_wiped(self, owner: str, pseudonym: str) -> Mapping[str, int]:
         """Remove personal data that `personal_data` does not list. Return the number of changed rows by kind of row."""

@@ -16,6 +16,7 @@ class MemoryProjectConfig(AppConfig):
         from memory_project import checks, receivers  # noqa: F401, PLC0415 - register themselves
 
         memory_extensions.register("memory_project.memory_extension.ProjectMemoryExtension")
+        memory_extensions.register("memory_project.exports.memory_extension.ExportMemoryExtension")
         knowledge_extensions.register("memory_project.knowledge_extension.ProjectKnowledgeExtension")
         gc.freeze()  # objects imported so far live forever, so garbage collections can skip them
         gc.enable()

@@ -48,6 +48,7 @@ GROUPS = {
         "sync_catalog": "",
         "import": "facts.csv --as ana@example.org --yes",
         "import_memory_json": "memory.json --as ana@example.org",
+        "export": "--as ana@example.org --output memories.zip --format zip",
         "replay_changeset": "7f3a2b1c --export changes.json",
         "backup": "commonplace.backup",
         "restore": "commonplace.backup",

@@ -57,6 +57,7 @@ INSTALLED_APPS = [
     "memory_project.portal.apps.PortalConfig",
     "memory_project.rest.apps.RestConfig",
     "memory_project.imports.apps.ImportsConfig",
+    "memory_project.exports",
     "knowledge.graph.apps.GraphConfig",
     "knowledge.apps.KnowledgeConfig",
     "analysis.apps.AnalysisConfig",

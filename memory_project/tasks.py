@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from memory_project import retention
+from memory_project.exports import services as exports
 from memory_project.notifications import digest_and_alerts, inbox, webhooks
 
 
 def delete_expired_rows() -> str:
-    counts = retention.delete_expired_rows()
-    return ", ".join(f"{count} of {table}" for table, count in counts.items()) or "nothing to delete"
+    counts = retention.delete_expired_rows() | {"exports": exports.delete_expired()}
+    return ", ".join(f"{count} of {table}" for table, count in counts.items() if count) or "nothing to delete"
 
 
 def send_digest() -> str:
@@ -27,3 +28,7 @@ def mail_overturned(decision_id: int, person_id: int) -> bool:
 
 def mail_notification(notification_id: int) -> bool:
     return inbox.mail_one(notification_id)
+
+
+def write_export(export_id: str) -> None:
+    exports.write(export_id)

@@ -9,9 +9,11 @@ from django.db.models import QuerySet
 from knowledge.graph import catalog_links
 from knowledge.graph.entities import OBSERVATIONS
 from knowledge.graph.models import Graph, Observation, Reflection, UpkeepProposal
+from knowledge.graph.portable_kinds import KINDS
 from knowledge.graph.search.rebuild import rebuild
 from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn, TextPlace
 from memories.identity.caller import Caller
+from memories.portability import Kind
 
 
 class GraphMemoryExtension(MemoryExtension):
@@ -29,6 +31,9 @@ class GraphMemoryExtension(MemoryExtension):
 
     def owned_rows(self) -> Sequence[OwnedRows]:
         return [OwnedRows("knowledge graphs", Graph, "created_by", unique=())]
+
+    def portable_kinds(self) -> Sequence[Kind]:
+        return KINDS
 
     def personal_data(self) -> Sequence[PersonalDataColumn]:
         return [

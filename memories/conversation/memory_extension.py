@@ -9,8 +9,10 @@ from django.db.models import Model, QuerySet
 
 from memories.conversation import cache
 from memories.conversation.models import CachedAnswer, CacheUse, UserDecision, WipeRequest
+from memories.conversation.portable_kinds import KINDS
 from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn, TextPlace
 from memories.identity.caller import Caller
+from memories.portability import Kind
 
 
 def _own(model: type[Model]) -> Callable[[Caller], QuerySet[Any]]:
@@ -28,6 +30,9 @@ class ConversationMemoryExtension(MemoryExtension):
 
     def catalog_changed(self, urns: Sequence[str], names: Sequence[str]) -> None:
         cache.delete_answers_about(urns, names)
+
+    def portable_kinds(self) -> Sequence[Kind]:
+        return KINDS
 
     def personal_data(self) -> Sequence[PersonalDataColumn]:
         models = (CachedAnswer, CacheUse, UserDecision, WipeRequest)

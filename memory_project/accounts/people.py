@@ -28,6 +28,7 @@ from memories.identity.caller import Caller
 from memories.models import HandOver, Persona, PersonaMembership
 from memories.writing import ownership
 from memory_project.accounts.tokens import revoke_all
+from memory_project.exports import services as exports
 from memory_project.models import CompanyIdentity, User
 from memory_project.notifications import mail
 from memory_project.web.client_address import sender_of
@@ -180,8 +181,9 @@ def deactivate(*, caller: Caller, person: User) -> None:
 
 
 def end_access(*, caller: Caller, person: User) -> None:
-    """Deactivate an account, end its sessions and revoke its tokens. Raises Forbidden as `revoke_all`."""
+    """Deactivate an account, end its sessions, revoke its tokens and delete its exports. Raises as `revoke_all`."""
     revoke_all(caller=caller, user=person)
+    exports.delete_of_person(person.email)
     User.objects.filter(pk=person.pk).update(is_active=False, session_generation=F("session_generation") + 1)
 
 

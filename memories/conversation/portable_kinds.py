@@ -1,0 +1,36 @@
+"""The kinds of rows of conversations that people take along. Turns and long-term memories are memories."""
+
+from __future__ import annotations
+
+from memories.conversation.models import MergeProposal, UserDecision, UserDecisionChange
+from memories.models import MemoryRecord
+from memories.portability import Kind, Parent
+
+DECISION = Kind(
+    name="user_decision",
+    model=UserDecision,
+    columns=("id", "created_by", "key", "value", "created_at", "updated_at", "expires_at"),
+    owner="created_by",
+)
+
+DECISION_CHANGE = Kind(
+    name="user_decision_change",
+    model=UserDecisionChange,
+    columns=("decision_id", "value", "valid_from", "valid_to"),
+    key=("decision_id", "valid_from", "valid_to"),
+    owner="decision__created_by",
+    parents=(Parent("decision_id", UserDecision, "created_by"),),
+)
+
+MERGE = Kind(
+    name="merge",
+    model=MergeProposal,
+    columns=("id", "record_id", "target_id", "cosine", "text", "state", "created_at", "decided_at"),
+    owner="record__created_by",
+    parents=(
+        Parent("record_id", MemoryRecord, "created_by"),
+        Parent("target_id", MemoryRecord, "created_by"),
+    ),
+)
+
+KINDS = (DECISION, DECISION_CHANGE, MERGE)

@@ -1,0 +1,171 @@
+"""The kinds of rows of this app that people take along: memories, their history, verdicts and verifications."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from django.db.models import BooleanField, ExpressionWrapper, Q
+from django.utils import timezone
+
+from memories import extensions
+from memories.contract.errors import Invalid
+from memories.contract.fields import CONTENT_MAX, CONTENT_MIN, TEXT_MAX
+from memories.identity.caller import Caller
+from memories.models import (
+    Feedback,
+    MemoryRecord,
+    MemoryRevision,
+    Source,
+    Tombstone,
+    Verification,
+    Visibility,
+)
+from memories.models.record import EDITED_BY
+from memories.portability import IMPORTED, Kind, Parent, Values, of_record, parse_value, shared
+
+RECORD = Parent("record_id", MemoryRecord, "created_by")
+PROPOSAL = "is_proposal"
+# Keys of the metadata in which services record what other people did. A person's own import can't state that.
+STATED_IN_METADATA = ("reviewed_by", "applied_by", "insight_status", "changeset_ref", "legacy_created_by", EDITED_BY)
+
+
+def adapt_memory(caller: Caller, values: Values, remarks: list[str]) -> None:
+    """Make a memory one that the caller may write: in a persona that they hold, with limits as for `remember`.
+
+    A proposal for review stays private until a curator has approved it here.
+    """
+    _check_content(values)
+    if values["created_at"] > timezone.now():
+        raise Invalid("is in the future", field="created_at")
+    if values["persona"] not in caller.personas:
+        remarks.append(f"You do not hold the persona {values['persona']!r}: it is stored privately.")
+        values["persona"], values["visibility"] = caller.persona, Visibility.PRIVATE
+    if values.get(PROPOSAL):
+        values["visibility"] = Visibility.PRIVATE
+    values["metadata"] = without_statements(caller, values["metadata"])
+
+
+def _check_content(values: Values) -> None:
+    is_note = values["tier"] or values["source"] == Source.NOTE
+    low, high = (1, TEXT_MAX) if is_note else (CONTENT_MIN, CONTENT_MAX)
+    if not low <= len(values["content"]) <= high:
+        raise Invalid(
+            f"has {len(values['content'])} characters", field="content", allowed=f"{low} to {high} characters"
+        )
+    if not isinstance(values["metadata"], Mapping):
+        raise Invalid("is not an object", field="metadata")
+    if not isinstance(values["related_columns"], list):
+        raise Invalid("is not a list", field="related_columns")
+
+
+def without_statements(caller: Caller, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: value for key, value in metadata.items() if key not in STATED_IN_METADATA or value in ("", caller.email)
+    }
+
+
+def adapt_revision(caller: Caller, values: Values, remarks: list[str]) -> None:
+    """Leave only those earlier values that the caller may set: undoing the change sets them again."""
+    details = values["details"]
+    if not isinstance(details, Mapping):
+        raise Invalid("is not an object", field="details")
+    columns = {key: MEMORY.field_of(key) for key in MEMORY.columns}
+    kept = {key: value for key, value in details.items() if key in columns}
+    for key, value in kept.items():
+        parse_value(f"details.{key}"[:80], columns[key], value)
+    if kept.get("created_by", caller.email) != caller.email:
+        del kept["created_by"]
+    if kept.get("persona", caller.persona) not in caller.personas:
+        del kept["persona"]
+    if isinstance(kept.get("metadata"), Mapping):
+        kept["metadata"] = without_statements(caller, kept["metadata"])
+    values["details"] = kept
+    for key in ("status", "visibility"):
+        values[key] = parse_value(key, columns[key], values[key])
+
+
+MEMORY = Kind(
+    name="memory",
+    model=MemoryRecord,
+    columns=(
+        "id", "created_at", "updated_at", "created_by", "persona", "visibility", "dimension", "category",
+        "confidence", "source", "content", "summary", "language", "tags", "entity_urns", "related_columns",
+        "dismissed_urns", "metadata", "status", "stale_reason", "stale_at", "last_verified_at", "supersedes_id",
+        "superseded_by", "superseded_at", "tier", "conversation_id", "role", "author", "thread_position",
+        "derived_from", "importance", "access_count", "last_accessed_at", "enrichment_status", "expires_at",
+        "purge_after",
+    ),
+    owner="created_by",
+    order=("created_at", "id"),  # a correction comes after the memory that it supersedes
+    parents=(Parent("supersedes_id", MemoryRecord, "created_by", is_optional=True),),
+    counters=frozenset({"access_count", "last_accessed_at"}),
+    of_persona=shared,
+    adapt=adapt_memory,
+    index="memory",
+)  # fmt: skip
+
+REVISION = Kind(
+    name="revision",
+    model=MemoryRevision,
+    columns=(
+        "record_id", "valid_from", "valid_to", "content", "status", "visibility", "details", "change", "changed_by",
+        "reason",
+    ),
+    key=("record_id", "valid_from", "valid_to", "change"),
+    owner="record__created_by",
+    order=("record_id", "valid_to", "id"),
+    parents=(RECORD,),
+    names=frozenset({"changed_by"}),
+    of_persona=lambda persona: of_record(persona) & ~Q(visibility=Visibility.PRIVATE),
+    adapt=adapt_revision,
+)  # fmt: skip
+
+FEEDBACK = Kind(
+    name="feedback",
+    model=Feedback,
+    columns=("record_id", "by", "verdict", "note", "made_stale", "counts", "at"),
+    key=("record_id", "by"),
+    owner="record__created_by",
+    parents=(RECORD,),
+    stated_by="by",
+    of_persona=of_record,
+)
+
+VERIFICATION = Kind(
+    name="verification",
+    model=Verification,
+    columns=("record_id", "by", "at", "version", "is_own", "detected_urns"),
+    key=("record_id", "by", "at"),
+    owner="record__created_by",
+    parents=(RECORD,),
+    stated_by="by",
+    of_persona=of_record,
+)
+
+TOMBSTONE = Kind(
+    name="tombstone",
+    model=Tombstone,
+    columns=("record_id", "created_by", "persona", "erased_by", "erased_at"),
+    key=("record_id",),
+    owner="created_by",
+    stated_by="erased_by",
+)
+
+
+def kinds() -> dict[str, Kind]:
+    """Return the kinds of all apps by name, those that others refer to first."""
+    proposed = Q(pk__in=[])
+    for extension in extensions.registered():
+        proposed |= extension.is_proposal()
+    extra = {PROPOSAL: ExpressionWrapper(proposed, output_field=BooleanField())}
+    declared = [TOMBSTONE, replace(MEMORY, extra=extra), REVISION, FEEDBACK, VERIFICATION]
+    for extension in extensions.registered():
+        declared += extension.portable_kinds()
+    return {kind.name: kind for kind in declared}
+
+
+def marked(caller: Caller, name: str) -> str:
+    """Return the name of a person in a row that somebody else imports, so that it can't pass for that person."""
+    return name if name in ("", caller.email) or name.endswith(IMPORTED) else f"{name[: 254 - len(IMPORTED)]}{IMPORTED}"
