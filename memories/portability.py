@@ -185,6 +185,10 @@ def parse_value(key: str, column: Field[Any, Any], value: Any) -> Any:
     if _has_unstorable(value):
         raise Invalid("contains a NUL character or half a surrogate pair", field=key, allowed="Unicode text")
     if isinstance(column, JSONField):
+        if column.default in (dict, list) and not isinstance(value, column.default):
+            raise Invalid(
+                f"is {kind_of(value)}", field=key, allowed="an object" if column.default is dict else "a list"
+            )
         return value
     if isinstance(column, DateTimeField):
         return _moment(key, value)

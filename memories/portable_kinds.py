@@ -10,13 +10,15 @@ from django.db.models import BooleanField, ExpressionWrapper, Q
 from django.utils import timezone
 
 from memories import extensions
-from memories.contract.errors import Invalid
-from memories.contract.fields import CONTENT_MAX, CONTENT_MIN, TEXT_MAX
+from memories.contract.errors import Forbidden, Invalid, check_count
+from memories.contract.fields import CONTENT_MAX, CONTENT_MIN, TEXT_MAX, URN_PATTERN, Columns, Id, JsonObject
+from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memories.models import (
     Feedback,
     MemoryRecord,
     MemoryRevision,
+    Quotation,
     Source,
     Tombstone,
     Verification,
@@ -24,9 +26,11 @@ from memories.models import (
 )
 from memories.models.record import EDITED_BY
 from memories.portability import IMPORTED, Kind, Parent, Values, of_record, parse_value, shared
+from memories.writing import text_places
 
 RECORD = Parent("record_id", MemoryRecord, "created_by")
 PROPOSAL = "is_proposal"
+MAX_ENTRIES = 100  # of a list of texts; services allow fewer, but merging memories joins lists
 # Keys of the metadata in which services record what other people did. A person's own import can't state that.
 STATED_IN_METADATA = ("reviewed_by", "applied_by", "insight_status", "changeset_ref", "legacy_created_by", EDITED_BY)
 
@@ -54,10 +58,13 @@ def _check_content(values: Values) -> None:
         raise Invalid(
             f"has {len(values['content'])} characters", field="content", allowed=f"{low} to {high} characters"
         )
-    if not isinstance(values["metadata"], Mapping):
-        raise Invalid("is not an object", field="metadata")
-    if not isinstance(values["related_columns"], list):
-        raise Invalid("is not a list", field="related_columns")
+    validate(JsonObject, values["metadata"], "metadata")
+    validate(Columns, values["related_columns"], "related_columns")
+    for key in ("tags", "entity_urns", "dismissed_urns"):
+        check_count(key, values[key], MAX_ENTRIES)
+    for urn in (*values["entity_urns"], *values["dismissed_urns"]):
+        if not URN_PATTERN.fullmatch(urn):
+            raise Invalid(f"{urn[:80]!r} is not a URN", field="entity_urns")
 
 
 def without_statements(caller: Caller, metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,8 +76,6 @@ def without_statements(caller: Caller, metadata: Mapping[str, Any]) -> dict[str,
 def adapt_revision(caller: Caller, values: Values, remarks: list[str]) -> None:
     """Leave only those earlier values that the caller may set: undoing the change sets them again."""
     details = values["details"]
-    if not isinstance(details, Mapping):
-        raise Invalid("is not an object", field="details")
     columns = {key: MEMORY.field_of(key) for key in MEMORY.columns}
     kept = {key: value for key, value in details.items() if key in columns}
     for key, value in kept.items():
@@ -86,6 +91,15 @@ def adapt_revision(caller: Caller, values: Values, remarks: list[str]) -> None:
         values[key] = parse_value(key, columns[key], values[key])
 
 
+def adapt_quotation(caller: Caller, values: Values, remarks: list[str]) -> None:
+    """Refuse a quotation in a row of somebody else: erasing the memory would erase that row, too."""
+    place = text_places.places().get(values["place"])
+    row = validate(Id, values["row"], "row")
+    own = place and place.model._default_manager.filter(pk=row, **{place.owner: caller.email})
+    if not own or not own.exists():
+        raise Forbidden("is not a row of yours", field="row")
+
+
 MEMORY = Kind(
     name="memory",
     model=MemoryRecord,
@@ -99,7 +113,11 @@ MEMORY = Kind(
     ),
     owner="created_by",
     order=("created_at", "id"),  # a correction comes after the memory that it supersedes
-    parents=(Parent("supersedes_id", MemoryRecord, "created_by", is_optional=True),),
+    parents=(
+        Parent("supersedes_id", MemoryRecord, "created_by", is_optional=True),
+        # not a foreign key, but erasing a memory also erases what it was derived from, so both must be one's own
+        Parent("derived_from", MemoryRecord, "created_by", is_optional=True),
+    ),
     counters=frozenset({"access_count", "last_accessed_at"}),
     of_persona=shared,
     adapt=adapt_memory,
@@ -149,8 +167,18 @@ TOMBSTONE = Kind(
     model=Tombstone,
     columns=("record_id", "created_by", "persona", "erased_by", "erased_at"),
     key=("record_id",),
-    owner="created_by",
-    stated_by="erased_by",
+    owner="",  # a file of a person could otherwise keep memories of others from being restored
+)
+
+QUOTATION = Kind(
+    name="quotation",
+    model=Quotation,
+    columns=("record_id", "place", "row", "is_whole"),
+    key=("record_id", "place", "row"),
+    owner="record__created_by",
+    only=Q(row__regex="^[0-9a-f-]{32,36}$"),  # other rows have numbers, which differ between installations
+    parents=(RECORD,),
+    adapt=adapt_quotation,
 )
 
 
@@ -163,6 +191,7 @@ def kinds() -> dict[str, Kind]:
     declared = [TOMBSTONE, replace(MEMORY, extra=extra), REVISION, FEEDBACK, VERIFICATION]
     for extension in extensions.registered():
         declared += extension.portable_kinds()
+    declared.append(QUOTATION)  # it may refer to rows of every app
     return {kind.name: kind for kind in declared}
 
 

@@ -36,7 +36,6 @@ class Candidate:
     row: Mapping[str, Any]
     values: Values = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
-    raw: Values = field(default_factory=dict)  # as exported, before it was adapted to the importer
     links: Values = field(default_factory=dict)  # attname → primary key of a parent
     outcome: Outcome | None = None
 
@@ -70,7 +69,10 @@ class Restoration:
     keep_owners: bool
 
     def run(self, candidates: Sequence[Candidate]) -> None:
-        for step in (self._read, self._find_parents, self._check_memories, self._compare):
+        steps = [self._read, self._compare]
+        if not self.keep_owners:
+            steps += [self._make_own]
+        for step in (*steps, self._find_parents, self._check_memories, self._compare):
             step([candidate for candidate in candidates if candidate.outcome is None])
         if self.keep_owners:
             self._report_missing(candidates)
@@ -83,26 +85,35 @@ class Restoration:
             try:
                 candidate.values = self.kind.parse({key: v for key, v in candidate.row.items() if key != OF})
                 if not self.keep_owners:
-                    self._make_own(candidate, str(candidate.row.get(OF, "")))
+                    self._name_importer(candidate.values, str(candidate.row.get(OF, "")))
             except DomainError as error:
                 candidate.refuse(error)
 
-    def _make_own(self, candidate: Candidate, exported_by: str) -> None:
-        values, kind = candidate.values, self.kind
+    def _name_importer(self, values: Values, exported_by: str) -> None:
+        """Put the importer in the place of the owner, and of the person whose export it is."""
+        kind = self.kind
         if not kind.owner:
             raise Forbidden(f"only an import of the installation restores rows of the kind {kind.name}")
-        for key in {kind.owner_key, kind.stated_by, *kind.names} - {""}:
+        for key in {kind.stated_by, *kind.names} - {""}:
             if exported_by and values[key] == exported_by:
                 values[key] = self.caller.email
-        if kind.stated_by and values[kind.stated_by] != self.caller.email:
-            raise Forbidden("is a statement of another person, which nobody else can import", field=kind.stated_by)
-        candidate.raw = dict(values)
-        for key in kind.names:
-            values[key] = marked(self.caller, values[key])
         if kind.owner_key:
             values[kind.owner_key] = self.caller.email
-        if kind.adapt is not None:
-            kind.adapt(self.caller, values, candidate.remarks)
+
+    def _make_own(self, candidates: Sequence[Candidate]) -> None:
+        """Change rows to what the importer may write, and refuse what others have stated."""
+        kind = self.kind
+        for candidate in candidates:
+            values = candidate.values
+            try:
+                if kind.stated_by and values[kind.stated_by] != self.caller.email:
+                    raise Forbidden("is another person, whose statement can't be imported", field=kind.stated_by)
+                for key in kind.names:
+                    values[key] = marked(self.caller, values[key])
+                if kind.adapt is not None:
+                    kind.adapt(self.caller, values, candidate.remarks)
+            except DomainError as error:
+                candidate.refuse(error)
 
     # -- what rows refer to --------------------------------------------------------------------------------
 
@@ -150,12 +161,13 @@ class Restoration:
             values = candidate.values
             if values["id"] in erased:
                 candidate.outcome = Outcome("refused", "was erased here for good")
-            elif not values.get(PROPOSAL) and (other := same_text.get(_text_key(values))):
+            elif _is_fact_in_force(values) and not values.get(PROPOSAL):
+                other = same_text.setdefault(_text_key(values), values["id"])
                 if other != values["id"]:
                     candidate.outcome = Outcome("duplicate", "the same text is remembered already", other.hex)
 
     def _same_texts(self, candidates: Sequence[Candidate]) -> dict[tuple[str, ...], Any]:
-        in_force = [c.values for c in candidates if not c.values["tier"] and c.values["status"] in LIVING]
+        in_force = [c.values for c in candidates if _is_fact_in_force(c.values)]
         rows = MemoryRecord.objects.facts().filter(
             created_by__in={values["created_by"] for values in in_force},
             status__in=LIVING,
@@ -168,7 +180,10 @@ class Restoration:
     # -- what is there -------------------------------------------------------------------------------------
 
     def _compare(self, candidates: Sequence[Candidate]) -> None:
-        """Find rows that are there already: a duplicate if the same, and conflicting if they differ."""
+        """Find rows that are there already: a duplicate if the same, and conflicting if they differ.
+
+        Called before and after rows are made the importer's own, because they may be there in either form.
+        """
         here = self._stored(candidates)
         seen: set[str] = set()
         for candidate in candidates:
@@ -177,7 +192,7 @@ class Restoration:
             if stored is None and name in seen:
                 candidate.outcome = Outcome("duplicate", "is in the file twice", name)
             elif stored is not None:
-                is_same = stored in (self._comparable(candidate.values), self._comparable(candidate.raw))
+                is_same = stored == self._comparable(candidate.values)
                 reason = "" if is_same else "a row with this id is there already, and differs"
                 candidate.outcome = Outcome("duplicate" if is_same else "conflicting", reason, name)
             seen.add(name)
@@ -243,7 +258,7 @@ class Restoration:
             if name in stored:
                 candidate.outcome = Outcome("kept", " ".join(candidate.remarks), name)
             else:  # without telling whose it is
-                candidate.outcome = Outcome("refused", "its id or its place is taken by a row that isn't yours")
+                candidate.outcome = Outcome("refused", "its id, or its place among your rows, is taken by another row")
 
     def _row(self, candidate: Candidate) -> Any:
         names = {key: self.kind.lookup(key) for key in self.kind.columns}
@@ -260,6 +275,10 @@ class Restoration:
 
 
 LIVING = (Status.ACTIVE, Status.STALE)
+
+
+def _is_fact_in_force(values: Values) -> bool:
+    return not values["tier"] and values["status"] in LIVING
 
 
 def _text_key(values: Values) -> tuple[str, ...]:
