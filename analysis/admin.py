@@ -11,7 +11,7 @@ from analysis.models import Action, DeclaredSource, Session
 from analysis.sources import declaration as source_declaration
 from analysis.sql import declaration as sql_declaration
 from analysis.sql import engines
-from memories.admin.base import AdminsOnly
+from memories.admin.base import AdminsOnly, ExportsList
 from memories.contract.errors import DomainError
 from memories.identity.permissions import caller_from_request
 
@@ -37,7 +37,7 @@ class DeclaredSourceForm(forms.ModelForm[DeclaredSource]):
 
 
 @admin.register(DeclaredSource)
-class DeclaredSourceAdmin(admin.ModelAdmin[DeclaredSource]):
+class DeclaredSourceAdmin(ExportsList):
     form = DeclaredSourceForm
     list_display = ["name", "is_enabled", "updated_at"]
     list_filter = ["is_enabled"]

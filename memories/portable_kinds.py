@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from django.db.models import BooleanField, ExpressionWrapper, Q
+from django.db.models import BooleanField, ExpressionWrapper, Q, UUIDField
 from django.utils import timezone
 
 from memories import extensions
@@ -93,10 +93,10 @@ def adapt_revision(caller: Caller, values: Values, remarks: list[str]) -> None:
 
 def adapt_quotation(caller: Caller, values: Values, remarks: list[str]) -> None:
     """Refuse a quotation in a row of somebody else: erasing the memory would erase that row, too."""
-    place = text_places.places().get(values["place"])
-    row = validate(Id, values["row"], "row")
-    own = place and place.model._default_manager.filter(pk=row, **{place.owner: caller.email})
-    if not own or not own.exists():
+    place, row = text_places.places().get(values["place"]), validate(Id, values["row"], "row")
+    if place is None or not isinstance(place.model._meta.pk, UUIDField):
+        raise Invalid(f"{values['place']!r} is unknown", field="place")
+    if not place.model._default_manager.filter(pk=row, **{place.owner: caller.email}).exists():
         raise Forbidden("is not a row of yours", field="row")
 
 

@@ -18,7 +18,7 @@ from django_q import admin as queue_admin
 from oauth2_provider import admin as oauth_admin  # noqa: F401 - registers its models, which are hidden below
 from oauth2_provider import models as oauth
 
-from memories.admin.base import OperatorsOnly, ReadOnlyAdmin, admin_caller
+from memories.admin.base import ExportsList, OperatorsOnly, ReadOnlyAdmin, admin_caller
 from memories.contract.errors import DomainError, Invalid
 from memories.models import PersonaMembership
 from memory_project.accounts import people
@@ -57,7 +57,7 @@ def _with_effective_permissions(db_field: Any, field: Any) -> Any:
 
 
 @admin.register(User)
-class PersonAdmin(UserAdmin):  # type: ignore[type-arg]  # not generic at run time
+class PersonAdmin(ExportsList, UserAdmin):  # type: ignore[type-arg]  # not generic at run time
     """The accounts. Only admins may change them, because other staff could make themselves admins with this form."""
 
     form = PersonForm
@@ -130,7 +130,7 @@ admin.site.unregister(Group)
 
 
 @admin.register(Group)
-class RoleAdmin(GroupAdmin):
+class RoleAdmin(ExportsList, GroupAdmin):
     """Groups, by which people get permissions. Only admins see and change them."""
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -179,7 +179,7 @@ for _model in (oauth.AccessToken, oauth.Application, oauth.DeviceGrant, oauth.Gr
 
 
 @admin.register(ServiceAccount)
-class ServiceAccountAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # not generic at run time
+class ServiceAccountAdmin(ExportsList):
     """Services that act for people. Only admins see and change them."""
 
     list_display = ["subject", "person", "persona", "created_at"]
@@ -209,7 +209,7 @@ class AuditEventAdmin(ReadOnlyAdmin):
 
 
 @admin.register(CompanyGroup)
-class CompanyGroupAdmin(admin.ModelAdmin[CompanyGroup]):
+class CompanyGroupAdmin(ExportsList):
     """What groups of the company's issuer give. Only admins may change them, because a group can make admins."""
 
     list_display = ["name", "persona_names", "is_curator", "is_operator", "is_admin"]
@@ -248,7 +248,7 @@ class WebhookForm(forms.ModelForm[Webhook]):
 
 
 @admin.register(Webhook)
-class WebhookAdmin(admin.ModelAdmin[Webhook]):
+class WebhookAdmin(ExportsList):
     form = WebhookForm
     list_display = ["persona", "host", "is_on", "sent_at", "last_error"]  # no URL, because it contains a secret
     list_filter = ["is_on"]

@@ -41,7 +41,6 @@ class CommonplaceAdminSite(AdminSite):
             path("indexing/", view(indexing.indexing), name="indexing"),
             path("indexing/act/", view(indexing.index_action), name="indexing-act"),
             path("audit/", view(activity.audit), name="audit"),
-            path("audit/export/", view(activity.export), name="audit-export"),
             path("people/", view(people.people_list), name="people"),
             path("people/invite/", view(people.invite), name="invite"),
             path("people/<int:person_id>/", view(people.person_detail), name="person"),

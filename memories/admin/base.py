@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.utils import flatten
+from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.shortcuts import redirect
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 
+from memories.contract import list_export
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
 from memories.queries import MAX_COUNT, capped_count
@@ -36,7 +42,40 @@ def planned_rows(rows: QuerySet[Any]) -> int:
     return int(plan[0]["Plan"]["Plan Rows"])
 
 
-class ReadOnlyAdmin(admin.ModelAdmin[Any]):
+class ExportsList(admin.ModelAdmin[Any]):
+    """A list that can be downloaded as CSV or JSON lines, with the rows that its filters show."""
+
+    never_exported = frozenset({"password", "digest", "code_digest", "secret"})
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        if list_export.is_wanted(request):
+            return self.export(request)
+        return super().changelist_view(request, {"exports": list_export.MEDIA_TYPES, **(extra_context or {})})
+
+    def export(self, request: HttpRequest) -> Any:
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        asked, params = request.GET, request.GET.copy()
+        params.pop(list_export.PARAMETER)
+        request.GET = params  # type: ignore[assignment]  # the list refuses parameters that are no filters
+        try:
+            rows = self.get_changelist_instance(request).get_queryset(request)
+        except IncorrectLookupParameters:
+            return redirect(f"{request.path}?e=1")
+        request.GET = asked
+        columns = {name: name for name in self.exported_columns(request)}
+        return list_export.download(request, admin_caller(request), rows, columns, name=self.opts.model_name or "list")
+
+    def exported_columns(self, request: HttpRequest) -> list[str]:
+        """Return the key and those columns that the list shows, if they are columns of the table."""
+        shown = {self.opts.pk.name, *self.shown_names(request)} - self.never_exported
+        return [field.name for field in self.opts.concrete_fields if field.name in shown]
+
+    def shown_names(self, request: HttpRequest) -> Sequence[str]:
+        return [str(name) for name in self.get_list_display(request)]
+
+
+class ReadOnlyAdmin(ExportsList):
     """Admin of rows that only services write. Users can't add, edit or delete rows here."""
 
     show_full_result_count = False
@@ -54,6 +93,10 @@ class ReadOnlyAdmin(admin.ModelAdmin[Any]):
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
+
+    def shown_names(self, request: HttpRequest) -> Sequence[str]:
+        details = [str(name) for name in flatten(self.get_fields(request))]
+        return [*super().shown_names(request), *details]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         title = str(self.model._meta.verbose_name_plural).capitalize()

@@ -4,6 +4,7 @@ from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
 
+from memories.admin.base import ExportsList
 from memories.contract.tools import toolsets
 from memories.models import Persona, PersonaMembership
 
@@ -36,7 +37,7 @@ class PersonaForm(forms.ModelForm[Persona]):
 
 
 @admin.register(Persona)
-class PersonaAdmin(admin.ModelAdmin[Persona]):
+class PersonaAdmin(ExportsList):
     form = PersonaForm
     list_display = ["name", "title", "is_default", "tools_allow", "tools_deny", "calls_per_minute", "writes_per_day"]
     list_filter = ["is_default"]

@@ -62,6 +62,11 @@ def threads(caller: Caller, offset: int = 0) -> tuple[list[Thread], bool]:
     return page[:THREADS_SHOWN], len(page) > THREADS_SHOWN
 
 
+def turns(caller: Caller) -> QuerySet[MemoryRecord]:
+    """Return the turns and long-term memories of the caller's conversations, in order."""
+    return living(caller.email).order_by("conversation_id", "thread_position", "created_at", "tier")
+
+
 def lines(caller: Caller, conversation_id: str) -> list[Line]:
     """Return the turns and long-term memories of one conversation in order.
 

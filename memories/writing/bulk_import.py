@@ -63,8 +63,8 @@ def remember_batch(
     return _save(caller, operations, [], "", created)
 
 
-def take_back(*, caller: Caller, record_ids: Sequence[UUID], reason: str) -> dict[UUID, str]:
-    """Archive memories that an import has stored. They are purged after SOFT_DELETE_PURGE_DAYS.
+def take_back(*, caller: Caller, record_ids: Sequence[UUID], reason: str, since: datetime) -> dict[UUID, str]:
+    """Archive memories that an import has stored, which began at `since`. They are purged after SOFT_DELETE_PURGE_DAYS.
 
     Return, by id, why a memory stays: somebody has changed it since, or it is gone already.
     """
@@ -73,7 +73,7 @@ def take_back(*, caller: Caller, record_ids: Sequence[UUID], reason: str) -> dic
     with transaction.atomic():
         rows = MemoryRecord.objects.filter(created_by=caller.email, pk__in=record_ids).select_for_update()
         found = {row.pk: row for row in rows.order_by("pk")}
-        changes = last_changes_by_people(record_ids)
+        changes = last_changes_by_people(record_ids, since)
         for pk in record_ids:
             record = found.get(pk)
             if record is None:
@@ -89,8 +89,9 @@ def take_back(*, caller: Caller, record_ids: Sequence[UUID], reason: str) -> dic
 
 
 @identity.service("history")
-def last_changes_by_people(record_ids: Sequence[UUID]) -> dict[UUID, MemoryRevision]:
-    rows = MemoryRevision.objects.filter(record__in=list(record_ids)).exclude(change__in=BY_THE_PRODUCT)
+def last_changes_by_people(record_ids: Sequence[UUID], since: datetime) -> dict[UUID, MemoryRevision]:
+    rows = MemoryRevision.objects.filter(record__in=list(record_ids), valid_to__gt=since)
+    rows = rows.exclude(change__in=BY_THE_PRODUCT)
     return {row.record_id: row for row in rows.order_by("valid_to", "id")}
 
 

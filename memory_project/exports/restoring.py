@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from django.contrib.auth import get_user_model
 from django.db import DatabaseError, connection, transaction
@@ -26,7 +26,7 @@ from memories.retrieval import indexing
 from memories.writing.duplicates import normalized_key, proposals
 from memory_project.imports.rows import Outcome
 
-OF = "$of"  # key that readers add: the person whose export it is, who is the importer under another address
+OF = "$of"  # key that the reader adds: the person whose export it is, perhaps the importer under another address
 
 
 @dataclass
@@ -40,8 +40,7 @@ class Candidate:
     outcome: Outcome | None = None
 
     def refuse(self, error: DomainError) -> None:
-        kind = "conflicting" if isinstance(error, Conflict) else "refused"
-        self.outcome = Outcome(kind, error.message)  # type: ignore[arg-type]  # one of the literals
+        self.outcome = Outcome("conflicting" if isinstance(error, Conflict) else "refused", error.message)
 
 
 def restore(
@@ -190,11 +189,12 @@ class Restoration:
             name = self._name(candidate.values)
             stored = here.get(name)
             if stored is None and name in seen:
-                candidate.outcome = Outcome("duplicate", "is in the file twice", name)
+                candidate.outcome = Outcome("duplicate", "is in the file twice", self._reference(name))
             elif stored is not None:
                 is_same = stored == self._comparable(candidate.values)
                 reason = "" if is_same else "a row with this id is there already, and differs"
-                candidate.outcome = Outcome("duplicate" if is_same else "conflicting", reason, name)
+                outcome: Literal["duplicate", "conflicting"] = "duplicate" if is_same else "conflicting"
+                candidate.outcome = Outcome(outcome, reason, self._reference(name))
             seen.add(name)
 
     def _stored(self, candidates: Sequence[Candidate]) -> dict[str, Values]:
@@ -211,6 +211,9 @@ class Restoration:
 
     def _name(self, values: Mapping[str, Any]) -> str:
         return self.kind.id_of({key: to_json(values[key]) for key in self.kind.key})
+
+    def _reference(self, name: str) -> str:
+        return name if self.kind.has_own_id else ""
 
     def _comparable(self, values: Mapping[str, Any]) -> Values:
         keys = set(self.kind.columns) - self.kind.counters
@@ -256,7 +259,7 @@ class Restoration:
         for candidate in candidates:
             name = self._name(candidate.values)
             if name in stored:
-                candidate.outcome = Outcome("kept", " ".join(candidate.remarks), name)
+                candidate.outcome = Outcome("kept", " ".join(candidate.remarks), self._reference(name))
             else:  # without telling whose it is
                 candidate.outcome = Outcome("refused", "its id, or its place among your rows, is taken by another row")
 
@@ -296,8 +299,3 @@ def _reason(error: DatabaseError) -> str:
         return f"breaks the rule {name}"
     domain_error = from_database_error(error)
     return domain_error.message if domain_error else "was refused by the database"
-
-
-def restore_installation(caller: Caller, kind: str, rows: Sequence[Mapping[str, Any]]) -> list[Outcome]:
-    """Restore rows under the names of their owners. For admins."""
-    return restore(caller, kind, rows, keep_owners=True)

@@ -30,6 +30,7 @@ from memories.writing.duplicates import normalized_key, same_texts
 from memory_project.imports.formats import FORMATS
 from memory_project.imports.models import Import, ImportRow, ImportState, RowOutcome
 from memory_project.imports.rows import Row
+from memory_project.imports.takers_of_conversations import check_turn_row
 
 BATCH = 500  # number of rows saved in one transaction
 HEAD = 64 * 1024  # bytes by which a format is recognized
@@ -160,10 +161,11 @@ def _staged(staged: Import, number: int, row: Row) -> ImportRow:
 
 def problem_of(kind: str, data: Mapping[str, Any]) -> str:
     """Return why an item can't be taken over, or "" if it can."""
-    if kind != "memory":
-        return ""
     try:
-        operation_of(data)
+        if kind == "memory":
+            operation_of(data)
+        elif kind == "turn":
+            check_turn_row(data)
     except DomainError as error:
         return error.message
     return ""

@@ -20,12 +20,17 @@ from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memories.operations import Restore, Supersede, VisibilityName
 from memories.writing.bulk_import import remember_batch, take_back
+from memory_project.exports.restoring import restore
 from memory_project.imports import staging
+from memory_project.imports.formats.commonplace import RESTORED_MEMORY
 from memory_project.imports.models import Import, ImportRow, ImportState, RowOutcome
 from memory_project.imports.rows import Outcome
+from memory_project.imports.takers_of_conversations import take_turns
 
 BATCH = 200
 UNDONE = "its import was undone"
+STAYS = "stays:"  # begins the reason of a row that an undo has left
+MEMORIES = ("memory", RESTORED_MEMORY, "turn")  # kinds of rows that became memories
 Taker = Callable[[Caller, Import, Sequence[ImportRow]], list[Outcome]]
 
 
@@ -56,7 +61,7 @@ def take(caller: Caller, staged: Import, *, until: float) -> None:
                 return
             kind, is_version = rows[0].kind, rows[0].outcome == RowOutcome.CONFLICTING
             same = [row for row in rows if row.kind == kind and (row.outcome == RowOutcome.CONFLICTING) == is_version]
-            taker = _correct if is_version else TAKERS[kind]
+            taker = _correct if is_version else TAKERS.get(kind, _restore)
             _note(same, taker(caller, staged, same))
             staged.worked_at = timezone.now()
             staged.save(update_fields=["worked_at"])
@@ -107,7 +112,20 @@ def _correct_one(caller: Caller, staged: Import, row: ImportRow) -> Outcome:
     return Outcome("kept", reference=record.pk.hex)
 
 
-TAKERS: dict[str, Taker] = {"memory": _remember}
+def _restore(caller: Caller, staged: Import, rows: Sequence[ImportRow]) -> list[Outcome]:
+    """Restore rows of an export of this program, with their ids, times and history."""
+    kind = rows[0].kind
+    return restore(caller, "memory" if kind == RESTORED_MEMORY else kind, [row.data for row in rows])
+
+
+def _take_turns(caller: Caller, staged: Import, rows: Sequence[ImportRow]) -> list[Outcome]:
+    return take_turns(caller, [row.data for row in rows])
+
+
+TAKERS: dict[str, Taker] = {
+    "memory": _remember,
+    "turn": _take_turns,
+}  # the other kinds are those of an export of this program
 
 
 # -- undo ----------------------------------------------------------------------------------------------------
@@ -127,25 +145,26 @@ def start_undo(*, caller: Caller, import_id: UUID | str) -> Import:
 def undo(caller: Caller, staged: Import, *, until: float) -> None:
     while time.monotonic() < until:
         with transaction.atomic():
-            kept = ImportRow.objects.filter(of=staged, outcome=RowOutcome.KEPT, reason="").order_by("-number")
+            kept = ImportRow.objects.filter(of=staged, outcome=RowOutcome.KEPT).exclude(reason__startswith=STAYS)
+            kept = kept.order_by("-number")
             rows = list(kept.select_for_update()[:BATCH])
             if not rows:
                 staged.state, staged.finished_at = ImportState.UNDONE, timezone.now()
                 staged.save(update_fields=["state", "finished_at"])
                 return
-            _take_back(caller, rows)
+            _take_back(caller, staged, rows)
             staged.worked_at = timezone.now()
             staged.save(update_fields=["worked_at"])
 
 
-def _take_back(caller: Caller, rows: Sequence[ImportRow]) -> None:
-    memories = {row.pk: UUID(row.reference) for row in rows if row.kind == "memory"}
-    staying = take_back(caller=caller, record_ids=list(memories.values()), reason=UNDONE)
+def _take_back(caller: Caller, staged: Import, rows: Sequence[ImportRow]) -> None:
+    memories = {row.pk: UUID(row.reference) for row in rows if row.kind in MEMORIES}
+    staying = take_back(caller=caller, record_ids=list(memories.values()), reason=UNDONE, since=staged.created_at)
     for row in rows:
         if row.pk not in memories:
-            row.reason = f"stays: an import of {row.kind} is not undone"
+            row.reason = f"{STAYS} an import of {row.kind} is not undone"
         elif reason := staying.get(memories[row.pk]):
-            row.reason = f"stays: {reason}"[: staging.MAX_REASON]
+            row.reason = f"{STAYS} {reason}"[: staging.MAX_REASON]
         else:
             row.outcome, row.reason = RowOutcome.UNDONE, _restore_earlier(caller, row)
     ImportRow.objects.bulk_update(rows, ["outcome", "reason"])

@@ -8,6 +8,7 @@ from datetime import timedelta
 from functools import cached_property
 from urllib.parse import urlencode
 
+from django.db.models import QuerySet
 from django.urls import reverse
 from django.utils import timezone
 
@@ -142,6 +143,14 @@ class Browse:
             return self._search() if self.q else self._list()
         except DomainError as error:
             return MemoryPage([], [], [], 0, "", None, error.message)
+
+    def rows(self) -> QuerySet[MemoryRecord]:
+        """Return all memories that the page shows, on whichever of its pages. Raises as `recall`."""
+        if self.q:
+            found = [hit.record.pk for hit in self._search().hits]
+            return MemoryRecord.objects.visible_to(self.caller).filter(pk__in=found)
+        order = "created_at" if self.sort == "oldest" else "-created_at"
+        return in_scope(self.caller, self.filters).order_by(order, "pk")
 
     def rail(self) -> list[Phase]:
         """Return the stages Memory, Insight and Knowledge with their counts."""

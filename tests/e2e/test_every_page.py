@@ -25,7 +25,7 @@ NO_PAGES = {
     "start-batch", "wipe", "share-graph", "drop-cache", "decide-merge", "forget-turn",
     "batch", "batch-on", "repeat-batch", "undo-batch", "resume-changeset", "replay-changeset", "export-changeset",
     "password_reset_confirm", "forgot-password", "password_reset_done", "sign-in",
-    "indexing-act", "audit-export", "invite", "person-act",
+    "indexing-act", "invite", "export-file", "delete-export", "person-act",
     "logout", "login", "favicon", "autocomplete", "jsi18n", "view_on_site", "password_change",
     "password_change_done", "auth_user_password_change",
     # test_oauth.py opens these

@@ -16,6 +16,7 @@ from memory_project.imports.formats import (
     chatgpt,
     claude,
     comma_separated,
+    commonplace,
     markdown,
     mcp_memory_service,
     mem0,
@@ -33,6 +34,9 @@ class Format:
 
 
 FORMATS: dict[str, Format] = {
+    "commonplace": Format(
+        "commonplace", "Export of Commonplace", (".jsonl", ".zip"), commonplace.read, commonplace.recognizes
+    ),
     "csv": Format(
         "csv", "CSV or TSV", (".csv", ".tsv", ".tab", ".txt"), comma_separated.read, comma_separated.recognizes
     ),

@@ -2,15 +2,17 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from django.core.management.base import BaseCommand, CommandError
 from tqdm import tqdm
 
 from memories.contract.errors import DomainError
 from memories.database import identity
+from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
 from memories.models import Visibility
+from memory_project.exports.installation import InstallationReport, restore_file
 from memory_project.imports import report, staging, taking_over, tasks
 from memory_project.imports.formats import FORMATS
 from memory_project.imports.models import Import
@@ -33,6 +35,11 @@ class Command(BaseCommand):
             choices=["", *Visibility.values],
             help="of rows that name none; default: private",
         )
+        parser.add_argument(
+            "--installation",
+            action="store_true",
+            help="restore the export of an installation, with the owners of its rows; for admins",
+        )
         parser.add_argument("--yes", action="store_true", help="take the rows over, instead of only reporting on them")
 
     def handle(self, *, file: Path, email: str, persona: str, **options: Any) -> None:
@@ -42,6 +49,9 @@ class Command(BaseCommand):
         try:
             caller = build_caller(person, channel="command", persona=persona)
             with identity.acting_as(caller), file.open("rb") as content:
+                if options["installation"]:
+                    self._restore(caller, content, file.name)
+                    return
                 staged = staging.start(caller=caller, file=content, name=file.name, format=options["format"])
                 self._work(staged, person, "rows read")
                 self._report(staged)
@@ -55,6 +65,17 @@ class Command(BaseCommand):
             raise CommandError(staged.error)
         if not options["yes"]:
             self.stdout.write("Nothing was stored. To take the new rows over, repeat with --yes.")
+
+    def _restore(self, caller: Caller, content: BinaryIO, name: str) -> None:
+        """Restore an installation. Rows that are there already stay, so a run that was stopped can be repeated."""
+        restored = InstallationReport()
+        with tqdm(unit=" rows", disable=None) as bar:
+            for count in restore_file(caller, content, name, restored):
+                bar.update(count)
+        for (kind, outcome), count in sorted(restored.counts.items()):
+            self.stdout.write(f"{count:>9,} {kind}: {outcome}")
+        for problem in [*restored.problems, *sorted(restored.remarks)]:
+            self.stdout.write(f"  {problem}")
 
     def _work(self, staged: Import, person: User, what: str) -> None:
         staged.refresh_from_db()

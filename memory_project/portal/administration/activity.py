@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from memories.contract.csv import escape_formula
+from memories.contract.list_export import list_export
 from memories.contract.paging import page
 from memories.identity.permissions import caller_from_request
 from memory_project.audit import statistics
@@ -21,7 +19,6 @@ from memory_project.audit.filters import SPANS, CallFilter
 from memory_project.models import AuditEvent
 from memory_project.portal.templatetags.charts import Point
 
-MAX_EXPORT = 100_000
 EXPORTED = (
     "at",
     "email",
@@ -38,41 +35,28 @@ EXPORTED = (
 
 @require_safe
 @login_required
-def activity(request: HttpRequest) -> HttpResponse:
+def activity(request: HttpRequest) -> HttpResponseBase:
     call_filter = CallFilter.of(request.GET, person=caller_from_request(request, channel="portal").email)
+    if download := _download(request, call_filter, "activity"):
+        return download
     return render(request, "operate/activity.html", _context(request, call_filter))
 
 
 @require_safe
-def audit(request: HttpRequest, **admin: Any) -> HttpResponse:
+def audit(request: HttpRequest, **admin: Any) -> HttpResponseBase:
     _admins_only(request)
     call_filter = CallFilter.of(request.GET)
+    if download := _download(request, call_filter, "audit"):
+        return download
     context = _context(request, call_filter)
     context["channels"] = ["mcp-http", "mcp-stdio", "portal", "admin", "mail"]
     return render(request, "operate/audit.html", {**admin, **context})
 
 
-@require_safe
-def export(request: HttpRequest) -> StreamingHttpResponse:
-    _admins_only(request)
-    rows = CallFilter.of(request.GET).rows().order_by("-at", "pk").values_list(*EXPORTED)[:MAX_EXPORT]
-    response = StreamingHttpResponse(_lines(rows), content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = 'attachment; filename="audit.csv"'
-    return response
-
-
-class _Echo:
-    """A file for csv.writer that returns each line instead of storing it."""
-
-    def write(self, line: str) -> str:
-        return line
-
-
-def _lines(rows: Any) -> Iterator[str]:
-    writer = csv.writer(_Echo())
-    yield writer.writerow(EXPORTED)
-    for row in rows.iterator(chunk_size=2000):
-        yield writer.writerow([escape_formula(value) for value in row])
+def _download(request: HttpRequest, call_filter: CallFilter, name: str) -> HttpResponseBase | None:
+    caller = caller_from_request(request, channel="portal")
+    columns = {column: column for column in EXPORTED}
+    return list_export(request, caller, call_filter.rows().order_by("-at", "pk"), columns, name=name)
 
 
 def _admins_only(request: HttpRequest) -> None:

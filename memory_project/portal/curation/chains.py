@@ -5,11 +5,12 @@ from __future__ import annotations
 from uuid import UUID
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from memories import queries
+from memories.contract.list_export import MEMORY_COLUMNS, list_export
 from memories.contract.paging import page
 from memories.history import chain, history, states_at
 from memories.identity.permissions import caller_from_request
@@ -17,9 +18,13 @@ from memories.identity.permissions import caller_from_request
 
 @require_safe
 @login_required
-def chain_list(request: HttpRequest) -> HttpResponse:
+def chain_list(request: HttpRequest) -> HttpResponseBase:
     caller = caller_from_request(request, channel="portal")
-    current_page = page(queries.corrections(caller), request.GET.get("after", ""))
+    rows = queries.corrections(caller)
+    columns = MEMORY_COLUMNS | {"supersedes": "supersedes_id"}
+    if download := list_export(request, caller, rows, columns, name="corrections"):
+        return download
+    current_page = page(rows, request.GET.get("after", ""))
     before = queries.by_id(caller, [record.supersedes_id for record in current_page.rows])
     context = {
         "rows": [(record, before.get(record.supersedes_id)) for record in current_page.rows],

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.template.defaultfilters import pluralize
 from django.views.decorators.http import require_POST, require_safe
@@ -22,21 +22,32 @@ from knowledge.insights.lifecycle import chain_effects, require_curator
 from knowledge.models import ChangesetState, Insight
 from memories.contract.errors import DomainError
 from memories.contract.fields import UNSTORABLE
+from memories.contract.list_export import list_export
 from memories.contract.paging import page
 from memories.identity.permissions import caller_from_request
 from memory_project.portal.error_labels import message_with_label
 
+COLUMNS = {  # of an exported list
+    name: name
+    for name in (
+        "id", "created_at", "entity_urn", "personas", "catalog", "state", "insight_ids", "applied_by", "finished_at",
+        "rolled_back_by", "rolled_back_at", "error",
+    )
+}  # fmt: skip
+
 
 @require_safe
 @login_required
-def changeset_list(request: HttpRequest) -> HttpResponse:
+def changeset_list(request: HttpRequest) -> HttpResponseBase:
     caller = caller_from_request(request, channel="portal")
     entity = UNSTORABLE.sub("", request.GET.get("entity", ""))[:500]
     state = request.GET.get("state", "")
-    rows = queries.changesets(caller, entity).prefetch_related("changes")
+    rows = queries.changesets(caller, entity)
     if state in ChangesetState.values:
         rows = rows.filter(state=state)
-    current_page = page(rows, request.GET.get("after", ""))
+    if download := list_export(request, caller, rows, COLUMNS, name="changesets"):
+        return download
+    current_page = page(rows.prefetch_related("changes"), request.GET.get("after", ""))
     query = {"state": state, "entity": entity, "after": current_page.after}
     context = {
         "page": current_page,

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
@@ -26,6 +26,7 @@ from knowledge.review.queue import Queue
 from knowledge.review.seen import versions_of
 from memories.contract.errors import DomainError
 from memories.contract.fields import Id
+from memories.contract.list_export import list_export
 from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memories.models import Category, Confidence
@@ -37,6 +38,13 @@ from memory_project.portal.search.autocomplete import colleagues
 from memory_project.portal.views.redirects import local_page
 
 GROUPS_PER_PAGE = 30
+INSIGHT_COLUMNS = {  # of an exported list
+    "id": "pk", "state": "state", "created_at": "record__created_at", "created_by": "record__created_by",
+    "persona": "record__persona", "category": "record__category", "confidence": "record__confidence",
+    "content": "record__content", "entity_urns": "record__entity_urns", "suggested_actions": "suggested_actions",
+    "reviewed_by": "reviewed_by", "reviewed_at": "reviewed_at", "review_notes": "review_notes",
+    "applied_by": "applied_by", "applied_at": "applied_at", "changeset": "changeset_id",
+}  # fmt: skip
 ACTS = ("approve", "reject", "undo_review", "needs_more", "hand_over", "apply")
 # Actions that need a note, and the message if it is missing.
 NOTE_REQUIRED = {
@@ -58,9 +66,11 @@ class Row:
 
 @require_safe
 @login_required
-def queue_list(request: HttpRequest) -> HttpResponse:
+def queue_list(request: HttpRequest) -> HttpResponseBase:
     caller = curator(request)
     queue = Queue.of(caller, request.GET)
+    if download := list_export(request, caller, queue.rows, INSIGHT_COLUMNS, name="insights"):
+        return download
     groups = queue.groups()
     number = _page_number(request, len(groups))
     shown_groups = groups[(number - 1) * GROUPS_PER_PAGE : number * GROUPS_PER_PAGE]

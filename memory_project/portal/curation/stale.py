@@ -5,12 +5,13 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from knowledge.freshness import stale_review
 from memories.contract.fields import UNSTORABLE
+from memories.contract.list_export import MEMORY_COLUMNS, list_export
 from memories.contract.paging import page
 from memories.identity.permissions import caller_from_request
 from memory_project.portal.views.memories import LAST_ACT
@@ -20,12 +21,15 @@ MAX_TO_VERIFY = 20  # maximum number of active memories to verify that are liste
 
 @require_safe
 @login_required
-def stale_list(request: HttpRequest) -> HttpResponse:
+def stale_list(request: HttpRequest) -> HttpResponseBase:
     caller = caller_from_request(request, channel="portal")
     cause = UNSTORABLE.sub("", request.GET.get("cause", ""))[:1000]
     everyone = request.GET.get("whose") == "all" and not caller.is_admin
+    rows = stale_review.rows(caller, everyone=everyone, cause=cause)
+    if download := list_export(request, caller, rows, MEMORY_COLUMNS, name="stale"):
+        return download
     current_page = page(
-        stale_review.rows(caller, everyone=everyone, cause=cause),
+        rows,
         request.GET.get("after", ""),
         by="stale_at",
         newest=False,

@@ -53,6 +53,7 @@ ACTIONS = (
     ("New memory", "create-memory"),
     ("Propose an insight", "propose"),
     ("Import memories from a file", "import-memories"),
+    ("Export your memories", "exports"),
 )
 
 

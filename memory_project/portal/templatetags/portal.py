@@ -18,6 +18,7 @@ from knowledge.changesets import diff
 from knowledge.models import Change
 from knowledge.review.cases import Effect
 from memories import sequence_matching
+from memories.contract import list_export
 from memories.contract.display import show_invisible as visible_text
 from memory_project.portal.error_labels import message_with_label
 from memory_project.web import locale
@@ -39,6 +40,20 @@ def nav_link(context: Mapping[str, Any], name: str, icon: str, label: str, count
     if name == "admin:tables":
         is_current = context.get("opts") is not None or path == href  # also on the pages of a single table
     return {"href": href, "icon": icon, "label": label, "count": count, "current": is_current}
+
+
+@register.inclusion_tag("_export_list.html", takes_context=True)
+def export_links(context: Mapping[str, Any], filters: str = "") -> dict[str, str]:
+    """Render links that download all rows of a list. `filters` replaces the query string of the page, as "?a=b"."""
+    request = context["request"]
+    if filters:
+        query = filters.removeprefix("?")
+    else:
+        params = request.GET.copy()
+        for name in ("after", "page", "from", "p", "o", list_export.PARAMETER):  # position, order and format
+            params.pop(name, None)
+        query = params.urlencode()
+    return {"path": request.path, "query": f"{query}&" if query else ""}
 
 
 @register.filter

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
@@ -16,6 +16,7 @@ from analysis.models import Action, Outcome, Session
 from analysis.querying import description, query
 from analysis.querying.filters import Where
 from memories.contract.errors import NotFound
+from memories.contract.list_export import list_export
 from memories.contract.paging import page
 from memories.database import identity
 from memories.identity.caller import Caller
@@ -30,9 +31,13 @@ ITEMS_SHOWN = 200
 
 @require_safe
 @login_required
-def analysis_list(request: HttpRequest) -> HttpResponse:
+def analysis_list(request: HttpRequest) -> HttpResponseBase:
     caller = caller_from_request(request, channel="portal")
-    current_page = page(Session.objects.owned_by(caller), request.GET.get("after", ""), by="last_used_at")
+    rows = Session.objects.owned_by(caller)
+    columns = {name: name for name in ("analysis_id", "persona", "created_at", "last_used_at")}
+    if download := list_export(request, caller, rows, columns, name="analyses"):
+        return download
+    current_page = page(rows, request.GET.get("after", ""), by="last_used_at")
     recent_actions = Action.objects.owned_by(caller).order_by("-created_at")[:20]
     context = {
         "page": current_page,

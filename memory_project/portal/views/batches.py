@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
@@ -15,6 +15,7 @@ from knowledge.graph.models import UpkeepProposal
 from knowledge.models import Insight
 from knowledge.review.seen import versions_of
 from memories import queries
+from memories.contract.list_export import list_export
 from memories.contract.paging import page
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
@@ -26,12 +27,15 @@ SHOWN = 200  # maximum number of outcomes shown, refusals first
 
 
 @login_required
-def batch_list(request: HttpRequest) -> HttpResponse:
+def batch_list(request: HttpRequest) -> HttpResponseBase:
     if request.method == "POST":
         return start_batch(request)
-    current_page = page(
-        bulk_actions.owned_by(caller_from_request(request, channel="portal")), request.GET.get("after", "")
-    )
+    caller = caller_from_request(request, channel="portal")
+    batches = bulk_actions.owned_by(caller)
+    columns = {name: name for name in ("id", "act", "note", "created_at", "finished_at", "unit_ids", "outcomes")}
+    if download := list_export(request, caller, batches, columns, name="bulk-actions"):
+        return download
+    current_page = page(batches, request.GET.get("after", ""))
     rows = [
         (batch, bulk_actions.BULK_ACTIONS[batch.act].label, len(bulk_actions.completed_units(batch)))
         for batch in current_page.rows

@@ -7,23 +7,31 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from memories.contract.errors import DomainError
+from memories.contract.list_export import MEMORY_COLUMNS, list_export
 from memories.conversation import cache, deletion, queries, statistics, wipe
 from memories.conversation.consolidation import merging
 from memories.conversation.operations import DeleteMemories, InvalidateCache
 from memories.identity.permissions import caller_from_request
 from memory_project.portal.error_labels import message_with_label
 
+CONVERSATION_COLUMNS = {
+    name: name for name in ("conversation_id", "thread_position", "tier", "role", "author", "expires_at")
+}
+
 
 @require_safe
 @login_required
-def conversation_list(request: HttpRequest) -> HttpResponse:
+def conversation_list(request: HttpRequest) -> HttpResponseBase:
     caller = caller_from_request(request, channel="portal")
+    columns = CONVERSATION_COLUMNS | MEMORY_COLUMNS
+    if download := list_export(request, caller, queries.turns(caller), columns, name="conversations"):
+        return download
     start = request.GET.get("from", "")
     offset = int(start) if start.isdecimal() and len(start) < 7 else 0
     threads, has_more = queries.threads(caller, offset)
@@ -86,16 +94,24 @@ def decide_merge(request: HttpRequest, proposal_id: UUID, act: str) -> HttpRespo
 
 @require_safe
 @login_required
-def decisions(request: HttpRequest) -> HttpResponse:
+def decisions(request: HttpRequest) -> HttpResponseBase:
     caller = caller_from_request(request, channel="portal")
-    return render(request, "conversations/decisions.html", {"decisions": queries.decisions(caller)[: queries.SHOWN]})
+    rows = queries.decisions(caller)
+    columns = {name: name for name in ("key", "value", "created_at", "updated_at", "expires_at")}
+    if download := list_export(request, caller, rows, columns, name="decisions"):
+        return download
+    return render(request, "conversations/decisions.html", {"decisions": rows[: queries.SHOWN]})
 
 
 @require_safe
 @login_required
-def cached(request: HttpRequest) -> HttpResponse:
+def cached(request: HttpRequest) -> HttpResponseBase:
     caller = caller_from_request(request, channel="portal")
-    context = {"entries": queries.cached_answers(caller)[: queries.SHOWN], "rate": statistics.cache_rate(caller.email)}
+    rows = queries.cached_answers(caller)
+    columns = {name: name for name in ("query", "response", "entity_urns", "hits", "created_at", "expires_at")}
+    if download := list_export(request, caller, rows, columns, name="cached-answers"):
+        return download
+    context = {"entries": rows[: queries.SHOWN], "rate": statistics.cache_rate(caller.email)}
     return render(request, "conversations/cache.html", context)
 
 

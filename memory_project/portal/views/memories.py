@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
@@ -17,6 +17,7 @@ from knowledge.operations import Appeal
 from knowledge.review import decisions
 from memories import queries, services
 from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
+from memories.contract.list_export import MEMORY_COLUMNS, download, is_wanted
 from memories.history import chain, history
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
@@ -49,8 +50,10 @@ from memory_project.portal.views.redirects import local_page
 
 @require_safe
 @login_required
-def my_knowledge(request: HttpRequest) -> HttpResponse:
+def my_knowledge(request: HttpRequest) -> HttpResponseBase:
     browse = Browse.of(caller_from_request(request, channel="portal"), request.GET)
+    if is_wanted(request):
+        return download(request, browse.caller, browse.rows(), MEMORY_COLUMNS, name="memories")
     is_fragment = request.htmx and not request.htmx.history_restore_request  # type: ignore[attr-defined]
     template = "portal/_results.html" if is_fragment else "portal/my_knowledge.html"
     context: dict[str, Any] = {"browse": browse, "result": browse.result()}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
+from memories.contract.list_export import list_export
 from memories.contract.paging import page
 from memories.identity.permissions import caller_from_request
 from memory_project.notifications import inbox
@@ -15,9 +16,13 @@ from memory_project.notifications import inbox
 
 @require_safe
 @login_required
-def notification_list(request: HttpRequest) -> HttpResponse:
+def notification_list(request: HttpRequest) -> HttpResponseBase:
     caller = caller_from_request(request, channel="portal")
-    current_page = page(inbox.notifications_for(caller), request.GET.get("after", ""), by="at")
+    rows = inbox.notifications_for(caller)
+    columns = {"kind": "kind", "memory": "record_id", "by": "by", "at": "at", "read_at": "read_at"}
+    if download := list_export(request, caller, rows, columns, name="notifications"):
+        return download
+    current_page = page(rows, request.GET.get("after", ""), by="at")
     context = {"entries": inbox.entries_for(caller, current_page.rows), "after": current_page.after}
     return render(request, "portal/news.html", context)
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
@@ -23,23 +23,27 @@ from knowledge.review.cases import Effect, effect_of_draft, problems_of
 from memories import queries as memories
 from memories.contract.errors import DomainError, Invalid
 from memories.contract.fields import UNSTORABLE
+from memories.contract.list_export import list_export
 from memories.contract.paging import page
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
 from memories.models import Category
+from memory_project.portal.curation.queue import INSIGHT_COLUMNS
 from memory_project.portal.error_labels import message_with_label
 from memory_project.portal.proposal_forms import ProposalForm
 
 
 @require_safe
 @login_required
-def proposal_list(request: HttpRequest) -> HttpResponse:
+def proposal_list(request: HttpRequest) -> HttpResponseBase:
     caller = caller_from_request(request, channel="portal")
     state = request.GET.get("state", "")
     rows = queries.proposed_by(caller)
     counts = queries.states_of(rows)
     if state in InsightState.values:
         rows = rows.filter(state=state)
+    if download := list_export(request, caller, rows.order_by("-record__created_at"), INSIGHT_COLUMNS, name="insights"):
+        return download
     current_page = page(rows, request.GET.get("after", ""), by="record__created_at")
     query = {"state": state, "after": current_page.after}
     open_questions = list(clarifications.open_questions(caller)[:20])

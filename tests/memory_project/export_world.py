@@ -1,0 +1,88 @@
+"""A person with rows of every kind that is exported, and helpers to export them."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+from django.db import connection
+
+from analysis.models import Finding, Session
+from knowledge.graph.models import Graph, ObservationMove
+from knowledge.insights.capture import capture
+from knowledge.operations import Capture
+from knowledge.review import decisions
+from memories import services
+from memories.conversation.models import MergeProposal
+from memories.identity.caller import Caller
+from memories.models import MemoryRecord, Tombstone
+from memories.operations import Forget, MarkFeedback, Remember, Revise, Supersede, Verify
+from memories.portability import Values
+from memories.portable_kinds import kinds
+from memories.writing import feedback, quotations
+from memory_project.demo import talk
+from memory_project.exports.formats import write_lines
+from memory_project.exports.stream import export_rows, scope_of
+
+SECRET = "The private number of Alice is forty-two."
+
+
+def make_world(alice: Caller, bob: Caller, ada: Caller) -> None:
+    first = services.remember(Remember(content="Revenue excludes gift cards.", tags=["a b", "7"]), caller=alice).record
+    services.revise(Revise(record_id=first.pk, summary="Without gift cards"), caller=alice)
+    services.supersede(Supersede(record_id=first.pk, content="Revenue includes gift cards now."), caller=alice)
+    fact = services.remember(Remember(content="=Stores 9001 to 9099 are tills: 1/2"), caller=alice).record
+    services.verify(Verify(record_id=fact.pk, note="asked"), caller=alice)
+    services.verify(Verify(record_id=fact.pk), caller=ada)
+    feedback.mark(MarkFeedback(record_id=fact.pk, verdict="useful", note="yes"), caller=bob)
+    feedback.mark(MarkFeedback(record_id=fact.pk, verdict="useful"), caller=alice)
+    services.remember(Remember(content=SECRET, visibility="private", metadata={"k": [1, None]}), caller=alice)
+    gone = services.remember(Remember(content="A fact that was forgotten again."), caller=alice).record
+    services.forget(Forget(record_id=gone.pk), caller=alice)
+    services.remember(Remember(content="A fact of Bob about orders."), caller=bob)
+    rejected = capture(Capture(category="correction", insight_text="Orders have no taxes."), caller=alice).insight
+    decisions.reject(caller=ada, insight_id=rejected.pk, notes="they have")
+    capture(Capture(category="correction", insight_text="Orders are counted by day."), caller=alice)
+    talk.make_conversation(alice)
+    talk.make_graph(alice)
+    _make_rare_rows(alice, fact)
+
+
+def _make_rare_rows(alice: Caller, fact: MemoryRecord) -> None:
+    graph = Graph.objects.get(created_by=alice.email)
+    entity, other = graph.entities.order_by("number")[:2]
+    observation = graph.observations.filter(entity=entity).first() or graph.observations.first()
+    assert observation is not None
+    ObservationMove.objects.create(observation=observation, entity=other)
+    graph.reflections.create(number=graph.last_number + 1, target_type="graph", content="All is well.")
+    Graph.objects.filter(pk=graph.pk).update(last_number=graph.last_number + 1)
+    turns = list(MemoryRecord.objects.filter(created_by=alice.email, tier="")[:2])
+    MergeProposal.objects.create(record=turns[0], target=turns[1], cosine=0.9, text="Both texts.")
+    session = Session.objects.create(analysis_id="q3", owner=alice.email, persona=alice.persona)
+    finding = Finding.objects.create(session=session, finding="Refunds grew by a third.", metadata={"n": 1})
+    quotations.note([fact.pk], "findings", finding.pk, whole=True)
+    Tombstone.objects.create(
+        record_id=session.pk and finding.pk, created_by="x@y.z", persona="sales", erased_by="x@y.z"
+    )
+
+
+def exported(caller: Caller, scope: str = "person", persona: str = "") -> list[Values]:
+    """Return the lines of an export, as they are in the file."""
+    out = io.BytesIO()
+    write_lines(export_rows(scope_of(caller=caller, scope=scope, persona=persona)), out)
+    return [json.loads(line) for line in out.getvalue().splitlines()]
+
+
+def of_kind(rows: list[Values], kind: str) -> list[Values]:
+    return [row for row in rows if row["kind"] == kind]
+
+
+def without_times(rows: list[Values]) -> list[Values]:
+    return [{key: value for key, value in row.items() if key != "exported_at"} for row in rows]
+
+
+def empty_the_installation() -> None:
+    tables: list[Any] = sorted({kind.model._meta.db_table for kind in kinds().values()})
+    with connection.cursor() as cursor:
+        cursor.execute(f"TRUNCATE {', '.join(tables)} CASCADE")
