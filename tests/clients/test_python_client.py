@@ -128,7 +128,7 @@ def test_errors_name_the_field_and_what_is_allowed(alice_user: User) -> None:
         with pytest.raises(Invalid, match="memory_id"):
             client.erase(bad, confirm=True)
     with pytest.raises(Invalid, match="time zone"):
-        client.recall("refunds", as_of=datetime(2026, 1, 1))  # noqa: DTZ001
+        client.recall("refunds", as_of=datetime(2026, 1, 1))
     assert len(transport.requests) == sent
     with pytest.raises(Forbidden):
         Commonplace(URL, "cp_wrong", transport=transport).recall("refunds")

@@ -91,7 +91,7 @@ class Memories(Connection):
         dimension: types.Dimension | None = None,
         category: types.Category | None = None,
         confidence: types.Confidence | None = None,
-        source: types.Source | None = None,
+        source: types.ListedSource | None = None,
         visibility: types.Visibility | None = None,
         persona: str | None = None,
         created_by: str | None = None,
