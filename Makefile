@@ -109,9 +109,10 @@ lock: $(VENV)/check ## write requirements/ from pyproject.toml
 # The repository that releases are published in; its owner names the entry in the MCP Registry.
 REPOSITORY ?= https://github.com/example/commonplace
 
-dist: $(VENV)/check ## build wheel, sdist, server.json and the .mcpb bundle into dist/
+dist: $(VENV)/check ## build wheels and sdists of server and client, server.json and the .mcpb bundle into dist/
 	@rm -rf dist
 	@$(BIN)/uv build --quiet --out-dir dist
+	@$(BIN)/uv build --quiet --out-dir dist clients/python
 	@$(BIN)/python -m distribution.build dist $(REPOSITORY)
 
 clean: ## remove .venv and caches

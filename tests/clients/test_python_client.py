@@ -279,9 +279,22 @@ def test_address_and_token_come_from_the_environment(alice_user: User, monkeypat
     monkeypatch.setenv("COMMONPLACE_URL", f"{URL}/")
     with pytest.raises(ValueError, match="COMMONPLACE_TOKEN"):
         Commonplace()
+    for address in ("commonplace.example.org", "ftp://host", "https://", "https://me:secret@host", "https://host/?a=b"):
+        with pytest.raises(ValueError, match="address"):
+            Commonplace(address, "token")
     monkeypatch.setenv("COMMONPLACE_TOKEN", token_of(alice_user))
     transport = client_of(alice_user)[1]
     assert Commonplace(transport=transport).account()["email"] == alice_user.email
+
+
+@pytest.mark.parametrize(
+    "path", ["https://elsewhere.example/", "//elsewhere.example/", "me/../../../admin/", "", "/me/"]
+)
+def test_the_token_is_sent_below_the_api_alone(path: str, alice_user: User) -> None:
+    client, transport = client_of(alice_user)
+    with pytest.raises(ValueError, match="/api/v1/"):
+        client.request("GET", path)
+    assert transport.requests == []
 
 
 def test_the_ordinary_client_is_written_from_the_asynchronous_one() -> None:

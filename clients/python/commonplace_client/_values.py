@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+import httpx
+
 from commonplace_client.errors import Invalid
+
+
+def check_address(url: str) -> None:
+    """Raise ValueError if the text is not the address of a server, with or without a path."""
+    address = httpx.URL(url)
+    if address.scheme not in ("http", "https") or not address.host:
+        raise ValueError(f"{url!r} is not an address: pass `url`, or set COMMONPLACE_URL, to http:// or https://…")
+    if address.userinfo or address.query or address.fragment:
+        # A user name would replace the token, and the path of each request is appended to the address.
+        raise ValueError("The address of the server must have no user name, query or fragment.")
+
+
+def check_path(path: str) -> None:
+    """Raise ValueError if the path leads elsewhere than below /api/v1/, where the token must not be sent."""
+    if not re.match(r"[a-z]", path) or ":" in path.partition("/")[0] or ".." in path.split("/"):
+        raise ValueError(f"{path[:80]!r} is not a path below /api/v1/, such as memories/notes/")
 
 
 def path_id(name: str, value: str | UUID) -> str:

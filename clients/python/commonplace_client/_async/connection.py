@@ -11,6 +11,7 @@ from uuid import uuid4
 import httpx
 
 from commonplace_client._retries import pause_after_failure, pause_after_refusal
+from commonplace_client._values import check_address, check_path
 from commonplace_client._version import __version__
 from commonplace_client.errors import CommonplaceError, ConnectionLost, from_response
 
@@ -38,8 +39,7 @@ class Connection:
     ) -> None:
         url = (url or os.environ.get("COMMONPLACE_URL", "")).strip()
         token = (token or os.environ.get("COMMONPLACE_TOKEN", "")).strip()
-        if not url.startswith(("http://", "https://")):
-            raise ValueError(f"{url!r} is not an address: pass `url`, or set COMMONPLACE_URL, to http:// or https://…")
+        check_address(url)
         if not token:
             raise ValueError("There is no token: pass `token`, or set COMMONPLACE_TOKEN.")
         self.retries = retries
@@ -79,14 +79,13 @@ class Connection:
         For operations that have no method of their own. Each POST has an Idempotency-Key, so that a repetition does
         nothing twice. Pass your own key to repeat a request after a crash of your program.
         """
+        check_path(path)
         method = method.upper()
         headers = {"If-Match": etag} if etag else {}
         if method == "POST":
             headers["Idempotency-Key"] = idempotency_key or uuid4().hex
         json = {} if body is None and method == "POST" else body
-        request = self._http.build_request(
-            method, path.lstrip("/"), params=list(params) or None, json=json, headers=headers
-        )
+        request = self._http.build_request(method, path, params=list(params) or None, json=json, headers=headers)
         return await self._send(request)
 
     async def _send(self, request: httpx.Request) -> httpx.Response:

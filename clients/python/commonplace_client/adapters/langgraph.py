@@ -9,6 +9,7 @@ import json
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -42,6 +43,31 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 Namespace = tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Stored:
+    """A memory that is an item of a store. A person can edit its text and tags, so both are read with care."""
+
+    memory: Memory
+    namespace: Namespace
+    key: str
+
+    @classmethod
+    def read(cls, memory: Memory) -> Stored | None:
+        match memory["metadata"].get(STORE):
+            case {"namespace": [*labels], "key": str(key)}:
+                return cls(memory, tuple(map(str, labels)), key)
+        return None
+
+    def fields(self) -> dict[str, Any]:
+        return {
+            "namespace": self.namespace,
+            "key": self.key,
+            "value": _value(self.memory["content"]),
+            "created_at": datetime.fromisoformat(self.memory["created_at"]),
+            "updated_at": datetime.fromisoformat(self.memory["updated_at"]),
+        }
+
+
 class CommonplaceStore(BaseStore):
     """A store whose items are private memories of the token's owner, who can read and correct them in the portal.
 
@@ -67,8 +93,8 @@ class CommonplaceStore(BaseStore):
 
     def _perform(self, op: Op) -> Result:
         if isinstance(op, GetOp):
-            memory = next(self._stored(op.namespace, op.key), None)
-            return Item(**_fields(memory)) if memory else None
+            stored = next(self._stored(op.namespace, op.key), None)
+            return Item(**stored.fields()) if stored else None
         if isinstance(op, SearchOp):
             return self._search(op)
         if isinstance(op, PutOp):
@@ -83,48 +109,56 @@ class CommonplaceStore(BaseStore):
             raise NotImplementedError("`index` and `ttl` are not supported: every value is searchable, none expires")
         stored = self._stored(op.namespace, op.key)
         if op.value is None:
-            for memory in stored:
-                self._client.forget(memory["id"], reason="Deleted from the store.")
+            for item in stored:
+                self._client.forget(item.memory["id"], reason="Deleted from the store.")
             return
         content = f"{'.'.join(op.namespace)} {op.key}\n{json.dumps(op.value, ensure_ascii=False, allow_nan=False)}"
         current = next(stored, None)
         if current is None:
             address = {"namespace": list(op.namespace), "key": op.key}
-            tags = [STORE, *_prefix_tags(op.namespace), _tag(*op.namespace, key=op.key)]
+            prefixes = [_prefix_tag(op.namespace[:depth]) for depth in range(len(op.namespace) + 1)]
+            tags = [*prefixes, _tag(*op.namespace, key=op.key)]
             self._client.remember(content, tags=tags, visibility="private", metadata={STORE: address})
-        elif current["content"] != content:
-            self._client.update(current["id"], etag="*", content=content)  # the last writer wins, as in other stores
+        elif current.memory["content"] != content:
+            self._client.update(
+                current.memory["id"], etag="*", content=content
+            )  # the last writer wins, as in other stores
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
         end = op.offset + op.limit
         if op.query and end > MAX_FOUND:
             raise ValueError(f"offset + limit is {end}: a search with a query returns at most {MAX_FOUND} items")
         found = self._ranked(op.namespace_prefix, op.query) if op.query else self._listed(op.namespace_prefix)
-        items = (SearchItem(**_fields(memory), score=score) for memory, score in found)
+        items = (SearchItem(**stored.fields(), score=score) for stored, score in found)
         return list(itertools.islice((item for item in items if _matches(item.value, op.filter)), op.offset, end))
 
-    def _ranked(self, prefix: Namespace, query: str) -> Iterator[tuple[Memory, float | None]]:
-        tags = [_prefix_tags(prefix)[-1]] if prefix else [STORE]
+    def _ranked(self, prefix: Namespace, query: str) -> Iterator[tuple[Stored, float | None]]:
+        tags = [_prefix_tag(prefix)]
         hits = self._client.recall(query, tags=tags, include_stale=True, limit=MAX_FOUND, explain=True)["memories"]
         for hit in hits:
             if hit["created_by"] == self._owner:
-                yield self._client.get(hit["id"])["memory"], hit.get("score")
+                stored = Stored.read(self._client.get(hit["id"])["memory"])
+                if stored and stored.namespace[: len(prefix)] == prefix:
+                    yield stored, hit.get("score")
 
-    def _listed(self, prefix: Namespace) -> Iterator[tuple[Memory, None]]:
-        for memory in self._tagged(_prefix_tags(prefix)[-1] if prefix else STORE):
-            yield memory, None
+    def _listed(self, prefix: Namespace) -> Iterator[tuple[Stored, None]]:
+        for stored in self._tagged(_prefix_tag(prefix)):
+            if stored.namespace[: len(prefix)] == prefix:
+                yield stored, None
 
-    def _stored(self, namespace: Namespace, key: str) -> Iterator[Memory]:
-        return self._tagged(_tag(*namespace, key=key))
+    def _stored(self, namespace: Namespace, key: str) -> Iterator[Stored]:
+        for stored in self._tagged(_tag(*namespace, key=key)):
+            if (stored.namespace, stored.key) == (namespace, key):
+                yield stored
 
-    def _tagged(self, tag: str) -> Iterator[Memory]:
+    def _tagged(self, tag: str) -> Iterator[Stored]:
         for status in IN_FORCE:
             for memory in self._client.memories(tag=tag, status=status, created_by=self._owner):
-                if STORE in memory["metadata"]:
-                    yield memory
+                if stored := Stored.read(memory):
+                    yield stored
 
     def _list_namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
-        namespaces = {_namespace(memory) for memory in self._tagged(STORE)}
+        namespaces = {stored.namespace for stored in self._tagged(STORE)}
         kept = {
             namespace[: op.max_depth]
             for namespace in namespaces
@@ -140,22 +174,8 @@ def _tag(*namespace: str, key: str = "") -> str:
     return f"{readable[:50]} {digest}"
 
 
-def _prefix_tags(namespace: Namespace) -> list[str]:
-    return [_tag(*namespace[:depth]) for depth in range(1, len(namespace) + 1)]
-
-
-def _namespace(memory: Memory) -> Namespace:
-    return tuple(memory["metadata"][STORE]["namespace"])
-
-
-def _fields(memory: Memory) -> dict[str, Any]:
-    return {
-        "namespace": _namespace(memory),
-        "key": memory["metadata"][STORE]["key"],
-        "value": _value(memory["content"]),
-        "created_at": datetime.fromisoformat(memory["created_at"]),
-        "updated_at": datetime.fromisoformat(memory["updated_at"]),
-    }
+def _prefix_tag(prefix: Namespace) -> str:
+    return _tag(*prefix) if prefix else STORE
 
 
 def _value(content: str) -> dict[str, Any]:

@@ -1,0 +1,190 @@
+"""Answers about memories."""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired, TypedDict
+
+from commonplace_client.types.arguments import Versioned
+
+
+class Memory(TypedDict):
+    id: str
+    content: str
+    summary: str
+    dimension: str
+    category: str
+    confidence: str
+    source: str
+    status: str
+    visibility: str
+    created_by: str
+    edited_by: NotRequired[str]
+    persona: str
+    created_at: str
+    updated_at: str
+    last_verified: str | None
+    verified_by: NotRequired[str]
+    changed_since_verified: NotRequired[bool]
+    stale_reason: str
+    stale_at: str | None
+    tags: list[str]
+    entity_urns: list[str]
+    detected_urns: list[str]
+    related_columns: list[dict[str, str]]
+    supersedes: str | None
+    metadata: dict[str, Any]
+
+
+class Similar(TypedDict):
+    """An existing memory with nearly the same meaning."""
+
+    id: str
+    content: str
+    score: float
+    created_by: str
+    edited_by: NotRequired[str]
+    status: str
+    differs: NotRequired[str]
+
+
+class Corrected(TypedDict):
+    memory: Memory
+    similar_existing: list[Similar]
+    note: str
+
+
+class Remembered(Corrected):
+    """`existing` is true if you had already stored this text, so that nothing was added."""
+
+    existing: bool
+
+
+class HistoryEntry(TypedDict):
+    id: str
+    at: str
+    change: str
+    by: str
+    reason: str
+    content_before: str | None
+    content: str
+    status: str
+    visibility: str
+
+
+class OneMemory(Versioned):
+    """`chain` has the corrections of the memory, oldest first. `omitted` counts history entries that did not fit."""
+
+    memory: Memory
+    chain: list[Memory]
+    history: list[HistoryEntry]
+    omitted: int
+
+
+class Revised(Versioned):
+    memory: Memory
+    message: str
+
+
+class History(TypedDict):
+    id: str
+    status: str
+    history: list[HistoryEntry]
+    total: int
+    omitted: NotRequired[int]
+
+
+class Detected(TypedDict):
+    """A catalog entity that a text mentions."""
+
+    urn: str
+    name: str
+    columns: list[str]
+
+
+class Changed(Versioned):
+    """`etag` is empty if the object is gone or no longer visible to you."""
+
+    id: str
+    status: str
+    message: str
+    detected: NotRequired[list[Detected]]
+
+
+class Erased(Changed):
+    removed: dict[str, int]
+    same_words: dict[str, int]
+
+
+class Scores(TypedDict):
+    stage: float
+    cosine: float | None
+    coverage: float
+    entity: float
+
+
+class Hit(TypedDict):
+    """A recalled memory. Keys whose values are empty or usual are left out.
+
+    If `cut` is true, `content` is the best passage of a longer text.
+    """
+
+    id: str
+    content: str
+    cut: NotRequired[bool]
+    created_by: str
+    edited_by: NotRequired[str]
+    created_at: str
+    dimension: str
+    category: str
+    confidence: NotRequired[str]
+    status: NotRequired[str]
+    stale_reason: NotRequired[str]
+    visibility: NotRequired[str]
+    last_verified: NotRequired[str]
+    verified_by: NotRequired[str]
+    changed_since_verified: NotRequired[bool]
+    supersedes: NotRequired[str]
+    superseded_by: NotRequired[str]
+    tags: NotRequired[list[str]]
+    entity_urns: NotRequired[list[str]]
+    detected_urns: NotRequired[list[str]]
+    conversation_id: NotRequired[str]
+    to_verify: NotRequired[str]
+    score: NotRequired[float]
+    scores: NotRequired[Scores]
+
+
+class Recall(TypedDict):
+    """`degraded` is true if a part of the search, such as embeddings, was unavailable. `note` says what to try."""
+
+    memories: list[Hit]
+    count: int
+    strategy: str
+    ranking: str
+    omitted: NotRequired[int]
+    degraded: NotRequired[bool]
+    note: NotRequired[str]
+    left_out: NotRequired[dict[str, int]]
+    about: NotRequired[str]
+
+
+class ContextMemory(TypedDict):
+    id: str
+    content: str
+    dimension: str
+    category: str
+    confidence: str
+    created_by: str
+    edited_by: NotRequired[str]
+    created_at: str
+    why: str
+
+
+class Context(TypedDict):
+    """`more` has memories that did not fit. `stale` and `waiting_for_review` count memories that are left out."""
+
+    memories: list[ContextMemory]
+    more: list[dict[str, str]]
+    stale: int
+    waiting_for_review: int
+    about: str
