@@ -43,6 +43,7 @@ def schedules() -> dict[str, tuple[str, int]]:
         "send the weekly digest": ("memory_project.tasks.send_digest", 720),
         "alert about old reviews": ("memory_project.tasks.alert_about_reviews", 60),
         "send webhooks": ("memory_project.tasks.send_webhooks", 60),
+        "run subscriptions to sources": ("memory_project.subscriptions.tasks.queue_due", 1),
         "delete expired analyses": ("analysis.tasks.delete_expired_sessions", 60),
         "link memories to entities": ("knowledge.tasks.link_memories", 10),
         "compare memories with the catalog": ("knowledge.tasks.check_freshness", settings.STALENESS_INTERVAL_MIN),

@@ -58,6 +58,7 @@ INSTALLED_APPS = [
     "memory_project.rest.apps.RestConfig",
     "memory_project.exports",
     "memory_project.imports.apps.ImportsConfig",
+    "memory_project.subscriptions.apps.SubscriptionsConfig",
     "knowledge.graph.apps.GraphConfig",
     "knowledge.apps.KnowledgeConfig",
     "analysis.apps.AnalysisConfig",
@@ -462,6 +463,19 @@ TAVILY_URL = env.text("TAVILY_URL", "https://api.tavily.com")
 TAVILY_TIMEOUT_S = env.number("TAVILY_TIMEOUT_S", 15.0, 0.1, 120.0)
 # hours in which a person can confirm a wipe of their data that an agent has prepared
 WIPE_CONFIRMATION_HOURS = env.number("WIPE_CONFIRMATION_HOURS", 24, 1, 720)
+
+# -- subscriptions to sources ------------------------------------------------------------------------------
+
+# folders of the server below which subscriptions may read folders and local repositories; if empty, none
+SUBSCRIPTION_FOLDERS = env.list_of_strings("SUBSCRIPTION_FOLDERS")
+# names of hosts with private addresses from which repositories may be fetched
+SUBSCRIPTION_PRIVATE_HOSTS = [host.lower() for host in env.list_of_strings("SUBSCRIPTION_PRIVATE_HOSTS")]
+# file with user names and passwords of repositories, as git's credential helper `store` reads it
+SUBSCRIPTION_GIT_CREDENTIALS = env.text("SUBSCRIPTION_GIT_CREDENTIALS")
+SUBSCRIPTION_TIMEOUT_S = env.number("SUBSCRIPTION_TIMEOUT_S", 120, 5, 3_600)  # seconds that a call of git may take
+SUBSCRIPTION_MAX_MB = env.number("SUBSCRIPTION_MAX_MB", 500, 1, 100_000)  # size of a fetched commit
+# share of the known files that may be missing in a run; if more are missing, the run waits for a confirmation
+SUBSCRIPTION_REMOVALS = env.number("SUBSCRIPTION_REMOVALS", 0.5, 0.0, 1.0)
 
 # -- knowledge graph -------------------------------------------------------------------------------------
 # type and status of entities that are created without one

@@ -87,6 +87,8 @@ SERVICES = {
     "memory_project.rest.memory_extension",
     "memory_project.retention",
     "memory_project.schedules",
+    "memory_project.subscriptions.services",
+    "memory_project.subscriptions.synchronization",
 }
 
 

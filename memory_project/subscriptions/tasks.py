@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from django.contrib.auth import get_user_model
+
+from memories.contract.errors import DomainError
+from memories.database import identity
+from memories.identity.permissions import build_caller
+from memory_project.subscriptions import git, services, synchronization
+from memory_project.subscriptions.models import RunState, Subscription, SubscriptionRun
+
+
+def queue_due() -> str:
+    git.delete_copies_except({pk.hex for pk in Subscription.objects.values_list("pk", flat=True)})
+    return f"{services.queue_due()} queued"
+
+
+def perform(run_id: str) -> str:
+    """Carry out a queued run under the identity of the subscription's owner."""
+    row = SubscriptionRun.objects.select_related("subscription").filter(pk=run_id, state=RunState.QUEUED).first()
+    if row is None:
+        return "was removed or carried out"
+    owner = get_user_model()._default_manager.filter(email=row.subscription.created_by).first()
+    if owner is None:
+        return services.fail(row, f"there is no account {row.subscription.created_by}").error
+    try:
+        caller = build_caller(owner, channel="subscription", persona=row.subscription.persona)
+        with identity.acting_as(caller):
+            return str(synchronization.synchronize(caller=caller, row=row).state)
+    except DomainError as error:
+        return services.fail(row, error.message).error
