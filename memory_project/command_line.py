@@ -47,7 +47,7 @@ GROUPS = {
         "load_catalog": "metadata.json --known-only",
         "sync_catalog": "",
         "import": "facts.csv --as ana@example.org --yes",
-        "subscriptions": "add /srv/docs --as ana@example.org --subfolder adr",
+        "subscriptions": "add /srv/docs --as ana@example.org",
         "import_memory_json": "memory.json --as ana@example.org",
         "export": "--as ana@example.org --output memories.zip --format zip",
         "replay_changeset": "7f3a2b1c --export changes.json",

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -46,16 +46,16 @@ class Command(BaseCommand):
         remove.add_argument("--forget", action="store_true", help="forget its memories, too; otherwise they stay")
 
     def handle(self, *, action: str | None, **options: Any) -> None:
-        actions: Mapping[str, Callable[..., None]] = {
-            "add": self.add, "sync": self.sync, "pause": self.change, "resume": self.change, "remove": self.remove,
+        actions: dict[str, Callable[..., None]] = {
+            "list": self.show, "add": self.add, "sync": self.sync, "pause": self.change, "resume": self.change,
+            "remove": self.remove,
         }  # fmt: skip
-        perform = actions.get(action or "", self.list)
         try:
-            perform(action=action, **options)
+            actions[action or "list"](action=action, **options)
         except DomainError as error:
             raise CommandError(error.message) from None
 
-    def list(self, **options: Any) -> None:
+    def show(self, **options: Any) -> None:
         for row in Subscription.objects.all():
             last = row.runs.first()
             state = "paused" if row.is_paused else f"every {row.interval_min} min"
