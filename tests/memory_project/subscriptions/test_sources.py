@@ -276,7 +276,8 @@ def test_hostile_property_files_have_no_memories(text: str) -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        b"[" * 100_000, b"{", b"[]", json.dumps(manifest() | {"nodes": [1]}).encode(), b"\xff\xfe", b'"x"', b"1" * 9_999,
+        b"[" * 100_000, b"{", b"[]", json.dumps(manifest() | {"nodes": [1]}).encode(), b"\xff\xfe", b'"x"',
+        b"1" * 9_999,
         json.dumps(manifest(name=3, alias=None, description=[], columns=[1, {"name": {}}])).encode(),
     ],
 )  # fmt: skip
