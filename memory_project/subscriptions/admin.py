@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 
 from memories.admin.base import OperatorsOnly, admin_caller, age, badge
 from memories.contract.errors import DomainError, Invalid
+from memories.contract.urls import url_for
 from memories.models import Persona
 from memory_project.subscriptions import addresses, operations, services
 from memory_project.subscriptions.models import RunState, Subscription, SubscriptionItem, SubscriptionRun
@@ -52,8 +53,9 @@ class SubscriptionAdmin(admin.ModelAdmin[Subscription]):
     """Sources that are kept in step. People see their own subscriptions, and admins see all."""
 
     form = SubscriptionForm
-    list_display = ["name", "location", "created_by", "persona", "interval_min", "is_paused", "health", "last_run"]
+    list_display = ["name", "health", "last_run", "location", "persona", "interval_min", "is_paused", "created_by"]
     list_filter = ["kind", "is_paused", "persona"]
+    show_facets = admin.ShowFacets.NEVER
     search_fields = ["name", "location", "created_by"]
     actions = ["sync", "plan", "sync_with_removals", "pause", "resume", "remove_keep", "remove_forget"]
 
@@ -185,7 +187,7 @@ def _outcome(run: SubscriptionRun) -> str:
 
 @admin.register(SubscriptionRun)
 class RunAdmin(OperatorsOnly):
-    list_display = ["subscription", "started_at", "is_plan", "result", "progress", "summary"]
+    list_display = ["subscription", "started_at", "result", "summary", "progress", "is_plan"]
     list_filter = ["state", "is_plan"]
     list_select_related = ["subscription"]
     search_fields = ["subscription__name"]
@@ -194,6 +196,9 @@ class RunAdmin(OperatorsOnly):
         "subscription", "started_at", "finished_at", "started_by", "is_plan", "result", "progress", "summary",
         "missing_files", "version", "error", "changes",
     ]  # fmt: skip
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[SubscriptionRun]:
+        return SubscriptionRun.objects.filter(subscription__in=services.visible_to(admin_caller(request)))
 
     @admin.display(description="result", ordering="state")
     def result(self, run: SubscriptionRun) -> SafeString:
@@ -205,7 +210,7 @@ class RunAdmin(OperatorsOnly):
 
     @admin.display(description="summary")
     def summary(self, run: SubscriptionRun) -> str:
-        return _outcome(run)
+        return ", ".join(f"{count:,} {what}" for what, count in sorted(run.counts.items())) or run.error
 
     @admin.display(description="changes")
     def changes(self, run: SubscriptionRun) -> SafeString:
@@ -222,6 +227,9 @@ class ItemAdmin(OperatorsOnly):
     presets = (("Conflicts", "state__exact=conflicting"), ("Refused", "state__exact=refused"))
     fields = ["subscription", "path", "key", "result", "reason", "memory", "is_ours", "version", "updated_at"]
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[SubscriptionItem]:
+        return SubscriptionItem.objects.filter(subscription__in=services.visible_to(admin_caller(request)))
+
     @admin.display(description="state", ordering="state")
     def result(self, item: SubscriptionItem) -> SafeString:
         return badge({"kept": "active", "conflicting": "stale", "refused": "low"}[item.state], item.get_state_display())
@@ -230,4 +238,4 @@ class ItemAdmin(OperatorsOnly):
     def memory(self, item: SubscriptionItem) -> SafeString | str:
         if item.record_id is None:
             return "–"
-        return format_html('<a href="/memories/{}/">{}</a>', item.record_id.hex, item.record_id.hex[:8])
+        return format_html('<a href="{}">{}</a>', url_for("memory", item.record_id.hex), item.record_id.hex[:8])

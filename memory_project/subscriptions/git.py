@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shlex
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -141,12 +142,11 @@ def delete_copy(subscription_id: UUID) -> None:
     shutil.rmtree(folder_of(subscription_id), ignore_errors=True)
 
 
-def delete_copies_except(names: Set[str]) -> None:
-    """Delete the copies of subscriptions that exist no longer, for example because their owner's data were wiped."""
+def copies() -> set[UUID]:
+    """Return the ids of the subscriptions that have a local copy."""
     parent = settings.COMMONPLACE_HOME / "subscriptions"
-    for folder in parent.iterdir() if parent.is_dir() else ():
-        if folder.name not in names:
-            shutil.rmtree(folder, ignore_errors=True)
+    names = [folder.name for folder in parent.iterdir()] if parent.is_dir() else []
+    return {UUID(name) for name in names if re.fullmatch("[0-9a-f]{32}", name)}
 
 
 def _fetch(folder: Path, source: Remote, branch: str) -> str:

@@ -25,8 +25,10 @@ class Step:
     reason: str = ""
 
     @property
-    def key(self) -> str:
-        return self.text.key if self.text else self.item.key if self.item else ""
+    def place(self) -> str:
+        if self.text or not self.item:
+            return self.text.place if self.text else ""
+        return f"{self.item.path}, part {self.item.number + 1}" if self.item.number else self.item.path
 
 
 @dataclass

@@ -14,13 +14,22 @@ from memory_project.imports.formats import markdown
 from memory_project.imports.rows import Row
 from memory_project.subscriptions import dbt
 from memory_project.subscriptions.entities import usable_urns
-from memory_project.subscriptions.files import MANIFEST, MAX_FILES, MAX_TOTAL, PROPERTIES, SourceFile, limit_of
+from memory_project.subscriptions.files import (
+    MANIFEST,
+    MARKDOWN,
+    MAX_FILES,
+    MAX_TOTAL,
+    PROPERTIES,
+    SourceFile,
+    limit_of,
+)
 
 MAX_KEY = 380  # characters
 # Fields of a memory that follow the source as long as no person changes them. The text follows it, too.
 FOLLOWED = (
     "dimension", "category", "confidence", "summary", "entity_urns", "related_columns", "tags",
 )  # fmt: skip
+TAKEN = ("content", "metadata", "source", *FOLLOWED)
 # Empty values of these fields don't replace others, because names of entities may be unknown for a while.
 STAY_IF_UNKNOWN = ("entity_urns", "related_columns")
 
@@ -35,6 +44,7 @@ class Text:
     file_digest: str
     fields: Mapping[str, Any] = field(default_factory=dict)
     problem: str = ""
+    place: str = ""  # for reports
 
     @property
     def text_digest(self) -> str:
@@ -74,18 +84,21 @@ def texts(files: Iterable[SourceFile]) -> list[Text]:
 
 def _texts_of_file(file: SourceFile) -> tuple[list[Text], int]:
     if file.problem:
-        return [Text(file.path, file.path, 0, "", problem=file.problem)], 0
+        return [_unread(file, file.problem)], 0
     try:
         with file.open() as stream:
             content = stream.read(limit_of(file.path) + 1)  # it may have grown since it was listed
     except OSError as error:
-        return [Text(file.path, file.path, 0, "", problem=error.strerror or "can't be read")], 0
+        return [_unread(file, error.strerror or "can't be read")], 0
     file_digest = hashlib.sha256(content).hexdigest()
     if len(content) > limit_of(file.path):
-        problem = f"has more than {limit_of(file.path):,} bytes"
-        return [Text(file.path, file.path, 0, file_digest, problem=problem)], len(content)
+        return [_unread(file, f"has more than {limit_of(file.path):,} bytes")], len(content)
     rows = enumerate(_rows(file.path, content))
     return [_text(file.path, number, file_digest, row) for number, row in rows], len(content)
+
+
+def _unread(file: SourceFile, problem: str) -> Text:
+    return Text(file.path, file.path, 0, "", problem=problem, place=file.path)
 
 
 def _rows(path: str, content: bytes) -> Iterator[Row]:
@@ -106,10 +119,10 @@ def _rows(path: str, content: bytes) -> Iterator[Row]:
 
 
 def _text(path: str, number: int, file_digest: str, row: Row) -> Text:
-    key = row.key or path
+    key, place = _key(path, row.key or path), row.place if path.lower().endswith(MARKDOWN) else row.key or path
     if row.problem or row.kind != "memory":
         problem = row.problem or f"is a {row.kind}, not a memory"
-        return Text(path, key, number, file_digest, problem=problem)
+        return Text(path, key, number, file_digest, problem=problem, place=place)
     data = {name: value for name, value in row.data.items() if name in Remember.model_fields}
     data.pop("visibility", None)  # the subscription decides who reads its memories, not the file
     names = data.get("entity_urns", [])
@@ -121,11 +134,15 @@ def _text(path: str, number: int, file_digest: str, row: Row) -> Text:
     try:
         operation = Remember.read(data)
     except Invalid as error:
-        return Text(path, key, number, file_digest, problem=error.message)
-    fields = operation.values()
-    return Text(
-        path, key, number, file_digest, {name: fields[name] for name in ("content", "metadata", "source", *FOLLOWED)}
-    )
+        return Text(path, key, number, file_digest, problem=error.message, place=place)
+    fields = operation.values(*TAKEN)
+    return Text(path, key, number, file_digest, fields, place=place)
+
+
+def _key(path: str, key: str) -> str:
+    """Return the key with a digest instead of headings, because items hold no text of a memory."""
+    is_section = path.lower().endswith(MARKDOWN) and key.startswith(f"{path}#")
+    return f"{path}#{digest(key)[:20]}" if is_section else key
 
 
 def _are_texts(names: Any) -> bool:

@@ -380,4 +380,4 @@ def _report(result: Plan) -> list[dict[str, str]]:
 
 
 def _line(action: str, step: Step, reason: str) -> dict[str, str]:
-    return {"what": action, "text": step.key, **({"why": reason[:MAX_REASON]} if reason else {})}
+    return {"what": action, "text": step.place, **({"why": reason[:MAX_REASON]} if reason else {})}

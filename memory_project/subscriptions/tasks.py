@@ -10,7 +10,9 @@ from memory_project.subscriptions.models import RunState, Subscription, Subscrip
 
 
 def queue_due() -> str:
-    git.delete_copies_except({pk.hex for pk in Subscription.objects.values_list("pk", flat=True)})
+    copies = git.copies()  # read first, so that the copy of a subscription that is set up meanwhile stays
+    for pk in copies - set(Subscription.objects.values_list("pk", flat=True)) if copies else ():
+        git.delete_copy(pk)  # the data of its owner were wiped
     return f"{services.queue_due()} queued"
 
 

@@ -11,6 +11,7 @@ from django.conf import LazySettings
 from django.test import Client
 from django.urls import reverse
 
+from knowledge.models import Insight
 from memories import services as memories
 from memories.contract.errors import Forbidden, Invalid
 from memories.identity.caller import Caller
@@ -142,6 +143,31 @@ def test_tags_that_a_person_has_changed_stay(folder: Subscription, docs: Path, s
     assert sync(folder).counts == {"changed": 1, "conflicting": 1, "unchanged": 2}
     record = memory_of("refunds.md")
     assert (record.tags, record.category, record.content) == (["mine"], "general", NEW_REFUNDS)
+
+
+def test_a_correction_of_an_approved_memory_is_proposed_once(folder: Subscription, docs: Path, sync: Sync) -> None:
+    sync(folder)
+    record = memory_of("refunds.md")
+    Insight.objects.create(record=record, state="approved", wanted_visibility="persona")
+    (docs / "refunds.md").write_text(NEW_REFUNDS)
+    assert "waits for a curator" in sync(folder).report[0]["why"]
+    run = sync(folder)
+    assert run.counts == {"conflicting": 1, "unchanged": 2}
+    assert "proposed for review" in run.report[0]["why"]
+    assert Insight.objects.filter(replaces=record.pk, state="pending").count() == 1
+    assert memory_of("refunds.md") == record
+
+
+def test_the_headings_of_an_erased_memory_are_not_kept(
+    folder: Subscription, docs: Path, sync: Sync, ada: Caller
+) -> None:
+    (docs / "long.md").write_text("# Salaries\n\n" + "word " * 1_500 + "\n\n# Anna Zanzibar\n\nShe earns much of it.")
+    sync(folder)
+    for record in MemoryRecord.objects.filter(content__contains="Zanzibar"):
+        remove(record, ada)
+    rows = [*SubscriptionItem.objects.values(), *SubscriptionRun.objects.values()]
+    assert "long.md" in str(rows)
+    assert "Zanzibar" not in str(rows)
 
 
 def test_a_text_that_a_person_had_stored_before_is_not_forgotten_with_its_file(
