@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -18,18 +19,23 @@ from memories.writing import bulk_actions
 from memory_project.models import User
 from memory_project.postgres.roles import statements
 from tests.acting_callers import wrap_services
+from tests.pristine_database import kept_pristine
 from tests.write_guard import services_alone_write
 
 wrap_services()
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
+def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
     """Grant the application's role its privileges, because tests assume it while they act as a person."""
     role = connection.settings_dict.get("IDENTITY_ROLE")
     with django_db_blocker.unblock(), connection.cursor() as cursor:
         for statement in statements(role, connection.pg_version) if role else []:  # type: ignore[attr-defined]
             cursor.execute(statement)
+    with ExitStack() as stack:
+        with django_db_blocker.unblock():
+            stack.enter_context(kept_pristine())
+        yield
 
 
 @pytest.fixture(autouse=True)
