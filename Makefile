@@ -64,12 +64,12 @@ lint: $(VENV)/check ## formatting, lint rules, missing migrations
 types: $(VENV)/check ## mypy, strict
 	@$(BIN)/mypy .
 
-# Both halves run at once, one on each of two cores.
-test: $(VENV)/check ## all tests, in two processes
+# Both halves run at once. Browsers wait a lot, so the tests within a process use what the others leave of two cores.
+test: $(VENV)/check ## all tests
 	@$(MAKE) --no-print-directory --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) test-inside test-outside
 
-test-inside: $(VENV)/check ## tests within one process, on a PostgreSQL of their own
-	@$(BIN)/python -m pytest --ignore=tests/e2e --ignore=tests/interop
+test-inside: $(VENV)/check ## tests without browsers, in two processes on a PostgreSQL of their own
+	@nice -n 5 $(BIN)/python -m pytest --ignore=tests/e2e --ignore=tests/interop --numprocesses=2 --dist=worksteal
 
 test-outside: $(VENV)/check ## tests with browsers and servers
 	@$(BIN)/python -m pytest tests/e2e
