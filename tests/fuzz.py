@@ -7,6 +7,7 @@ those of `schemathesis run`, such as `--include-tag memories` or `--seed 1`.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,16 +17,21 @@ from tests.e2e.processes import ROOT, command, environment, folder_and_port, up
 PERSON = "sam@fernhill.example"  # an admin of the demo
 # A schema can't say that an entity must exist, or which fields need which others.
 LEFT_OUT = "positive_data_acceptance"
+# 428 is RFC 6585's answer to a request without If-Match.
+CHECKS = "[checks.missing_required_header]\nexpected-statuses = [400, 401, 403, 404, 406, 415, 422, 428]\n"
+TRACEBACK = re.compile(r"^([^\n]*)\n(Traceback \(most recent call last\):\n.*?^\S[^\n]*)$", re.MULTILINE | re.DOTALL)
 
 
 def main(arguments: list[str]) -> int:
     with folder_and_port() as (home, port), up(home, port):
+        (home / "schemathesis.toml").write_text(CHECKS)
         address = f"http://localhost:{port}/api/v1/schema/"
         header = f"Authorization: Bearer {_token(home, port)}"
         options = ["--exclude-checks", LEFT_OUT, "--header", header, "--continue-on-failure", *arguments]
         status = subprocess.run([Path(sys.executable).parent / "schemathesis", "run", address, *options], cwd=home)
-        faults = (home / "up.log").read_text().count("Traceback")
-    print(f"The server logged {faults} exceptions.")
+        faults = TRACEBACK.findall((home / "up.log").read_text())
+    for count, (_, trace) in enumerate(faults, 1):
+        print(f"\nException {count} of the server:\n{trace}")
     return status.returncode or bool(faults)
 
 

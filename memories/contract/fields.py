@@ -156,10 +156,10 @@ def _id(value: Any) -> UUID:
     if isinstance(value, UUID):
         return value
     text = str(value).strip()
-    try:
-        return UUID(text)
-    except ValueError:
-        raise validation_error(f"{text[:80]!r} is not an id", "32 hexadecimal digits") from None
+    # UUID() itself reads more, such as braces, hyphens anywhere and digits of other scripts
+    if not re.fullmatch(ID_PATTERN, text):
+        raise validation_error(f"{text[:80]!r} is not an id", "32 hexadecimal digits")
+    return UUID(text)
 
 
 def _timestamp(value: Any) -> datetime | None:
@@ -214,8 +214,18 @@ class ResultLimit:
         return limited
 
 
-# For optional fields: an empty text counts as absent.
-if_any = BeforeValidator(lambda value: value if value != "" else None)
+class IfAny:
+    """For optional fields: an empty text counts as absent."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        schema = core_schema.no_info_before_validator_function(
+            lambda value: None if value == "" else value, handler(source)
+        )
+        schema["metadata"] = {"pydantic_js_updates": {schemas.OR_EMPTY: True}}
+        return schema
+
+
+if_any = IfAny()
 ID_PATTERN = "^([0-9a-fA-F]{32}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$"
 Id = Annotated[
     UUID,

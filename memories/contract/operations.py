@@ -44,14 +44,15 @@ class Operation(BaseModel):
         return {cls.synonyms.get(name, name): value for name, value in arguments.items()}
 
     @classmethod
-    def read(cls, arguments: Mapping[str, Any], *, by_alias: bool = True) -> Self:
+    def read(cls, arguments: Mapping[str, Any], *, by_alias: bool = True, strict: bool = False) -> Self:
         """Create the operation from arguments, where None counts as absent. Raise Invalid if an argument is wrong.
 
-        `by_alias` only affects the argument names in the error message.
+        `by_alias` only affects the argument names in the error message. Unless `strict`, texts and numbers stand for
+        numbers and booleans, as models and forms write them.
         """
         present = cls.rename({name: value for name, value in arguments.items() if value is not None})
         try:
-            return cls.model_validate(present)
+            return cls.model_validate(present, strict=strict)
         except ValidationError as error:
             aliases = {} if by_alias else {field.alias: name for name, field in cls.model_fields.items() if field.alias}
             raise to_invalid(error, cls.input_schema(by_alias=by_alias), aliases=aliases) from None

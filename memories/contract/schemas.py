@@ -8,7 +8,8 @@ from typing import Any
 Schema = dict[str, Any]
 ALLOWED = "x-allowed"  # text about allowed values for error messages; hidden from clients
 EXACT = "x-exact"  # keywords that only `exact` shows, and None for those that it removes; hidden from models
-HIDDEN = (ALLOWED, EXACT)
+OR_EMPTY = "x-or-empty"  # whether an empty text counts as absent; only `exact` shows it
+HIDDEN = (ALLOWED, EXACT, OR_EMPTY)
 TEXT_MAX = 25_000  # characters of a text whose field declares no limit of its own
 OBVIOUS = (
     ("minLength", 1),
@@ -18,6 +19,7 @@ OBVIOUS = (
 )  # limits that no caller exceeds by accident
 SHOWN_LIMITS = range(500, 4_001)  # characters of a text; models see limits in this range
 NULL: Schema = {"type": "null"}
+EMPTY_TEXT: Schema = {"type": "string", "maxLength": 0}
 TOGETHER = 3  # minimum number of properties of the same operations that one sentence describes together
 EMPTY: tuple[Any, ...] = (None, "", False, [], {})  # defaults that only mean that the argument is optional
 
@@ -70,7 +72,7 @@ def exact(schema: Any) -> Any:
         required = schema.get("required", [])
         parts = result["properties"].items()
         result["properties"] = {name: part if name in required else nullable(part) for name, part in parts}
-    return result
+    return {"anyOf": [result, EMPTY_TEXT]} if schema.get(OR_EMPTY) else result
 
 
 def is_obvious(key: str, value: Any) -> bool:

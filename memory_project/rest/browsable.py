@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.urls import Resolver404, resolve
+from django.conf import settings
+from django.urls import Resolver404, resolve, reverse
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 from rest_framework.renderers import BrowsableAPIRenderer
@@ -19,6 +20,7 @@ from memory_project.rest.document import methods_of, resolved
 
 # A line of escaped JSON that names an item of a list. Texts can't contain one, because JSON escapes their line breaks.
 ITEM_ID = re.compile(r"^( {12}&quot;id&quot;: (?:&quot;)?)([0-9A-Za-z-]+)((?:&quot;)?,?)$", re.MULTILINE)
+ADDRESS = re.compile(r"^( +&quot;\w+&quot;: &quot;)(http[^&<]*)(&quot;,?)$", re.MULTILINE)
 WITH_BODY = ("post", "put", "patch")
 
 
@@ -99,7 +101,8 @@ def _blank(schema: Mapping[str, Any]) -> Any:
 
 
 def _linked(content: str, request: Request) -> SafeString:
-    """Return escaped JSON in which the ids of a list's items lead to the items."""
+    """Return escaped JSON in which addresses of the API are links, and the ids of a list's items lead to the items."""
+    start = settings.COMMONPLACE_URL + reverse("api-start")
 
     def link(match: re.Match[str]) -> str:
         before, name, after = match.groups()
@@ -110,4 +113,8 @@ def _linked(content: str, request: Request) -> SafeString:
             return match[0]
         return f'{before}<a href="{address}">{name}</a>{after}'
 
-    return mark_safe(ITEM_ID.sub(link, str(escape(content))))
+    def link_address(match: re.Match[str]) -> str:
+        before, address, after = match.groups()
+        return f'{before}<a href="{address}">{address}</a>{after}' if address.startswith(start) else match[0]
+
+    return mark_safe(ADDRESS.sub(link_address, ITEM_ID.sub(link, str(escape(content)))))

@@ -201,7 +201,8 @@ def read_operation(endpoint: Endpoint, request: Request, place: Mapping[str, Any
     if given := [name for name in data if name in stated or name in endpoint.hidden]:
         allowed = "only in the path" if given[0] in in_path else "not here"
         raise Invalid("is unknown", field=str(given[0])[:80], allowed=allowed)
-    return operation.read({**data, **{name: _plain(value) for name, value in stated.items()}}, by_alias=False)
+    values = {**data, **{name: _plain(value) for name, value in stated.items()}}
+    return operation.read(values, by_alias=False, strict=not reads_query)
 
 
 def _plain(value: Any) -> Any:

@@ -28,7 +28,7 @@ def endpoints() -> list[tuple[str, str, Endpoint | Method]]:
     found = []
     api: Any = next(entry for entry in get_resolver().url_patterns if str(entry.pattern) == "api/v1/")
     for pattern in api.url_patterns:
-        for method, endpoint in getattr(pattern.callback.view_class, "endpoints", {}).items():
+        for method, endpoint in getattr(getattr(pattern.callback, "view_class", None), "endpoints", {}).items():
             found.append((method, str(pattern.pattern), endpoint))
     return found
 
