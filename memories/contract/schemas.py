@@ -137,20 +137,20 @@ def has_object(schema: Mapping[str, Any]) -> bool:
     return schema.get("type") == "object" or ("items" in schema and has_object(schema["items"]))
 
 
-def without_absent(value: Any, schema: Mapping[str, Any]) -> Any:
+def without_absent(value: Any, schema: Mapping[str, Any], *, absent: Sequence[Any] = (None, "")) -> Any:
     """Return the value without declared optional properties that are null or empty texts, at every depth.
 
     Objects of no declared properties, such as metadata, are left as they are.
     """
     if isinstance(value, list) and isinstance(items := schema.get("items"), Mapping):
-        return [without_absent(item, items) for item in value]
+        return [without_absent(item, items, absent=absent) for item in value]
     if not isinstance(value, Mapping) or "properties" not in schema:
         return value
     required, properties = schema.get("required", []), schema["properties"]
     return {
-        name: without_absent(part, properties.get(name, {}))
+        name: without_absent(part, properties.get(name, {}), absent=absent)
         for name, part in value.items()
-        if name in required or name not in properties or part not in (None, "")
+        if name in required or name not in properties or part not in absent
     }
 
 

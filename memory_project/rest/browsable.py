@@ -21,7 +21,6 @@ from memory_project.rest.document import methods_of, resolved
 # A line of escaped JSON that names an item of a list. Texts can't contain one, because JSON escapes their line breaks.
 ITEM_ID = re.compile(r"^( {12}&quot;id&quot;: (?:&quot;)?)([0-9A-Za-z-]+)((?:&quot;)?,?)$", re.MULTILINE)
 ADDRESS = re.compile(r"^( +&quot;\w+&quot;: &quot;)(http[^&<]*)(&quot;,?)$", re.MULTILINE)
-WITH_BODY = ("post", "put", "patch")
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ def _form(method: str, operation: Mapping[str, Any], request: Request, response:
         summary=operation["summary"],
         query=[part for part in parameters if part["in"] == "query"],
         headers=[part for part in parameters if part["in"] == "header" and part["name"] != "If-None-Match"],
-        body=json.dumps(required, indent=2) if method in WITH_BODY else None,
+        body=json.dumps(required, indent=2) if content else None,
         fields=fields,
     )
 

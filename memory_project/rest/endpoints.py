@@ -14,16 +14,19 @@ from typing import Any, Protocol
 from django.urls import URLPattern, path
 from drf_spectacular.utils import extend_schema
 from rest_framework.parsers import BaseParser
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from memories.contract import schemas
 from memories.contract.errors import Invalid, NotFound
 from memories.contract.operations import Operation
 from memories.contract.tools import Handler, Tool, ToolResponse, signature_of
 from memories.identity.caller import Caller
 from memory_project.rest import sparse_fields, throttle
 from memory_project.rest.access import Access, caller_for_tool
+from memory_project.rest.browsable import PageRenderer
 from memory_project.rest.idempotency import answer_once
 from memory_project.rest.schema import (
     ERRORS,
@@ -137,6 +140,7 @@ def _described(endpoint: Endpoint, method: str, tag: str, in_path: Sequence[str]
 
 
 class EndpointView(APIView):
+    renderer_classes = [JSONRenderer, PageRenderer]  # the first one is for clients that accept anything
     endpoints: Mapping[str, Endpoint | Method]
 
     def changes(self, method: str) -> bool:
@@ -201,7 +205,8 @@ def read_operation(endpoint: Endpoint, request: Request, place: Mapping[str, Any
     if given := [name for name in data if name in stated or name in endpoint.hidden]:
         allowed = "only in the path" if given[0] in in_path else "not here"
         raise Invalid("is unknown", field=str(given[0])[:80], allowed=allowed)
-    values = {**data, **{name: _plain(value) for name, value in stated.items()}}
+    present = schemas.without_absent(data, operation.input_schema(by_alias=False), absent=(None,))
+    values = {**present, **{name: _plain(value) for name, value in stated.items()}}
     return operation.read(values, by_alias=False, strict=not reads_query)
 
 

@@ -189,6 +189,22 @@ def test_a_stale_edit_is_refused_with_the_current_state(alice_user: User) -> Non
     assert (second.json()["current"]["content"], second["ETag"]) == ("The first edit of this memory.", first["ETag"])
     assert patch("The second edit of this memory.", **{"if-match": second["ETag"]}).status_code == 200
     assert sender.delete(url, headers={"if-match": first["ETag"]}).status_code == 412
+    for other in ('""', '"of another server"', '"stale.1", ""'):
+        assert patch("The third edit of this memory.", **{"if-match": other}).status_code == 412, other
+    assert patch("The third edit of this memory.", **{"if-match": "active"}).status_code == 400
+
+
+def test_bodies_are_read_as_the_document_says(alice_user: User) -> None:
+    sender = client(alice_user)
+    for value in (0, 1, "false", "0", [], {}):
+        assert post(sender, f"{LIST}notes/prune/", {"dry_run": value}).json()["field"] == "dry_run"
+    assert post(sender, f"{LIST}notes/prune/", {"days": "30"}).json()["field"] == "days"
+    assert post(sender, f"{LIST}notes/prune/", {"dry_run": None}).status_code == 200
+    url = "/api/v1/graph/entities/"
+    entity = {"name": "Revenue", "entityType": "metric", "observations": ["Excludes refunds."]}
+    for extra in ({}, {"urn": None}):
+        created = post(sender, url, {"entities": [{**entity, **extra}]})
+        assert created.status_code in (200, 201), created.content
 
 
 # -- repeated requests ------------------------------------------------------------------------------------
