@@ -40,10 +40,13 @@ class PageRenderer(BrowsableAPIRenderer):
 
     template = "rest/browse.html"
 
-    def get_context(self, data: Any, accepted_media_type: str, renderer_context: Mapping[str, Any]) -> dict[str, Any]:
+    def get_context(
+        self, data: Any, accepted_media_type: str | None, renderer_context: Mapping[str, Any]
+    ) -> dict[str, Any]:
         view, request, response = (renderer_context[name] for name in ("view", "request", "response"))
-        renderer = self.get_default_renderer(view)  # type: ignore[no-untyped-call]
-        content = self.get_content(renderer, data, "application/json", dict(renderer_context))  # type: ignore[no-untyped-call]
+        renderer = self.get_default_renderer(view)
+        assert renderer is not None  # `renderer_classes` has one for JSON
+        content = self.get_content(renderer, data, "application/json", dict(renderer_context))
         described = methods_of(request)
         headers = {**dict(response.items()), "Content-Type": response.content_type or renderer.media_type}
         shown = "delete" if response.status_code == 204 else request.method.lower()

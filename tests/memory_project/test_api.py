@@ -196,7 +196,8 @@ def test_a_stale_edit_is_refused_with_the_current_state(alice_user: User) -> Non
 
 def test_bodies_are_read_as_the_document_says(alice_user: User) -> None:
     sender = client(alice_user)
-    for value in (0, 1, "false", "0", [], {}):
+    wrong: tuple[Any, ...] = (0, 1, "false", "0", [], {})
+    for value in wrong:
         assert post(sender, f"{LIST}notes/prune/", {"dry_run": value}).json()["field"] == "dry_run"
     assert post(sender, f"{LIST}notes/prune/", {"days": "30"}).json()["field"] == "days"
     assert post(sender, f"{LIST}notes/prune/", {"dry_run": None}).status_code == 200
