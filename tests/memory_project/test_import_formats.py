@@ -283,6 +283,12 @@ def test_a_long_note_is_split_at_headings_outside_of_code() -> None:
     assert found[1].place == "note.md, line 5"
 
 
+def test_places_are_lines_of_the_file() -> None:
+    text = "---\ntags: [a]\n---\n\nIntroduction.\n\n## Part\n\n" + "Some text. " * 400
+    found = rows("markdown", text.encode(), "note.md")
+    assert [row.place for row in found] == ["note.md, line 5", "note.md, line 9", "note.md, line 9"]
+
+
 @pytest.mark.parametrize(
     "text",
     ["x" * 30_000, "word " * 9_000, "# A\n" * 4_000, ("# " + "long " * 900 + "\n\n") * 3 + "end", "a\n===\n" * 3_000],
@@ -292,6 +298,13 @@ def test_parts_fit_and_none_is_tiny(text: str) -> None:
     assert all(len(part.content) <= 4_000 for part in parts)
     assert "".join("".join(split_text(text, 4_000)).split()) == "".join(text.split())
     assert min(map(len, split_text(text, 4_000))) >= 1_000
+
+
+def test_headings_of_a_note_with_very_many_lines_are_not_looked_for() -> None:
+    """Their number would decide how much memory is needed."""
+    parts = split_at_headings("# A\n" * 30_000)
+    assert len(parts) < 100
+    assert {part.titles for part in parts} == {()}
 
 
 def test_basic_memory() -> None:

@@ -93,7 +93,10 @@ def rows_of(path: str, text: str) -> Iterator[Row]:
     elif values.keys() >= own_export.KEYS:
         yield _own_row(path, text)
     else:
-        yield from section_rows(path, titled(body, title_of(path, values)), note_fields(values), key=path)
+        content = titled(body, title_of(path, values))
+        yield from section_rows(
+            path, content, note_fields(values), key=path, first_line=first_line(text, body, content)
+        )
 
 
 def _own_row(path: str, text: str) -> Row:
@@ -106,13 +109,20 @@ def _own_row(path: str, text: str) -> Row:
     return own_export.own_row(path, body.strip(), values)
 
 
-def section_rows(path: str, content: str, data: Mapping[str, Any], *, key: str) -> Iterator[Row]:
+def first_line(text: str, body: str, content: str) -> int:
+    """Return the number in the file of the first line of `content`, which may have a title that the body lacks."""
+    start = len(text) - len(body.lstrip())
+    return text.count("\n", 0, start) + 1 - (content.count("\n") - body.strip().count("\n"))
+
+
+def section_rows(path: str, content: str, data: Mapping[str, Any], *, key: str, first_line: int = 1) -> Iterator[Row]:
+    """Yield one row, or a row for each section if the content is too long for one memory."""
     parts = split_at_headings(content)
     used: dict[str, int] = {}
     for part in parts:
         part_key = f"{key}#{'/'.join(part.titles)}" if len(parts) > 1 else key
         used[part_key] = number = used.get(part_key, 0) + 1
-        place = f"{path}, line {part.line}" if len(parts) > 1 else path
+        place = f"{path}, line {max(part.line + first_line - 1, 1)}" if len(parts) > 1 else path
         yield memory_row(place, {**data, "content": part.content}, key=_numbered(part_key, number))
 
 

@@ -12,6 +12,7 @@ from markdown_it import MarkdownIt
 from memories.contract.fields import CONTENT_MAX
 from memory_project.imports.formats.memory_rows import split_text
 
+MAX_LINES = 20_000  # The parser needs up to two kilobytes per line. A longer text is only divided at blank lines.
 MAX_TITLE = 150  # characters of a heading that is repeated
 
 
@@ -39,7 +40,8 @@ def split_at_headings(text: str, limit: int = CONTENT_MAX) -> list[Part]:
     if len(text) <= limit:
         return [Part((), 1, text.strip())]
     lines = text.split("\n")
-    return list(_parts(lines, 0, len(lines), _headings(text), (), limit))
+    headings = _headings(text) if len(lines) <= MAX_LINES else []
+    return list(_parts(lines, 0, len(lines), headings, (), limit))
 
 
 @cache
@@ -73,18 +75,19 @@ def _parts(
     prefix = f"{repeated}\n\n" if above else ""
     content = "\n".join(lines[start:end]).strip()
     titles = tuple(heading.title for heading in above)
+    number = next((line + 1 for line in range(start, end) if lines[line].strip()), start + 1)
     first = headings[0] if headings and headings[0].line == start else None
     is_section = first is not None and all(heading.level > first.level for heading in headings[1:])
     if len(content) <= limit - len(prefix):
         if content:
-            yield Part((*titles, first.title) if first and is_section else titles, start + 1, prefix + content)
+            yield Part((*titles, first.title) if first and is_section else titles, number, prefix + content)
     elif first and is_section:
         # A heading that is too long to be repeated stays in the text.
         below = start if len(first.title) > MAX_TITLE else first.end
         yield from _parts(lines, below, end, headings[1:], (*above, first), limit)
     elif not headings:
         for piece in split_text(content, limit - len(prefix)):
-            yield Part(titles, start + 1, prefix + piece)
+            yield Part(titles, number, prefix + piece)
     else:
         for low, high, inner in _divided(start, end, headings):
             yield from _parts(lines, low, high, inner, above, limit)
