@@ -59,8 +59,8 @@ class AsyncInProcess(httpx.AsyncBaseTransport):
         return await sync_to_async(self.transport.handle_request)(request)
 
 
-def token_of(user: User) -> str:
-    return create_token(caller=system_caller(), user=user, name="client")[1]
+def token_of(user: User, **limits: int) -> str:
+    return create_token(caller=system_caller(), user=user, name="client", **limits)[1]
 
 
 def client_of(user: User) -> tuple[Commonplace, InProcess]:

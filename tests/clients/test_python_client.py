@@ -29,7 +29,7 @@ from commonplace_client import (
 from knowledge.models import Changeset
 from memories.models import MemoryRecord
 from memory_project.models import User
-from tests.clients.in_process import URL, async_client_of, client_of, token_of
+from tests.clients.in_process import URL, InProcess, async_client_of, client_of, token_of
 from tests.conftest import REFUNDS
 from tests.knowledge.conftest import ORDERS, cora_user, curators, small_catalog  # noqa: F401 - fixtures
 
@@ -212,10 +212,11 @@ def test_a_lost_answer_is_asked_for_again_and_nothing_is_done_twice(alice_user: 
     transport.requests.clear()
     transport.fail(httpx.ReadTimeout("no answer"), after_performing=True)
     transport.fail(problem(503, "degraded"))
+    transport.fail(problem(409, "conflict", field="Idempotency-Key"))  # the first request is still running
     stored = client.store_messages("c1", [{"role": "human", "content": REFUNDS}])
-    assert (stored["count"], len(list(client.turns(conversation_id="c1", tier="stm"))), len(pauses)) == (1, 1, 2)
+    assert (stored["count"], len(list(client.turns(conversation_id="c1", tier="stm"))), len(pauses)) == (1, 1, 3)
     sent = [request for request in transport.requests if request.method == "POST"]
-    assert (len(sent), len({request.headers["Idempotency-Key"] for request in sent})) == (3, 1)
+    assert (len(sent), len({request.headers["Idempotency-Key"] for request in sent})) == (4, 1)
 
 
 def test_an_edit_without_an_answer_is_not_repeated(alice_user: User, pauses: list[float]) -> None:
@@ -269,6 +270,16 @@ def test_repetitions_are_bounded(alice_user: User, pauses: list[float]) -> None:
     with pytest.raises(Degraded):
         Commonplace(URL, "token", transport=transport, max_wait=3).recall("refunds")
     assert len(pauses) == 4
+
+
+def test_the_limit_of_a_token_says_when_it_ends(alice_user: User, pauses: list[float]) -> None:
+    client = Commonplace(URL, token_of(alice_user, calls_per_minute=1), transport=InProcess())
+    client.account()
+    with pytest.raises(LimitReached) as reached:
+        client.account()
+    assert reached.value.status == 429
+    assert reached.value.retry_after
+    assert 0 < reached.value.retry_after <= 60
 
 
 def test_address_and_token_come_from_the_environment(alice_user: User, monkeypatch: pytest.MonkeyPatch) -> None:
