@@ -36,10 +36,10 @@ class KnowledgeExtension:
         return ()
 
     def insight_reviewed(self, kind: str, insight: Insight, *, by: str, notes: str, people: Sequence[str]) -> None:
-        """Called after each step in the review of an insight except undo, and after it is applied or rolled back.
+        """Called after an insight is captured, after each step in its review, and after it is applied or rolled back.
 
-        `kind` is a DecisionKind, or APPLIED, ROLLED_BACK or OVERTURNED of review/events.py. `by` is the e-mail address
-        of the person who acted, and `people` are the e-mail addresses of the other people concerned.
+        `kind` is a DecisionKind, or CAPTURED, APPLIED, ROLLED_BACK or OVERTURNED of review/events.py. `by` is the
+        e-mail address of the person who acted, and `people` are the e-mail addresses of the other people concerned.
         """
 
     def decision_overturned(self, insight: Insight, decision: Decision) -> None:

@@ -42,6 +42,7 @@ def schedules() -> dict[str, tuple[str, int]]:
         "go on with imports": ("memory_project.imports.tasks.go_on_with_all", 2),
         "send the weekly digest": ("memory_project.tasks.send_digest", 720),
         "alert about old reviews": ("memory_project.tasks.alert_about_reviews", 60),
+        "send webhook events": ("memory_project.webhooks.tasks.send_webhook_events", 1),
         "send webhooks": ("memory_project.tasks.send_webhooks", 60),
         "run subscriptions to sources": ("memory_project.subscriptions.tasks.queue_due", 1),
         "delete expired analyses": ("analysis.tasks.delete_expired_sessions", 60),

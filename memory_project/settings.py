@@ -59,6 +59,7 @@ INSTALLED_APPS = [
     "memory_project.exports",
     "memory_project.imports.apps.ImportsConfig",
     "memory_project.subscriptions.apps.SubscriptionsConfig",
+    "memory_project.webhooks.apps.WebhooksConfig",
     "knowledge.graph.apps.GraphConfig",
     "knowledge.apps.KnowledgeConfig",
     "analysis.apps.AnalysisConfig",
@@ -333,8 +334,12 @@ DEFAULT_FROM_EMAIL = env.text("EMAIL_FROM", f"Commonplace <commonplace@{_public.
 DIGEST = env.boolean("DIGEST", False)  # send each person a weekly mail
 # hours after which curators get a mail about a waiting insight; 0: never
 REVIEW_ALERT_HOURS = env.number("REVIEW_ALERT_HOURS", 0, 0, 8_760)
-# names of the hosts that webhooks may call; if empty, webhooks may call none
+# names of the hosts that webhooks of personas may call; if empty, they may call none
 WEBHOOK_HOSTS = [host.lower() for host in env.list_of_strings("WEBHOOK_HOSTS")]
+# whose webhook endpoints get events: everyone's, those of operators and admins, or nobody's
+WEBHOOK_SUBSCRIBERS = env.choice("WEBHOOK_SUBSCRIBERS", "everyone", ("everyone", "operators", "nobody"))
+# names of hosts with private addresses that webhook endpoints may be on, with http or https
+WEBHOOK_PRIVATE_HOSTS = [host.lower() for host in env.list_of_strings("WEBHOOK_PRIVATE_HOSTS")]
 
 # -- language, time, files -------------------------------------------------------------------------------
 

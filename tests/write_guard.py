@@ -89,6 +89,9 @@ SERVICES = {
     "memory_project.schedules",
     "memory_project.subscriptions.services",
     "memory_project.subscriptions.synchronization",
+    "memory_project.webhooks.endpoints",
+    "memory_project.webhooks.events",
+    "memory_project.webhooks.sending",
 }
 
 

@@ -136,8 +136,7 @@ def undo_review(*, caller: Caller, insight_id: UUID | str, seen: str = "", overr
 def _take_back(caller: Caller, insight: Insight, decided_by: str) -> None:
     overturns = "" if decided_by == caller.email else decided_by
     decision = record_decision(caller, insight, DecisionKind.TAKEN_BACK, "", overturns=overturns)
-    if overturns:
-        events.announce_decision(insight, decision, to=[])
+    events.announce_decision(insight, decision, to=[])
 
 
 def reopen(caller: Caller, insight: Insight) -> str:
@@ -219,7 +218,8 @@ def keep_proposal(record: MemoryRecord, replaces: MemoryRecord) -> None:
     if waiting.filter(record__status__in=[Status.ACTIVE, Status.STALE]).exists():
         raise Conflict("is the same as a correction that waits for a curator", field="content")
     before = Insight.objects.get(pk=replaces.pk)
-    Insight.objects.create(record=record, wanted_visibility=before.wanted_visibility, replaces=replaces)
+    insight = Insight.objects.create(record=record, wanted_visibility=before.wanted_visibility, replaces=replaces)
+    events.announce(events.CAPTURED, insight, by=record.edited_by or record.created_by, to=[])
 
 
 def _approve_edit(caller: Caller, insight: Insight, notes: str) -> Insight:

@@ -8,7 +8,7 @@ from knowledge import extensions
 from knowledge.models import Decision, Insight
 
 # kinds of events besides those of DecisionKind
-APPLIED, ROLLED_BACK, OVERTURNED = "applied", "rolled_back", "overturned"
+CAPTURED, APPLIED, ROLLED_BACK, OVERTURNED = "captured", "applied", "rolled_back", "overturned"
 
 
 def announce_decision(

@@ -5,6 +5,7 @@ Otherwise whoever enters an address could read and change what only this server 
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
@@ -56,19 +57,10 @@ class PublicTransport(httpx.BaseTransport):
         self._transport = httpx.HTTPTransport()  # uses no proxy, which would look up the host again
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        url, host = request.url, request.url.host
-        addresses = public_addresses(host, url.port or (443 if url.scheme == "https" else 80))
-        extensions = {**request.extensions, "sni_hostname": host}  # the certificate is that of the host
+        addresses = public_addresses(request.url.host, _port(request.url))
         for number, address in enumerate(addresses, 1):
-            checked = httpx.Request(
-                request.method,
-                url.copy_with(host=address),
-                headers=request.headers,  # among them Host
-                stream=request.stream,
-                extensions=extensions,
-            )
             try:
-                return self._transport.handle_request(checked)
+                return self._transport.handle_request(_to_address(request, address))
             except (httpx.ConnectError, httpx.ConnectTimeout):
                 if number == len(addresses):
                     raise
@@ -76,3 +68,38 @@ class PublicTransport(httpx.BaseTransport):
 
     def close(self) -> None:
         self._transport.close()
+
+
+class AsyncPublicTransport(httpx.AsyncBaseTransport):
+    """The same for httpx.AsyncClient, whose requests can be cancelled at any point."""
+
+    def __init__(self) -> None:
+        self._transport = httpx.AsyncHTTPTransport()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        addresses = await asyncio.to_thread(public_addresses, request.url.host, _port(request.url))
+        for number, address in enumerate(addresses, 1):
+            try:
+                return await self._transport.handle_async_request(_to_address(request, address))
+            except (httpx.ConnectError, httpx.ConnectTimeout):
+                if number == len(addresses):
+                    raise
+        raise AssertionError("public_addresses returns at least one address")
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()
+
+
+def _port(url: httpx.URL) -> int:
+    return url.port or (443 if url.scheme == "https" else 80)
+
+
+def _to_address(request: httpx.Request, address: str) -> httpx.Request:
+    """Return the request for a connection to this address of its host."""
+    return httpx.Request(
+        request.method,
+        request.url.copy_with(host=address),
+        headers=request.headers,  # among them Host
+        stream=request.stream,
+        extensions={**request.extensions, "sni_hostname": request.url.host},  # the certificate is that of the host
+    )

@@ -25,6 +25,7 @@ from memories.models import MemoryRecord, Status
 from memory_project.models import Notification, User
 from memory_project.notifications import mail
 from memory_project.notifications.mentions import people_mentioned
+from memory_project.webhooks.models import Endpoint
 
 KEPT_DAYS = 90  # days until a notification is deleted
 # maximum number of unread notifications of one kind that a person may have from one sender; more are not created
@@ -59,6 +60,7 @@ KINDS: Mapping[str, Kind] = {
     "stale": Kind("A memory of mine went stale", "found that your memory may no longer be true", "stale"),
     "rewritten": Kind("A verified memory of mine, or one that I verified, was changed", "changed a verified memory"),
     "mentioned": Kind("I was mentioned", "mentioned you"),
+    "webhook_paused": Kind("A webhook endpoint of mine was paused", "paused your webhook endpoint", "webhook"),
 }
 
 
@@ -142,6 +144,8 @@ def entries_for(caller: Caller, rows: Sequence[Notification]) -> list[Notice]:
     ids = [row.record_id for row in rows]
     texts = dict(MemoryRecord.objects.visible_to(caller).filter(pk__in=ids).values_list("pk", "content"))
     texts |= dict(Insight.objects.visible_to(caller).filter(pk__in=ids).values_list("pk", "record__content"))
+    endpoints = Endpoint.objects.filter(owner=caller.email, pk__in=ids).only("name", "pause_reason")
+    texts |= {endpoint.pk: f"{endpoint.name}: {endpoint.pause_reason or 'resumed'}" for endpoint in endpoints}
     return [
         Notice(
             pk=row.pk,
@@ -189,7 +193,9 @@ def mail_one(notice_id: int) -> bool:
     if person.notify.get(row.kind) != "mail" or not entries or not entries[0].link or _is_forgotten(caller, row):
         return False
     context = {"notice": entries[0], "person": person}
-    return mail.send([person.email], f"Commonplace: {row.by} {entries[0].verb}", "mail/notice.txt", context)
+    return mail.send(
+        [person.email], f"Commonplace: {row.by or 'Commonplace'} {entries[0].verb}", "mail/notice.txt", context
+    )
 
 
 def _is_forgotten(caller: Caller, row: Notification) -> bool:

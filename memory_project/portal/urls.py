@@ -21,6 +21,7 @@ from memory_project.portal.views import (
     proposals,
     sign_in,
     two_factor,
+    webhooks,
 )
 
 urlpatterns = [
@@ -101,6 +102,8 @@ urlpatterns = [
     path("connect/tokens/<int:token_id>/revoke/", connect.revoke_token, name="revoke-token"),
     path("connect/apps/<uuid:app_id>/end/", connect.end_app, name="end-app"),
     path("connect/first-call/", connect.first_call, name="first-call"),
+    path("connect/webhooks/", webhooks.webhooks, name="webhooks"),
+    path("connect/webhooks/<id:endpoint_id>/<slug:act>/", webhooks.change_webhook, name="change-webhook"),
     path("sign-in/", account.SignIn.as_view(), name="sign-in"),
     path("sign-in/company/", sign_in.company_sign_in_start, name="company-sign-in"),
     path("sign-in/company/callback/", sign_in.company_callback, name="company-callback"),

@@ -18,7 +18,7 @@ from tests.e2e.conftest import Watcher, picture
 
 # Routes that are not pages: they accept POST only, or return fragments, files or JSON.
 NO_PAGES = {
-    "first-call", "make-token", "revoke-token", "sign-out", "health", "change-memory", "review-undo",
+    "first-call", "make-token", "change-webhook", "revoke-token", "sign-out", "health", "change-memory", "review-undo",
     "review-decide", "analysis-export", "analysis-action", "resume-action",
     "clear-analysis", "review-act", "review-replace", "answer-question", "propose-preview", "pick", "palette",
     "save-view", "remove-view", "read-news", "follow-news", "diff-memory", "close-first-run", "system-test",

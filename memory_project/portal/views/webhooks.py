@@ -1,0 +1,89 @@
+"""Webhooks page: a person's own endpoints, with their latest deliveries."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_POST
+
+from memories.contract.errors import NotFound
+from memories.identity.caller import Caller
+from memories.identity.permissions import caller_from_request
+from memory_project.webhooks import endpoints
+from memory_project.webhooks.events import KINDS
+from memory_project.webhooks.models import Endpoint
+from memory_project.webhooks.operations import CreateEndpoint, UpdateEndpoint
+
+DELIVERIES_SHOWN = 10  # of each endpoint
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+def webhooks(request: HttpRequest) -> HttpResponse:
+    """List the caller's endpoints. A POST creates one and shows its secret, in this response only."""
+    caller = caller_from_request(request, channel="portal")
+    if request.method != "POST":
+        return _page(request, caller)
+    endpoint, secret = endpoints.create_endpoint(CreateEndpoint.read(_fields(request)), caller=caller)
+    return _page(request, caller, fresh=endpoint, secret=secret)
+
+
+@require_POST
+@login_required
+def change_webhook(request: HttpRequest, endpoint_id: UUID, act: str) -> HttpResponse:
+    caller = caller_from_request(request, channel="portal")
+    match act:
+        case "rotate":
+            endpoint, secret = endpoints.rotate_secret(caller=caller, endpoint_id=endpoint_id)
+            return _page(request, caller, fresh=endpoint, secret=secret)
+        case "change":
+            fields = {**_fields(request), "endpoint_id": endpoint_id}
+            endpoints.update_endpoint(UpdateEndpoint.read(fields), caller=caller)
+            message = "Saved."
+        case "pause":
+            endpoints.pause_endpoint(caller=caller, endpoint_id=endpoint_id)
+            message = "Paused. Events that occur now are not sent later."
+        case "resume":
+            endpoints.resume_endpoint(caller=caller, endpoint_id=endpoint_id)
+            message = "Resumed."
+        case "test":
+            endpoints.send_test_event(caller=caller, endpoint_id=endpoint_id)
+            message = "A test event is on its way. Reload the page to see its result."
+        case "repeat":
+            endpoints.repeat_delivery(caller=caller, delivery_id=request.POST.get("delivery", ""))
+            message = "The delivery is repeated. Reload the page to see its result."
+        case "delete":
+            endpoints.delete_endpoint(caller=caller, endpoint_id=endpoint_id)
+            message = "Deleted."
+        case _:
+            raise NotFound("no such action")
+    messages.success(request, message)
+    return redirect("webhooks")
+
+
+def _fields(request: HttpRequest) -> dict[str, Any]:
+    return {
+        "name": request.POST.get("name", ""),
+        "url": request.POST.get("url", ""),
+        "kinds": request.POST.getlist("kinds"),
+        "with_texts": request.POST.get("with_texts") == "on",
+    }
+
+
+def _page(request: HttpRequest, caller: Caller, fresh: Endpoint | None = None, secret: str = "") -> HttpResponse:
+    own = Endpoint.objects.filter(owner=caller.email)  # admins see those of other people in the admin
+    context = {
+        "fresh": fresh,
+        "secret": secret,
+        "kinds": KINDS,
+        "may_create": endpoints.may_have_endpoints(caller),
+        "entries": [
+            (endpoint, endpoints.deliveries_of(caller, endpoint.pk)[:DELIVERIES_SHOWN]) for endpoint in own
+        ],
+    }  # fmt: skip
+    return render(request, "portal/webhooks.html", context)

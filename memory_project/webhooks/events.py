@@ -1,0 +1,45 @@
+"""Events: their kinds, and how they are stored in the transaction of a change until a worker distributes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django_q.tasks import async_task
+
+from memories.database import identity
+from memory_project.webhooks.models import Endpoint, Event
+
+TEST = "webhook.test"  # sent on request only
+KINDS: Mapping[str, str] = {
+    "insight.captured": "An insight was captured",
+    "insight.decided": "An insight was approved or rejected, or the decision was taken back",
+    "insight.applied": "An insight was applied to the catalog",
+    "insight.rolled_back": "An applied insight was rolled back",
+    "memory.stale": "A memory may no longer be true",
+    "memory.verified": "A memory was verified",
+    "memory.corrected": "A memory was replaced by a correction",
+    "memory.restored": "A stale, replaced or archived memory is in force again",
+    "import.finished": "An import of yours was finished",
+}
+
+
+@identity.service("webhooks")
+def emit(kind: str, ids: Sequence[UUID], *, owner: str = "", **details: Any) -> None:
+    """Store an event for each of `ids`, if any endpoint wants this kind. Call this in the transaction of the change.
+
+    `owner` is the only person who gets the events; if it is empty, everyone gets them who may read the memory or
+    insight. `details` are ids, states and numbers. They must contain no texts, because they are stored.
+    """
+    if not ids or not Endpoint.objects.filter(kinds__contains=[kind], paused_at=None).exists():
+        return
+    is_first = not Event.objects.exists()
+    Event.objects.bulk_create([Event(kind=kind, record_id=pk, owner=owner, details=details) for pk in ids])
+    if is_first:  # otherwise a task is queued already; if it has just ended, the schedule finds the events
+        transaction.on_commit(queue_sending)
+
+
+def queue_sending() -> None:
+    async_task("memory_project.webhooks.tasks.send_webhook_events")

@@ -1,0 +1,115 @@
+"""Signed requests to endpoints: which URLs are allowed, and what came of a request.
+
+Hosts must have public addresses, unless WEBHOOK_PRIVATE_HOSTS names them. Redirects are not followed. The content of
+a response is not read, so nothing of it is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+
+from memories.contract.errors import Invalid
+
+if TYPE_CHECKING:
+    import httpx
+
+TIMEOUT_S = 15.0  # for the whole request, however slowly the response arrives
+AT_ONCE = 5  # maximum number of requests to one endpoint that run at the same time
+HOST = re.compile(r"[a-z0-9._:-]+")
+ALLOWED = "an https URL of a public host, without credentials and fragment"
+NOT_PUBLIC = "the host has no public address; an operator can allow it with WEBHOOK_PRIVATE_HOSTS"
+
+
+@dataclass(frozen=True)
+class Request:
+    headers: dict[str, str]
+    body: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    status_code: int | None  # None if there was no response
+    error: str = ""  # empty if the request succeeded
+
+
+def is_private_host(host: str) -> bool:
+    return host.lower() in settings.WEBHOOK_PRIVATE_HOSTS
+
+
+def check_url(text: str) -> str:
+    """Return the URL as it is requested. Raises Invalid if its form is not allowed."""
+    import httpx  # noqa: PLC0415 - takes a tenth of a second, which other processes save
+
+    from memories.outbox.public_http import is_public  # noqa: PLC0415 - needs httpx
+
+    try:
+        url = httpx.URL(text)
+    except (httpx.InvalidURL, UnicodeError):
+        raise Invalid("is not a URL", field="url", allowed=ALLOWED) from None
+    if not url.host or url.scheme not in ("https", "http"):
+        raise Invalid(f"{text[:80]!r} is not a web address", field="url", allowed=ALLOWED)
+    if url.userinfo or url.fragment:
+        raise Invalid("contains credentials or a fragment", field="url", allowed=ALLOWED)
+    if not HOST.fullmatch(url.raw_host.decode()) or url.port == 0 or (url.port or 0) > 65_535:
+        raise Invalid(f"{text[:80]!r} has no valid host or port", field="url", allowed=ALLOWED)
+    if is_private_host(url.host):
+        return str(url)
+    if url.scheme != "https":
+        raise Invalid("is not encrypted", field="url", allowed=ALLOWED)
+    try:
+        is_private = not is_public(url.host.strip("[]"))
+    except ValueError:
+        is_private = url.host.lower() == "localhost"  # other names are looked up when a request is sent
+    if is_private:
+        raise Invalid(f"{url.host!r} is not a public host", field="url", allowed=ALLOWED)
+    return str(url)
+
+
+def post_all(url: str, requests: Sequence[Request]) -> list[Answer]:
+    """Send the requests to one URL, several at a time."""
+    try:
+        checked = check_url(url)  # the rules may have changed since the endpoint was saved
+    except Invalid as error:
+        return [Answer(None, error.message)] * len(requests)
+    return asyncio.run(_post_all(checked, requests))
+
+
+async def _post_all(url: str, requests: Sequence[Request]) -> list[Answer]:
+    import httpx  # noqa: PLC0415 - takes a tenth of a second, which other processes save
+
+    from memories.outbox.public_http import AsyncPublicTransport  # noqa: PLC0415 - needs httpx
+
+    is_private = is_private_host(httpx.URL(url).host)
+    transport = httpx.AsyncHTTPTransport() if is_private else AsyncPublicTransport()
+    turns = asyncio.Semaphore(AT_ONCE)
+    async with httpx.AsyncClient(transport=transport, timeout=TIMEOUT_S, follow_redirects=False) as client:
+        return list(await asyncio.gather(*(_post(client, turns, url, request) for request in requests)))
+
+
+async def _post(client: httpx.AsyncClient, turns: asyncio.Semaphore, url: str, request: Request) -> Answer:
+    import httpx  # noqa: PLC0415 - takes a tenth of a second, which other processes save
+
+    from memories.outbox.public_http import NotPublic  # noqa: PLC0415 - needs httpx
+
+    content = request.body.encode()
+    try:
+        # httpx limits the time between two parts of a response only
+        async with (
+            turns,
+            asyncio.timeout(TIMEOUT_S),
+            client.stream("POST", url, content=content, headers=request.headers) as response,
+        ):
+            status = response.status_code
+        return Answer(status, "" if response.is_success else f"responded with status {status}")
+    except NotPublic:
+        return Answer(None, NOT_PUBLIC)  # without the address: the owner need not know the names of this network
+    except (TimeoutError, httpx.TimeoutException):
+        return Answer(None, f"no response within {TIMEOUT_S:g} seconds")
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+        return Answer(None, f"{type(error).__name__}: {error}"[:300])
