@@ -23,7 +23,7 @@ class Endpoint(models.Model):
     )
     name = models.CharField(max_length=120)
     url = models.CharField(max_length=500)
-    kinds = ArrayField(models.CharField(max_length=40), help_text="Kinds of events that are sent.")
+    kinds = ArrayField(models.CharField(max_length=40), default=list, help_text="Kinds of events that are sent.")
     with_texts = models.BooleanField(default=False, help_text="Whether texts are sent, or ids and states only.")
     # The secret is computed from the nonce and SECRET_KEY, so that the database contains none. Its digest shows whether
     # SECRET_KEY has changed since.

@@ -39,7 +39,7 @@ class Migration(migrations.Migration):
                 ('set_up_by', models.CharField(help_text='Who has confirmed the URL. Another owner, after a hand-over, has to confirm it.', max_length=254)),
                 ('name', models.CharField(max_length=120)),
                 ('url', models.CharField(max_length=500)),
-                ('kinds', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=40), help_text='Kinds of events that are sent.', size=None)),
+                ('kinds', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=40), default=list, help_text='Kinds of events that are sent.', size=None)),
                 ('with_texts', models.BooleanField(default=False, help_text='Whether texts are sent, or ids and states only.')),
                 ('nonce', models.CharField(editable=False, max_length=64)),
                 ('secret_digest', models.CharField(editable=False, max_length=64)),
