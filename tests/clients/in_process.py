@@ -59,7 +59,7 @@ class AsyncInProcess(httpx.AsyncBaseTransport):
         return await sync_to_async(self.transport.handle_request)(request)
 
 
-def token_of(user: User, **limits: int) -> str:
+def token_of(user: User, **limits: Any) -> str:
     return create_token(caller=system_caller(), user=user, name="client", **limits)[1]
 
 
