@@ -1,4 +1,4 @@
-"""Signal receivers. They audit sign-ins and sign-outs, and after migrations update schedules and group permissions."""
+"""Signal receivers: audit of sign-ins, webhooks of finished imports, and what has to be updated after migrations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from django.dispatch import receiver
 from memory_project import audit, schedules
 from memory_project.accounts.django_permissions import effective_permissions
 from memory_project.accounts.people import CURATORS, OPERATORS
+from memory_project.imports import taking_over
+from memory_project.imports.models import Import
 from memory_project.models import AuditEvent, User
+from memory_project.webhooks.events import emit
 
 
 @receiver(user_logged_in)
@@ -50,6 +53,11 @@ def _note_account(tool: str, outcome: str, email: str, message: str = "") -> Non
         channel="portal",
         email=email,
     )
+
+
+@receiver(taking_over.finished)
+def announce_import(sender: object, staged: Import, **extra: Any) -> None:
+    emit("import.finished", [staged.pk], owner=staged.created_by)
 
 
 @receiver(post_migrate)

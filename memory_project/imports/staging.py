@@ -33,6 +33,7 @@ from memory_project.imports.rows import Row
 from memory_project.imports.takers_of_conversations import check_turn_row
 
 BATCH = 500  # number of rows saved in one transaction
+MAX_ROWS = 1_000_000
 HEAD = 64 * 1024  # bytes by which a format is recognized
 MAX_REASON, MAX_PLACE = 500, 300
 SOURCE_KEY = "source_key"  # metadata key: the name of an imported item within its source
@@ -109,6 +110,8 @@ def parse(caller: Caller, staged: Import, *, until: float) -> None:
 
 
 def _save_batch(caller: Caller, staged: Import, batch: Sequence[Row]) -> None:
+    if staged.rows_read + len(batch) > MAX_ROWS:
+        raise Invalid(f"has more than {MAX_ROWS:,} rows", field="file", allowed="a part of it at a time")
     with transaction.atomic():
         _save(caller, staged, batch)
         staged.rows_read += len(batch)

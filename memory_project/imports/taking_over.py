@@ -12,6 +12,7 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import QuerySet
+from django.dispatch import Signal
 from django.utils import timezone
 
 from memories import services
@@ -28,6 +29,7 @@ from memory_project.imports.rows import Outcome
 from memory_project.imports.takers_of_conversations import take_turns
 
 BATCH = 200
+finished = Signal()  # sent with the import `staged`, in the transaction in which its last row was taken over
 UNDONE = "its import was undone"
 STAYS = "stays:"  # begins the reason of a row that an undo has left
 MEMORIES = ("memory", RESTORED_MEMORY, "turn")  # kinds of rows that became memories
@@ -58,6 +60,7 @@ def take(caller: Caller, staged: Import, *, until: float) -> None:
             if not rows:
                 staged.state, staged.finished_at = ImportState.DONE, timezone.now()
                 staged.save(update_fields=["state", "finished_at"])
+                finished.send(Import, staged=staged)
                 return
             kind, is_version = rows[0].kind, rows[0].outcome == RowOutcome.CONFLICTING
             same = [row for row in rows if row.kind == kind and (row.outcome == RowOutcome.CONFLICTING) == is_version]

@@ -117,7 +117,11 @@ def responses(
     found: dict[Any, Any] = {status: response_schema(response) if status != 204 else None for status in statuses}
     if may_be_unchanged:
         found[304] = OpenApiResponse(None, "You have this version already.")
-    return found | {(status, MEDIA_TYPE): OpenApiResponse(PROBLEM, text) for status, text in errors.items()}
+    return found | problems(errors)
+
+
+def problems(errors: dict[int, str]) -> dict[Any, Any]:
+    return {(status, MEDIA_TYPE): OpenApiResponse(PROBLEM, text) for status, text in errors.items()}
 
 
 @functools.cache

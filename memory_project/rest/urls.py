@@ -10,13 +10,16 @@ from memory_project.rest import (
     catalog,
     changesets,
     conversations,
+    exports,
     graph,
     imports,
     insights,
     memories,
     own,
     start,
+    subscriptions,
     viewers,
+    webhooks,
 )
 
 urlpatterns = [
@@ -32,6 +35,9 @@ urlpatterns = [
     *graph.urlpatterns,
     *conversations.urlpatterns,
     *imports.urlpatterns,
+    *exports.urlpatterns,
+    *webhooks.urlpatterns,
+    *subscriptions.urlpatterns,
     *own.urlpatterns,
     *administration.urlpatterns,
 ]

@@ -19,6 +19,7 @@ from memories.writing import erasure
 from memory_project.imports import report, staging, taking_over, tasks
 from memory_project.imports.models import Import, ImportRow, ImportState
 from memory_project.models import User
+from memory_project.webhooks.models import Endpoint, Event
 from tests.conftest import REFUNDS
 from tests.memory_project.test_api import client, post
 
@@ -294,3 +295,10 @@ def test_a_program_imports_a_file_over_rest(alice_user: User, olga_user: User) -
     assert post(sender, f"{one}undo/", {}).json()["state"] == "undoing"
     assert client(olga_user).get(one).status_code == 404
     assert sender.post(address, {}).json()["field"] == "file"
+
+
+def test_a_finished_import_is_announced_to_its_owners_webhooks(alice: Caller) -> None:
+    Endpoint.objects.create(owner=alice.email, set_up_by=alice.email, name="x", kinds=["import.finished"], nonce="n")
+    created = taken(alice)
+    event = Event.objects.get()
+    assert (event.kind, event.record_id, event.owner) == ("import.finished", created.pk, alice.email)

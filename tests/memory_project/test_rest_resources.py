@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -33,7 +34,7 @@ def endpoints() -> list[tuple[str, str, Endpoint | Method]]:
     return found
 
 
-LISTS = [address for _, address, endpoint in endpoints() if isinstance(endpoint, Listing)]
+LISTS = [address for _, address, endpoint in endpoints() if isinstance(endpoint, Listing) and "<" not in address]
 FOR_ADMINISTRATION = [
     (method, address) for method, address, endpoint in endpoints() if endpoint.access is Access.ADMINISTRATION
 ]
@@ -79,7 +80,8 @@ def test_each_list_shows_the_caller_what_is_theirs(full: Client) -> None:
 def test_administration_needs_a_token_with_the_right(
     method: str, address: str, ada_user: User, alice_user: User
 ) -> None:
-    path = API + address.replace("<int:person_id>", "1").replace("<int:token_id>", "1").replace("<slug:name>", "sales")
+    values = {"int": "1", "slug": "sales", "id": "0" * 32}
+    path = API + re.sub(r"<(\w+):\w+>", lambda match: values[match[1]], address)
     call = getattr(client(ada_user), method)
     refused = call(path, content_type="application/json")
     assert (refused.status_code, "administer" in refused.json()["detail"]) == (403, True)
