@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
 
 def parse_timestamp(text: str) -> datetime | None:
-    """Parse an ISO 8601 date or time. Return None if the text is neither.
+    """Parse an ISO 8601 date or time. Return None if the text is neither, or not in the years 1 to 9999 in UTC.
 
     A date means the end of that day. Dates, and times without a zone, are in the zone of the setting TIME_ZONE.
     """
@@ -20,4 +20,15 @@ def parse_timestamp(text: str) -> datetime | None:
         return None
     if instant is None:
         return None
-    return timezone.make_aware(instant, timezone.get_default_timezone()) if timezone.is_naive(instant) else instant
+    if timezone.is_naive(instant):
+        instant = timezone.make_aware(instant, timezone.get_default_timezone())
+    return instant if is_storable(instant) else None
+
+
+def is_storable(instant: datetime) -> bool:
+    """Return whether the time is in the years 1 to 9999 in UTC, too."""
+    try:
+        instant.astimezone(UTC)
+    except OverflowError:
+        return False
+    return True

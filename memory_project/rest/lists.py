@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -25,6 +26,7 @@ from memories.contract.errors import Invalid
 from memories.contract.fields import OneOf
 from memories.contract.operations import Operation
 from memories.contract.paging import page
+from memories.contract.timestamps import is_storable
 from memories.identity.caller import Caller
 from memory_project.rest import sparse_fields
 from memory_project.rest.access import Access, caller_for_tool
@@ -91,7 +93,10 @@ class Listing:
         paging = self._paging(request)
         selection = sparse_fields.selection(request, self.item)
         rows = self._filtered(self.rows(caller, **path), request, caller)
-        found = page(rows, paging.cursor, by=self.by, newest=paging.order == "newest", size=paging.limit)
+        try:
+            found = page(rows, paging.cursor, by=self.by, newest=paging.order == "newest", size=paging.limit)
+        except Invalid as error:  # pages of other channels call it `after`
+            raise Invalid(error.fault, field="cursor", allowed=error.allowed) from None
         address = next_address(request, found.after) if found.after else None
         items = sparse_fields.apply(selection, list(self.items(caller, found.rows)))
         headers = {"Link": f'<{address}>; rel="next"'} if address else {}
@@ -115,6 +120,9 @@ class Listing:
         if not filters.form.is_valid():
             name, errors = next(iter(filters.form.errors.get_json_data().items()))
             raise Invalid(f"{data.get(name, '')[:80]!r}: {errors[0]['message']}", field=name)
+        for name, value in filters.form.cleaned_data.items():
+            if isinstance(value, datetime) and not is_storable(value):
+                raise Invalid(f"{data[name]!r} is out of range", field=name, allowed="the years 1 to 9999 in UTC")
         filtered: QuerySet[Any] = filters.qs
         return filtered
 

@@ -194,6 +194,16 @@ def test_a_stale_edit_is_refused_with_the_current_state(alice_user: User) -> Non
     assert patch("The third edit of this memory.", **{"if-match": "active"}).status_code == 400
 
 
+@pytest.mark.parametrize("time", ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59"])
+def test_times_that_have_no_year_in_utc_are_refused(alice_user: User, time: str) -> None:
+    sender = client(alice_user)
+    for query in ({"created_after": time}, {"cursor": f"{time}~{'0' * 32}"}):
+        answer = sender.get(LIST, query)
+        assert (answer.status_code, answer.json()["field"]) == (400, next(iter(query))), query
+    answer = post(sender, RECALL, {"query": "revenue", "as_of": time})
+    assert (answer.status_code, answer.json()["field"]) == (400, "as_of")
+
+
 def test_bodies_are_read_as_the_document_says(alice_user: User) -> None:
     sender = client(alice_user)
     wrong: tuple[Any, ...] = (0, 1, "false", "0", [], {})
