@@ -46,6 +46,17 @@ class Plan:
         )
 
 
+@dataclass(frozen=True)
+class Unread:
+    """Files and folders that could not be read, so that whether they still have their texts is unknown."""
+
+    paths: Set[str]
+    folders: tuple[str, ...]
+
+    def covers(self, path: str) -> bool:
+        return path in self.paths or path.startswith(self.folders)
+
+
 def persons_version(item: SubscriptionItem) -> str:
     """Return why the memory of an item is no longer what the source said, or "" if nobody has changed it."""
     record = item.record
@@ -74,9 +85,13 @@ def plan(items: Iterable[SubscriptionItem], texts: Sequence[Text]) -> Plan:
     for text in texts:
         if text.key not in moved:
             result.steps.append(_step(text, known.get(text.key), erased, decided))
-    unread = [text.path for text in texts if text.problem]
+    present = {text.path for text in texts}
+    paths = {text.path for text in texts if text.problem}
+    unread = Unread(paths, tuple(path for path in paths if path.endswith("/")))
     result.steps += [_vanished_step(item, moves.get(item.pk), unread) for item in vanished]
-    _count_files(result, list(known.values()), {text.path for text in texts}, moves, unread)
+    removed = {step.item.path for step in result.steps if step.item and step.action == "removed"}
+    known_paths = {item.path for item in known.values() if item.record_id and not persons_version(item)}
+    result.known_files, result.missing_files = len(known_paths), len(removed - present)
     return result
 
 
@@ -139,26 +154,12 @@ def _text_digest(part: SubscriptionItem | Text) -> object:
     return part.text_digest
 
 
-def _vanished_step(item: SubscriptionItem, new_place: Text | None, unread: Sequence[str]) -> Step:
+def _vanished_step(item: SubscriptionItem, new_place: Text | None, unread: Unread) -> Step:
     if new_place:
         return Step("renamed", new_place, item)
-    if any(item.path == path or (path.endswith("/") and item.path.startswith(path)) for path in unread):
+    if unread.covers(item.path):
         return Step("unchanged", None, item)  # whether the text is gone can't be known
     reason = persons_version(item)
     if reason in (ERASED, FORGOTTEN):  # the item stays, so that the text doesn't come back with its file
         return Step("unchanged", None, item)
     return Step("conflicting" if reason else "removed", None, item, reason)
-
-
-def _count_files(
-    result: Plan,
-    items: Sequence[SubscriptionItem],
-    present: set[str],
-    moves: Mapping[int, Text],
-    unread: Sequence[str],
-) -> None:
-    folders = tuple(path for path in unread if path.endswith("/"))
-    known = {item.path for item in items if item.record_id}
-    moved = {item.path for item in items if item.pk in moves}
-    missing = {path for path in known - present - moved if not path.startswith(folders)}
-    result.known_files, result.missing_files = len(known), len(missing)

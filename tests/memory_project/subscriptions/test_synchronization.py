@@ -10,6 +10,7 @@ import pytest
 from django.conf import LazySettings
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from knowledge.models import Insight
 from memories import services as memories
@@ -148,7 +149,8 @@ def test_tags_that_a_person_has_changed_stay(folder: Subscription, docs: Path, s
 def test_a_correction_of_an_approved_memory_is_proposed_once(folder: Subscription, docs: Path, sync: Sync) -> None:
     sync(folder)
     record = memory_of("refunds.md")
-    Insight.objects.create(record=record, state="approved", wanted_visibility="persona")
+    reviewed = {"reviewed_by": "cora@example.org", "reviewed_at": timezone.now()}
+    Insight.objects.create(record=record, state="approved", wanted_visibility="persona", **reviewed)
     (docs / "refunds.md").write_text(NEW_REFUNDS)
     assert "waits for a curator" in sync(folder).report[0]["why"]
     run = sync(folder)
@@ -202,6 +204,14 @@ def test_a_run_waits_for_confirmation_if_most_files_are_missing(folder: Subscrip
     assert sync(folder, removals=1).state == RunState.HELD
     assert sync(folder, removals=2).state == RunState.DONE
     assert MemoryRecord.objects.filter(status=Status.ACTIVE).count() == 1
+
+
+def test_files_of_forgotten_memories_are_not_missing(folder: Subscription, docs: Path, sync: Sync, ada: Caller) -> None:
+    sync(folder)
+    for name in ("refunds.md", "adr/orders.md"):
+        forget(memory_of(name), ada)
+        (docs / name).unlink()
+    assert sync(folder).state == RunState.DONE
 
 
 def test_a_missing_folder_fails_the_run_and_changes_nothing(folder: Subscription, docs: Path, sync: Sync) -> None:
