@@ -33,13 +33,16 @@ def urn_of_table(table: Table) -> tuple[str, str]:
     If several platforms have a table of this name, the one on the table's own platform is meant.
     """
     name = table.qualified_name
-    rows = CatalogEntity.objects.filter(removed=False, tail=table.name.lower(), qualified_name__iexact=name)
-    urns = (
-        list(rows.filter(platform__iexact=table.platform).values_list("urn", flat=True)[:2]) if table.platform else []
-    )
-    if len(urns) == 1:
-        return urns[0], ""
-    return _resolved(name)
+    rows = CatalogEntity.objects.filter(removed=False, tail=table.name.lower().rpartition(".")[2])
+    found = list(rows.values_list("urn", "platform", "qualified_name"))
+    if not found:  # without the search for similar names, which takes long for thousands of tables
+        return "", f"{name!r} is not in the catalog"[:MAX_NOTE]
+    own = [
+        urn
+        for urn, platform, qualified_name in found
+        if platform.lower() == table.platform.lower() and qualified_name.lower() == name.lower()
+    ]
+    return (own[0], "") if len(own) == 1 else _resolved(name)
 
 
 def usable_urns(names: Sequence[str]) -> tuple[list[str], list[str]]:

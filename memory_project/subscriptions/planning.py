@@ -135,13 +135,15 @@ def _renamed(vanished: Sequence[SubscriptionItem], fresh: Sequence[Text], presen
     taken: set[str] = set()
     for marks in (_place_in_file, _text_digest):
         places: dict[object, list[Text]] = {}
-        for text in fresh:
+        for text in reversed(fresh):
             if text.key not in taken:
                 places.setdefault(marks(text), []).append(text)
         for item in vanished:
-            found = places.get(marks(item)) if item.pk not in {*moves, *bound} and item.text_digest else None
+            found = (
+                places.get(marks(item)) if item.pk not in moves and item.pk not in bound and item.text_digest else None
+            )
             if found:
-                moves[item.pk] = found.pop(0)
+                moves[item.pk] = found.pop()
                 taken.add(moves[item.pk].key)
     return moves
 
