@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from re import _constants as ops  # type: ignore[attr-defined]  # the parser of `re` has no public interface
-from re import _parser as parser  # type: ignore[attr-defined]
+from re import _constants as ops  # the parser of `re` has no public interface
+from re import _parser as parser
 from typing import Any
 
 import pytest

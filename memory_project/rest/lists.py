@@ -50,7 +50,7 @@ class Listing:
     """A list: its rows that a caller may see, how they are filtered, and how they are shown."""
 
     operation_id: str
-    rows: Callable[[Caller], QuerySet[Any]]
+    rows: Callable[..., QuerySet[Any]]  # takes the caller, and the parameters of the path by name
     items: Callable[[Caller, Sequence[Any]], Sequence[Any]]
     item: Any  # the type of an item
     filters: type[django_filters.FilterSet] = django_filters.FilterSet

@@ -34,7 +34,7 @@ POLL_S = 0.2  # seconds between two looks at the size of what has been fetched
 SOURCE = "refs/heads/source"  # where the fetched commit is kept
 LISTING = 256 << 20  # bytes of the list of files
 LFS = b"version https://git-lfs"
-PASSED_ON = ("PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "SSH_AUTH_SOCK", "LD_LIBRARY_PATH")
+PASSED_ON = ("PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "LD_LIBRARY_PATH")
 LINK, SUBMODULE = "120000", "160000"
 MESSAGE = 400  # characters of git's message that are kept
 
