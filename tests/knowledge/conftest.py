@@ -10,6 +10,7 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.models import Group, Permission
 
+from knowledge.catalog.bulk_write import AspectWrite, put_many
 from knowledge.catalog.current import get_catalog
 from knowledge.catalog.datahub import DataHubCatalog
 from knowledge.catalog.embedded import LocalCatalog
@@ -53,20 +54,29 @@ def everything() -> dict[tuple[str, str], Any]:
 
 
 def fill_catalog() -> None:
+    aspects = small_catalog_aspects()
+    if settings.DATAHUB_GMS_URL:
+        for urn, aspect, value in aspects:
+            Handler.store.put(urn, aspect, value)
+    else:
+        put_many(AspectWrite(urn, aspect, value, {}) for urn, aspect, value in aspects)
+
+
+def small_catalog_aspects() -> Iterator[tuple[str, str, Any]]:
     for urn, name, fields in (
         (ORDERS, "sales.orders", [column("amount", "NUMBER"), column("status"), column(V2_COLUMN)]),
         (REFUNDS, "sales.refunds", [column("refund_id")]),
         (MART, "sales.mart", []),
     ):
         properties = {"name": name, "qualifiedName": name, "description": f"Table {name}."}
-        put(urn, "datasetProperties", {**properties, "customProperties": {}, "tags": []})
+        yield urn, "datasetProperties", {**properties, "customProperties": {}, "tags": []}
         if fields:
-            put(urn, "schemaMetadata", schema_of(name, fields))
+            yield urn, "schemaMetadata", schema_of(name, fields)
     owners = [{"owner": "urn:li:corpuser:maya@example.org", "type": "TECHNICAL_OWNER"}]
-    put(ORDERS, "ownership", {"owners": owners, "lastModified": STAMP})
-    put(MART, "upstreamLineage", {"upstreams": [upstream(ORDERS), upstream(REFUNDS)]})
+    yield ORDERS, "ownership", {"owners": owners, "lastModified": STAMP}
+    yield MART, "upstreamLineage", {"upstreams": [upstream(ORDERS), upstream(REFUNDS)]}
     term = {"name": "Net revenue", "definition": "After refunds.", "termSource": "INTERNAL", "customProperties": {}}
-    put("urn:li:glossaryTerm:net", "glossaryTermInfo", term)
+    yield "urn:li:glossaryTerm:net", "glossaryTermInfo", term
 
 
 STAMP = {"time": 0, "actor": "urn:li:corpuser:unknown"}
