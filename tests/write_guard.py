@@ -90,7 +90,6 @@ SERVICES = {
     "memory_project.subscriptions.services",
     "memory_project.subscriptions.synchronization",
     "memory_project.webhooks.endpoints",
-    "memory_project.webhooks.events",
     "memory_project.webhooks.sending",
 }
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
+from django.utils import timezone
 from django_q.tasks import async_task
 
-from memories.database import identity
-from memory_project.webhooks.models import Endpoint, Event
+from memories.database import identity, prepared_statements
 
 TEST = "webhook.test"  # sent on request only
 KINDS: Mapping[str, str] = {
@@ -24,6 +25,16 @@ KINDS: Mapping[str, str] = {
     "memory.restored": "A stale, replaced or archived memory is in force again",
     "import.finished": "An import of yours was finished",
 }
+# One statement, because it is part of every change of a memory. It stores nothing if no endpoint wants the kind, and
+# returns whether no other event is waiting.
+STORE = """
+    INSERT INTO webhook_events (kind, record_id, owner, details, at)
+    SELECT %(kind)s::varchar, id, %(owner)s::varchar, %(details)s::jsonb, %(at)s::timestamptz
+    FROM unnest(%(ids)s::uuid[]) id
+    WHERE EXISTS (
+        SELECT 1 FROM webhook_endpoints WHERE paused_at IS NULL AND kinds @> ARRAY[%(kind)s::varchar]
+    )
+    RETURNING NOT EXISTS (SELECT 1 FROM webhook_events)"""
 
 
 @identity.service("webhooks")
@@ -33,11 +44,13 @@ def emit(kind: str, ids: Sequence[UUID], *, owner: str = "", **details: Any) -> 
     `owner` is the only person who gets the events; if it is empty, everyone gets them who may read the memory or
     insight. `details` are ids, states and numbers. They must contain no texts, because they are stored.
     """
-    if not ids or not Endpoint.objects.filter(kinds__contains=[kind], paused_at=None).exists():
+    if not ids:
         return
-    is_first = not Event.objects.exists()
-    Event.objects.bulk_create([Event(kind=kind, record_id=pk, owner=owner, details=details) for pk in ids])
-    if is_first:  # otherwise a task is queued already; if it has just ended, the schedule finds the events
+    values = {"kind": kind, "ids": list(ids), "owner": owner, "details": json.dumps(details), "at": timezone.now()}
+    stored = prepared_statements.rows(STORE, values)
+    if (
+        stored and stored[0][0]
+    ):  # otherwise a task is queued already; if it has just ended, the schedule finds the events
         transaction.on_commit(queue_sending)
 
 
