@@ -12,15 +12,17 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
+from memories import queries
 from memories.contract.errors import DomainError, Invalid
 from memories.contract.paging import page
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
-from memories.models import Visibility
 from memory_project.imports import report, staging, taking_over, tasks
 from memory_project.imports.formats import FORMATS
-from memory_project.imports.models import Import, ImportState, RowOutcome
+from memory_project.imports.models import Import, ImportRow, ImportState, RowOutcome
 from memory_project.portal.error_labels import message_with_label
+
+READERS = [("private", "Only me"), ("persona", "My persona"), ("everyone", "Everyone with an account")]
 
 
 @login_required
@@ -55,22 +57,35 @@ def import_detail(request: HttpRequest, import_id: UUID) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     staged = staging.get(caller, import_id)
     if "part" in request.GET:  # htmx asks for the progress
-        return render(request, "portal/_import_progress.html", _progress(staged))
+        response = render(request, "portal/_import_progress.html", _progress(staged))
+        if not staged.is_working:
+            response["HX-Refresh"] = "true"  # the page has other buttons now
+        return response
     outcome, text = request.GET.get("outcome", ""), request.GET.get("q", "").replace("\0", "")
     after = request.GET.get("after", "0")
     rows, next_number = report.page(
         report.rows_of(staged, outcome if outcome in RowOutcome.values else "", text),
         int(after) if after.isascii() and after.isdigit() and len(after) < 10 else 0,
     )
+    _add_texts(caller, rows)
     context = _progress(staged) | {
         "rows": rows,
         "next": next_number,
         "outcome": outcome,
         "q": text,
-        "visibilities": Visibility.choices,
+        "visibilities": READERS,
         "is_choosable": staged.state == ImportState.PARSED,
     }
     return render(request, "portal/import.html", context)
+
+
+def _add_texts(caller: Caller, rows: list[ImportRow]) -> None:
+    """Set `stored` of the rows that became memories to the memory's text, because the rows have none any more."""
+    kept = {row.number: UUID(row.reference) for row in rows if row.reference and not row.text}
+    records = queries.by_id(caller, kept.values())
+    for row in rows:
+        if record := records.get(kept.get(row.number, UUID(int=0))):
+            row.stored = record.content  # type: ignore[attr-defined]  # for the template
 
 
 def _progress(staged: Import) -> dict[str, Any]:
