@@ -28,6 +28,7 @@ NO_PAGES = {
     "indexing-act", "invite", "export-file", "delete-export", "person-act",
     "logout", "login", "favicon", "autocomplete", "jsi18n", "view_on_site", "password_change",
     "password_change_done", "auth_user_password_change",
+    "import", "choose-import-rows", "take-import", "undo-import", "import-report",
     # test_oauth.py opens these
     "oauth-resource-metadata", "mcp-metadata", "mcp-choice-metadata", "oauth-server-metadata", "authorize", "token",
     "dcr-register", "dcr-register-management", "end-app",
