@@ -112,7 +112,8 @@ MEMORY = Kind(
         "purge_after",
     ),
     owner="created_by",
-    order=("created_at", "id"),  # a correction comes after the memory that it supersedes
+    # A correction comes after the memory that it supersedes, and a long-term memory after its turn of the same time.
+    order=("created_at", "-tier", "id"),
     parents=(
         Parent("supersedes_id", MemoryRecord, "created_by", is_optional=True),
         # not a foreign key, but erasing a memory also erases what it was derived from, so both must be one's own

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
+from typing import IO
 from uuid import UUID
 
 from django.contrib.auth.decorators import login_required
@@ -61,11 +63,17 @@ def export_file(request: HttpRequest, export_id: UUID) -> HttpResponseBase:
     export, file = services.open_export(caller=caller, export_id=export_id)
     format = export_format(export.format)
     name = "-".join(filter(None, ("commonplace", export.persona or export.scope, f"{timezone.now():%Y-%m-%d}")))
-    blocks = iter(partial(file.read, BLOCK), b"")
-    response = streamed(request, caller, blocks, file_name=f"{name}.{format.extension}", media_type=format.media_type)
+    response = streamed(
+        request, caller, _blocks(file), file_name=f"{name}.{format.extension}", media_type=format.media_type
+    )
     if export.size is not None:
         response["Content-Length"] = str(export.size)
     return response
+
+
+def _blocks(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        yield from iter(partial(file.read, BLOCK), b"")
 
 
 @require_POST
