@@ -49,7 +49,7 @@ GROUPS = {
         "import": "facts.csv --as ana@example.org --yes",
         "subscriptions": "add /srv/docs --as ana@example.org",
         "import_memory_json": "memory.json --as ana@example.org",
-        "export": "--as ana@example.org --output memories.zip --format zip",
+        "export": "--as ana@example.org --output mine.jsonl",
         "replay_changeset": "7f3a2b1c --export changes.json",
         "backup": "commonplace.backup",
         "restore": "commonplace.backup",

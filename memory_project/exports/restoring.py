@@ -163,7 +163,7 @@ class Restoration:
             elif _is_fact_in_force(values) and not values.get(PROPOSAL):
                 other = same_text.setdefault(_text_key(values), values["id"])
                 if other != values["id"]:
-                    candidate.outcome = Outcome("duplicate", "the same text is remembered already", other.hex)
+                    candidate.outcome = Outcome("duplicate", "the same text is remembered already", str(to_json(other)))
 
     def _same_texts(self, candidates: Sequence[Candidate]) -> dict[tuple[str, ...], Any]:
         in_force = [c.values for c in candidates if _is_fact_in_force(c.values)]

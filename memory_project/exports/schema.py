@@ -72,7 +72,9 @@ def _kind(kind: Kind) -> dict[str, Any]:
 
 def _column(column: Field[Any, Any]) -> dict[str, Any]:
     target = column.target_field if isinstance(column, ForeignKey) else column
-    found = next((dict(types) for kind, types in JSON_TYPES if isinstance(target, kind)), {"type": "string"})
+    found: dict[str, Any] = next(
+        (dict(types) for kind, types in JSON_TYPES if isinstance(target, kind)), {"type": "string"}
+    )
     if isinstance(column, JSONField) and column.default in (dict, list):
         found = {"type": "object" if column.default is dict else "array"}
     if column.choices:

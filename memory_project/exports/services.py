@@ -130,7 +130,7 @@ def _write_file(export: Export) -> int:
     person = get_user_model().objects.filter(email=export.created_by).first()
     if person is None:
         raise Forbidden("this account no longer exists")
-    caller = build_caller(person, channel="worker")  # type: ignore[arg-type]  # it satisfies Person
+    caller = build_caller(person, channel="worker")
     with identity.acting_as(caller), Progress(export, caller) as progress, files.draft(export) as (out, noted):
         scope, wanted = (
             scope_of(caller=caller, scope=export.scope, persona=export.persona),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import uuid
 from typing import Any
 
 from django.db import connection
@@ -62,9 +63,7 @@ def _make_rare_rows(alice: Caller, fact: MemoryRecord) -> None:
     session = Session.objects.create(analysis_id="q3", owner=alice.email, persona=alice.persona)
     finding = Finding.objects.create(session=session, finding="Refunds grew by a third.", metadata={"n": 1})
     quotations.note([fact.pk], "findings", finding.pk, whole=True)
-    Tombstone.objects.create(
-        record_id=session.pk and finding.pk, created_by="x@y.z", persona="sales", erased_by="x@y.z"
-    )
+    Tombstone.objects.create(record_id=uuid.uuid4(), created_by="x@y.z", persona="sales", erased_by="x@y.z")
 
 
 def exported(caller: Caller, scope: str = "person", persona: str = "") -> list[Values]:

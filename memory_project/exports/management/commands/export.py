@@ -20,9 +20,7 @@ from memory_project.exports.formats import FORMATS, export_format
 
 
 class Command(BaseCommand):
-    help = (
-        "Export what a person owns, or the rows of a persona or of the installation. Rows are written as they are read."
-    )
+    help = "Export the rows of a person, a persona or the installation. They are written as they are read."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--as", dest="email", required=True, help="e-mail address of the person who exports")
