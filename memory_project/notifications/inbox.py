@@ -144,8 +144,9 @@ def entries_for(caller: Caller, rows: Sequence[Notification]) -> list[Notice]:
     ids = [row.record_id for row in rows]
     texts = dict(MemoryRecord.objects.visible_to(caller).filter(pk__in=ids).values_list("pk", "content"))
     texts |= dict(Insight.objects.visible_to(caller).filter(pk__in=ids).values_list("pk", "record__content"))
-    endpoints = Endpoint.objects.filter(owner=caller.email, pk__in=ids).only("name", "pause_reason")
-    texts |= {endpoint.pk: f"{endpoint.name}: {endpoint.pause_reason or 'resumed'}" for endpoint in endpoints}
+    if paused := [row.record_id for row in rows if row.kind == "webhook_paused"]:
+        endpoints = Endpoint.objects.filter(owner=caller.email, pk__in=paused).only("name", "pause_reason")
+        texts |= {endpoint.pk: f"{endpoint.name}: {endpoint.pause_reason or 'resumed'}" for endpoint in endpoints}
     return [
         Notice(
             pk=row.pk,

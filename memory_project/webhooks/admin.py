@@ -72,7 +72,7 @@ class DeliveryAdmin(AdminsOnly):
 
     @admin.display(description="body, as it would be sent now")
     def body(self, delivery: Delivery) -> SafeString:
-        return format_html("<pre>{}</pre>", sending.preview(delivery))
+        return format_html("<code>{}</code>", sending.preview(delivery))
 
     @admin.action(description="Repeat")
     def repeat(self, request: HttpRequest, rows: QuerySet[Delivery]) -> None:

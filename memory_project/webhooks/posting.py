@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import httpx
 
 TIMEOUT_S = 15.0  # for the whole request, however slowly the response arrives
-AT_ONCE = 5  # maximum number of requests to one endpoint that run at the same time
 HOST = re.compile(r"[a-z0-9._:-]+")
 ALLOWED = "an https URL of a public host, without credentials and fragment"
 NOT_PUBLIC = "the host has no public address; an operator can allow it with WEBHOOK_PRIVATE_HOSTS"
@@ -72,7 +71,7 @@ def check_url(text: str) -> str:
 
 
 def post_all(url: str, requests: Sequence[Request]) -> list[Answer]:
-    """Send the requests to one URL, several at a time."""
+    """Send the requests to one URL at the same time."""
     try:
         checked = check_url(url)  # the rules may have changed since the endpoint was saved
     except Invalid as error:
@@ -87,12 +86,11 @@ async def _post_all(url: str, requests: Sequence[Request]) -> list[Answer]:
 
     is_private = is_private_host(httpx.URL(url).host)
     transport = httpx.AsyncHTTPTransport() if is_private else AsyncPublicTransport()
-    turns = asyncio.Semaphore(AT_ONCE)
     async with httpx.AsyncClient(transport=transport, timeout=TIMEOUT_S, follow_redirects=False) as client:
-        return list(await asyncio.gather(*(_post(client, turns, url, request) for request in requests)))
+        return list(await asyncio.gather(*(_post(client, url, request) for request in requests)))
 
 
-async def _post(client: httpx.AsyncClient, turns: asyncio.Semaphore, url: str, request: Request) -> Answer:
+async def _post(client: httpx.AsyncClient, url: str, request: Request) -> Answer:
     import httpx  # noqa: PLC0415 - takes a tenth of a second, which other processes save
 
     from memories.outbox.public_http import NotPublic  # noqa: PLC0415 - needs httpx
@@ -101,7 +99,6 @@ async def _post(client: httpx.AsyncClient, turns: asyncio.Semaphore, url: str, r
     try:
         # httpx limits the time between two parts of a response only
         async with (
-            turns,
             asyncio.timeout(TIMEOUT_S),
             client.stream("POST", url, content=content, headers=request.headers) as response,
         ):

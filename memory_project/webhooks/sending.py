@@ -31,7 +31,8 @@ from memory_project.webhooks.posting import Answer
 PAUSES = [timedelta(minutes=minutes) for minutes in (1, 2, 5, 15, 30, 60, 120, 240, 360, 600)]
 FAILING_FOR = sum(PAUSES, timedelta())  # an endpoint without a success for so long is paused
 EVENTS_AT_ONCE = 500
-REQUESTS_AT_ONCE = 20
+REQUESTS_AT_ONCE = 10  # to one endpoint
+MAX_POSTPONED = timedelta(hours=1)
 UNREADABLE = "the owner of the endpoint can't read what it is about"
 GONE = 410  # by this status, a receiver says that it wants no more requests
 
@@ -41,10 +42,11 @@ def send_due(*, until: float) -> str:
     distributed = 0
     while count := distribute():
         distributed += count
-    due = Delivery.objects.filter(
-        state=DeliveryState.WAITING, next_try_at__lte=timezone.now(), endpoint__paused_at=None
-    )  # fmt: skip
-    sent = sum(send_to(pk, until=until) for pk in due.order_by().values_list("endpoint", flat=True).distinct())
+    due = Delivery.objects.filter(state=DeliveryState.WAITING, next_try_at__lte=timezone.now())
+    # Endpoints that work come first: those that fail may take the whole time.
+    ready = Endpoint.objects.filter(pk__in=due.order_by().values("endpoint"), paused_at=None)
+    in_order = ready.order_by(F("failing_since").desc(nulls_first=True)).values_list("pk", flat=True)
+    sent = sum(send_to(pk, until=until) for pk in list(in_order))
     if time.monotonic() >= until:
         events.queue_sending()
     return f"{distributed} events distributed, {sent} requests sent"
@@ -119,7 +121,16 @@ def _send_batch(endpoint: Endpoint) -> list[Answer]:
     answers = posting.post_all(endpoint.url, [request for _, request in prepared])
     for (delivery, _), answer in zip(prepared, answers, strict=True):
         _note(endpoint, delivery, answer)
+    if any(answer.error for answer in answers):
+        _postpone(endpoint)
     return answers
+
+
+def _postpone(endpoint: Endpoint) -> None:
+    """Let what is due to a failing endpoint wait, the longer it has failed. These deliveries keep their tries."""
+    now = timezone.now()
+    since = Endpoint.objects.filter(pk=endpoint.pk).values_list("failing_since", flat=True).first() or now
+    _due(endpoint).update(next_try_at=now + min(max(PAUSES[0], (now - since) / 4), MAX_POSTPONED))
 
 
 def _prepare(caller: Caller, endpoint: Endpoint) -> list[tuple[Delivery, posting.Request]]:

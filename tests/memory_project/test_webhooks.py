@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -27,7 +28,9 @@ from knowledge.operations import Appeal, Capture
 from knowledge.review import decisions
 from memories import services
 from memories.contract.errors import Conflict, Forbidden, Invalid, LimitReached, NotFound
-from memories.identity.caller import Caller
+from memories.conversation import wipe
+from memories.conversation.operations import Wipe
+from memories.identity.caller import WIPE, Caller
 from memories.models import MemoryRecord, Visibility
 from memories.operations import Erase, Forget, Restore, Share, Supersede, Verify
 from memories.writing import erasure, ownership
@@ -64,7 +67,10 @@ def server() -> Iterator[Any]:
         def log_message(self, *arguments: object) -> None:
             """Print nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 50  # connections that wait to be accepted
+
+    server = Server(("127.0.0.1", 0), Receiver)
     state.url = f"http://127.0.0.1:{server.server_port}/hook"
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -287,6 +293,16 @@ def test_a_heir_confirms_the_url_before_anything_is_sent(
         Webhook(old_secret).verify(request.body, request.headers)
 
 
+def test_a_wipe_deletes_endpoints_and_deliveries(alice: Caller, fact: MemoryRecord, receiver: Any) -> None:
+    subscribe(alice, receiver.url)
+    services.verify(Verify(record_id=fact.pk), caller=alice)
+    send()
+    emit("import.finished", [uuid4()], owner=alice.email)
+    wipe.request_wipe(Wipe(user_id=alice.email, confirm=True), caller=replace(alice, rights=frozenset({WIPE})))
+    left = (Endpoint.objects.count(), Delivery.objects.count(), Event.objects.exclude(owner="").count())
+    assert left == (0, 0, 0)
+
+
 # -- signatures ----------------------------------------------------------------------------------------------
 
 
@@ -367,11 +383,14 @@ def test_a_failing_endpoint_gets_one_request_at_a_time_and_all_once_it_works(ali
     emit("import.finished", [uuid4() for _ in range(50)], owner=alice.email)
     send()
     assert len(receiver.requests) == sending.REQUESTS_AT_ONCE
+    assert len(receiver.requests) == sending.REQUESTS_AT_ONCE  # nothing more while the endpoint fails
+    let_pass(timedelta(minutes=1))
     send()
     assert len(receiver.requests) == sending.REQUESTS_AT_ONCE + 1
+    assert Delivery.objects.filter(attempts=0).count() == 50 - len(receiver.requests)
     receiver.requests.clear()
     receiver.status = 204
-    let_pass(timedelta(minutes=1))
+    let_pass(timedelta(minutes=2))
     send()
     errors = set(Delivery.objects.exclude(error="").values_list("error", flat=True))
     assert (len(receiver.requests), errors) == (50, set())
