@@ -381,7 +381,12 @@ urlpatterns = [
     route(TAG, "indexing/retry/", post=Endpoint("retry_failures", _retry, **ADMINISTRATION)),
     route(TAG, "indexing/dismiss/", post=Endpoint("dismiss_failures", _dismiss, **ADMINISTRATION)),
     route(TAG, "indexing/reindex/", post=Endpoint("reindex", _reindex, **ADMINISTRATION)),
-    route(TAG, "people/", get=PEOPLE, post=Endpoint("invite_person", _invite, status=201, **ADMINISTRATION)),
+    route(
+        TAG,
+        "people/",
+        get=PEOPLE,
+        post=Endpoint("invite_person", _invite, status=201, is_secret=True, **ADMINISTRATION),
+    ),
     route(
         TAG,
         "people/<int:person_id>/",

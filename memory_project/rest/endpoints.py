@@ -55,6 +55,7 @@ class Endpoint:
     status_of: Callable[[Any], int] | None = None  # returns the status of a response if it varies
     statuses: tuple[int, ...] = ()  # the possible results of `status_of`
     reads: bool = False  # whether a POST changes nothing
+    is_secret: bool = False  # whether the answer contains a secret that is shown only once
     path: Mapping[str, str] = field(default_factory=dict)  # names of fields by the names of URL parameters
     fixed: Mapping[str, Any] = field(default_factory=dict)  # values that the method and the path stand for
     version: Version | None = None
@@ -166,7 +167,9 @@ def _method(endpoint: Endpoint) -> Callable[..., Response]:
         def perform() -> Response:
             return _perform(endpoint, caller, request, place)
 
-        return answer_once(request, caller, perform) if request.method == "POST" and not endpoint.reads else perform()
+        if request.method != "POST" or endpoint.reads:
+            return perform()
+        return answer_once(request, caller, perform, is_secret=endpoint.is_secret)
 
     return method
 

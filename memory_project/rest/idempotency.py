@@ -24,17 +24,22 @@ from memories.identity.caller import Caller
 from memory_project import audit
 from memory_project.rest.errors import handle_exception
 from memory_project.rest.models import KEPT, IdempotentAnswer
-from memory_project.web.problems import MEDIA_TYPE
+from memory_project.web.problems import MEDIA_TYPE, problem
 
 ABANDONED = timedelta(minutes=15)  # a request that has run for longer has ended without an answer, such as by a crash
 MAX_KEY = 255
 REPEATED = "Idempotency-Replayed"
+ONLY_ONCE = "this request was carried out, but its answer contained a secret, which is shown only once"
 KEPT_HEADERS = ("ETag", "Location", "Link")
 
 
-def answer_once(request: Request, caller: Caller, perform: Callable[[], Response]) -> Response:
+def answer_once(
+    request: Request, caller: Caller, perform: Callable[[], Response], *, is_secret: bool = False
+) -> Response:
     """Perform the request, or return the stored answer if it repeats an earlier one.
 
+    With `is_secret`, the answer contains a secret that is shown only once, such as a token. It is not stored; a
+    repetition is told that the request was carried out.
     Raises LimitReached (422) if the key was used for another request, and Conflict if the first one is still running.
     """
     key = request.headers.get("Idempotency-Key", "")
@@ -54,12 +59,12 @@ def answer_once(request: Request, caller: Caller, perform: Callable[[], Response
     try:
         response = _performed(request, perform)
     except BaseException:
-        answer.delete()
+        IdempotentAnswer.objects.filter(pk=answer.pk).delete()
         raise
     if response.status_code >= 500 or response.status_code == 429:
-        answer.delete()
+        IdempotentAnswer.objects.filter(pk=answer.pk).delete()
     else:
-        _store(answer, request, response)
+        _store(answer, request, response, is_secret=is_secret and response.status_code < 400)
     return response
 
 
@@ -103,13 +108,18 @@ def _performed(request: Request, perform: Callable[[], Response]) -> Response:
         return response
 
 
-def _store(answer: IdempotentAnswer, request: Request, response: Response) -> None:
+def _store(answer: IdempotentAnswer, request: Request, response: Response, *, is_secret: bool) -> None:
     # as the client gets it: with UUIDs and times as text
-    answer.body = json.loads(json.dumps(response.data, cls=JSONEncoder))
-    answer.status = response.status_code
-    answer.headers = {name: response.headers[name] for name in KEPT_HEADERS if name in response.headers}
-    answer.record_ids = named_memories(request, answer.body)
-    answer.save()
+    body, status = json.loads(json.dumps(response.data, cls=JSONEncoder)), response.status_code
+    if is_secret:
+        body, status = problem(409, ONLY_ONCE, "conflict"), 409
+    # The request may have deleted the row, as a wipe of the person's data does. Then it stays deleted.
+    IdempotentAnswer.objects.filter(pk=answer.pk).update(
+        body=body,
+        status=status,
+        headers={name: response.headers[name] for name in KEPT_HEADERS if name in response.headers},
+        record_ids=named_memories(request, body),
+    )
 
 
 def named_memories(request: Request, body: Any) -> list[Any]:

@@ -171,7 +171,7 @@ def _remove_view(caller: Caller, operation: RemoveView) -> RemovedResponse:
 
 TOKENS = Listing("list_tokens", _tokens, _token_items, TokenResponse, summary="List your tokens")
 VIEWS = Listing("list_views", _views, _view_items, SavedViewResponse, summary="List your saved views")
-CREATE_TOKEN = Endpoint("create_token", _create_token, status=201, access=Access.ADMINISTRATION)
+CREATE_TOKEN = Endpoint("create_token", _create_token, status=201, access=Access.ADMINISTRATION, is_secret=True)
 REVOKE_TOKEN = Endpoint("revoke_token", _revoke_token, access=Access.ADMINISTRATION)
 
 urlpatterns = [

@@ -191,7 +191,7 @@ DELIVERIES = Listing(
 ONE = "webhooks/<id:endpoint_id>/"
 
 urlpatterns = [
-    route(TAG, "webhooks/", get=ENDPOINTS, post=_endpoint("create_webhook", _create, status=201)),
+    route(TAG, "webhooks/", get=ENDPOINTS, post=_endpoint("create_webhook", _create, status=201, is_secret=True)),
     route(
         TAG,
         ONE,
@@ -200,7 +200,7 @@ urlpatterns = [
         delete=_endpoint("delete_webhook", _delete),
     ),
     route(TAG, f"{ONE}deliveries/", get=DELIVERIES),
-    route(TAG, f"{ONE}rotate/", post=_endpoint("rotate_webhook", _rotate)),
+    route(TAG, f"{ONE}rotate/", post=_endpoint("rotate_webhook", _rotate, is_secret=True)),
     route(TAG, f"{ONE}pause/", post=_endpoint("pause_webhook", _pause)),
     route(TAG, f"{ONE}resume/", post=_endpoint("resume_webhook", _resume)),
     route(TAG, f"{ONE}test/", post=_endpoint("test_webhook", _test)),

@@ -12,10 +12,11 @@ from django.urls import get_resolver, reverse
 from knowledge.models import Changeset, Insight
 from memories.identity.caller import WIPE, Caller
 from memories.models import MemoryRecord
-from memory_project.models import AuditEvent, User
+from memory_project.models import ApiToken, AuditEvent, User
 from memory_project.rest.access import Access
 from memory_project.rest.endpoints import Endpoint, Method
 from memory_project.rest.lists import Listing
+from memory_project.rest.models import IdempotentAnswer
 from tests.conftest import REFUNDS
 from tests.knowledge.conftest import ORDERS, cora_user, curators, small_catalog  # noqa: F401 - fixtures
 from tests.memory_project.test_api import client, post
@@ -230,8 +231,13 @@ def test_a_wipe_over_rest_leaves_no_trace_of_the_person(alice: Caller, alice_use
     User.objects.filter(pk=ada_user.pk).update(is_active=True)
     sender = client(alice_user, rights=[WIPE])
     post(sender, f"{API}memories/", {"content": SECRET})
-    answer = post(sender, f"{API}conversations/wipe/", {"user_id": alice_user.email, "confirm": True})
-    assert answer.status_code == 200
+    answer = sender.post(
+        f"{API}conversations/wipe/",
+        {"user_id": alice_user.email, "confirm": True},
+        content_type="application/json",
+        headers={"idempotency-key": "k"},
+    )
+    assert (answer.status_code, IdempotentAnswer.objects.count()) == (200, 0)
     assert not AuditEvent.objects.filter(email=alice_user.email).exists()
     last = AuditEvent.objects.order_by("-at")[0]
     assert (last.email, last.arguments) == ("", {})
@@ -247,6 +253,21 @@ def test_tokens_are_listed_and_made_in_the_browser(alice_user: User) -> None:
     assert [token["name"] for token in sender.get(f"{API}tokens/").json()["items"]] == ["notebook", "t"]
     assert "token" not in sender.get(f"{API}tokens/").json()["items"][0]
     assert browser.delete(f"{API}tokens/{made.json()['id']}/").json()["revoked_at"]
+
+
+def test_a_secret_is_shown_once_and_never_stored(alice_user: User) -> None:
+    browser = Client()
+    browser.force_login(alice_user)
+
+    def make() -> Any:
+        headers = {"idempotency-key": "k"}
+        return browser.post(f"{API}tokens/", {"name": "x"}, content_type="application/json", headers=headers)
+
+    token = make().json()["token"]
+    assert token not in str(IdempotentAnswer.objects.values().get())
+    again = make()
+    assert (again.status_code, "only once" in again.json()["detail"]) == (409, True)
+    assert ApiToken.objects.filter(name="x").count() == 1
 
 
 def test_analyses_can_be_switched_off(alice_user: User, settings: Any) -> None:
