@@ -45,7 +45,10 @@ def planned_rows(rows: QuerySet[Any]) -> int:
 class ExportsList(admin.ModelAdmin[Any]):
     """A list that can be downloaded as CSV or JSON lines, with the rows that its filters show."""
 
-    never_exported = frozenset({"password", "digest", "code_digest", "secret"})
+    # secrets, and addresses that contain one
+    never_exported = frozenset(
+        {"password", "digest", "code_digest", "secret", "secret_digest", "nonce", "previous_nonce", "url"}
+    )
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         if list_export.is_wanted(request):

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from memories.admin.base import OperatorsOnly, admin_caller, age, badge
+from memories.admin.base import ExportsList, OperatorsOnly, admin_caller, age, badge
 from memories.contract.errors import DomainError, Invalid
 from memories.contract.urls import url_for
 from memories.models import Persona
@@ -49,7 +49,7 @@ class SubscriptionForm(forms.ModelForm[Subscription]):
 
 
 @admin.register(Subscription)
-class SubscriptionAdmin(admin.ModelAdmin[Subscription]):
+class SubscriptionAdmin(ExportsList):
     """Sources that are kept in step. People see their own subscriptions, and admins see all."""
 
     form = SubscriptionForm
