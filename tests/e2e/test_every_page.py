@@ -1,7 +1,7 @@
 """Every page of the portal and the admin in a real browser.
 
 Checks the content security policy, that nothing is loaded from other hosts, that nothing is wider than the window, and
-that axe finds no accessibility violation. Saves screenshots in var/screenshots.
+that axe finds no accessibility violation. With SCREENSHOTS=1, saves screenshots in var/screenshots.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ START = [
     "/admin/people/",
     "/connect/",
 ]
+ABSOLUTE = "all => all.map(a => new URL(a.getAttribute('href'), document.baseURI).href)"
 MAX_FIRST_LOAD = 150_000  # bytes transferred, after compression
 
 
@@ -72,7 +73,7 @@ def pages(chromium: Any, site: str) -> list[str]:
             continue
         page.goto(address)
         addresses[key] = address
-        links = page.eval_on_selector_all("a[href]", "all => all.map(a => a.getAttribute('href'))")
+        links = page.eval_on_selector_all("a[href]", ABSOLUTE)
         waiting += [to_local_path(page, link) for link in links]
     page.context.close()
     return sorted(set(addresses.values()))
@@ -80,8 +81,7 @@ def pages(chromium: Any, site: str) -> list[str]:
 
 def to_local_path(page: Any, link: str) -> str:
     """Return the link's path and query if it is on this site, otherwise an empty string."""
-    whole = page.evaluate("link => new URL(link, document.baseURI).href", link)
-    parts = urlsplit(whole)
+    parts = urlsplit(link)
     page_parts = urlsplit(page.url)
     return f"{parts.path}?{parts.query}".rstrip("?") if parts.netloc == page_parts.netloc else ""
 
