@@ -15,7 +15,7 @@ if not DATABASE_URL:  # noqa: F405
     from memory_project.postgres.server import APPLICATION, SERVER_OPTIONS, SUPERUSER
 
     # a crash of the machine may lose the tests' database, so no commit waits for the disk
-    SERVER_OPTIONS |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+    SERVER_OPTIONS |= {"fsync": "off", "full_page_writes": "off"}
     # Tests connect as superuser, because they create and flush their database. test_roles.py tests the application's
     # role.
     DATABASES["default"]["USER"] = DATABASE_OWNER["USER"] = SUPERUSER  # noqa: F405
