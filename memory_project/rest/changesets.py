@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import django_filters
+from django.db.models import Q
 
 from knowledge import responses
 from knowledge.changesets.apply import get_changeset
@@ -17,7 +18,7 @@ from memories.contract.fields import Id
 from memories.contract.operations import Operation
 from memories.identity.caller import Caller
 from memory_project.rest.endpoints import Endpoint, of_tool, route
-from memory_project.rest.lists import Listing
+from memory_project.rest.lists import EntityFilter, Listing
 
 TAG = "changesets"
 HIDDEN = ("confirm", "dry_run")  # planning and writing have addresses of their own
@@ -27,7 +28,7 @@ WRITE = {"fixed": {"confirm": True, "dry_run": False}, "hidden": HIDDEN}
 
 class ChangesetFilter(django_filters.FilterSet):
     state = django_filters.ChoiceFilter(choices=ChangesetState.choices)
-    entity_urn = django_filters.CharFilter(help_text="Catalog entity, by URN.")
+    entity_urn = EntityFilter(lambda urn: Q(entity_urn=urn))
     applied_by = django_filters.CharFilter(help_text="E-mail address of the curator.")
     created_after = django_filters.IsoDateTimeFilter("created_at", "gte")
     created_before = django_filters.IsoDateTimeFilter("created_at", "lte")

@@ -8,7 +8,7 @@ from typing import Any
 
 import django_filters
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q
 
 from knowledge import responses
 from knowledge.insights import queries
@@ -26,7 +26,7 @@ from memories.contract.operations import Operation
 from memories.identity.caller import Caller
 from memories.models import Category, Confidence
 from memory_project.rest.endpoints import Endpoint, of_tool, route
-from memory_project.rest.lists import Listing
+from memory_project.rest.lists import EntityFilter, Listing
 from memory_project.rest.versions import Version
 
 TAG = "insights"
@@ -38,12 +38,9 @@ class InsightFilter(django_filters.FilterSet):
     confidence = django_filters.ChoiceFilter("record__confidence", choices=Confidence.choices)
     persona = django_filters.CharFilter("record__persona")
     captured_by = django_filters.CharFilter("record__created_by", help_text="E-mail address of the author.")
-    entity_urn = django_filters.CharFilter(method="about_entity", help_text="Catalog entity, by URN.")
+    entity_urn = EntityFilter(lambda urn: Q(record__entity_urns__contains=[urn]))
     captured_after = django_filters.IsoDateTimeFilter("record__created_at", "gte")
     captured_before = django_filters.IsoDateTimeFilter("record__created_at", "lte")
-
-    def about_entity(self, rows: QuerySet[Insight], name: str, value: str) -> QuerySet[Insight]:
-        return rows.filter(record__entity_urns__contains=[value])
 
 
 class ShowInsight(Operation):

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 import django_filters
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from pydantic import Field
 from rest_framework.request import Request
@@ -23,8 +23,8 @@ from rest_framework.views import APIView
 from typing_extensions import TypedDict
 
 from memories.contract.errors import Invalid
-from memories.contract.fields import OneOf
-from memories.contract.operations import Operation
+from memories.contract.fields import EntityUrn, OneOf
+from memories.contract.operations import Operation, validate
 from memories.contract.paging import page
 from memories.contract.timestamps import is_storable
 from memories.identity.caller import Caller
@@ -133,6 +133,17 @@ class Flag(django_filters.TypedChoiceFilter):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         choices = [("true", "true"), ("false", "false")]
         super().__init__(*args, choices=choices, coerce=lambda value: value == "true", **kwargs)
+
+
+class EntityFilter(django_filters.CharFilter):
+    """A catalog entity, by URN or name. `rule` returns the condition for the rows about the entity with a URN."""
+
+    def __init__(self, rule: Callable[[str], Q]) -> None:
+        super().__init__(help_text="Catalog entity, by URN or name.")
+        self.rule = rule
+
+    def filter(self, qs: QuerySet[Any], value: str) -> QuerySet[Any]:
+        return qs.filter(self.rule(validate(EntityUrn, value, "entity_urn"))) if value else qs
 
 
 def next_address(request: Request, cursor: str) -> str:

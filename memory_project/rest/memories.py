@@ -28,7 +28,7 @@ from memories.writing import undo
 from memories.writing.seen import memory_versions, unchanged
 from memories.writing.undo import UNDOABLE
 from memory_project.rest.endpoints import Endpoint, of_tool, route
-from memory_project.rest.lists import Listing
+from memory_project.rest.lists import EntityFilter, Listing
 from memory_project.rest.responses import (
     CorrectedResponse,
     FacetCount,
@@ -52,16 +52,13 @@ class MemoryFilter(django_filters.FilterSet):
     persona = django_filters.CharFilter()
     created_by = django_filters.CharFilter(help_text="E-mail address of the owner.")
     tag = django_filters.CharFilter(method="with_tag")
-    entity_urn = django_filters.CharFilter(method="about_entity", help_text="Catalog entity, by URN.")
+    entity_urn = EntityFilter(lambda urn: about_any([urn]))
     created_after = django_filters.IsoDateTimeFilter("created_at", "gte")
     created_before = django_filters.IsoDateTimeFilter("created_at", "lte")
     updated_after = django_filters.IsoDateTimeFilter("updated_at", "gte")
 
     def with_tag(self, rows: QuerySet[MemoryRecord], name: str, value: str) -> QuerySet[MemoryRecord]:
         return rows.filter(tags__contains=[value])
-
-    def about_entity(self, rows: QuerySet[MemoryRecord], name: str, value: str) -> QuerySet[MemoryRecord]:
-        return rows.filter(about_any([value]))
 
     def filter_queryset(self, queryset: QuerySet[MemoryRecord]) -> QuerySet[MemoryRecord]:
         rows: QuerySet[MemoryRecord] = super().filter_queryset(queryset)

@@ -18,7 +18,7 @@ from memories.contract.errors import Conflict, Invalid, NotFound
 from memories.identity.caller import Caller
 from memory_project.rest.errors import PreconditionMissing, Stale
 
-TAG = re.compile(r'\s*(?:W/)?"([^"]*)"\s*')
+TAG = re.compile(r'(?:W/)?"([^"]*)"')
 ANY = "*"
 
 
@@ -83,7 +83,7 @@ def matching(
 
 def _tags(header: str, name: str) -> list[str]:
     parts = header.split(",")
-    matches = [TAG.fullmatch(part) for part in parts]
+    matches = [TAG.fullmatch(part.strip()) for part in parts]
     if not all(matches):
         raise Invalid("is not a list of ETags", field=name, allowed='"…", as the header ETag has it')
     return [match[1] for match in matches if match]

@@ -87,10 +87,10 @@ def test_the_rest_api_takes_names(alice_user: User) -> None:
     sender = client(alice_user)
     response = post(sender, LIST, {"content": "Orders close at ten.", "entity_urns": ["sales.orders"]})
     assert response.json()["memory"]["entity_urns"] == [ORDERS]
-    assert sender.get(LIST, {"entity_urn": "sales.orders"}).json()["total"] == 1
+    assert len(sender.get(LIST, {"entity_urn": "sales.orders"}).json()["items"]) == 1
     refused = post(sender, LIST, {"content": "Orders close at ten.", "entity_urns": [ORDERS, "nowhere.at.all"]})
     assert (refused.status_code, refused.json()["code"]) == (400, "invalid")
-    assert refused.json()["error"].startswith("entity_urns[1]: 'nowhere.at.all' is not in the catalog")
+    assert refused.json()["detail"].startswith("entity_urns[1]: 'nowhere.at.all' is not in the catalog")
 
 
 def test_an_ambiguous_name_lists_its_candidates(alice: Caller) -> None:

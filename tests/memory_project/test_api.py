@@ -159,7 +159,7 @@ def test_lists_are_filtered(alice_user: User, query: str, count: int) -> None:
     [
         ("limit=0", "limit"),
         ("limit=many", "limit"),
-        ("cursor=x", "after"),
+        ("cursor=x", "cursor"),
         ("colour=red", "colour"),
         ("status=lost", "status"),
         ("created_after=yesterday", "created_after"),

@@ -121,7 +121,10 @@ def test_every_permission_with_an_effect_is_known(rf: Any, ada_user: User, bob_u
 
 
 # Lists that depend on the permission to operate, and not on one of their own
-OPERATORS_LISTS = {"view_indexjob", "view_catalogcursor"}
+OPERATORS_LISTS = {
+    "view_indexjob", "view_catalogcursor", "view_subscription", "add_subscription", "change_subscription",
+    "view_subscriptionrun", "view_subscriptionitem",
+}  # fmt: skip
 
 
 def test_deactivating_an_account_in_the_form_revokes_its_tokens(

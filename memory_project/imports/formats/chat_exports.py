@@ -24,7 +24,7 @@ from memory_project.imports.formats.memory_rows import (
 )
 from memory_project.imports.rows import Row
 
-CONVERSATIONS = re.compile(r"(?:.*/)?conversations(?:-\d+)?\.json")  # large exports have several numbered files
+CONVERSATIONS = re.compile(r"conversations(?:-\d+)?\.json")  # large exports have several numbered files
 CHATGPT_FILES = {
     "chat.html", "user.json", "message_feedback.json", "model_comparisons.json", "shared_conversations.json",
     "conversation_asset_file_names.json",
@@ -41,6 +41,10 @@ class Message:
     role: str  # "human" or "ai"
     text: str
     created_at: Any
+
+
+def has_conversations(path: str) -> bool:
+    return bool(CONVERSATIONS.fullmatch(path.rpartition("/")[2]))
 
 
 def json_files(file: BinaryIO, name: str, is_wanted: Callable[[str], bool]) -> Iterator[tuple[str, BinaryIO | Row]]:

@@ -11,9 +11,9 @@ from typing import Any, BinaryIO
 
 from memory_project.imports.formats.chat_exports import (
     CHATGPT,
-    CONVERSATIONS,
     Message,
     conversation_key,
+    has_conversations,
     json_files,
     service_at_start,
     turn_rows,
@@ -29,7 +29,7 @@ MEMORY_TOOL = "bio"
 
 def read(file: BinaryIO, name: str) -> Iterator[Row]:
     """Yield the memories and the turns of each conversation."""
-    for path, content in json_files(file, name, lambda path: bool(CONVERSATIONS.fullmatch(path))):
+    for path, content in json_files(file, name, has_conversations):
         if isinstance(content, Row):
             yield content
             continue

@@ -9,9 +9,9 @@ from memory_project.imports.formats.chat_exports import (
     CLAUDE,
     CLAUDE_FILES,
     CLAUDE_FOLDERS,
-    CONVERSATIONS,
     Message,
     conversation_key,
+    has_conversations,
     json_files,
     service_at_start,
     turn_rows,
@@ -40,7 +40,7 @@ def read(file: BinaryIO, name: str) -> Iterator[Row]:
 
 def _is_wanted(path: str) -> bool:
     name = path.rpartition("/")[2]
-    is_listed = name in CLAUDE_FILES - {"users.json"} or bool(CONVERSATIONS.fullmatch(path))
+    is_listed = name in CLAUDE_FILES - {"users.json"} or has_conversations(path)
     return is_listed or (path.endswith(".json") and any(f"/{folder}" in f"/{path}" for folder in CLAUDE_FOLDERS))
 
 

@@ -26,7 +26,7 @@ AGENT_FIELDS = {
     "visibility": Visibility.PRIVATE.value,
 }
 # Where a long text may be cut, from the best kind of place to the worst.
-BREAKS = [re.compile(pattern) for pattern in (r"\n\s*\n", r"\n", r"(?<=[.!?。！？])\s+", r"\s+")]
+BREAKS = (re.compile(r"\n[ \t]*\n"), re.compile(r"\n"), re.compile(r"(?<=[.!?。！？])\s+"), re.compile(r"\s+"))
 
 
 def memory_row(place: str, data: Mapping[str, Any], *, key: str = "") -> Row:
