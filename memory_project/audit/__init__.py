@@ -52,7 +52,16 @@ def _redacted_item(key: str, item: Any, depth: int) -> Any:
         return "[secret]"
     if key in CONTENT_KEYS and isinstance(item, str):
         return f"[{len(item)} characters]"
+    if key == "url" and isinstance(item, str):
+        return _clean(_without_path(item))
     return redacted(item, depth + 1)
+
+
+def _without_path(url: str) -> str:
+    """Return scheme and host alone: the path of a webhook's URL is often a secret."""
+    scheme, separator, rest = url.partition("://")
+    host = rest.split("/")[0].split("?")[0].split("#")[0].rpartition("@")[2]
+    return f"{scheme[:20]}://{host[:MAX_TEXT]}/…" if separator else "[secret]"
 
 
 def _clean(text: str) -> str:

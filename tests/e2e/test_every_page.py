@@ -73,7 +73,7 @@ def pages(chromium: Any, site: str) -> list[str]:
             continue
         page.goto(address)
         addresses[key] = address
-        links = page.eval_on_selector_all("a[href]", ABSOLUTE)
+        links = page.eval_on_selector_all("a[href]:not([download])", ABSOLUTE)
         waiting += [to_local_path(page, link) for link in links]
     page.context.close()
     return sorted(set(addresses.values()))

@@ -24,6 +24,18 @@ def test_secrets_are_masked(key: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("url", "kept"),
+    [
+        ("https://hooks.example.org/T0/secret?key=x#y", "https://hooks.example.org/…"),
+        ("https://maya:hunter2@example.org?key=x", "https://example.org/…"),
+        ("hunter2", "[secret]"),
+    ],
+)
+def test_urls_keep_their_host_alone(url: str, kept: str) -> None:
+    assert redacted({"url": url}) == {"url": kept}
+
+
+@pytest.mark.parametrize(
     ("value", "expected"),
     [
         ("x" * 201, "[201 characters]"),
