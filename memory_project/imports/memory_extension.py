@@ -9,7 +9,6 @@ from django.db.models import Q
 
 from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn
 from memories.identity.caller import Caller
-from memory_project.imports import staging
 from memory_project.imports.models import Import, ImportRow
 
 
@@ -20,9 +19,6 @@ class ImportsMemoryExtension(MemoryExtension):
 
     def personal_data(self) -> Sequence[PersonalDataColumn]:
         return [PersonalDataColumn(Import, "created_by"), PersonalDataColumn(ImportRow, "owner")]
-
-    def owner_wiped(self, owner: str, pseudonym: str) -> Mapping[str, int]:
-        return {"import files": staging.delete_files_without_import()}
 
     def owned_rows(self) -> Sequence[OwnedRows]:
         return [OwnedRows("imports", Import, "created_by"), OwnedRows("rows of imports", ImportRow, "owner")]

@@ -36,6 +36,7 @@ BATCH = 500  # number of rows saved in one transaction
 MAX_ROWS = 1_000_000
 HEAD = 64 * 1024  # bytes by which a format is recognized
 MAX_REASON, MAX_PLACE = 500, 300
+UNKNOWN_AFTER_S = 3_600  # age in seconds from which a file without an import is deleted
 SOURCE_KEY = "source_key"  # metadata key: the name of an imported item within its source
 
 
@@ -68,7 +69,7 @@ def _recognized(head: bytes, name: str) -> str:
 
 def _store(staged: Import, file: BinaryIO) -> int:
     path = path_of(staged)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with path.open("wb") as target:
         shutil.copyfileobj(file, target)
     size = path.stat().st_size
@@ -82,14 +83,17 @@ def path_of(staged: Import) -> Path:
     return settings.COMMONPLACE_HOME / "imports" / staged.pk.hex
 
 
-def delete_files_without_import() -> int:
-    """Delete the files of imports that are gone. Return their number. The caller must be able to see all imports."""
-    folder = settings.COMMONPLACE_HOME / "imports"
-    files = {path.name: path for path in folder.iterdir()} if folder.exists() else {}
-    known = {pk.hex for pk in Import.objects.filter(pk__in=list(files)).values_list("pk", flat=True)}
-    for name in files.keys() - known:
-        files[name].unlink(missing_ok=True)
-    return len(files.keys() - known)
+def delete_unknown_files() -> int:
+    """Delete files whose import is gone, such as after a wipe or a crash, and return how many. Called by a worker.
+
+    A younger file may belong to an upload whose transaction is not committed yet.
+    """
+    folder, before = path_of(Import()).parent, time.time() - UNKNOWN_AFTER_S
+    old = {path.name: path for path in folder.glob("*") if path.stat().st_mtime < before}
+    known = {pk.hex for pk in Import.objects.filter(pk__in=list(old)).values_list("pk", flat=True)}
+    for name in old.keys() - known:
+        old[name].unlink(missing_ok=True)
+    return len(old.keys() - known)
 
 
 def get(caller: Caller, import_id: UUID | str) -> Import:

@@ -64,7 +64,8 @@ def work(staged: Import, person: Any, seconds: float = SLICE_S) -> None:
 
 
 def go_on_with_all() -> int:
-    """Queue the imports that have lost their worker. Return their number."""
+    """Queue the imports that have lost their worker, and delete files that belong to none. Return the number queued."""
+    staging.delete_unknown_files()
     lost = list(Import.objects.filter(state__in=WORKING, worked_at__lt=timezone.now() - IDLE))
     for staged in lost:
         queue(staged)

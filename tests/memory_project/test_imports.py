@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import os
 import time
 from typing import Any
 
@@ -237,6 +238,18 @@ def test_imports_that_lost_their_worker_go_on(alice: Caller) -> None:
     assert tasks.go_on_with_all() == 0
     Import.objects.filter(pk=created.pk).update(worked_at="2020-01-01T00:00:00Z")
     assert tasks.go_on_with_all() == 1
+
+
+def test_files_of_imports_that_are_gone_are_deleted(alice: Caller) -> None:
+    created, other = staged(alice, work=False), staged(alice, name="other.csv", work=False)
+    files = [staging.path_of(created), staging.path_of(other)]
+    Import.objects.filter(pk=other.pk).delete()
+    tasks.go_on_with_all()
+    assert all(file.exists() for file in files)
+    for file in files:
+        os.utime(file, (0, 0))
+    tasks.go_on_with_all()
+    assert [file.exists() for file in files] == [True, False]
 
 
 def test_the_pages_lead_from_the_file_to_the_memories(alice_user: User) -> None:
