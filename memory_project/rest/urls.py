@@ -16,6 +16,7 @@ from memory_project.rest import (
     insights,
     memories,
     own,
+    people,
     start,
     subscriptions,
     viewers,
@@ -40,4 +41,5 @@ urlpatterns = [
     *subscriptions.urlpatterns,
     *own.urlpatterns,
     *administration.urlpatterns,
+    *people.urlpatterns,
 ]
