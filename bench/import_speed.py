@@ -45,7 +45,7 @@ def measure(count: int, *, undo: bool) -> None:
         with file.open("rb") as content:
             staged = staging.start(caller=caller, file=content, name=file.name)
     step("parse", staged, person, count, lambda: staged.rows_read)
-    taking_over.choose(caller=caller, import_id=staged.pk)
+    taking_over.start(caller=caller, import_id=staged.pk)
     step("take over", staged, person, count, lambda: ImportRow.objects.filter(of=staged, outcome="kept").count())
     if not undo:
         return

@@ -79,8 +79,12 @@ def _store(staged: Import, file: BinaryIO) -> int:
     return size
 
 
+def folder() -> Path:
+    return Path(settings.COMMONPLACE_HOME) / "imports"
+
+
 def path_of(staged: Import) -> Path:
-    return settings.COMMONPLACE_HOME / "imports" / staged.pk.hex
+    return folder() / staged.pk.hex
 
 
 def delete_unknown_files() -> int:
@@ -88,8 +92,8 @@ def delete_unknown_files() -> int:
 
     A younger file may belong to an upload whose transaction is not committed yet.
     """
-    folder, before = path_of(Import()).parent, time.time() - UNKNOWN_AFTER_S
-    old = {path.name: path for path in folder.glob("*") if path.stat().st_mtime < before}
+    before = time.time() - UNKNOWN_AFTER_S
+    old = {path.name: path for path in folder().glob("*") if path.stat().st_mtime < before}
     known = {pk.hex for pk in Import.objects.filter(pk__in=list(old)).values_list("pk", flat=True)}
     for name in old.keys() - known:
         old[name].unlink(missing_ok=True)

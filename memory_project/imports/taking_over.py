@@ -36,7 +36,7 @@ MEMORIES = ("memory", RESTORED_MEMORY, "turn")  # kinds of rows that became memo
 Taker = Callable[[Caller, Import, Sequence[ImportRow]], list[Outcome]]
 
 
-def choose(*, caller: Caller, import_id: UUID | str, visibility: str = "", applies_to_all: bool = False) -> Import:
+def start(*, caller: Caller, import_id: UUID | str, visibility: str = "", applies_to_all: bool = False) -> Import:
     """Start taking over the chosen rows.
 
     `visibility` holds for rows that name none, or for all rows; an empty text means private.

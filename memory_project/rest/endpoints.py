@@ -40,7 +40,6 @@ from memory_project.rest.schema import (
 from memory_project.rest.versions import Version, check_none_match, matching
 
 PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
-FIELDS = "fields"  # query parameter of every endpoint
 
 
 @dataclass(frozen=True)
@@ -221,7 +220,7 @@ def _from_query(operation: type[Operation], request: Request) -> dict[str, Any]:
     properties = operation.input_schema(by_alias=False).get("properties", {})
     values: dict[str, Any] = {}
     for name in request.query_params:
-        if name != FIELDS:
+        if name != sparse_fields.FIELDS:
             is_list = properties.get(name, {}).get("type") == "array"
             values[name] = request.query_params.getlist(name) if is_list else _only(request, name)
     return values
@@ -235,5 +234,5 @@ def _only(request: Request, name: str) -> str:
 
 
 def _reject_query(request: Request) -> None:
-    if unknown := [name for name in request.query_params if name != FIELDS]:
+    if unknown := [name for name in request.query_params if name != sparse_fields.FIELDS]:
         raise Invalid("is unknown in the query string", field=unknown[0][:80], allowed="fields")

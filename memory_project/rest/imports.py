@@ -180,7 +180,7 @@ def _choose(caller: Caller, operation: ChooseRows) -> ChosenResponse:
 
 
 def _take_over(caller: Caller, operation: TakeOver) -> ImportResponse:
-    staged = taking_over.choose(
+    staged = taking_over.start(
         caller=caller,
         import_id=operation.import_id,
         visibility=operation.visibility or "",

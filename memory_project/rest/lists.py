@@ -103,11 +103,11 @@ class Listing:
         return Response({"items": items, "next": address}, headers=headers)
 
     def _paging(self, request: Request) -> Paging:
-        names = {*Paging.model_fields, *self.filters.base_filters, "fields"}
+        names = {*Paging.model_fields, *self.filters.base_filters, sparse_fields.FIELDS}
         for name in request.query_params:
             if name not in names:
                 raise Invalid("is unknown", field=name[:80], allowed=", ".join(sorted(names)))
-            if len(request.query_params.getlist(name)) > 1 and name != "fields":
+            if len(request.query_params.getlist(name)) > 1 and name != sparse_fields.FIELDS:
                 raise Invalid("is given more than once", field=name, allowed="one value")
         values = {name: request.query_params[name] for name in Paging.model_fields if name in request.query_params}
         return Paging.read(values)

@@ -14,12 +14,13 @@ from memories.contract.errors import Invalid
 from memory_project.rest.schema import response_schema
 
 Selection = dict[str, Any]  # key → selection of its own keys, empty for all of them
+FIELDS = "fields"  # the query parameter
 MAX_FIELDS = 50
 
 
 def selection(request: Request, response: Any) -> Selection:
     """Return the selected keys, or {} for all. Raises Invalid for a key that the answer never has."""
-    text = ",".join(request.query_params.getlist("fields"))
+    text = ",".join(request.query_params.getlist(FIELDS))
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
         return {}

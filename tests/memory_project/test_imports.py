@@ -49,7 +49,7 @@ def finish(created: Import) -> None:
 
 def taken(caller: Caller, text: str = CSV, **options: Any) -> Import:
     created = staged(caller, text)
-    taking_over.choose(caller=caller, import_id=created.pk, **options)
+    taking_over.start(caller=caller, import_id=created.pk, **options)
     finish(created)
     return created
 
@@ -94,7 +94,7 @@ def test_rows_are_left_out_and_chosen(alice: Caller) -> None:
     assert report.choose_rows(caller=alice, import_id=created.pk, chosen=False) == 2
     assert report.choose_rows(caller=alice, import_id=created.pk, chosen=True, text="third") == 1
     assert report.choose_rows(caller=alice, import_id=created.pk, chosen=True, numbers=[2]) == 0  # it is refused
-    taking_over.choose(caller=alice, import_id=created.pk, visibility="everyone")
+    taking_over.start(caller=alice, import_id=created.pk, visibility="everyone")
     finish(created)
     assert [(record.content[:5], record.visibility) for record in MemoryRecord.objects.all()] == [("<b>Th", "everyone")]
     with pytest.raises(Conflict, match="any more"):
@@ -108,7 +108,7 @@ def test_a_later_version_corrects_the_memory_and_undo_brings_it_back(alice: Call
     assert dict(outcomes(created))["line 2"] == "conflicting"
     assert not created.rows.get(number=1).is_chosen
     report.choose_rows(caller=alice, import_id=created.pk, chosen=True)
-    taking_over.choose(caller=alice, import_id=created.pk)
+    taking_over.start(caller=alice, import_id=created.pk)
     finish(created)
     old = MemoryRecord.objects.get(content="Revenue excludes refunds here.")
     assert (old.status, MemoryRecord.objects.get(content__startswith="Revenue includes").supersedes_id) == (
@@ -153,7 +153,7 @@ def test_a_killed_worker_loses_and_repeats_no_row(alice: Caller, monkeypatch: py
     assert ImportRow.objects.filter(of=created).count() == staging.BATCH
     finish(created)
     assert (created.state, created.rows.count()) == (ImportState.PARSED, 20)
-    taking_over.choose(caller=alice, import_id=created.pk)
+    taking_over.start(caller=alice, import_id=created.pk)
     note, calls = taking_over._note, iter(range(100))
 
     def dying_after(*arguments: Any) -> None:
@@ -184,7 +184,7 @@ def test_an_import_is_worked_on_in_slices(alice: Caller, monkeypatch: pytest.Mon
 
 def test_the_owner_alone_sees_an_import(alice: Caller, bob: Caller, bob_user: User) -> None:
     created = staged(alice)
-    for act in (staging.get, lambda caller, pk: taking_over.choose(caller=caller, import_id=pk)):
+    for act in (staging.get, lambda caller, pk: taking_over.start(caller=caller, import_id=pk)):
         with pytest.raises(NotFound):
             act(bob, created.pk)
     browser = Client()

@@ -354,7 +354,7 @@ def test_the_pages_import_takes_an_export_over_and_undoes_it(
     empty_the_installation()
     created = staging.start(caller=alice, file=as_file(rows), name="export.jsonl")
     tasks.work(created, alice_user)
-    taking_over.choose(caller=alice, import_id=created.pk)
+    taking_over.start(caller=alice, import_id=created.pk)
     tasks.work(created, alice_user)
     assert created.rows.filter(outcome="kept").count() > 20
     assert MemoryRecord.objects.filter(content=SECRET, visibility="private").exists()

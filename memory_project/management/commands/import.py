@@ -56,7 +56,7 @@ class Command(BaseCommand):
                 self._work(staged, person, "rows read")
                 self._report(staged)
                 if options["yes"] and staged.state == "parsed":
-                    taking_over.choose(caller=caller, import_id=staged.pk, visibility=options["visibility"])
+                    taking_over.start(caller=caller, import_id=staged.pk, visibility=options["visibility"])
                     self._work(staged, person, "taken over")
                     self._report(staged)
         except (DomainError, OSError) as error:

@@ -126,7 +126,7 @@ def choose_import_rows(request: HttpRequest, import_id: UUID) -> HttpResponse:
 @login_required
 def take_import(request: HttpRequest, import_id: UUID) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
-    staged = taking_over.choose(
+    staged = taking_over.start(
         caller=caller,
         import_id=import_id,
         visibility=request.POST.get("visibility", ""),
