@@ -84,12 +84,19 @@ def _note(rows: Sequence[ImportRow], outcomes: Sequence[Outcome]) -> None:
 
 
 def _remember(caller: Caller, staged: Import, rows: Sequence[ImportRow]) -> list[Outcome]:
-    operations = [_operation(staged, row) for row in rows]
-    stored = remember_batch(caller, operations, [staging.created_at(row.data) for row in rows])
-    return [
-        Outcome("duplicate", "is remembered already") if existing else Outcome("kept", reference=record.pk.hex)
-        for record, existing in stored
-    ]
+    operations: dict[int, Any] = {}
+    outcomes: dict[int, Outcome] = {}
+    for row in rows:
+        try:
+            operations[row.number] = _operation(staged, row)
+        except DomainError as error:  # it was valid when it was staged; an entity may be gone from the catalog
+            outcomes[row.number] = Outcome("refused", error.message)
+    created = [staging.created_at(row.data) for row in rows if row.number in operations]
+    stored = remember_batch(caller, list(operations.values()), created) if operations else []
+    for number, (record, existing) in zip(operations, stored, strict=True):
+        known = Outcome("duplicate", "is remembered already")
+        outcomes[number] = known if existing else Outcome("kept", reference=record.pk.hex)
+    return [outcomes[row.number] for row in rows]
 
 
 def _operation(staged: Import, row: ImportRow) -> Any:
@@ -138,7 +145,7 @@ def start_undo(*, caller: Caller, import_id: UUID | str) -> Import:
     """Start to take back what an import has stored. What somebody has changed since stays, and is reported."""
     with transaction.atomic():
         staged = _locked(caller, import_id)
-        if staged.state not in (ImportState.DONE, ImportState.TAKING_OVER):
+        if staged.state not in (ImportState.DONE, ImportState.TAKING_OVER, ImportState.FAILED):
             raise Conflict(f"can't be undone: it is {staged.get_state_display().lower()}", field="import_id")
         staged.state, staged.worked_at = ImportState.UNDOING, timezone.now()
         staged.save(update_fields=["state", "worked_at"])

@@ -223,6 +223,22 @@ def test_a_file_that_is_too_large_is_refused(alice: Caller, settings: Any) -> No
     assert not Import.objects.exists()
 
 
+def test_a_row_that_has_become_invalid_is_refused_alone(alice: Caller) -> None:
+    created = staged(alice)
+    created.rows.filter(number=1).update(data={"content": "short"})
+    taking_over.start(caller=alice, import_id=created.pk)
+    finish(created)
+    assert (created.state, created.rows.get(number=1).outcome, MemoryRecord.objects.count()) == ("done", "refused", 1)
+
+
+def test_what_a_failed_import_has_stored_can_be_undone(alice: Caller) -> None:
+    created = taken(alice)
+    staging.fail(created, "the account lost its persona")
+    taking_over.start_undo(caller=alice, import_id=created.pk)
+    finish(created)
+    assert set(MemoryRecord.objects.values_list("status", flat=True)) == {"archived"}
+
+
 def test_an_erased_memory_leaves_the_rows_of_imports(alice: Caller) -> None:
     created = taken(alice)
     record = MemoryRecord.objects.get(content__startswith="Revenue")
