@@ -3,6 +3,7 @@ from __future__ import annotations
 import uuid
 from typing import Any, ClassVar
 
+from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, BaseUserManager, PermissionsMixin
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
@@ -41,6 +42,9 @@ class User(AbstractBaseUser, PermissionsMixin):
     )
 
     time_zone = models.CharField(max_length=64, blank=True, help_text="Empty: the browser's time zone.")
+    language = models.CharField(
+        max_length=8, blank=True, choices=settings.LANGUAGES, help_text="Empty: the browser's language."
+    )
     notify = models.JSONField(
         default=dict, blank=True, editable=False, help_text="Kind of notification → portal, mail or none."
     )

@@ -119,8 +119,10 @@ TEMPLATES = [
         "DIRS": [BASE_DIR / "templates"] if IS_CHECKOUT else [],
         "APP_DIRS": True,
         "OPTIONS": {
+            "builtins": ["django.templatetags.i18n"],
             "context_processors": [
                 "django.template.context_processors.request",
+                "django.template.context_processors.i18n",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "memory_project.portal.context_processors.navigation",
@@ -343,7 +345,9 @@ WEBHOOK_PRIVATE_HOSTS = [host.lower() for host in env.list_of_strings("WEBHOOK_P
 
 # -- language, time, files -------------------------------------------------------------------------------
 
-LANGUAGE_CODE = "en-gb"
+LANGUAGE_CODE = "en"  # of tools, REST answers, logs and background work; pages use the user's language
+LANGUAGES = [("en", "English"), ("de", "Deutsch"), ("es", "Español")]
+LOCALE_PATHS = [(BASE_DIR if IS_CHECKOUT else BASE_DIR / "memory_project") / "locale"]
 TIME_ZONE = env.time_zone("TIME_ZONE", "UTC")
 USE_TZ = True
 STATIC_URL = "/static/"

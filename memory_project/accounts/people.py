@@ -228,6 +228,14 @@ def set_time_zone(*, caller: Caller, name: str) -> None:
     User.objects.filter(email=caller.email).update(time_zone=name)
 
 
+def set_language(*, caller: Caller, code: str) -> None:
+    """Set the language of the caller's pages; an empty code means the browser's language."""
+    codes = [code for code, _ in settings.LANGUAGES]
+    if code and code not in codes:
+        raise Invalid(f"{code[:64]!r} is unknown", field="language", allowed=f"{', '.join(codes)}, or empty")
+    User.objects.filter(email=caller.email).update(language=code)
+
+
 def attempted_address(request: HttpRequest, credentials: Mapping[str, Any] | None = None) -> str:
     """Return the normalized e-mail address of a sign-in attempt, by which django-axes counts failures."""
     address = (credentials or {}).get("username") or request.POST.get("username") or ""

@@ -1,7 +1,8 @@
-"""Dates, times and numbers in the user's time zone and locale.
+"""Language, time zone and locale of the user's pages.
 
-The time zone is the one chosen in the account, otherwise the browser's, otherwise TIME_ZONE. The locale is the
-browser's. The words on pages are always English.
+The language and the time zone are those chosen in the account, otherwise the browser's, otherwise LANGUAGE_CODE and
+TIME_ZONE. Dates and numbers follow the browser's locale if it belongs to that language. REST answers are in
+LANGUAGE_CODE, since programs read them.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from urllib.parse import unquote
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from babel import Locale, UnknownLocaleError, dates, numbers
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
-from django.utils import timezone
+from django.utils import timezone, translation
+from django.utils.cache import patch_vary_headers
 from django.utils.translation.trans_real import parse_accept_lang_header
 
 ZONE_COOKIE = "zone"  # the browser's time zone, set by static/js/palette.js
@@ -27,19 +30,30 @@ _locale: ContextVar[Locale] = ContextVar("locale", default=DEFAULT)
 
 
 def localize(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Middleware that activates the user's time zone and locale for one request."""
+    """Middleware that activates the user's language, time zone and locale for one request."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         own_zone = getattr(request.user, "time_zone", "") if request.user.is_authenticated else ""
         zone = zone_of(own_zone) or zone_of(unquote(request.COOKIES.get(ZONE_COOKIE, "")))
-        token = _locale.set(locale_of(request.headers.get("accept-language", "")))
+        language = language_of(request)
+        token = _locale.set(locale_of(language, request.headers.get("accept-language", "")))
         try:
-            with timezone.override(zone):
-                return get_response(request)
+            with timezone.override(zone), translation.override(language):
+                response = get_response(request)
         finally:
             _locale.reset(token)
+        patch_vary_headers(response, ["Accept-Language"])
+        return response
 
     return middleware
+
+
+def language_of(request: HttpRequest) -> str:
+    """Return the code of the language of the pages: one of LANGUAGES."""
+    if request.path.startswith("/api/"):
+        return settings.LANGUAGE_CODE
+    own = getattr(request.user, "language", "") if request.user.is_authenticated else ""
+    return own or translation.get_language_from_request(request)
 
 
 def zone_of(name: str) -> ZoneInfo | None:
@@ -50,13 +64,16 @@ def zone_of(name: str) -> ZoneInfo | None:
 
 
 @lru_cache(maxsize=256)
-def locale_of(accept_language: str) -> Locale:
+def locale_of(language: str, accept_language: str) -> Locale:
+    """Return the first locale of an Accept-Language header that belongs to `language`, otherwise the language's own."""
     for name, _ in parse_accept_lang_header(accept_language[:500]):
         try:
-            return Locale.parse(name, sep="-")
+            locale = Locale.parse(name, sep="-")
         except (UnknownLocaleError, ValueError):
             continue
-    return DEFAULT
+        if locale.language == language:
+            return locale
+    return DEFAULT if language == DEFAULT.language else Locale(language)
 
 
 def day(at: datetime | date) -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.http import HttpResponse
 from django.test import Client, RequestFactory
 from django.urls import reverse
 from django.utils import timezone
 
 from memories import services
+from memories.contract.errors import Invalid
 from memories.identity.caller import Caller
 from memories.models import Batch, MemoryRecord
 from memories.operations import Remember
@@ -58,6 +61,22 @@ def test_times_are_in_the_time_zone_of_the_user(alice: Caller, alice_user: User,
     assert "1 Jul 2026, 22:30:00 UTC" in text_of_page(headers={"accept-language": "xx-nonsense;q=hello"})
 
 
+def test_pages_are_in_the_language_of_the_account_or_else_the_browser(alice: Caller, alice_user: User) -> None:
+    client = browser(alice_user)
+    account = reverse("account")
+
+    def language(**headers: str) -> str:
+        page = client.get(account, headers=headers).content.decode()
+        return re.search(r'<html lang="(.*?)"', page)[1]  # type: ignore[index]
+
+    assert language() == "en"
+    assert language(accept_language="fr,de-CH;q=0.8,en;q=0.5") == "de"
+    people.set_language(caller=alice, code="es")
+    assert language(accept_language="de") == "es"
+    with pytest.raises(Invalid, match="language"):
+        people.set_language(caller=alice, code="../de")
+
+
 def test_ages_and_numbers_are_localized() -> None:
     now = timezone.now()
     ages = {"5 min": timedelta(minutes=5), "5 h": timedelta(hours=5), "3 d": timedelta(days=3), "2 w": timedelta(20)}
@@ -66,7 +85,7 @@ def test_ages_and_numbers_are_localized() -> None:
 
     def view(request: Any) -> Any:
         numbers.append(locale.number(1234567.5))
-        return None
+        return HttpResponse()
 
     request = RequestFactory().get("/", headers={"accept-language": "de"})
     request.user = type("Nobody", (), {"is_authenticated": False})()

@@ -18,6 +18,8 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse_lazy
+from django.utils import translation
+from django.utils.translation import gettext
 
 from memories.contract.errors import DomainError, Forbidden
 from memories.database import identity
@@ -148,6 +150,7 @@ def account(request: HttpRequest) -> HttpResponse:
         "wants_digest": request.user.notify.get(inbox.DIGEST) != "none",
         "has_mail": mail.is_configured(),
         "zones": sorted(available_timezones()),
+        "languages": settings.LANGUAGES,
         "has_second_factor": is_mfa_enabled(request.user),
         **ways_to_sign_in(),
     }
@@ -161,10 +164,12 @@ def _save_preferences(request: HttpRequest, caller: Caller) -> HttpResponse:
         with transaction.atomic():
             inbox.choose(caller=caller, ways=ways)
             people.set_time_zone(caller=caller, name=request.POST.get("time_zone", ""))
+            people.set_language(caller=caller, code=request.POST.get("language", ""))
     except DomainError as error:
         messages.error(request, message_with_label(error))
     else:
-        messages.success(request, "Saved.")
+        with translation.override(request.POST.get("language") or translation.get_language()):
+            messages.success(request, gettext("Saved."))
     return redirect("account")
 
 
