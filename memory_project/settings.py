@@ -102,6 +102,7 @@ MIDDLEWARE = [
     "memory_project.web.middleware.limit_statements",
     "memory_project.web.middleware.own_identity",
     "memory_project.web.locale.localize",
+    "memory_project.accounts.names.names_per_request",
     "memory_project.web.middleware.audited",
     "memory_project.web.middleware.domain_errors",
     "memory_project.web.second_factor.second_factor",

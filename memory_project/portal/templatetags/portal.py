@@ -11,6 +11,7 @@ from django.contrib.humanize.templatetags.humanize import naturaltime
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext
 from markdown_it import MarkdownIt
 
 from knowledge.catalog.entity_view import short_name
@@ -20,6 +21,8 @@ from knowledge.review.cases import Effect
 from memories import sequence_matching
 from memories.contract import list_export
 from memories.contract.display import show_invisible as visible_text
+from memories.models import MemoryRecord
+from memory_project.accounts.names import name_of
 from memory_project.portal.error_labels import message_with_label
 from memory_project.web import locale
 
@@ -80,8 +83,18 @@ def entity_tail(urn: str) -> str:
 
 
 @register.filter
-def person(email: str) -> str:
-    return email.partition("@")[0]
+def person(email: str | None) -> str:
+    """Return the name of the person with this address, or the address if it has none."""
+    return name_of(email) if email else ""
+
+
+@register.filter
+def byline(record: MemoryRecord) -> str:
+    """Return who wrote the memory's text, by name."""
+    author = name_of(record.created_by)
+    if not record.edited_by:
+        return author
+    return gettext("%(author)s, reworded by %(editor)s") % {"author": author, "editor": name_of(record.edited_by)}
 
 
 @register.simple_tag
