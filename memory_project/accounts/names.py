@@ -9,14 +9,25 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cached_property
 
 from django.http import HttpRequest, HttpResponse
-from django.utils.functional import SimpleLazyObject
 
 from memories.contract.display import show_invisible
 from memory_project.models import User
 
-_names: ContextVar[Mapping[str, str] | None] = ContextVar("names_of_people", default=None)
+
+class Names:
+    """The names by e-mail address, as of the first look-up."""
+
+    @cached_property
+    def by_email(self) -> Mapping[str, str]:
+        names = dict(User.objects.exclude(name="").values_list("email", "name"))
+        uses = Counter(map(_as_read, names.values()))
+        return {email: name if uses[_as_read(name)] == 1 else f"{name} ({email})" for email, name in names.items()}
+
+
+_names: ContextVar[Names | None] = ContextVar("names_of_people", default=None)
 
 
 def name_of(email: str) -> str:
@@ -24,16 +35,14 @@ def name_of(email: str) -> str:
 
     The address follows the name if several people have the same name.
     """
-    names = _names.get()
-    if names is None:  # outside of a request
-        names = _read_names()
-    return show_invisible(names.get(email, email))
+    names = _names.get() or Names()  # new ones outside of a request
+    return show_invisible(names.by_email.get(email, email))
 
 
 @contextmanager
 def read_once() -> Iterator[None]:
     """Read the names at most once within the block."""
-    token = _names.set(SimpleLazyObject(_read_names))  # type: ignore[arg-type]  # a proxy of the mapping
+    token = _names.set(Names())
     try:
         yield
     finally:
@@ -48,12 +57,6 @@ def names_per_request(get_response: Callable[[HttpRequest], HttpResponse]) -> Ca
             return get_response(request)
 
     return middleware
-
-
-def _read_names() -> Mapping[str, str]:
-    names = dict(User.objects.exclude(name="").values_list("email", "name"))
-    uses = Counter(map(_as_read, names.values()))
-    return {email: name if uses[_as_read(name)] == 1 else f"{name} ({email})" for email, name in names.items()}
 
 
 def _as_read(name: str) -> str:
