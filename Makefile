@@ -9,7 +9,7 @@ TORCH_CPU := https://download.pytorch.org/whl/cpu
 NEEDS := $(if $(LIGHT),light,full)
 TEMPLATES = $(shell find templates -name '*.html')
 
-.PHONY: help run install browser check lint types test test-inside test-outside interop simulate fuzz coverage format \
+.PHONY: help run install browser check lint messages types test test-inside test-outside interop simulate fuzz coverage format \
 	lock dist clean
 
 help: ## list the targets
@@ -60,9 +60,13 @@ browser: $(VENV)/check ## install Chromium for the browser tests, unless there i
 
 check: lint types test ## lint, types and tests: what a change must pass
 
-lint: $(VENV)/check ## formatting, lint rules, missing migrations
+lint: $(VENV)/check ## formatting, lint rules, missing migrations and translations
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/djade --check $(TEMPLATES)
 	@$(BIN)/python manage.py makemigrations --check --dry-run
+	@$(BIN)/python -m distribution.messages --check
+
+messages: $(VENV)/check ## collect the texts of the pages into locale/ and compile the translations
+	@$(BIN)/python -m distribution.messages
 
 types: $(VENV)/check ## mypy, strict
 	@$(BIN)/mypy .
