@@ -9,6 +9,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Count
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from analysis import records
 from analysis.models import Action, ActionItem, ActionState, IngestedRecord, Outcome, Session
@@ -54,7 +55,7 @@ NAMES = {
 
 
 def deliver(action: Action, upstream: Upstream, session: Session | None, *, retry: bool = False) -> ActionResult:
-    busy = Conflict("is already running", field="action_id")
+    busy = Conflict(gettext("is already running"), field="action_id")
     queue = DeliveryQueue(action.items.all(), "id", NAMES)
     with locks.exclusive("action", action.pk, busy):
         if retry:

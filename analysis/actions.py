@@ -20,6 +20,7 @@ from uuid import UUID
 from django.contrib.auth import get_user_model
 from django.core import signing
 from django.db import connection, transaction
+from django.utils.translation import gettext
 from django_q.tasks import async_task
 
 from analysis import records, sessions, sources
@@ -112,7 +113,11 @@ def act(operation: RunAction, *, caller: Caller) -> ActionResult:
         _require_confirmed(caller, request, ids, operation.confirm)
     elif unfinished := interrupted(caller, request.session, request.model.name):
         hint = "resume it with action_id, or do a dry run and pass its confirm to start over"
-        raise Conflict(f"an earlier action, {unfinished[0].pk.hex}, was interrupted: {hint}", field="action_id")
+        raise Conflict(
+            gettext("an earlier action, %(hex)s, was interrupted: %(hint)s")
+            % {"hex": unfinished[0].pk.hex, "hint": hint},
+            field="action_id",
+        )
     with closing(sources.open_upstream(caller, request.model, as_user=as_user)) as upstream:
         with transaction.atomic():
             action = Action.objects.create(
@@ -163,9 +168,9 @@ def _unfinished(caller: Caller, action_id: UUID | str) -> Action:
     """
     action = get_action(caller, action_id)
     if action.owner != caller.email:
-        raise NotFound("no such action of yours", field="action_id")
+        raise NotFound(gettext("no such action of yours"), field="action_id")
     if action.state == ActionState.DONE:
-        raise Conflict("is done: there is nothing to resume", field="action_id")
+        raise Conflict(gettext("is done: there is nothing to resume"), field="action_id")
     sessions.acting_for(caller, action.on_behalf_of)
     return action
 
@@ -185,7 +190,7 @@ def get_action(caller: Caller, action_id: UUID | str) -> Action:
     pk = validate(Id, action_id, "action_id")
     action = Action.objects.visible_to(caller).filter(pk=pk).first()
     if action is None:
-        raise NotFound("no such action of yours", field="action_id")
+        raise NotFound(gettext("no such action of yours"), field="action_id")
     return action
 
 
@@ -199,7 +204,7 @@ def _checked(caller: Caller, operation: RunAction) -> Request:
     models = sessions.names_of_models(session)
     if model.name not in models:
         raise NotFound(
-            f"this analysis has no {operation.model} records: run analysis_ingest first",
+            gettext("this analysis has no %(model)s records: run analysis_ingest first") % {"model": operation.model},
             field="model",
             allowed=", ".join(models),
         )
@@ -216,29 +221,35 @@ def _checked(caller: Caller, operation: RunAction) -> Request:
 def _writable(caller: Caller, model: str) -> SourceModel:
     source_model = sources.get_source_model(caller, model)
     if source_model.resource.read_only or source_model.source is None:
-        raise Invalid(f"The {model!r} model is read-only and cannot be modified", field="model")
+        raise Invalid(
+            gettext("The %(model)r model is read-only and cannot be modified") % {"model": model}, field="model"
+        )
     if not source_model.is_writable_by(caller):
         allowed = ", ".join(source_model.source.act_personas) or "only admins, since the source lists no act_personas"
-        raise Forbidden("can't be changed with your personas", field="model", allowed=allowed)
+        raise Forbidden(gettext("can't be changed with your personas"), field="model", allowed=allowed)
     return source_model
 
 
 def _checked_attributes(model: SourceModel, values: dict[str, Any]) -> dict[str, Any]:
     if not values:
-        raise Invalid("is missing", field="attributes", allowed="an object with the values to set")
+        raise Invalid(gettext("is missing"), field="attributes", allowed=gettext("an object with the values to set"))
     declared = model.resource.attributes
     for name, value in values.items():
         attribute = declared.get(name)
         if declared and attribute is None:
             allowed = ", ".join(sorted(key for key, declaration in declared.items() if declaration.writable))
-            raise Invalid("is not declared", field=f"attributes.{name}", allowed=allowed)
+            raise Invalid(gettext("is not declared"), field=f"attributes.{name}", allowed=allowed)
         if attribute and not attribute.writable:
-            raise Invalid("is read-only", field=f"attributes.{name}")
+            raise Invalid(gettext("is read-only"), field=f"attributes.{name}")
         if attribute:
             check_value(f"attributes.{name}", attribute, value)
     values = {name: records.clean(value) for name, value in values.items()}
     if len(json.dumps(values)) > ATTRIBUTES_BYTES:
-        raise Invalid("is too large", field="attributes", allowed=f"at most {ATTRIBUTES_BYTES} bytes")
+        raise Invalid(
+            gettext("is too large"),
+            field="attributes",
+            allowed=gettext("at most %(attributes_bytes)s bytes") % {"attributes_bytes": ATTRIBUTES_BYTES},
+        )
     return values
 
 
@@ -261,19 +272,25 @@ def _digest(caller: Caller, request: Request, ids: Sequence[str]) -> dict[str, A
 def _require_confirmed(caller: Caller, request: Request, ids: Sequence[str], confirm: str) -> None:
     if not confirm:
         raise Invalid(
-            f"is missing: {len(ids)} records match",
+            gettext("is missing: %(count)s records match") % {"count": len(ids)},
             field="confirm",
-            allowed=f"the token of a dry run, which is needed for more than {MAX_UNCONFIRMED} records",
+            allowed=gettext("the token of a dry run, which is needed for more than %(max_unconfirmed)s records")
+            % {"max_unconfirmed": MAX_UNCONFIRMED},
         )
     try:
         confirmed = signing.loads(confirm, salt=SALT, max_age=TOKEN_HOURS * 3600)
     except signing.BadSignature:
         raise Invalid(
-            "is not a valid token, or is older than an hour", field="confirm", allowed="the token of a dry run"
+            gettext("is not a valid token, or is older than an hour"),
+            field="confirm",
+            allowed=gettext("the token of a dry run"),
         ) from None
     if confirmed != _digest(caller, request, ids):
         raise Conflict(
-            "belongs to another dry run: the request, its records or the interrupted actions differ; do a new dry run",
+            gettext(
+                "belongs to another dry run: the request, its records or the interrupted actions "
+                "differ; do a new dry run"
+            ),
             field="confirm",
         )
 

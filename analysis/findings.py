@@ -12,6 +12,7 @@ from django.db.models import BooleanField, ExpressionWrapper, F, FloatField, Out
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce
 from django.utils import timezone
+from django.utils.translation import gettext
 from pgvector.django import CosineDistance
 
 from analysis import sessions
@@ -172,5 +173,7 @@ def get_finding(caller: Caller, finding_id: UUID | str) -> Finding:
     pk = validate(Id, finding_id, "finding_id")
     row = Finding.objects.filter(pk=pk, session__owner=caller.email).select_related("session").first()
     if row is None or (row.expires_at and row.expires_at <= timezone.now()):
-        raise NotFound("no such finding of yours; findings expire after an hour unless persistent", field="finding_id")
+        raise NotFound(
+            gettext("no such finding of yours; findings expire after an hour unless persistent"), field="finding_id"
+        )
     return row

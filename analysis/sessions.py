@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Count, Max, Min, QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from analysis.models import Finding, IngestedRecord, Session
 from analysis.operations import AnalysisId
@@ -31,7 +32,7 @@ def acting_for(caller: Caller, user_id: str) -> str:
     """
     user_id = user_id.strip()
     if user_id and user_id.lower() != caller.email and "act_for_users" not in caller.rights:
-        raise Forbidden("is not you: this connection can't act for other users", field="user_id")
+        raise Forbidden(gettext("is not you: this connection can't act for other users"), field="user_id")
     return user_id
 
 
@@ -53,7 +54,7 @@ def get_session(caller: Caller, analysis_id: str) -> Session:
         Session.objects.owned_by(caller).filter(analysis_id=validate(AnalysisId, analysis_id, "analysis_id")).first()
     )
     if session is None:
-        raise NotFound("you have no such analysis: start one with analysis_ingest", field="analysis_id")
+        raise NotFound(gettext("you have no such analysis: start one with analysis_ingest"), field="analysis_id")
     touch(session)
     return session
 

@@ -10,6 +10,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q, QuerySet
+from django.utils.translation import gettext
 from django_q.tasks import async_task
 
 from knowledge.catalog import lineage
@@ -30,20 +31,26 @@ from memories.portability import Kind
 class KnowledgeMemoryExtension(MemoryExtension):
     def check_share(self, record: MemoryRecord) -> None:
         if Insight.objects.filter(pk=record.pk, state=InsightState.PENDING).exists():
-            raise Conflict("waits for review: it becomes visible when it is approved", field="id")
+            raise Conflict(gettext("waits for review: it becomes visible when it is approved"), field="id")
 
     def check_restore(self, record: MemoryRecord) -> None:
         rejected = Insight.objects.filter(pk=record.pk, state=InsightState.REJECTED).first()
         if rejected is not None:
             advice = "appeal with a reason (capture_insight with `appeals`, or the page My Insights)"
-            raise Conflict(f"was rejected by {rejected.reviewed_by}: {advice}", field="id")
+            raise Conflict(
+                gettext("was rejected by %(reviewed_by)s: %(advice)s")
+                % {"reviewed_by": rejected.reviewed_by, "advice": advice},
+                field="id",
+            )
 
     def check_erase(self, record: MemoryRecord) -> None:
         insight = Insight.objects.filter(pk=record.pk, changeset__isnull=False).first()
         if insight is not None and insight.changeset_id:
             changeset = insight.changeset_id.hex
             raise Conflict(
-                f"belongs to changeset {changeset}: a curator must roll that changeset back first", field="id"
+                gettext("belongs to changeset %(changeset)s: a curator must roll that changeset back first")
+                % {"changeset": changeset},
+                field="id",
             )
 
     def defer_edit(self, caller: Caller, record: MemoryRecord, changes: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
+from django.utils.translation import gettext
 from pydantic import Field, model_validator
 
 from knowledge.changesets.change_request import Action, Request
@@ -139,7 +140,11 @@ class Decide(Operation):
     def _sees_what_it_decides(self) -> Self:
         ids = {_plain(insight_id) for insight_id in self.insight_ids}
         if unknown := [name for name in self.seen if _plain(name) not in ids]:
-            raise validation_error(f"{unknown[0][:80]!r} is not among insight_ids", "ids of insight_ids", field="seen")
+            raise validation_error(
+                gettext("%(unknown)r is not among insight_ids") % {"unknown": unknown[0][:80]},
+                gettext("ids of insight_ids"),
+                field="seen",
+            )
         return self
 
     def seen_of(self, insight_id: str) -> str:
@@ -211,7 +216,9 @@ class Synthesize(Operation):
     @model_validator(mode="after")
     def _names_something(self) -> Self:
         if not self.entity_urn and not self.insight_ids:
-            raise validation_error("is missing", "an entity's URN, or insight_ids", field="entity_urn")
+            raise validation_error(
+                gettext("is missing"), gettext("an entity's URN, or insight_ids"), field="entity_urn"
+            )
         return self
 
 

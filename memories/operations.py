@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar
 
 from django.conf import settings
+from django.utils.translation import gettext
 from pydantic import AfterValidator, Field
 
 from memories.contract.fields import (
@@ -47,7 +48,9 @@ RESERVED_METADATA = frozenset(
 
 def _check_reserved(metadata: dict[str, Any]) -> dict[str, Any]:
     if reserved := sorted(RESERVED_METADATA.intersection(metadata)):
-        raise validation_error(f"{', '.join(reserved)} can't be set", "any other key")
+        raise validation_error(
+            gettext("%(names)s can't be set") % {"names": ", ".join(reserved)}, gettext("any other key")
+        )
     return metadata
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import OuterRef, Q, QuerySet
+from django.utils.translation import gettext
 
 from memories.contract.errors import NotFound
 from memories.contract.fields import Id
@@ -27,7 +28,7 @@ LIST_FACETS = ("tags", "entity_urns")
 def get(caller: Caller, record_id: UUID | str) -> MemoryRecord:
     record = MemoryRecord.objects.visible_to(caller).defer("search").filter(pk=validate(Id, record_id, "id")).first()
     if record is None:
-        raise NotFound("no such memory", field="id")
+        raise NotFound(gettext("no such memory"), field="id")
     return record
 
 

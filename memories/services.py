@@ -16,6 +16,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from memories import embedding, extensions, operations
 from memories.contract.errors import Conflict, Invalid, NotFound
@@ -139,14 +140,20 @@ def supersede(operation: operations.Supersede, *, caller: Caller, created_at: da
     with transaction.atomic():
         old = locked(caller, operation.record_id, deciding=True)
         if successor := active_correction(old):
-            raise Conflict(f"was already corrected, by {reference(caller, successor)}: correct that one", field="id")
+            raise Conflict(
+                gettext("was already corrected, by %(memory)s: correct that one")
+                % {"memory": reference(caller, successor)},
+                field="id",
+            )
         if old.status == Status.ARCHIVED:
-            raise Conflict("is archived: restore it before correcting it", field="id")
+            raise Conflict(gettext("is archived: restore it before correcting it"), field="id")
         moment = created_at or timezone.now()  # the time is read after locking, so that no state ends before it begins
         inherited = {name: getattr(old, name) for name in EDITABLE} | {"summary": ""}
         fields = {**inherited, **operation.explicit_values(*EDITABLE), "language": language or old.language}
         if fields["content"] == old.content:
-            raise Invalid("is identical to the current text", field="content", allowed="the corrected text")
+            raise Invalid(
+                gettext("is identical to the current text"), field="content", allowed=gettext("the corrected text")
+            )
         deferrals = [extension.defer_correction(caller, old, fields) for extension in extensions.registered()]
         pending = next(filter(None, deferrals), "")
         new = MemoryRecord(
@@ -196,11 +203,15 @@ def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
     changes = operation.explicit_values(*EDITABLE)
     language = operation.language or language_of(operation.content or "")
     if not changes and operation.metadata is None:
-        raise Invalid(f"no fields to change; allowed: {', '.join([*EDITABLE, 'metadata'])}")
+        raise Invalid(
+            gettext("no fields to change; allowed: %(names)s") % {"names": ", ".join([*EDITABLE, "metadata"])}
+        )
     with transaction.atomic():
         record = locked(caller, operation.record_id)
         if record.status not in (Status.ACTIVE, Status.STALE):
-            raise Conflict(f"is {record.status}: restore it before changing it", field="id")
+            raise Conflict(
+                gettext("is %(status)s: restore it before changing it") % {"status": record.status}, field="id"
+            )
         if changes.get("visibility", record.visibility) != record.visibility:
             check_share(record)
         requested = changes if operation.metadata is None else {**changes, "metadata": operation.metadata}
@@ -248,13 +259,23 @@ def restore(operation: operations.Restore, *, caller: Caller) -> MemoryRecord:
             extension.check_restore(record)
         successor = active_correction(record)
         if successor and record.status == Status.SUPERSEDED:
-            raise Conflict(f"is superseded by {successor.pk.hex}: forget that one first", field="id")
+            raise Conflict(
+                gettext("is superseded by %(successor)s: forget that one first") % {"successor": successor.pk.hex},
+                field="id",
+            )
         other_correction = None if successor or old is None else active_correction(old)
         if record.status == Status.ARCHIVED and other_correction and other_correction.pk != record.pk:
-            raise Conflict(f"the original memory already has a newer correction, {other_correction.pk.hex}", field="id")
+            raise Conflict(
+                gettext("the original memory already has a newer correction, %(other_correction)s")
+                % {"other_correction": other_correction.pk.hex},
+                field="id",
+            )
         duplicate = None if successor else find_duplicate(record)
         if duplicate:
-            raise Conflict(f"the same text is already remembered, as {duplicate.pk.hex}", field="id")
+            raise Conflict(
+                gettext("the same text is already remembered, as %(duplicate)s") % {"duplicate": duplicate.pk.hex},
+                field="id",
+            )
         with revised(caller, record, "restore", operation.reason):
             if successor:  # it was corrected before it was archived
                 mark_superseded(record, successor)
@@ -288,12 +309,17 @@ def reassign(operation: operations.Reassign, *, caller: Caller) -> MemoryRecord:
         record = locked(caller, operation.record_id)
         persona = Persona.objects.filter(name=operation.persona).first()
         if persona is None or not (caller.is_admin or persona.name in caller.personas):
-            raise NotFound(f"no persona {operation.persona!r} available to you", field="persona")
+            raise NotFound(
+                gettext("no persona %(persona)r available to you") % {"persona": operation.persona}, field="persona"
+            )
         if not caller.is_admin:
             check_share(record)
         is_living = record.status in (Status.ACTIVE, Status.STALE)
         if is_living and (duplicate := find_duplicate(record, persona.name)):
-            raise Conflict(f"that persona already has the same text, as {duplicate.pk.hex}", field="persona")
+            raise Conflict(
+                gettext("that persona already has the same text, as %(duplicate)s") % {"duplicate": duplicate.pk.hex},
+                field="persona",
+            )
         with revised(caller, record, "reassign", operation.reason):
             record.persona = persona.name
     return record
@@ -311,7 +337,9 @@ def mark_stale(
         record = locked(caller, record_id)
         require_unchanged(record, unchanged_since)
         if record.status != Status.ACTIVE:
-            raise Conflict(f"is {record.status}: only an active memory can go stale", field="id")
+            raise Conflict(
+                gettext("is %(status)s: only an active memory can go stale") % {"status": record.status}, field="id"
+            )
         with revised(caller, record, "mark_stale", reason):
             record.status, record.stale_reason, record.stale_at = Status.STALE, reason, timezone.now()
     return record
@@ -325,7 +353,9 @@ def verify(operation: operations.Verify, *, caller: Caller) -> MemoryRecord:
     with transaction.atomic():
         record = locked(caller, operation.record_id, deciding=True)
         if record.status not in (Status.ACTIVE, Status.STALE):
-            raise Conflict(f"is {record.status}: restore it before verifying it", field="id")
+            raise Conflict(
+                gettext("is %(status)s: restore it before verifying it") % {"status": record.status}, field="id"
+            )
         with revised(caller, record, "verify", operation.note):
             activate(record)
             record.last_verified_at = timezone.now()
@@ -341,7 +371,7 @@ def dismiss_entity(operation: operations.DismissEntity, *, caller: Caller) -> Me
     with transaction.atomic():
         record = locked(caller, operation.record_id)
         if operation.urn not in record.detected_urns:
-            raise NotFound("was not detected in the text", field="urn")
+            raise NotFound(gettext("was not detected in the text"), field="urn")
         with revised(caller, record, "dismiss_entity", ""):
             record.dismissed_urns = [*record.dismissed_urns, operation.urn]
     return record

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from django.conf import settings
+from django.utils.translation import gettext
 
 from analysis.models import DeclaredSource
 from analysis.sources import memories
@@ -103,7 +104,9 @@ def get_source_model(caller: Caller, model: str) -> SourceModel:
         if hidden and hidden.source and not hidden.source.read_personas:
             problem = f"{model[:80]!r} is for operators only, because the source's declaration names no read_personas"
             raise Invalid(problem, field="model", allowed=", ".join(sorted(models)))
-        raise Invalid(f"{model[:80]!r} is unknown", field="model", allowed=", ".join(sorted(models)))
+        raise Invalid(
+            gettext("%(model)r is unknown") % {"model": model[:80]}, field="model", allowed=", ".join(sorted(models))
+        )
     return models[model]
 
 
@@ -147,4 +150,6 @@ def _from_files() -> list[Declaration]:
         return [Declaration(name, text, True) for name, text in texts]
     except OSError as error:
         problem = error.strerror or "can't be read"  # the whole message has the path
-        raise Invalid(problem, field="ANALYSIS_SOURCES", allowed="a TOML file or a folder of TOML files") from None
+        raise Invalid(
+            problem, field="ANALYSIS_SOURCES", allowed=gettext("a TOML file or a folder of TOML files")
+        ) from None

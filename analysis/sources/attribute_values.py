@@ -7,6 +7,8 @@ import re
 from datetime import date, datetime
 from typing import Any
 
+from django.utils.translation import gettext
+
 from analysis.sources.declaration import Attribute
 from memories.contract.errors import Invalid
 
@@ -33,10 +35,18 @@ def check_value(path: str, attribute: Attribute, value: Any) -> None:
     """
     if attribute.type == "enum" and attribute.values:
         if value not in attribute.values:
-            raise Invalid(f"{str(value)[:60]!r} is unknown", field=path, allowed=", ".join(attribute.values))
+            raise Invalid(
+                gettext("%(value)r is unknown") % {"value": str(value)[:60]},
+                field=path,
+                allowed=", ".join(attribute.values),
+            )
     elif value is not None and not _has_type(attribute.type, value):
         kind = f"{'an' if attribute.type[0] in 'aeiou' else 'a'} {attribute.type}"
-        raise Invalid(f"{str(value)[:60]!r} is not {kind}", field=path, allowed=ALLOWED[attribute.type])
+        raise Invalid(
+            gettext("%(value)r is not %(kind)s") % {"value": str(value)[:60], "kind": kind},
+            field=path,
+            allowed=ALLOWED[attribute.type],
+        )
 
 
 def _has_type(kind: str, value: Any) -> bool:

@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from analysis import sources
 from analysis.models import SourceCheck
@@ -62,10 +63,10 @@ def states() -> list[SourceState]:
 def test(*, caller: Caller, name: str) -> str:
     """Read one row of the source's first model, as an ingest would. Return the error message, or ""."""
     if not caller.is_operator:
-        raise Forbidden("only operators can test sources")
+        raise Forbidden(gettext("only operators can test sources"))
     models = [model for model in sources.declared().values() if model.source and model.source.name == name]
     if not models:
-        raise NotFound(f"there is no source {name[:60]!r}", field="name")
+        raise NotFound(gettext("there is no source %(name)r") % {"name": name[:60]}, field="name")
     connections.close_if_pooled()  # don't hold a database connection while waiting for the source
     try:
         with noted(models[0]), closing(sources.open_upstream(caller, models[0])) as upstream:

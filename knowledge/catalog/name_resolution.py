@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from django.conf import settings
 from django.db.models import Case, IntegerField, Q, QuerySet, Value, When
+from django.utils.translation import gettext
 
 from knowledge.catalog.mirror import last_copied_at
 from knowledge.models import CatalogEntity
@@ -53,9 +54,9 @@ def urn_of(text: str) -> str:
         return urn
     if settings.DATAHUB_GMS_URL and last_copied_at() is None:
         raise Invalid(
-            f"{text[:80]!r} is a name, and names are known only once DataHub has been copied",
+            gettext("%(text)r is a name, and names are known only once DataHub has been copied") % {"text": text[:80]},
             field="entity_urns",
-            allowed="the URN of the entity",
+            allowed=gettext("the URN of the entity"),
         )
     best = _best_matches(text)
     if len(best) == 1:
@@ -64,13 +65,16 @@ def urn_of(text: str) -> str:
         candidates = "; ".join(
             f"{row} ({row.platform or row.entity_type}): {row.urn}" for row in best[:CANDIDATES_SHOWN]
         )
-        more = f"; and {len(best) - CANDIDATES_SHOWN} more" if len(best) > CANDIDATES_SHOWN else ""
-        raise Invalid(f"{text[:80]!r} is ambiguous", field="entity_urns", allowed=candidates + more)
+        rest = len(best) - CANDIDATES_SHOWN
+        more = "; " + gettext("and %(count)s more") % {"count": rest} if rest > 0 else ""
+        raise Invalid(
+            gettext("%(text)r is ambiguous") % {"text": text[:80]}, field="entity_urns", allowed=candidates + more
+        )
     similar = "; ".join(str(row) for row in entities_like(text)[:CANDIDATES_SHOWN])
     raise Invalid(
-        f"{text[:80]!r} is not in the catalog",
+        gettext("%(text)r is not in the catalog") % {"text": text[:80]},
         field="entity_urns",
-        allowed=similar or "the name or URN of a catalog entity",
+        allowed=similar or gettext("the name or URN of a catalog entity"),
     )
 
 

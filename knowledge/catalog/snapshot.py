@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from django.utils.translation import gettext
+
 from knowledge.catalog import entity_view
 from knowledge.catalog.interface import Aspect, Catalog, CatalogRefused, EntitySummary, LineageNode, Run, Write
 
@@ -38,4 +40,4 @@ class Snapshot:
         return self._catalog.lineage(urn, direction=direction, hops=hops, limit=limit)
 
     def write(self, write: Write, run: Run) -> None:
-        raise CatalogRefused("a snapshot is read-only")
+        raise CatalogRefused(gettext("a snapshot is read-only"))

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from knowledge.catalog import entity_view
 from knowledge.catalog.current import get_catalog
@@ -108,7 +109,9 @@ def resume(*, caller: Caller, changeset_id: UUID | str) -> Applied:
     require_curator(caller)
     changeset = get_changeset(caller, changeset_id)
     if changeset.state not in (ChangesetState.PLANNED, ChangesetState.PARTIAL):
-        raise Conflict(f"is {changeset.state}: there is nothing to resume", field="changeset_id")
+        raise Conflict(
+            gettext("is %(state)s: there is nothing to resume") % {"state": changeset.state}, field="changeset_id"
+        )
     catalog = catalog_of(changeset)
     bound = Insight.objects.filter(changeset=changeset, state=InsightState.APPROVED)
     _check(caller, list(bound.select_related("record", "replaces")))
@@ -120,7 +123,7 @@ def get_changeset(caller: Caller, changeset_id: UUID | str) -> Changeset:
     pk = validate(Id, changeset_id, "changeset_id")
     changeset = Changeset.objects.visible_to(caller).filter(pk=pk).first()
     if changeset is None:
-        raise NotFound("no such changeset", field="changeset_id")
+        raise NotFound(gettext("no such changeset"), field="changeset_id")
     return changeset
 
 
@@ -129,10 +132,15 @@ def _validate(caller: Caller, operation: Apply) -> tuple[str, list[Request], lis
     ids = list(dict.fromkeys(operation.insight_ids))
     insights = list(Insight.objects.visible_to(caller).filter(pk__in=ids).select_related("record", "replaces"))
     if len(insights) != len(ids):
-        raise NotFound(f"{len(ids) - len(insights)} of these insights do not exist", field="insight_ids")
+        raise NotFound(
+            gettext("%(count)s of these insights do not exist") % {"count": len(ids) - len(insights)},
+            field="insight_ids",
+        )
     if not_approved := [insight for insight in insights if insight.state != InsightState.APPROVED]:
         states = ", ".join(f"{insight.pk.hex} is {insight.state}" for insight in not_approved[:5])
-        raise Conflict(f"only approved insights can be applied: {states}", field="insight_ids")
+        raise Conflict(
+            gettext("only approved insights can be applied: %(states)s") % {"states": states}, field="insight_ids"
+        )
     _check(caller, insights)
     return operation.entity_urn or _only_entity(insights, operation.changes), operation.changes, insights
 
@@ -149,9 +157,16 @@ def _check(caller: Caller, insights: Sequence[Insight]) -> None:
     for insight in insights:
         require_curator_of(caller, insight.record)
         if insight.record.status not in (Status.ACTIVE, Status.STALE):
-            raise Conflict(f"the memory of {insight.pk.hex} is {insight.record.status}", field="insight_ids")
+            raise Conflict(
+                gettext("the memory of %(insight)s is %(status)s")
+                % {"insight": insight.pk.hex, "status": insight.record.status},
+                field="insight_ids",
+            )
         if insight.pending_edit:
-            raise Conflict(f"an edit of {insight.pk.hex} is pending: decide on it first", field="insight_ids")
+            raise Conflict(
+                gettext("an edit of %(insight)s is pending: decide on it first") % {"insight": insight.pk.hex},
+                field="insight_ids",
+            )
         _require_both_sides(caller, insight)
     require_replaceable(caller, insights)
 
@@ -163,8 +178,11 @@ def _require_both_sides(caller: Caller, insight: Insight) -> None:
     is_visible = MemoryRecord.objects.visible_to(caller).filter(pk=replaced.pk).exists()
     if not is_visible or not caller.can_review_for(replaced.persona):
         raise Forbidden(
-            f"{insight.pk.hex} replaces a memory that you may not decide on. Only a curator of that memory's "
-            "persona who can read that memory can apply this insight",
+            gettext(
+                "%(insight)s replaces a memory that you may not decide on. Only a curator of that "
+                "memory's persona who can read that memory can apply this insight"
+            )
+            % {"insight": insight.pk.hex},
             field="insight_ids",
         )
 

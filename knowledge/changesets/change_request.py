@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from django.utils import timezone
+from django.utils.translation import gettext
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -73,7 +74,7 @@ class Request(BaseModel):
     @classmethod
     def _has_statement(cls, query_sql: str, info: ValidationInfo) -> str:
         if info.data.get("change_type") == "add_curated_query" and not query_sql:
-            raise validation_error("is missing", "an SQL statement of 1 to 10,000 characters")
+            raise validation_error(gettext("is missing"), gettext("an SQL statement of 1 to 10,000 characters"))
         return query_sql
 
     def as_action(self) -> dict[str, str]:
@@ -150,5 +151,5 @@ def remove(urn: str, aspect: str, path: tuple[str, ...]) -> Step:
 
 def detail_of(request: Request, allowed: str) -> str:
     if not request.detail.strip():
-        raise Invalid("is missing", field="detail", allowed=allowed)
+        raise Invalid(gettext("is missing"), field="detail", allowed=allowed)
     return request.detail.strip()

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable
 from typing import Annotated
 
+from django.utils.translation import gettext
+
 from knowledge.catalog.entity_view import DESCRIPTIONS
 from knowledge.catalog.interface import entity_type, make_urn
 from knowledge.changesets import new_entities, property_values
@@ -59,9 +61,9 @@ def _column(request: Request, context: Context) -> str:
     if match is None:
         names = ", ".join(column.simple_path for column in (context.entity.columns if context.entity else [])[:30])
         raise Invalid(
-            f"there is no column {name!r}",
+            gettext("there is no column %(name)r") % {"name": name},
             field="target",
-            allowed=names or "an empty target, because the data set has no columns",
+            allowed=names or gettext("an empty target, because the data set has no columns"),
         )
     return match.path
 
@@ -101,7 +103,11 @@ def flag_quality_issue(request: Request, context: Context) -> list[Step]:
 def add_documentation(request: Request, context: Context) -> list[Step]:
     url = validate(Annotated[str, Text(8, MAX_TARGET)], request.target, "target")
     if not re.fullmatch(r"https?://\S+", url):
-        raise Invalid(f"{url[:60]!r} is not a web address", field="target", allowed="a URL with http:// or https://")
+        raise Invalid(
+            gettext("%(url)r is not a web address") % {"url": url[:60]},
+            field="target",
+            allowed=gettext("a URL with http:// or https://"),
+        )
     link = {"url": url, "description": request.detail.strip() or url, "createStamp": context.stamp}
     return [add(context.urn, "institutionalMemory", ("elements", url), link)]
 
@@ -127,7 +133,10 @@ def set_domain(request: Request, context: Context) -> list[Step]:
 def _structured_property(request: Request, context: Context) -> str:
     urn = make_urn("structuredProperty", validate(Annotated[str, Text(1, MAX_TARGET)], request.target, "target"))
     if not context.exists(urn):
-        raise NotFound(f"there is no property {urn}: define it first (define_structured_property)", field="target")
+        raise NotFound(
+            gettext("there is no property %(urn)s: define it first (define_structured_property)") % {"urn": urn},
+            field="target",
+        )
     return urn
 
 
@@ -149,13 +158,15 @@ def _owner(request: Request) -> tuple[str, str]:
     owner = detail_of(request, "an e-mail address, or the URN of a corpuser or corpGroup")
     if not owner.startswith("urn:li:corp") and not EMAIL.fullmatch(owner):
         raise Invalid(
-            f"{owner[:60]!r} is neither an e-mail address nor the URN of a person or group",
+            gettext("%(owner)r is neither an e-mail address nor the URN of a person or group") % {"owner": owner[:60]},
             field="detail",
-            allowed="an e-mail address, urn:li:corpuser:…, urn:li:corpGroup:…",
+            allowed=gettext("an e-mail address, urn:li:corpuser:…, urn:li:corpGroup:…"),
         )
     kind = request.target.strip() or "TECHNICAL_OWNER"
     if kind not in OWNERSHIP_TYPES:
-        raise Invalid(f"{kind[:60]!r} is unknown", field="target", allowed=", ".join(OWNERSHIP_TYPES))
+        raise Invalid(
+            gettext("%(kind)r is unknown") % {"kind": kind[:60]}, field="target", allowed=", ".join(OWNERSHIP_TYPES)
+        )
     return make_urn("corpuser", owner), kind
 
 
@@ -297,11 +308,17 @@ def check_entity_type(request: Request, urn: str) -> None:
         return
     if not urn:
         raise Invalid(
-            "is missing", field="entity_urn", allowed=f"the URN of the entity that {change_type.name} changes"
+            gettext("is missing"),
+            field="entity_urn",
+            allowed=gettext("the URN of the entity that %(change_type)s changes") % {"change_type": change_type.name},
         )
     changes_column = request.target.startswith(COLUMN) and change_type.target.startswith("empty")
     types = ("dataset",) if changes_column else change_type.kinds
     if entity_type(urn) not in types:
-        place = f"a column of a {entity_type(urn)}" if changes_column else f"a {entity_type(urn)}"
-        message = f"{change_type.name} can't be applied to {place}"
+        fitting = (
+            gettext("%(change)s can't be applied to a column of a %(type)s")
+            if changes_column
+            else gettext("%(change)s can't be applied to a %(type)s")
+        )
+        message = fitting % {"change": change_type.name, "type": entity_type(urn)}
         raise Invalid(message, field="change_type", allowed=", ".join(types))

@@ -9,6 +9,8 @@ import re
 import uuid
 from typing import Annotated, Any
 
+from django.utils.translation import gettext
+
 from knowledge import extensions
 from knowledge.catalog.interface import Write, entity_type, make_urn
 from knowledge.changesets.change_request import MAX_TARGET, Context, Request, Step, add, detail_of
@@ -28,7 +30,11 @@ def create_glossary_term(request: Request, context: Context) -> list[Step]:
     name = validate(Annotated[str, Text(2, 150)], request.target, "target")
     definition = detail_of(request, "the term's definition")
     if term_urn := context.find_term(name):
-        raise Conflict(f"the term {name!r} already exists: use add_glossary_term with {term_urn}", field="target")
+        raise Conflict(
+            gettext("the term %(name)r already exists: use add_glossary_term with %(term_urn)s")
+            % {"name": name, "term_urn": term_urn},
+            field="target",
+        )
     urn = f"urn:li:glossaryTerm:{uuid.uuid5(NAMESPACE, name.casefold())}"
     info = {"name": name, "definition": definition, "termSource": "INTERNAL"}
     steps = [Step(Write(urn, "glossaryTermInfo", (), "add", info), creates=True)]
@@ -82,13 +88,17 @@ def define_structured_property(request: Request, context: Context) -> list[Step]
     name = validate(Annotated[str, Text(2, 200)], request.target, "target")
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]*", name):
         raise Invalid(
-            f"{name!r} is not a valid property name",
+            gettext("%(name)r is not a valid property name") % {"name": name},
             field="target",
-            allowed="letters, digits, . - and _, with a letter first",
+            allowed=gettext("letters, digits, . - and _, with a letter first"),
         )
     kind = request.query_description.strip() or "string"
     if kind not in VALUE_TYPES:
-        raise Invalid(f"{kind[:40]!r} is unknown", field="query_description", allowed=", ".join(VALUE_TYPES))
+        raise Invalid(
+            gettext("%(kind)r is unknown") % {"kind": kind[:40]},
+            field="query_description",
+            allowed=", ".join(VALUE_TYPES),
+        )
     definition = {
         "qualifiedName": name,
         "displayName": name.rpartition(".")[2].replace("_", " ").capitalize(),
@@ -119,7 +129,7 @@ def raise_incident(request: Request, context: Context) -> list[Step]:
 def resolve_incident(request: Request, context: Context) -> list[Step]:
     urn = make_urn("incident", validate(Annotated[str, Text(1, MAX_TARGET)], request.target, "target"))
     if not context.exists(urn):
-        raise NotFound(f"there is no incident {urn}", field="target")
+        raise NotFound(gettext("there is no incident %(urn)s") % {"urn": urn}, field="target")
     status = {
         "state": "RESOLVED",
         "message": detail_of(request, "a description of how the incident was resolved"),
@@ -151,12 +161,16 @@ def add_prompt(request: Request, context: Context) -> list[Step]:
     name = validate(Annotated[str, Text(3, 60)], request.target, "target")
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
         raise Invalid(
-            f"{name!r} is not a valid prompt name",
+            gettext("%(name)r is not a valid prompt name") % {"name": name},
             field="target",
-            allowed="lower-case letters, digits, - and _, with a letter or digit first",
+            allowed=gettext("lower-case letters, digits, - and _, with a letter or digit first"),
         )
     if any(name in extension.built_in_prompts() for extension in extensions.registered()):
-        raise Conflict(f"{name!r} is the name of a built-in prompt", field="target", allowed="another name")
+        raise Conflict(
+            gettext("%(name)r is the name of a built-in prompt") % {"name": name},
+            field="target",
+            allowed=gettext("another name"),
+        )
     info = {
         "name": name,
         "text": detail_of(request, "the prompt's text"),

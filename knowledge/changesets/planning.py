@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.translation import gettext
+
 from knowledge.catalog import entity_view
 from knowledge.catalog.interface import Aspect, Catalog, Value, entity_type
 from knowledge.catalog.json_patch import ABSENT, equal, patched, value_at
@@ -69,7 +71,7 @@ def plan(
         before = value_at(write.aspect, values[key], write.path)
         exists = step.creates and before is not ABSENT and write.urn not in undeleted
         if exists and not equal(before, write.value):
-            raise Conflict(f"{write.urn} already exists", field="changes")
+            raise Conflict(gettext("%(urn)s already exists") % {"urn": write.urn}, field="changes")
         planned.append(Planned(number, request.change_type, step, before))
         values[key] = patched(write.aspect, values[key], write.path, write.operation, write.value)
     _require_documents(catalog, planned)
@@ -112,4 +114,7 @@ def _require_documents(catalog: Catalog, planned: Sequence[Planned]) -> None:
     changing = {"update_context_document", "remove_context_document"}
     documents = {change.step.write.urn for change in planned if change.change_type in changing}
     for missing in documents - catalog.existing(sorted(documents)) if documents else set():
-        raise NotFound(f"there is no {entity_type(missing) or 'document'} {missing}", field="changes.target")
+        raise NotFound(
+            gettext("there is no %(type)s %(urn)s") % {"type": entity_type(missing) or "document", "urn": missing},
+            field="changes.target",
+        )

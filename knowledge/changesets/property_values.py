@@ -14,6 +14,8 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
+from django.utils.translation import gettext
+
 from knowledge.catalog.interface import entity_type
 from memories.contract.errors import Invalid
 from memories.contract.fields import Urn
@@ -37,11 +39,16 @@ def parse_values(definition: Definition, text: str) -> list[dict[str, str | floa
     parse = PARSERS.get(kind)
     if parse is None:
         raise Invalid(
-            f"is a property of type {kind}", field="target", allowed=f"properties of type {', '.join(PARSERS)}"
+            gettext("is a property of type %(kind)s") % {"kind": kind},
+            field="target",
+            allowed=gettext("properties of type %(names)s") % {"names": ", ".join(PARSERS)},
         )
     texts = _split(text)
     if len(texts) > 1 and definition.get("cardinality") != "MULTIPLE":
-        raise _refused(f"has {len(texts)} values", "one value, because the property is single-valued")
+        raise _refused(
+            gettext("has %(count)s values") % {"count": len(texts)},
+            gettext("one value, because the property is single-valued"),
+        )
     values = [parse(value) for value in texts]
     if kind == "urn":
         _check_types_of_urns(definition, texts)
@@ -54,8 +61,8 @@ def check_carrier(definition: Definition, urn: str) -> None:
     """Raise Invalid if the property is not defined for entities of this type."""
     carriers = [type_name(str(carrier)) for carrier in definition.get("entityTypes") or []]
     if carriers and not _is_among(entity_type(urn), carriers):
-        message = f"is a property of {', '.join(carriers)}"
-        raise Invalid(message, field="target", allowed=f"properties of {entity_type(urn)}")
+        message = gettext("is a property of %(types)s") % {"types": ", ".join(carriers)}
+        raise Invalid(message, field="target", allowed=gettext("properties of %(urn)s") % {"urn": entity_type(urn)})
 
 
 def type_name(urn: str) -> str:
@@ -144,7 +151,9 @@ def _check_allowed(entries: Sequence[Mapping[str, Any]], values: Sequence[str | 
     for value in values:
         if value not in allowed:
             listed = ", ".join(str(item) for item in allowed[:MAX_LISTED])
-            raise _refused(f"{str(value)[:MAX_SHOWN]!r} is not an allowed value of the property", listed)
+            raise _refused(
+                gettext("%(value)r is not an allowed value of the property") % {"value": str(value)[:MAX_SHOWN]}, listed
+            )
 
 
 def _plain(value: Any) -> Any:

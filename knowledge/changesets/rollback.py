@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from knowledge.catalog.entity_view import name_of
 from knowledge.catalog.interface import Catalog, Run, Write
@@ -94,7 +95,9 @@ def changeset_to_undo(caller: Caller, changeset_id: UUID | str) -> Changeset:
     changeset = get_changeset(caller, changeset_id)
     if changeset.state not in (ChangesetState.APPLIED, ChangesetState.PARTIAL, ChangesetState.PLANNED):
         raise Conflict(
-            f"is {changeset.get_state_display().lower()}: there is nothing to roll back", field="changeset_id"
+            gettext("is %(changeset)s: there is nothing to roll back")
+            % {"changeset": changeset.get_state_display().lower()},
+            field="changeset_id",
         )
     return changeset
 
@@ -184,7 +187,7 @@ def _refuse(changes: list[Change], message: str) -> None:
         raise Conflict(
             f"{message}: {'; '.join(f'{change.urn} {change}' for change in changes[:5])}",
             field="changeset_id",
-            allowed="skip_conflicts=true, which leaves these values as they are",
+            allowed=gettext("skip_conflicts=true, which leaves these values as they are"),
         )
 
 
@@ -241,7 +244,10 @@ def replay(*, caller: Caller, changeset_id: UUID | str) -> tuple[int, int]:
     require_curator(caller)
     changeset = get_changeset(caller, changeset_id)
     if changeset.state != ChangesetState.APPLIED:
-        raise Conflict(f"is {changeset.state}: only an applied changeset can be replayed", field="changeset_id")
+        raise Conflict(
+            gettext("is %(state)s: only an applied changeset can be replayed") % {"state": changeset.state},
+            field="changeset_id",
+        )
     catalog = catalog_of(changeset)
     run = Run(changeset.run_id, caller.email, {"replays": changeset.pk.hex})
     count = 0

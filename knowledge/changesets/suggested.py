@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from django.utils.translation import gettext
+
 from knowledge.catalog import entity_view
 from knowledge.catalog.current import get_readable_catalog
 from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable
@@ -47,14 +49,18 @@ def apply(*, caller: Caller, insight_id: UUID | str, seen: str = "") -> Changese
         caller=caller,
     )
     if applied.changeset.state != ChangesetState.APPLIED:
-        raise Conflict(f"was not applied completely ({applied.changeset.error})", field="insight_id")
+        raise Conflict(
+            gettext("was not applied completely (%(error)s)") % {"error": applied.changeset.error}, field="insight_id"
+        )
     return applied.changeset
 
 
 def roll_back(*, caller: Caller, insight_id: UUID | str) -> None:
     insight = queries.insight(caller, insight_id)
     if insight.changeset_id is None:
-        raise Conflict(f"is {insight.state}: there is nothing to roll back", field="insight_id")
+        raise Conflict(
+            gettext("is %(state)s: there is nothing to roll back") % {"state": insight.state}, field="insight_id"
+        )
     rollback.roll_back(caller=caller, changeset_id=insight.changeset_id)
 
 

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.translation import gettext
+
 from knowledge.catalog.current import get_catalog
 from knowledge.catalog.interface import Catalog, CatalogRefused, CatalogUnavailable, Run, Write
 from knowledge.catalog.json_patch import ABSENT, equal, value_at
@@ -140,7 +142,9 @@ def catalog_of(changeset: Changeset) -> Catalog:
     catalog = get_catalog()
     if catalog.name != changeset.catalog:
         raise Conflict(
-            f"belongs to the catalog {changeset.catalog!r}, but {catalog.name!r} is configured", field="changeset_id"
+            gettext("belongs to the catalog %(catalog)r, but %(configured)r is configured")
+            % {"catalog": changeset.catalog, "configured": catalog.name},
+            field="changeset_id",
         )
     return catalog
 
@@ -148,7 +152,9 @@ def catalog_of(changeset: Changeset) -> Catalog:
 @contextmanager
 def exclusive(changeset: Changeset) -> Iterator[None]:
     """Lock the changeset while it is applied, rolled back or replayed. Raises Conflict if it is already locked."""
-    busy = Conflict("is being applied or rolled back by another request: try again later", field="changeset_id")
+    busy = Conflict(
+        gettext("is being applied or rolled back by another request: try again later"), field="changeset_id"
+    )
     with locks.exclusive("changeset", changeset.pk, busy):
         changeset.refresh_from_db()
         yield

@@ -14,6 +14,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from knowledge.graph import graphs, names
 from knowledge.graph.models import Entity, Graph, Observation, Relation
@@ -47,7 +48,7 @@ class GraphChange:
 
 
 def not_found(name: str) -> NotFound:
-    return NotFound(f"Entity not found: {name}")
+    return NotFound(gettext("Entity not found: %(name)s") % {"name": name})
 
 
 def live(graph: Graph) -> Any:
@@ -231,28 +232,36 @@ def _parse_pairs(name: str | None, items: Sequence[Any], key: str) -> list[Texts
     if items and all(isinstance(item, dict) for item in items):
         if name:
             raise Invalid(
-                "can't be combined with objects that name their entity", field="name", allowed="name with plain texts"
+                gettext("can't be combined with objects that name their entity"),
+                field="name",
+                allowed=gettext("name with plain texts"),
             )
         return [_parse_pair(item, key, number) for number, item in enumerate(items)]
     if not name:
-        raise Invalid("is missing", field="name", allowed="the entity's name")
+        raise Invalid(gettext("is missing"), field="name", allowed=gettext("the entity's name"))
     return [(name, _texts(items, "observations"))]
 
 
 def _parse_pair(item: Mapping[str, Any], key: str, number: int) -> Texts:
     name, texts = item.get("entityName"), item.get(key)
     if not isinstance(name, str) or not name.strip():
-        raise Invalid("is missing", field=f"observations[{number}].entityName", allowed="the entity's name")
+        raise Invalid(
+            gettext("is missing"), field=f"observations[{number}].entityName", allowed=gettext("the entity's name")
+        )
     return name.strip(), _texts(texts, f"observations[{number}].{key}")
 
 
 def _texts(values: Any, path: str) -> list[str]:
     if not isinstance(values, list) or not all(isinstance(value, str) and value.strip() for value in values):
-        raise Invalid("is not a list of texts", field=path, allowed="texts that aren't blank")
+        raise Invalid(gettext("is not a list of texts"), field=path, allowed=gettext("texts that aren't blank"))
     for number, value in enumerate(values):
         if len(value) > MAX_OBSERVATION or "\x00" in value:
             problem = f"has {len(value)} characters" if "\x00" not in value else "contains a NUL character"
-            raise Invalid(problem, field=f"{path}[{number}]", allowed=f"1 to {MAX_OBSERVATION} characters")
+            raise Invalid(
+                problem,
+                field=f"{path}[{number}]",
+                allowed=gettext("1 to %(max_observation)s characters") % {"max_observation": MAX_OBSERVATION},
+            )
     return values
 
 
@@ -298,13 +307,19 @@ def _supersede(row: Observation, number: int) -> None:
     now = timezone.now()
     old = Observation.objects.filter(entity=row.entity, number=number, ended_at=None)
     if not old.update(ended_at=now, superseded_at=now):
-        raise NotFound(f"Observation not found: {number} of {row.entity.name}")
+        raise NotFound(
+            gettext("Observation not found: %(number)s of %(entity)s") % {"number": number, "entity": row.entity.name}
+        )
     row.supersedes = number
 
 
 def delete_observations(operation: DeleteObservations, *, caller: Caller) -> GraphChange:
     if operation.deletions and (operation.name or operation.observations):
-        raise Invalid("can't be combined with name or observations", field="deletions", allowed="one of the two forms")
+        raise Invalid(
+            gettext("can't be combined with name or observations"),
+            field="deletions",
+            allowed=gettext("one of the two forms"),
+        )
     pairs = _parse_pairs(operation.name, operation.deletions or operation.observations, "observations")
     entities = delete_observations_by_text(caller, pairs, key=names.nfc)
     if operation.name and not entities:

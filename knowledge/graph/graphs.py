@@ -11,6 +11,7 @@ from uuid import UUID
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from knowledge.graph.models import Graph
 from memories.contract.errors import Forbidden, NotFound, check_choice
@@ -94,9 +95,9 @@ def share(*, caller: Caller, graph_id: UUID, visibility: str) -> Graph:
     check_choice("visibility", visibility, Visibility.values)
     graph = Graph.objects.visible_to(caller).exclude(created_by="").filter(pk=graph_id).first()
     if graph is None:
-        raise NotFound("no such graph", field="graph")
+        raise NotFound(gettext("no such graph"), field="graph")
     if not caller.can_edit_for(graph.created_by):
-        raise Forbidden("only the owner or an admin can share a graph")
+        raise Forbidden(gettext("only the owner or an admin can share a graph"))
     graph.visibility = visibility
     graph.save(update_fields=["visibility"])
     return graph
@@ -108,7 +109,7 @@ def _key(caller: Caller) -> dict[str, str]:
         return {"created_by": caller.email}
     if caller.graph not in caller.personas:
         if not caller.is_admin:
-            raise Forbidden(f"you do not hold the persona {caller.graph!r}", field="graph")
+            raise Forbidden(gettext("you do not hold the persona %(graph)r") % {"graph": caller.graph}, field="graph")
         if not Persona.objects.filter(name=caller.graph).exists():
-            raise NotFound(f"there is no persona {caller.graph!r}", field="graph")
+            raise NotFound(gettext("there is no persona %(graph)r") % {"graph": caller.graph}, field="graph")
     return {"created_by": "", "persona": caller.graph}

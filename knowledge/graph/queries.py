@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from django.db.models import Q, QuerySet
+from django.utils.translation import gettext
 
 from knowledge.graph import graphs, names
 from knowledge.graph.models import Entity, Graph, Observation, Reflection, Relation
@@ -143,5 +144,9 @@ def open_nodes(operation: OpenNodes, *, caller: Caller) -> GraphPage:
 
 def _entity_number(cursor: str) -> int:
     if cursor and not cursor.isdecimal():
-        raise Invalid(f"{cursor[:20]!r} is not a cursor", field="cursor", allowed="next_cursor of the previous page")
+        raise Invalid(
+            gettext("%(cursor)r is not a cursor") % {"cursor": cursor[:20]},
+            field="cursor",
+            allowed=gettext("next_cursor of the previous page"),
+        )
     return int(cursor or 0)

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from knowledge.graph import graphs, names
 from knowledge.graph.entities import GraphChange, not_found
@@ -162,7 +163,7 @@ def end_relation(operation: EndRelation, *, caller: Caller) -> tuple[Relation, R
             .first()
         )
         if relation is None:
-            raise NotFound(f"Relation not found: {operation.relation_id}")
+            raise NotFound(gettext("Relation not found: %(relation_id)s") % {"relation_id": operation.relation_id})
         if relation.ended_at:
             return relation, None
         now = timezone.now()

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from django.utils.translation import gettext
+
 from analysis import findings
 from knowledge import extensions
 from knowledge.extensions import Origin
@@ -96,6 +98,6 @@ def _origin(caller: Caller, operation: Capture) -> Origin:
         found = (extension.observation(caller, operation.observation_id) for extension in extensions.registered())
         origin = next(filter(None, found), None)
         if origin is None:
-            raise NotFound("no such observation in your graph", field="observation_id")
+            raise NotFound(gettext("no such observation in your graph"), field="observation_id")
         return origin
     return Origin("", [], {})

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from knowledge.insights.queries import may_curate
 from knowledge.models import Changeset, Insight, InsightState
@@ -33,12 +34,15 @@ def require_curator_of(caller: Caller, record: MemoryRecord) -> None:
     """Raise Forbidden unless the caller is an admin, or a curator who holds the memory's persona."""
     require_curator(caller)
     if not caller.can_review_for(record.persona):
-        raise Forbidden(f"belongs to the persona {record.persona}: only its curators can decide", field="insight_id")
+        raise Forbidden(
+            gettext("belongs to the persona %(persona)s: only its curators can decide") % {"persona": record.persona},
+            field="insight_id",
+        )
 
 
 def require_curator(caller: Caller) -> None:
     if not may_curate(caller):
-        raise Forbidden("only curators can review and apply; ask an admin to add you to the group Curators")
+        raise Forbidden(gettext("only curators can review and apply; ask an admin to add you to the group Curators"))
 
 
 def edit(operation: Edit, *, caller: Caller) -> Insight:
@@ -59,13 +63,15 @@ def save_edit(operation: Edit, *, caller: Caller) -> Insight:
     )
     changes = operation.explicit_values(*TEXTS)
     if actions is None and not changes:
-        raise Invalid(f"no fields to change; allowed: {', '.join(EDITABLE)}")
+        raise Invalid(gettext("no fields to change; allowed: %(names)s") % {"names": ", ".join(EDITABLE)})
     insight = locked_insight(caller, operation.insight_id)
     if not caller.can_edit_for(insight.record.created_by):
         require_curator_of(caller, insight.record)
     require_unchanged(insight, operation.seen, operation.override)
     if insight.state != InsightState.PENDING:
-        raise Conflict(f"is {insight.state}: only pending insights can be edited", field="insight_id")
+        raise Conflict(
+            gettext("is %(state)s: only pending insights can be edited") % {"state": insight.state}, field="insight_id"
+        )
     is_new_text = changes.get("content", insight.record.content) != insight.record.content
     with revised(caller, insight.record, "edit", "edited in review"):
         for name, value in changes.items():
@@ -83,11 +89,11 @@ def save_edit(operation: Edit, *, caller: Caller) -> Insight:
 def replaceable_memory(caller: Caller, record_id: UUID) -> MemoryRecord:
     record = MemoryRecord.objects.visible_to(caller).filter(pk=record_id).first()
     if record is None:
-        raise NotFound("no such memory", field="supersedes")
+        raise NotFound(gettext("no such memory"), field="supersedes")
     if record.superseded_by:
         correction = correction_chains.active_correction(record)
         named = correction_chains.reference(caller, correction) if correction else "a memory"
-        raise Conflict(f"was already corrected, by {named}", field="supersedes")
+        raise Conflict(gettext("was already corrected, by %(named)s") % {"named": named}, field="supersedes")
     return record
 
 
@@ -102,12 +108,16 @@ def set_replaced(*, caller: Caller, insight_id: UUID | str, record_id: UUID | st
         require_curator_of(caller, insight.record)
         if insight.state not in (InsightState.PENDING, InsightState.APPROVED) or insight.changeset_id:
             raise Conflict(
-                f"is {insight.state}: the choice of the memory that it replaces is final", field="insight_id"
+                gettext("is %(state)s: the choice of the memory that it replaces is final") % {"state": insight.state},
+                field="insight_id",
             )
         if replaced and replaced.pk == insight.pk:
-            raise Conflict("can't be the insight itself", field="supersedes")
+            raise Conflict(gettext("can't be the insight itself"), field="supersedes")
         if replaced and replaced.status not in (Status.ACTIVE, Status.STALE):
-            raise Conflict(f"is {replaced.status}: only active and stale memories can be replaced", field="supersedes")
+            raise Conflict(
+                gettext("is %(status)s: only active and stale memories can be replaced") % {"status": replaced.status},
+                field="supersedes",
+            )
         insight.replaces = replaced
         insight.save(update_fields=["replaces"])
     return insight
@@ -117,7 +127,7 @@ def locked_insight(caller: Caller, insight_id: UUID | str) -> Insight:
     """Lock and return an insight with its record. Raises NotFound if the caller may not see it."""
     pk = validate(Id, insight_id, "insight_id")
     if not Insight.objects.visible_to(caller).filter(pk=pk).exists():
-        raise NotFound("no such insight", field="insight_id")
+        raise NotFound(gettext("no such insight"), field="insight_id")
     record = MemoryRecord.objects.select_for_update().get(pk=pk)
     insight = Insight.objects.select_for_update().get(pk=pk)
     insight.record = record
@@ -159,7 +169,7 @@ def bind(caller: Caller, insights: Sequence[Insight], changeset: Changeset) -> N
     free = Insight.objects.filter(pk__in=ids, state=InsightState.APPROVED, changeset__isnull=True)
     free = free.filter(record__in=MemoryRecord.objects.filter(pk__in=ids, status__in=current))
     if free.update(changeset=changeset) != len(ids):
-        raise Conflict("another user is applying or has changed one of these insights", field="insight_ids")
+        raise Conflict(gettext("another user is applying or has changed one of these insights"), field="insight_ids")
 
 
 @identity.service("promotion")
@@ -180,8 +190,11 @@ def require_replaceable(caller: Caller, insights: Sequence[Insight]) -> None:
         if other and other != insight.pk:
             named = correction_chains.reference(caller, MemoryRecord.objects.defer("search").get(pk=other))
             raise Conflict(
-                f"{insight.pk.hex} replaces {old.pk.hex}, which {named} has replaced already, or replaces at the same "
-                f"time: let {insight.pk.hex} replace that one, or no memory",
+                gettext(
+                    "%(insight)s replaces %(old)s, which %(named)s has replaced already, or replaces at "
+                    "the same time: let %(insight)s replace that one, or no memory"
+                )
+                % {"insight": insight.pk.hex, "old": old.pk.hex, "named": named},
                 field="insight_ids",
             )
         replacing[old.pk] = insight.pk

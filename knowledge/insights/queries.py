@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import Count, F, Func, Max, Min, Q, TextField
+from django.utils.translation import gettext
 
 from knowledge.catalog import entity_view
 from knowledge.catalog.current import get_catalog
@@ -34,7 +35,7 @@ def insight(caller: Caller, insight_id: UUID | str) -> Insight:
     pk = validate(Id, insight_id, "insight_id")
     row = Insight.objects.visible_to(caller).select_related("record").filter(pk=pk).first()
     if row is None:
-        raise NotFound("no such insight", field="insight_id")
+        raise NotFound(gettext("no such insight"), field="insight_id")
     return row
 
 

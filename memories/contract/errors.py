@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from django.db import DatabaseError, DataError
+from django.utils.translation import gettext
 
 
 class DomainError(Exception):
@@ -25,7 +26,12 @@ class DomainError(Exception):
     @property
     def message(self) -> str:
         text = f"{self.field}: {self.fault}" if self.field else self.fault
-        return f"{text}; allowed: {self.allowed}" if self.allowed else text
+        return with_allowed(text, self.allowed)
+
+
+def with_allowed(fault: str, allowed: str) -> str:
+    """Return the description of a fault, followed by the allowed values if there are any."""
+    return gettext("%(fault)s; allowed: %(allowed)s") % {"fault": fault, "allowed": allowed} if allowed else fault
 
 
 class Invalid(DomainError):
@@ -87,19 +93,27 @@ class Upstream(DomainError):
 def check_choice(field: str, value: str, allowed: Iterable[str]) -> str:
     options = list(allowed)
     if value not in options:
-        raise Invalid(f"{value!r} is unknown", field=field, allowed=", ".join(options))
+        raise Invalid(gettext("%(value)r is unknown") % {"value": value}, field=field, allowed=", ".join(options))
     return value
 
 
 def check_length(field: str, value: str, low: int, high: int) -> str:
     if not low <= len(value) <= high:
-        raise Invalid(f"has {len(value)} characters", field=field, allowed=f"{low} to {high} characters")
+        raise Invalid(
+            gettext("has %(count)s characters") % {"count": len(value)},
+            field=field,
+            allowed=gettext("%(low)s to %(high)s characters") % {"low": low, "high": high},
+        )
     return value
 
 
 def check_count(field: str, values: Sequence[object], high: int) -> None:
     if len(values) > high:
-        raise Invalid(f"has {len(values)} entries", field=field, allowed=f"at most {high}")
+        raise Invalid(
+            gettext("has %(count)s entries") % {"count": len(values)},
+            field=field,
+            allowed=gettext("at most %(high)s") % {"high": high},
+        )
 
 
 TIMED_OUT, DISK_FULL = "57014", "53100"  # the SQLSTATE codes query_canceled and disk_full of PostgreSQL
@@ -108,17 +122,17 @@ TIMED_OUT, DISK_FULL = "57014", "53100"  # the SQLSTATE codes query_canceled and
 def from_database_error(error: Exception) -> DomainError | None:
     """Translate a database error or a UnicodeError into a DomainError. Return None for any other error."""
     if isinstance(error, UnicodeError):  # psycopg can't encode half a surrogate pair
-        return Invalid("contains characters that can't be stored", allowed="Unicode text without NUL")
+        return Invalid(gettext("contains characters that can't be stored"), allowed=gettext("Unicode text without NUL"))
     if not isinstance(error, DatabaseError):
         return None
     state = getattr(error.__cause__, "sqlstate", None)
     if state == TIMED_OUT:
-        return LimitReached("timed out: request fewer rows or add a filter")
+        return LimitReached(gettext("timed out: request fewer rows or add a filter"))
     if state == DISK_FULL:
-        return Degraded("the database's disk is full: an operator has to free space")
+        return Degraded(gettext("the database's disk is full: an operator has to free space"))
     if isinstance(error, DataError):
-        return Invalid("a value is out of range, or contains characters that can't be stored")
+        return Invalid(gettext("a value is out of range, or contains characters that can't be stored"))
     reason = getattr(error.__cause__, "message", "")  # set if the embedded server can't start
     if reason:
-        return Degraded(f"the database is unavailable: {reason}")
-    return Degraded("the database could not complete the request; try again")
+        return Degraded(gettext("the database is unavailable: %(reason)s") % {"reason": reason})
+    return Degraded(gettext("the database could not complete the request; try again"))

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
+from django.utils.translation import gettext
 from pydantic import (
     AfterValidator,
     BeforeValidator,
@@ -85,14 +86,21 @@ class Verbatim:
 
 def _check_verbatim(text: str) -> str:
     if UNSTORABLE.search(text):
-        raise validation_error("contains a NUL character or half a surrogate pair", "Unicode text")
+        raise validation_error(gettext("contains a NUL character or half a surrogate pair"), gettext("Unicode text"))
     if not text.strip():
-        raise validation_error("is missing", "a text with more than white space")
+        raise validation_error(gettext("is missing"), gettext("a text with more than white space"))
     return text
 
 
 def kind_of(value: Any) -> str:
-    kinds = {str: "text", bool: "a boolean", int: "a number", float: "a number", list: "a list", dict: "an object"}
+    number = gettext("a number")
+    kinds = {
+        bool: gettext("a boolean"),
+        int: number,
+        float: number,
+        list: gettext("a list"),
+        dict: gettext("an object"),
+    }
     return f"{str(value)[:60]!r}" if isinstance(value, str) else kinds.get(type(value), type(value).__name__)
 
 
@@ -100,7 +108,7 @@ def trimmed(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     if UNSTORABLE.search(value):
-        raise validation_error("contains a NUL character or half a surrogate pair", "Unicode text")
+        raise validation_error(gettext("contains a NUL character or half a surrogate pair"), gettext("Unicode text"))
     return value.replace("\r\n", "\n").strip()
 
 
@@ -115,7 +123,7 @@ class OneOf:
 
     def _member(self, value: Any) -> str:
         if not isinstance(value, str) or value not in self.values:
-            raise validation_error(f"{str(value)[:80]!r} is unknown", ", ".join(self.values))
+            raise validation_error(gettext("%(value)r is unknown") % {"value": str(value)[:80]}, ", ".join(self.values))
         return str(value)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
@@ -130,14 +138,16 @@ def _without_blanks_and_repeats(values: Any) -> Any:
 
 def _urn(text: str) -> str:
     if not URN_PATTERN.fullmatch(text):
-        raise validation_error(f"{text[:80]!r} is not a DataHub URN", "urn:li:<entity type>:<key>")
+        raise validation_error(
+            gettext("%(text)r is not a DataHub URN") % {"text": text[:80]}, gettext("urn:li:<entity type>:<key>")
+        )
     return text
 
 
 def _entity(text: str) -> str:
     if text.startswith("urn:") or not ENTITY_NAMES:
         return _urn(text)
-    refusal = Invalid("is unknown")
+    refusal = Invalid(gettext("is unknown"))
     for find_urn in ENTITY_NAMES.values():
         try:
             return find_urn(text)
@@ -148,7 +158,7 @@ def _entity(text: str) -> str:
 
 def _tag(text: str) -> str:
     if "," in text:
-        raise validation_error(f"{text!r} contains a comma", "texts without commas")
+        raise validation_error(gettext("%(text)r contains a comma") % {"text": text}, gettext("texts without commas"))
     return text
 
 
@@ -158,7 +168,7 @@ def _id(value: Any) -> UUID:
     text = str(value).strip()
     # UUID() itself reads more, such as braces, hyphens anywhere and digits of other scripts
     if not re.fullmatch(ID_PATTERN, text):
-        raise validation_error(f"{text[:80]!r} is not an id", "32 hexadecimal digits")
+        raise validation_error(gettext("%(text)r is not an id") % {"text": text[:80]}, gettext("32 hexadecimal digits"))
     return UUID(text)
 
 
@@ -167,20 +177,25 @@ def _timestamp(value: Any) -> datetime | None:
         return value
     instant = parse_timestamp(value) if isinstance(value, str) else None
     if instant is None:
-        raise validation_error(f"{str(value)[:60]!r} is not a time", ISO)
+        raise validation_error(gettext("%(value)r is not a time") % {"value": str(value)[:60]}, ISO)
     return instant
 
 
 def _check_object(value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
-        raise validation_error(f"is {kind_of(value)}", "a JSON object")
+        raise validation_error(f"is {kind_of(value)}", gettext("a JSON object"))
     _check_json(value)
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise validation_error(f"is not JSON ({error})", "a JSON object") from None
+        raise validation_error(
+            gettext("is not JSON (%(error)s)") % {"error": error}, gettext("a JSON object")
+        ) from None
     if (size := len(text.encode())) > METADATA_BYTES:
-        raise validation_error(f"has {size} bytes", f"at most {METADATA_BYTES} bytes")
+        raise validation_error(
+            gettext("has %(size)s bytes") % {"size": size},
+            gettext("at most %(metadata_bytes)s bytes") % {"metadata_bytes": METADATA_BYTES},
+        )
     return dict(value)
 
 
@@ -189,13 +204,18 @@ def _check_json(value: Any) -> None:
     while pending:
         item, depth = pending.pop()
         if depth > METADATA_DEPTH:
-            raise validation_error("is nested too deeply", f"at most {METADATA_DEPTH} levels")
+            raise validation_error(
+                gettext("is nested too deeply"),
+                gettext("at most %(metadata_depth)s levels") % {"metadata_depth": METADATA_DEPTH},
+            )
         if isinstance(item, dict):
             pending += [(inner, depth + 1) for pair in item.items() for inner in pair]
         elif isinstance(item, list):
             pending += [(inner, depth + 1) for inner in item]
         elif isinstance(item, str) and UNSTORABLE.search(item):
-            raise validation_error("contains a NUL character or half a surrogate pair", "Unicode text")
+            raise validation_error(
+                gettext("contains a NUL character or half a surrogate pair"), gettext("Unicode text")
+            )
 
 
 CLAMPED = {"maximum": None}

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
+from django.utils.translation import gettext
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from memories.contract import schemas
@@ -40,7 +41,11 @@ class Operation(BaseModel):
         """Replace synonyms by argument names. Raise Invalid if an argument is passed under both names."""
         for other_name, name in cls.synonyms.items():
             if other_name in arguments and name in arguments:
-                raise Invalid(f"means the same as {name}", field=other_name, allowed="one of the two")
+                raise Invalid(
+                    gettext("means the same as %(name)s") % {"name": name},
+                    field=other_name,
+                    allowed=gettext("one of the two"),
+                )
         return {cls.synonyms.get(name, name): value for name, value in arguments.items()}
 
     @classmethod
@@ -80,7 +85,7 @@ def validate(kind: Any, value: Any, field: str) -> Any:
     """Validate one value as a field of type `kind`. Raise Invalid naming `field`."""
     adapter, schema = _adapter(kind)
     if value is None or (value == "" and schema.get("minLength")):
-        raise Invalid("is missing", field=field, allowed=schemas.allowed(schema))
+        raise Invalid(gettext("is missing"), field=field, allowed=schemas.allowed(schema))
     try:
         return adapter.validate_python(value)
     except ValidationError as error:
@@ -105,18 +110,19 @@ def to_invalid(
             problem, allowed = context["fault"], context["allowed"]
             path += [context["field"]] if context["field"] else []
         case "missing":
-            problem = "is missing"
+            problem = gettext("is missing")
         case "extra_forbidden":
-            problem, allowed = "is unknown", ", ".join(schemas.at(schema, path[:-1]).get("properties", {}))
+            problem, allowed = gettext("is unknown"), ", ".join(schemas.at(schema, path[:-1]).get("properties", {}))
         case "string_too_short" | "string_too_long":
-            problem = "is missing" if not value else f"has {len(str(value))} characters"
-            allowed = allowed.removeprefix("text of ")
+            count = len(str(value))
+            problem = gettext("has %(count)s characters") % {"count": count} if value else gettext("is missing")
+            allowed = schemas.allowed_length(part)
         case "too_long" | "too_short":
-            problem = f"has {len(value)} entries" if value else "is empty"
+            problem = gettext("has %(count)s entries") % {"count": len(value)} if value else gettext("is empty")
         case "greater_than_equal" | "less_than_equal":
-            problem = f"is {str(value)[:20]}"
+            problem = gettext("is %(value)s") % {"value": str(value)[:20]}
         case _:
-            problem = f"is {kind_of(value)}"
+            problem = gettext("is %(value)s") % {"value": kind_of(value)}
     return Invalid(problem, field=_path(field, path), allowed=allowed)
 
 

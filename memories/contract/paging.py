@@ -9,6 +9,7 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db.models import Q, QuerySet
+from django.utils.translation import gettext
 
 from memories.contract.errors import Invalid
 from memories.contract.fields import Moment
@@ -37,7 +38,7 @@ def page(
             pk = rows.model._meta.pk.to_python(key)
         except ValidationError as error:
             allowed = "the cursor that came with the previous page"
-            raise Invalid("is not a cursor of this list", field="after", allowed=allowed) from error
+            raise Invalid(gettext("is not a cursor of this list"), field="after", allowed=allowed) from error
         instant = validate(Moment, timestamp or "missing", "after")
         following = {f"{by}__lt" if newest else f"{by}__gt": instant}
         rows = rows.filter(Q(**following) | Q(**{by: instant, "pk__gt": pk}))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from django.utils.translation import gettext
+
 Schema = dict[str, Any]
 ALLOWED = "x-allowed"  # text about allowed values for error messages; hidden from clients
 EXACT = "x-exact"  # keywords that only `exact` shows, and None for those that it removes; hidden from models
@@ -247,26 +249,38 @@ def allowed(schema: Mapping[str, Any]) -> str:
     match schema.get("type"):
         case "string":
             return (
-                f"text of {schema.get('minLength', 0)} to {schema['maxLength']} characters"
+                gettext("text of %(length)s") % {"length": allowed_length(schema)}
                 if "maxLength" in schema
-                else "text"
+                else gettext("text")
             )
         case "integer" | "number":
-            return f"{low} to {high}" if high != "" else f"a number from {low}" if low != "" else "a number"
+            if high != "":
+                return gettext("%(low)s to %(high)s") % {"low": low, "high": high}
+            return gettext("a number from %(low)s") % {"low": low} if low != "" else gettext("a number")
         case "array":
             return _array(schema)
         case "object":
-            return f"{{{', '.join(schema['properties'])}}}" if "properties" in schema else "a JSON object"
+            return f"{{{', '.join(schema['properties'])}}}" if "properties" in schema else gettext("a JSON object")
         case "boolean":
-            return "true or false"
+            return gettext("true or false")
         case _:
             return str(schema.get("description", ""))
 
 
+def allowed_length(schema: Mapping[str, Any]) -> str:
+    """Describe the lengths of texts that a schema accepts."""
+    return gettext("%(low)s to %(high)s characters") % {"low": schema.get("minLength", 0), "high": schema["maxLength"]}
+
+
 def _array(schema: Mapping[str, Any]) -> str:
     low, high = schema.get("minItems", 0), schema.get("maxItems")
-    count = f"{low} to {high}" if low and high else f"at most {high}" if high else "any number"
-    count = f"exactly {high}" if high and low == high else count
+    if high and low == high:
+        count = gettext("exactly %(high)s") % {"high": high}
+    elif low and high:
+        count = gettext("%(low)s to %(high)s") % {"low": low, "high": high}
+    else:
+        count = gettext("at most %(high)s") % {"high": high} if high else gettext("any number")
     items = schema.get("items", {})
-    kind = allowed(items) if items.get("type") == "object" else "texts"
-    return f"a list of {count} {'of ' if items.get('type') == 'object' else ''}{kind}"
+    if items.get("type") == "object":
+        return gettext("a list of %(count)s of %(items)s") % {"count": count, "items": allowed(items)}
+    return gettext("a list of %(count)s texts") % {"count": count}

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from django.utils.translation import gettext
+
 from memories.contract.errors import Forbidden, Invalid
 from memories.database import identity
 from memories.identity.caller import ACT_FOR_USERS, Caller, require_user
@@ -28,11 +30,17 @@ def acting_as(caller: Caller, user_id: str) -> Caller:
     if user_id.casefold() == caller.email.casefold():
         return user
     if ACT_FOR_USERS not in caller.rights:
-        raise Forbidden("is not you: this connection can't act for others", field="user_id", allowed=caller.email)
+        raise Forbidden(
+            gettext("is not you: this connection can't act for others"), field="user_id", allowed=caller.email
+        )
     owner = f"{caller.email}#{user_id}"
     if len(owner) > MAX_OWNER:
         limit = MAX_OWNER - len(caller.email) - 1
-        raise Invalid(f"has {len(user_id)} characters", field="user_id", allowed=f"at most {limit}")
+        raise Invalid(
+            gettext("has %(count)s characters") % {"count": len(user_id)},
+            field="user_id",
+            allowed=gettext("at most %(limit)s") % {"limit": limit},
+        )
     user = replace(user, email=owner)
     identity.narrow(user)
     return user

@@ -19,6 +19,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext
 from pgvector.django import CosineDistance
 
 from memories import embedding
@@ -86,7 +87,7 @@ def check_cache(operation: CheckCache, *, caller: Caller) -> CacheLookup:
 def _chosen(user: Caller, entries: QuerySet[CachedAnswer], cache_id: UUID, query: str) -> CacheLookup:
     entry = entries.filter(pk=cache_id).first()
     if entry is None:
-        raise NotFound("no such cached answer, or it has expired", field="cache_id")
+        raise NotFound(gettext("no such cached answer, or it has expired"), field="cache_id")
     vector, model, note = _vector(query)
     score = 0.0  # of an entry that can't be compared now
     if vector is not None and entry.vector is not None and entry.embedding_model == model:
@@ -151,7 +152,11 @@ def invalidate_cache(operation: InvalidateCache, *, caller: Caller) -> int:
     rows = CachedAnswer.objects.filter(created_by=user.email)
     if not operation.invalidate_all:
         if not operation.pattern and not operation.entity_urns:
-            raise Invalid("is missing", field="pattern", allowed="a pattern, entity_urns, or invalidate_all true")
+            raise Invalid(
+                gettext("is missing"),
+                field="pattern",
+                allowed=gettext("a pattern, entity_urns, or invalidate_all true"),
+            )
         if operation.entity_urns:
             rows = rows.filter(entity_urns__overlap=operation.entity_urns)
         if operation.pattern:
@@ -171,9 +176,10 @@ def _matching(rows: QuerySet[CachedAnswer], pattern: str) -> list[UUID]:
     except re2.error as error:
         reason = error.args[0].decode(errors="replace") if error.args else "invalid"
         raise Invalid(
-            f"{pattern[:60]!r} is not a regular expression ({reason[:80]})",
+            gettext("%(pattern)r is not a regular expression (%(reason)s)")
+            % {"pattern": pattern[:60], "reason": reason[:80]},
             field="pattern",
-            allowed="words, or a|b, or a.*b",
+            allowed=gettext("words, or a|b, or a.*b"),
         ) from None
     return [pk for pk, query in rows.values_list("pk", "query").iterator() if compiled.search(query)]
 

@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from memories.contract.errors import Invalid, NotFound
 from memories.conversation.acting_user import acting_as
@@ -48,7 +49,9 @@ def delete_memories(operation: DeleteMemories, *, caller: Caller) -> Deletion:
         return Deletion(count, _copies(user, rows).count(), dry_run=True)
     if not operation.memory_id and not operation.confirm:
         raise Invalid(
-            "is not set: this deletes all matching memories", field="confirm", allowed="true, or dry_run to count"
+            gettext("is not set: this deletes all matching memories"),
+            field="confirm",
+            allowed=gettext("true, or dry_run to count"),
         )
     with transaction.atomic():
         pks, copies = _ids(user, rows)
@@ -72,15 +75,15 @@ def _selection(user: Caller, operation: DeleteMemories) -> QuerySet[MemoryRecord
     if operation.memory_id:
         if operation.tags or operation.time_range:
             raise Invalid(
-                "can't be combined with tags or time_range",
+                gettext("can't be combined with tags or time_range"),
                 field="memory_id",
-                allowed="either memory_id alone, or tags and time_range",
+                allowed=gettext("either memory_id alone, or tags and time_range"),
             )
         if not rows.filter(pk=operation.memory_id).exists():
-            raise NotFound("no such conversation memory of this user", field="memory_id")
+            raise NotFound(gettext("no such conversation memory of this user"), field="memory_id")
         return rows.filter(pk=operation.memory_id)
     if not operation.tags and not operation.time_range:
-        raise Invalid("is missing", field="memory_id", allowed="an id, or tags, or time_range")
+        raise Invalid(gettext("is missing"), field="memory_id", allowed=gettext("an id, or tags, or time_range"))
     if operation.tags:
         rows = rows.filter(tags__contains=operation.tags)
     if operation.time_range:
@@ -90,9 +93,9 @@ def _selection(user: Caller, operation: DeleteMemories) -> QuerySet[MemoryRecord
 
 def _within(start: datetime | None, end: datetime | None) -> Q:
     if start is None and end is None:
-        raise Invalid("is empty", field="time_range", allowed="start, or end, or both")
+        raise Invalid(gettext("is empty"), field="time_range", allowed=gettext("start, or end, or both"))
     if start and end and start > end:
-        raise Invalid("starts after its end", field="time_range", allowed="start before end")
+        raise Invalid(gettext("starts after its end"), field="time_range", allowed=gettext("start before end"))
     return (Q(created_at__gte=start) if start else Q()) & (Q(created_at__lte=end) if end else Q())
 
 

@@ -15,6 +15,7 @@ from datetime import timedelta
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_noop
 
 from memories import extensions
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
@@ -43,7 +44,7 @@ from memories.writing.correction_chains import locked_with_predecessor
 from memories.writing.erasure import erase_locked
 from memories.writing.text_places import MEMORIES
 
-NOT_CONFIRMED = "wipe_user_data requires confirm=true. This will permanently delete ALL user data."
+NOT_CONFIRMED = gettext_noop("wipe_user_data requires confirm=true. This will permanently delete ALL user data.")
 NAMES_IN_METADATA = (EDITED_BY, "legacy_created_by")
 BATCH = 500  # maximum number of rows per statement
 
@@ -64,7 +65,7 @@ def request_wipe(operation: Wipe, *, caller: Caller) -> Outcome:
     """
     user = _user_to_wipe(caller, operation)
     if not operation.confirm:
-        raise Invalid(NOT_CONFIRMED)
+        raise Invalid(gettext(NOT_CONFIRMED))
     if WIPE in caller.rights:
         return Outcome(_wipe(user))
     with transaction.atomic():
@@ -86,7 +87,7 @@ def _user_to_wipe(caller: Caller, operation: Wipe) -> Caller:
     user = acting_as(caller, operation.user_id)
     if WIPE not in caller.rights and user.email != caller.email:
         raise Forbidden(
-            "requires a token with the right `wipe`: a service's user can't confirm a wipe", field="user_id"
+            gettext("requires a token with the right `wipe`: a service's user can't confirm a wipe"), field="user_id"
         )
     return user
 
@@ -95,7 +96,9 @@ def open_request(caller: Caller, request_id: uuid.UUID) -> WipeRequest:
     """Return the caller's own request if it can still be confirmed, otherwise raise NotFound."""
     row = WipeRequest.objects.filter(pk=request_id, created_by=caller.email, expires_at__gt=timezone.now()).first()
     if row is None:
-        raise NotFound("this wipe request is not yours, has expired, or was already confirmed, withdrawn or replaced")
+        raise NotFound(
+            gettext("this wipe request is not yours, has expired, or was already confirmed, withdrawn or replaced")
+        )
     return row
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+from django.utils.translation import gettext
+
 from memories.contract.errors import Forbidden
 
 # Rights of callers
@@ -77,7 +79,7 @@ class Caller:
 def require_user(caller: Caller) -> None:
     """Raise Forbidden if the connection has no user, because every memory needs an owner."""
     if not caller.email:
-        raise Forbidden("not authenticated: this connection is not tied to a user")
+        raise Forbidden(gettext("not authenticated: this connection is not tied to a user"))
 
 
 def system_caller() -> Caller:

@@ -17,6 +17,7 @@ from django.contrib.auth.models import Group, Permission
 from django.contrib.contenttypes.models import ContentType
 from django.db import connection
 from django.db.models import Model
+from django.utils.translation import gettext
 
 from memories.contract.errors import Forbidden
 from memories.database import identity, prepared_statements
@@ -130,7 +131,7 @@ def build_caller(
     """
     access = load_user_access(person.pk, PERMISSIONS)
     if access is None or not access.is_active:
-        raise Forbidden("this account is disabled" if access else "this account no longer exists")
+        raise Forbidden(gettext("this account is disabled") if access else gettext("this account no longer exists"))
     active = access.personas.get(persona or access.default_persona) or _load_persona_not_held(access, persona)
     return Caller(
         email=access.email,
@@ -153,11 +154,13 @@ def build_caller(
 def _load_persona_not_held(access: UserAccess, name: str) -> Persona:
     """Return the persona. Raise Forbidden if the person is not an admin or the persona doesn't exist."""
     if not access.is_superuser:
-        raise Forbidden(f"you do not hold the persona {name!r}", allowed=", ".join(sorted(access.personas)))
+        raise Forbidden(
+            gettext("you do not hold the persona %(name)r") % {"name": name}, allowed=", ".join(sorted(access.personas))
+        )
     try:
         return Persona.objects.get(name=name)
     except Persona.DoesNotExist:
-        raise Forbidden(f"there is no persona {name!r}") from None
+        raise Forbidden(gettext("there is no persona %(name)r") % {"name": name}) from None
 
 
 def caller_from_request(request: HttpRequest, *, channel: str) -> Caller:
@@ -168,7 +171,7 @@ def caller_from_request(request: HttpRequest, *, channel: str) -> Caller:
     """
     user: AbstractBaseUser | AnonymousUser = request.user
     if not user.is_authenticated:
-        raise Forbidden("sign in first")
+        raise Forbidden(gettext("sign in first"))
     cached: tuple[int, Caller] | None = getattr(request, "_caller", None)
     if cached and cached[0] == user.pk:  # they differ if the user has signed in during the request
         return replace(cached[1], channel=channel)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.utils.translation import gettext
 from pydantic import Field
 
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound, check_choice
@@ -42,7 +43,7 @@ class ChangePersona(CreatePersona):
 def create(operation: CreatePersona, *, caller: Caller) -> Persona:
     _check(operation, caller)
     if Persona.objects.filter(name=operation.name).exists():
-        raise Conflict("is already the name of a persona", field="name")
+        raise Conflict(gettext("is already the name of a persona"), field="name")
     return _saved(Persona(**operation.values()))
 
 
@@ -51,7 +52,7 @@ def change(operation: ChangePersona, *, caller: Caller) -> Persona:
     with transaction.atomic():
         persona = Persona.objects.select_for_update().filter(name=operation.name).first()
         if persona is None:
-            raise NotFound("there is no such persona", field="name")
+            raise NotFound(gettext("there is no such persona"), field="name")
         for name, value in operation.values().items():
             setattr(persona, name, value)
         return _saved(persona)
@@ -59,7 +60,7 @@ def change(operation: ChangePersona, *, caller: Caller) -> Persona:
 
 def _check(operation: CreatePersona, caller: Caller) -> None:
     if not caller.is_admin:
-        raise Forbidden("only admins can manage personas")
+        raise Forbidden(gettext("only admins can manage personas"))
     for name in operation.toolsets:
         check_choice("toolsets", name, [*toolsets(), "all"])
 

@@ -10,6 +10,7 @@ from uuid import UUID
 from django.db.models import Avg, Count, F, Max, Min, Q, Value
 from django.db.models.functions import TruncMinute
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from memories import embedding
 from memories.contract.errors import Forbidden, check_choice
@@ -153,4 +154,4 @@ def _failed(caller: Caller, kind: str, cause: str) -> Any:
 
 def _require_operator(caller: Caller) -> None:
     if not caller.is_operator:
-        raise Forbidden("only operators can manage the index")
+        raise Forbidden(gettext("only operators can manage the index"))

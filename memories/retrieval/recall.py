@@ -14,6 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
+from django.utils.translation import gettext
 
 from memories import embedding, extensions
 from memories.contract.errors import DomainError, Invalid
@@ -208,11 +209,19 @@ def hints_about(ids: Sequence[UUID]) -> dict[UUID, str]:
 def _check_inputs(operation: RecallMemories) -> None:
     strategy, query, urns = operation.strategy, operation.query, operation.entity_urns
     if strategy in ("semantic", "lexical") and not query:
-        raise Invalid("is missing", field="query", allowed=f"a text: strategy {strategy} searches by it")
+        raise Invalid(
+            gettext("is missing"),
+            field="query",
+            allowed=gettext("a text: strategy %(strategy)s searches by it") % {"strategy": strategy},
+        )
     if strategy in ("entity", "graph") and not urns:
-        raise Invalid("is missing", field="entity_urns", allowed=f"1 to 10 URNs: strategy {strategy} looks them up")
+        raise Invalid(
+            gettext("is missing"),
+            field="entity_urns",
+            allowed=gettext("1 to 10 URNs: strategy %(strategy)s looks them up") % {"strategy": strategy},
+        )
     if not query and not urns:
-        raise Invalid("is missing", field="query", allowed="a text, or entity_urns, or both")
+        raise Invalid(gettext("is missing"), field="query", allowed=gettext("a text, or entity_urns, or both"))
 
 
 def _apply_operation(filters: Filters, operation: RecallMemories) -> Filters:

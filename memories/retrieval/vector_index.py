@@ -12,6 +12,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import ProgrammingError, connection
+from django.utils.translation import gettext
 
 from memories.contract.errors import Conflict
 from memories.database.locks import exclusive
@@ -55,7 +56,7 @@ def train(*, in_worker: bool = False) -> str:
         return f"{rows} passages, {lists} lists: too many for a worker to index; run `manage.py rebuild_search`"
     try:
         with (
-            exclusive("vector index", UUID(int=0), Conflict("another process is building the vector index")),
+            exclusive("vector index", UUID(int=0), Conflict(gettext("another process is building the vector index"))),
             as_owner(),
         ):
             _build(lists_due)

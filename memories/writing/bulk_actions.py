@@ -18,6 +18,7 @@ from django.contrib.auth import get_user_model
 from django.db import OperationalError, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext
 from django_q.tasks import async_task
 
 from memories import services
@@ -130,7 +131,7 @@ def start(
         {validate(Id, pk, "ids") for pk in unit_ids}
     )  # all batches lock rows in this order, which makes deadlocks rare
     if not ids:
-        raise Invalid("is empty: no rows were selected", field="ids", allowed=f"1 to {MAX_UNITS:,}")
+        raise Invalid(gettext("is empty: no rows were selected"), field="ids", allowed=f"1 to {MAX_UNITS:,}")
     check_count("ids", ids, MAX_UNITS)
     return _begin(caller, _save(caller, act, ids, ActionInput(note, choice), back_to, seen=seen or {}))
 
@@ -172,7 +173,7 @@ def get_batch(*, caller: Caller, batch_id: UUID | str) -> Batch:
     pk = validate(Id, batch_id, "batch_id")
     batch = Batch.objects.select_related("undoes").filter(pk=pk, created_by=caller.email).first()
     if batch is None:
-        raise NotFound("no such batch", field="batch_id")
+        raise NotFound(gettext("no such batch"), field="batch_id")
     return batch
 
 
@@ -231,7 +232,7 @@ def _run_slow_row(caller: Caller, batch: Batch) -> Batch:
     repetition changes nothing or is refused.
     """
     try:
-        with exclusive("batch", batch.pk, Conflict("is being processed elsewhere", field="batch_id")):
+        with exclusive("batch", batch.pk, Conflict(gettext("is being processed elsewhere"), field="batch_id")):
             batch = Batch.objects.get(pk=batch.pk)
             position = len(batch.outcomes)
             if position < len(batch.unit_ids):
@@ -265,13 +266,13 @@ def undo(*, caller: Caller, batch_id: UUID | str) -> Batch:
     batch = get_batch(caller=caller, batch_id=batch_id)
     inverse = BULK_ACTIONS[batch.act].inverse
     if not inverse:
-        raise Conflict("can't be undone", field="batch_id")
+        raise Conflict(gettext("can't be undone"), field="batch_id")
     if batch.finished_at is None:
-        raise Conflict("is still running", field="batch_id")
+        raise Conflict(gettext("is still running"), field="batch_id")
     with transaction.atomic():
         Batch.objects.select_for_update().get(pk=batch.pk)
         if Batch.objects.filter(undoes=batch).exists():
-            raise Conflict("was already undone", field="batch_id")
+            raise Conflict(gettext("was already undone"), field="batch_id")
         undoing = _save(caller, inverse, completed_units(batch), ActionInput(), batch.back_to, undoes=batch, seen={})
     return _begin(caller, undoing)
 

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Q
+from django.utils.translation import gettext
 
 from memories import extensions
 from memories.contract.errors import Conflict, Invalid
@@ -46,7 +47,7 @@ def erase(operation: Erase, *, caller: Caller) -> Erasure:
     the memory is applied to the catalog.
     """
     if not operation.confirm:
-        raise Invalid("is not set: erasing can't be undone", field="confirm", allowed="true")
+        raise Invalid(gettext("is not set: erasing can't be undone"), field="confirm", allowed=gettext("true"))
     with transaction.atomic():
         record, old = locked_with_predecessor(caller, operation.record_id)
         with identity.service("erasure"):
@@ -170,7 +171,9 @@ def _erase_copies(caller: Caller, record_ids: Sequence[UUID]) -> Counter[str]:
         try:
             removed += _erase_by_id(caller, pk)
         except Conflict as error:
-            raise Conflict(f"has a copy, {pk.hex}, which {error.fault}", field="id") from None
+            raise Conflict(
+                gettext("has a copy, %(pk)s, which %(fault)s") % {"pk": pk.hex, "fault": error.fault}, field="id"
+            ) from None
     return removed
 
 

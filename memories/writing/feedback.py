@@ -17,6 +17,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from memories.contract.errors import Conflict, NotFound
 from memories.contract.fields import Id
@@ -41,7 +42,7 @@ def mark(operation: MarkFeedback, *, caller: Caller) -> Feedback:
         record = _readable(caller, operation.record_id)
         counts = counts_for_others(caller, record)
         if record.status not in (Status.ACTIVE, Status.STALE):
-            raise Conflict(f"is {record.status}: there is nothing to rate", field="id")
+            raise Conflict(gettext("is %(status)s: there is nothing to rate") % {"status": record.status}, field="id")
         _remove_mark(caller, record)
         reason = ""
         if verdict == Verdict.WRONG and _is_decisive(caller, record):
@@ -101,7 +102,7 @@ def _readable(caller: Caller, record_id: UUID | str) -> MemoryRecord:
     pk = validate(Id, record_id, "id")
     record = MemoryRecord.objects.visible_to(caller).select_for_update().filter(pk=pk).first()
     if record is None:
-        raise NotFound("no such memory", field="id")
+        raise NotFound(gettext("no such memory"), field="id")
     return record
 
 

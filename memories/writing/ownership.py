@@ -13,6 +13,7 @@ from uuid import UUID
 from django.db import connection, transaction
 from django.db.models import Max
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from memories import extensions
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
@@ -56,12 +57,20 @@ def hand_over(*, caller: Caller, old: str, new: str) -> HandOver:
     one of the two is empty, if both are the same, or if `new` is not an e-mail address.
     """
     if not caller.is_admin:
-        raise Forbidden("only admins can transfer ownership")
+        raise Forbidden(gettext("only admins can transfer ownership"))
     old, new = old.strip(), new.strip().lower()
     if not old or not new or old == new:
-        raise Invalid("old and new owner must be given and must differ", field="new", allowed="an e-mail address")
+        raise Invalid(
+            gettext("old and new owner must be given and must differ"),
+            field="new",
+            allowed=gettext("an e-mail address"),
+        )
     if len(new) > 254 or "@" not in new:
-        raise Invalid(f"{new[:60]!r} is not an e-mail address", field="new", allowed="an e-mail address")
+        raise Invalid(
+            gettext("%(new)r is not an e-mail address") % {"new": new[:60]},
+            field="new",
+            allowed=gettext("an e-mail address"),
+        )
     with transaction.atomic():
         _lock_owners(old, new)
         record = HandOver(from_owner=old, to_owner=new, by=caller.email)
@@ -89,14 +98,14 @@ def undo_hand_over(*, caller: Caller, hand_over_id: UUID | str) -> dict[str, int
     Forbidden if the caller is not an admin, NotFound, and Conflict if the hand-over was undone already.
     """
     if not caller.is_admin:
-        raise Forbidden("only admins can transfer ownership")
+        raise Forbidden(gettext("only admins can transfer ownership"))
     pk = validate(Id, hand_over_id, "hand_over_id")
     with transaction.atomic():
         row = HandOver.objects.select_for_update().filter(pk=pk).first()
         if row is None:
-            raise NotFound("no such hand-over", field="hand_over_id")
+            raise NotFound(gettext("no such hand-over"), field="hand_over_id")
         if row.undone_at:
-            raise Conflict(f"was undone by {row.undone_by}", field="hand_over_id")
+            raise Conflict(gettext("was undone by %(undone_by)s") % {"undone_by": row.undone_by}, field="hand_over_id")
         old, new = row.from_owner, row.to_owner
         _lock_owners(old, new)
         counts = {"memories": _take_back_memories(caller, row)}

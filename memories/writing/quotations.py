@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
+from django.utils.translation import gettext
+
 from memories.contract.errors import NotFound
 from memories.identity.caller import Caller
 from memories.models import Batch, MemoryRecord, Quotation
@@ -29,7 +31,11 @@ def note_named(caller: Caller, record_ids: Sequence[UUID], place: str, rows: Ite
     readable = MemoryRecord.objects.visible_to(caller).filter(pk__in=record_ids)
     missing = sorted(set(record_ids) - set(readable.values_list("pk", flat=True)))
     if missing:
-        raise NotFound(f"no such memory: {missing[0].hex}", field="memory_ids", allowed="ids of memories you may read")
+        raise NotFound(
+            gettext("no such memory: %(hex)s") % {"hex": missing[0].hex},
+            field="memory_ids",
+            allowed=gettext("ids of memories you may read"),
+        )
     for row in rows:
         note(record_ids, place, row, whole=True)
 

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from memories import extensions
 from memories.contract.errors import Forbidden, NotFound
@@ -58,9 +59,9 @@ def locked(caller: Caller, record_id: UUID | str, *, deciding: bool = False) -> 
     pk = validate(Id, record_id, "id")
     record = MemoryRecord.objects.visible_to(caller).select_for_update().filter(pk=pk).first()
     if record is None:
-        raise NotFound("no such memory", field="id")
+        raise NotFound(gettext("no such memory"), field="id")
     if not (can_review(caller, record) if deciding else caller.can_edit_for(record.created_by)):
-        raise Forbidden("belongs to another user: only its owner or an admin can change it", field="id")
+        raise Forbidden(gettext("belongs to another user: only its owner or an admin can change it"), field="id")
     return record
 
 

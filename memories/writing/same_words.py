@@ -14,6 +14,7 @@ from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from memories.contract.errors import Conflict, Forbidden, NotFound
 from memories.contract.fields import Id
@@ -88,26 +89,34 @@ def take(*, caller: Caller, entry_id: UUID | str) -> tuple[SameWords, TextPlace,
     entry = _locked(caller, entry_id)
     place, row = _row_of(entry)
     if place is None or row is None:
-        raise Conflict("is gone already", field="id")
+        raise Conflict(gettext("is gone already"), field="id")
     if place.changed_by:
-        raise Conflict(f"is in the {place.name}, which only {place.changed_by} changes", field="id")
+        raise Conflict(
+            gettext("is in the %(place)s, which only %(changed_by)s changes")
+            % {"place": place.name, "changed_by": place.changed_by},
+            field="id",
+        )
     if version_of(place, row) != entry.version:
-        raise Conflict("has changed since it was found: its author has another text now", field="id")
+        raise Conflict(gettext("has changed since it was found: its author has another text now"), field="id")
     return _decide(caller, entry, SameWordsDecision.ERASED), place, row
 
 
 def require_admin(caller: Caller) -> None:
     if not caller.is_admin:
-        raise Forbidden("only admins decide about texts with the same words")
+        raise Forbidden(gettext("only admins decide about texts with the same words"))
 
 
 def _locked(caller: Caller, entry_id: UUID | str) -> SameWords:
     require_admin(caller)
     entry = SameWords.objects.select_for_update().filter(pk=validate(Id, entry_id, "id")).first()
     if entry is None:
-        raise NotFound("no such text", field="id")
+        raise NotFound(gettext("no such text"), field="id")
     if entry.decision != SameWordsDecision.OPEN:
-        raise Conflict(f"was {entry.decision} by {entry.decided_by}", field="id")
+        raise Conflict(
+            gettext("was %(decision)s by %(decided_by)s")
+            % {"decision": entry.decision, "decided_by": entry.decided_by},
+            field="id",
+        )
     return entry
 
 

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import Max
+from django.utils.translation import gettext
 
 from memories.contract.errors import Conflict, Invalid, NotFound
 from memories.database import identity
@@ -41,18 +42,31 @@ def unchanged(caller: Caller, record_id: UUID, seen: str) -> Iterator[None]:
         yield
         return
     if not (match := TOKEN.fullmatch(seen)):
-        raise Invalid(f"{seen[:80]!r} is not a state of a memory", field="seen", allowed="the state that a page showed")
+        raise Invalid(
+            gettext("%(seen)r is not a state of a memory") % {"seen": seen[:80]},
+            field="seen",
+            allowed=gettext("the state that a page showed"),
+        )
     with transaction.atomic():
         record = MemoryRecord.objects.visible_to(caller).select_for_update().filter(pk=record_id).first()
         if record is None:
-            raise NotFound("no such memory", field="id")
+            raise NotFound(gettext("no such memory"), field="id")
         with identity.service("history"):
             newer = list(MemoryRevision.objects.filter(record=record, pk__gt=int(match[1])).order_by("-pk")[:SHOWN])
         changes = [
-            f"{row.changed_by} ({row.change.replace('_', ' ')}) on {row.valid_to.astimezone(UTC):%Y-%m-%d at %H:%M} UTC"
+            gettext("%(person)s (%(change)s) on %(day)s at %(time)s UTC")
+            % {
+                "person": row.changed_by,
+                "change": row.change.replace("_", " "),
+                "day": f"{row.valid_to.astimezone(UTC):%Y-%m-%d}",
+                "time": f"{row.valid_to.astimezone(UTC):%H:%M}",
+            }
             for row in reversed(newer)
         ]
         if changes:
-            text = f"has changed since you saw it, by {'; '.join(changes)}. It is {record.status} now"
-            raise Conflict(text, field="id")
+            raise Conflict(
+                gettext("has changed since you saw it, by %(changes)s. It is %(status)s now")
+                % {"changes": "; ".join(changes), "status": record.status},
+                field="id",
+            )
         yield

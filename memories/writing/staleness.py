@@ -6,6 +6,7 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db import transaction
+from django.utils.translation import gettext
 
 from memories.contract.errors import Conflict
 from memories.identity.caller import Caller
@@ -22,7 +23,9 @@ def replace_stale_reason(
         record = locked(caller, record_id)
         require_unchanged(record, unchanged_since)
         if record.status != Status.STALE:
-            raise Conflict(f"is {record.status}: only a stale memory has a reason", field="id")
+            raise Conflict(
+                gettext("is %(status)s: only a stale memory has a reason") % {"status": record.status}, field="id"
+            )
         with revised(caller, record, "mark_stale", reason):
             record.stale_reason = reason
     return record
@@ -39,7 +42,10 @@ def mark_fresh(
         record = locked(caller, record_id)
         require_unchanged(record, unchanged_since)
         if record.status != Status.STALE:
-            raise Conflict(f"is {record.status}: only a stale memory becomes fresh again", field="id")
+            raise Conflict(
+                gettext("is %(status)s: only a stale memory becomes fresh again") % {"status": record.status},
+                field="id",
+            )
         with revised(caller, record, "mark_fresh", reason):
             activate(record)
     return record
@@ -47,7 +53,7 @@ def mark_fresh(
 
 def require_unchanged(record: MemoryRecord, since: datetime | None) -> None:
     if since is not None and record.updated_at != since:
-        raise Conflict("was changed in the meantime", field="id")
+        raise Conflict(gettext("was changed in the meantime"), field="id")
 
 
 def with_current_status(record: MemoryRecord) -> MemoryRecord:

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from memories import extensions
 from memories.contract.errors import Conflict, Forbidden, NotFound
@@ -37,12 +38,16 @@ def undo(*, caller: Caller, record_id: UUID | str, change: str) -> MemoryRecord:
         old = lock_predecessor(pk)
         record = MemoryRecord.objects.visible_to(caller).select_for_update().filter(pk=pk).first()
         if record is None:
-            raise NotFound("no such memory", field="id")
+            raise NotFound(gettext("no such memory"), field="id")
         last = last_revision(record.pk)
         if last is None or last.change != change or change not in UNDOABLE:
-            raise Conflict("was changed since then and can no longer be undone", field="id")
+            raise Conflict(gettext("was changed since then and can no longer be undone"), field="id")
         if last.changed_by != caller.email and not caller.is_admin:
-            raise Forbidden(f"was changed by {last.changed_by}: only they or an admin can undo it", field="id")
+            raise Forbidden(
+                gettext("was changed by %(changed_by)s: only they or an admin can undo it")
+                % {"changed_by": last.changed_by},
+                field="id",
+            )
         if change in ("forget", "reassign"):
             _check_no_replacement(caller, record, last)
         if change in ("share", "reassign") and not caller.is_admin:
@@ -103,11 +108,16 @@ def _check_no_replacement(caller: Caller, record: MemoryRecord, last: MemoryRevi
     if last.status not in (Status.ACTIVE, Status.STALE):
         return
     if duplicate := find_duplicate(record, last.details.get("persona", "")):
-        raise Conflict(f"the same text is already remembered, as {reference(caller, duplicate)}", field="id")
+        raise Conflict(
+            gettext("the same text is already remembered, as %(caller)s") % {"caller": reference(caller, duplicate)},
+            field="id",
+        )
     corrections = MemoryRecord.objects.exclude(pk=record.pk).filter(supersedes=record.supersedes_id)
     if record.supersedes_id and (other_correction := corrections.exclude(status=Status.ARCHIVED).first()):
         newer = reference(caller, other_correction)
-        raise Conflict(f"the original memory already has a newer correction, {newer}", field="id")
+        raise Conflict(
+            gettext("the original memory already has a newer correction, %(newer)s") % {"newer": newer}, field="id"
+        )
 
 
 def _relink(caller: Caller, record: MemoryRecord, old: MemoryRecord | None) -> None:

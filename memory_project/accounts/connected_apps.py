@@ -17,6 +17,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext
 from oauth2_provider.models import AccessToken, Application, Grant, RefreshToken
 
 from memories.contract.errors import Forbidden, Invalid, NotFound, check_choice
@@ -67,9 +68,11 @@ def check_consent(user: User, *, persona: str, toolsets: Sequence[str], read_onl
     for name in toolsets:
         check_choice("toolsets", name, TOOLSETS)
     if not toolsets:
-        raise Invalid("is empty", field="toolsets", allowed=", ".join(TOOLSETS))
+        raise Invalid(gettext("is empty"), field="toolsets", allowed=", ".join(TOOLSETS))
     if days not in map(str, LIFETIMES):
-        raise Invalid(f"{days[:20]!r} is unknown", field="days", allowed=", ".join(map(str, LIFETIMES)))
+        raise Invalid(
+            gettext("%(days)r is unknown") % {"days": days[:20]}, field="days", allowed=", ".join(map(str, LIFETIMES))
+        )
     return Consent(persona, tuple(dict.fromkeys(toolsets)), read_only, int(days))
 
 
@@ -144,14 +147,14 @@ def end(*, caller: Caller, app_id: UUID) -> ConnectedApp:
     condition = Q() if caller.is_admin else Q(user__email=caller.email)
     app = ConnectedApp.objects.filter(condition, pk=app_id).first()
     if app is None:
-        raise NotFound("you have no such connected app", field="app")
+        raise NotFound(gettext("you have no such connected app"), field="app")
     _end(app)
     return app
 
 
 def end_all(*, caller: Caller, user: User) -> int:
     if not caller.can_edit_for(user.email):
-        raise Forbidden("only admins can end the connected apps of other people")
+        raise Forbidden(gettext("only admins can end the connected apps of other people"))
     apps = list(user.connected_apps.filter(revoked_at=None))
     for app in apps:
         _end(app)

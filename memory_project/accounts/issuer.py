@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import httpx
 import jwt
 from django.conf import settings
+from django.utils.translation import gettext
 
 from memories.contract.errors import Degraded
 from memories.identity.caller import Limit
@@ -57,7 +58,7 @@ class Keys:
                 except (httpx.HTTPError, ValueError, KeyError, TypeError, jwt.PyJWTError):
                     self.failed = True
             if key_id not in self.by_id and self.failed:
-                raise Degraded("the company's token issuer can't be reached; tokens of this server work")
+                raise Degraded(gettext("the company's token issuer can't be reached; tokens of this server work"))
             return self.by_id.get(key_id)
 
 

@@ -19,6 +19,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
+from django.utils.translation import gettext
 
 from analysis import memory_copies
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
@@ -49,17 +50,19 @@ def invite(
     try:
         validate_email(address)
     except ValidationError:
-        raise Invalid(f"{address[:80]!r} is not an e-mail address", field="email") from None
+        raise Invalid(
+            gettext("%(address)r is not an e-mail address") % {"address": address[:80]}, field="email"
+        ) from None
     rows = list(Persona.objects.filter(name__in=personas))
     if missing := set(personas) - {persona.name for persona in rows}:
-        raise NotFound(f"there is no persona {sorted(missing)[0]!r}", field="personas")
+        raise NotFound(gettext("there is no persona %(missing)r") % {"missing": sorted(missing)[0]}, field="personas")
     try:
         with transaction.atomic():
             user = User.objects.create_user(address, None, name=validate(Annotated[str, Text(0, 120)], name, "name"))
             set_personas(user, rows)
             give_rights(user, rights)
     except IntegrityError:
-        raise Conflict("already has an account", field="email") from None
+        raise Conflict(gettext("already has an account"), field="email") from None
     link = start_link(user)
     is_sent = mail.send(
         [address], "You are invited to Commonplace", "mail/invitation.txt", {"link": link, "by": caller.email}
@@ -90,7 +93,11 @@ def give_rights(user: User, rights: Sequence[str]) -> None:
     Curators review insights and apply or roll back changesets. Operators manage the installation.
     """
     if unknown := set(rights) - set(GROUPS):
-        raise Invalid(f"{sorted(unknown)[0][:40]!r} is unknown", field="rights", allowed=", ".join(GROUPS))
+        raise Invalid(
+            gettext("%(unknown)r is unknown") % {"unknown": sorted(unknown)[0][:40]},
+            field="rights",
+            allowed=", ".join(GROUPS),
+        )
     for right, name in GROUPS.items():
         group, _ = Group.objects.get_or_create(name=name)
         if right in rights:
@@ -131,9 +138,9 @@ def reset(*, caller: Caller, person: User) -> tuple[str, bool]:
     _require_admin(caller)
     person = User.objects.get(pk=person.pk)  # it may have changed since the page was opened
     if not person.is_active:
-        raise Conflict("is deactivated", field="person")
+        raise Conflict(gettext("is deactivated"), field="person")
     if not settings.LOCAL_PASSWORDS:
-        raise Conflict("cannot have a password: LOCAL_PASSWORDS is off", field="person")
+        raise Conflict(gettext("cannot have a password: LOCAL_PASSWORDS is off"), field="person")
     link = start_link(person)
     return link, mail.send([person.email], "Set a new password", "mail/reset.txt", {"link": link, "by": caller.email})
 
@@ -146,9 +153,9 @@ def offboard(*, caller: Caller, person: User, to: str) -> HandOver:
     _require_admin(caller)
     new_owner = User.objects.filter(email=to.strip().lower(), is_active=True).first()
     if new_owner is None:
-        raise NotFound("there is no active person with this e-mail address", field="to")
+        raise NotFound(gettext("there is no active person with this e-mail address"), field="to")
     if person.email == caller.email:
-        raise Conflict("is your own account: ask another admin", field="person")
+        raise Conflict(gettext("is your own account: ask another admin"), field="person")
     with transaction.atomic():
         handed_over = ownership.hand_over(caller=caller, old=person.email, new=new_owner.email)
         deactivate(caller=caller, person=person)
@@ -162,7 +169,7 @@ def undo_offboarding(*, caller: Caller, person: User, hand_over_id: UUID | str) 
     """
     _require_admin(caller)
     if str(hand_over_id) not in {str(row.pk) for row in ownership.open_hand_overs(person.email)}:
-        raise Conflict("has no such hand-over to take back", field="person")
+        raise Conflict(gettext("has no such hand-over to take back"), field="person")
     with transaction.atomic():
         counts = ownership.undo_hand_over(caller=caller, hand_over_id=hand_over_id)
         activate(caller=caller, person=person)
@@ -173,7 +180,7 @@ def deactivate(*, caller: Caller, person: User) -> None:
     """Block sign-in and revoke all tokens of a user. The user's memories stay."""
     _require_admin(caller)
     if person.email == caller.email:
-        raise Conflict("is your own account: ask another admin", field="person")
+        raise Conflict(gettext("is your own account: ask another admin"), field="person")
     with transaction.atomic():
         end_access(caller=caller, person=person)
         # the groups of the company must not reactivate an account that an admin has deactivated
@@ -195,7 +202,7 @@ def activate(*, caller: Caller, person: User) -> None:
 def end_sessions(*, caller: Caller, person: User) -> None:
     """Sign a user out in every browser. Raises Forbidden unless the caller is this user or an admin."""
     if not caller.can_edit_for(person.email):
-        raise Forbidden("only admins can end the sessions of other people")
+        raise Forbidden(gettext("only admins can end the sessions of other people"))
     User.objects.filter(pk=person.pk).update(session_generation=F("session_generation") + 1)
     person.refresh_from_db()
 
@@ -215,7 +222,7 @@ def reset_second_factor(*, caller: Caller, person: User) -> bool:
     with transaction.atomic():
         deleted, _ = Authenticator.objects.filter(user=person).delete()
         if not deleted:
-            raise Conflict("has no second factor", field="person")
+            raise Conflict(gettext("has no second factor"), field="person")
         end_sessions(caller=caller, person=person)
     context = {"by": caller.email, "site": settings.COMMONPLACE_URL}
     return mail.send([person.email], "Your second factor was removed", "mail/second_factor_reset.txt", context)
@@ -224,7 +231,11 @@ def reset_second_factor(*, caller: Caller, person: User) -> bool:
 def set_time_zone(*, caller: Caller, name: str) -> None:
     """Set the time zone of the caller's pages; an empty name means the browser's time zone."""
     if name and name not in available_timezones():
-        raise Invalid(f"{name[:64]!r} is unknown", field="time_zone", allowed="names like Europe/Zurich, or empty")
+        raise Invalid(
+            gettext("%(name)r is unknown") % {"name": name[:64]},
+            field="time_zone",
+            allowed=gettext("names like Europe/Zurich, or empty"),
+        )
     User.objects.filter(email=caller.email).update(time_zone=name)
 
 
@@ -232,7 +243,11 @@ def set_language(*, caller: Caller, code: str) -> None:
     """Set the language of the caller's pages; an empty code means the browser's language."""
     codes = [code for code, _ in settings.LANGUAGES]
     if code and code not in codes:
-        raise Invalid(f"{code[:64]!r} is unknown", field="language", allowed=f"{', '.join(codes)}, or empty")
+        raise Invalid(
+            gettext("%(code)r is unknown") % {"code": code[:64]},
+            field="language",
+            allowed=gettext("%(names)s, or empty") % {"names": ", ".join(codes)},
+        )
     User.objects.filter(email=caller.email).update(language=code)
 
 
@@ -249,4 +264,4 @@ def attempt_origin(request: HttpRequest) -> str:
 
 def _require_admin(caller: Caller) -> None:
     if not caller.is_admin:
-        raise Forbidden("only admins can manage people")
+        raise Forbidden(gettext("only admins can manage people"))

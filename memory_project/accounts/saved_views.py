@@ -6,6 +6,7 @@ from typing import Annotated
 from urllib.parse import parse_qsl, urlencode
 
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext
 
 from memories.contract.errors import Conflict, check_choice
 from memories.contract.fields import Text
@@ -34,12 +35,16 @@ def save(*, caller: Caller, name: str, page: str, query: str) -> SavedView:
     person = User.objects.get(email=caller.email)
     pairs = [(key, value) for key, value in parse_qsl(query) if key not in POSITION_PARAMETERS]
     if person.saved_views.count() >= MAX_VIEWS:
-        raise Conflict(f"can't be saved: you have {MAX_VIEWS} views already, so remove one first", field="name")
+        raise Conflict(
+            gettext("can't be saved: you have %(max_views)s views already, so remove one first")
+            % {"max_views": MAX_VIEWS},
+            field="name",
+        )
     try:
         with transaction.atomic():
             return SavedView.objects.create(person=person, name=name, page=page, query=urlencode(pairs)[:2000])
     except IntegrityError:
-        raise Conflict("is already the name of one of your views", field="name") from None
+        raise Conflict(gettext("is already the name of one of your views"), field="name") from None
 
 
 def remove(*, caller: Caller, view_id: int) -> bool:

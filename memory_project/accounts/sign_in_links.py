@@ -8,6 +8,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.core import signing
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from memories.contract.errors import NotFound
 from memory_project.models import User
@@ -20,7 +21,7 @@ def create(email: str) -> str:
     """Return a link for the active account with this e-mail address. Raises NotFound if there is none."""
     person = User.objects.filter(email=email.strip().lower(), is_active=True).first()
     if person is None:
-        raise NotFound("there is no active person with this e-mail address", field="email")
+        raise NotFound(gettext("there is no active person with this e-mail address"), field="email")
     token = signing.dumps([person.pk, _state_of(person)], salt=SALT)
     return f"{settings.COMMONPLACE_URL}{reverse('sign-in-link', args=[token])}"
 

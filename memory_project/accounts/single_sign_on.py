@@ -15,6 +15,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from memories.contract.errors import Forbidden
 from memories.database import identity
@@ -48,7 +49,7 @@ def sign_in(*, claims: Mapping[str, Any]) -> User:
             person = _linked(claims) or _link(claims, groups)
             refusal = _update(person, groups)
     except IntegrityError:  # the same person has just signed in in another browser
-        raise Forbidden("you are signing in twice at the same time; try again") from None
+        raise Forbidden(gettext("you are signing in twice at the same time; try again")) from None
     if refusal:
         raise Forbidden(refusal)
     return person
@@ -64,12 +65,17 @@ def groups_in(claims: Mapping[str, Any]) -> frozenset[str]:
             value = value.get(part) if isinstance(value, Mapping) else None
     if value is None and name in _mapping(claims.get("_claim_names")):
         # Microsoft Entra leaves out the groups of people who are in more than 200
-        raise Forbidden("you are in too many groups to be sent; the admin of your company's sign-in must filter them")
+        raise Forbidden(
+            gettext("you are in too many groups to be sent; the admin of your company's sign-in must filter them")
+        )
     if value is None:
         return frozenset()
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list) or len(names) > MAX_GROUPS or not all(isinstance(one, str) for one in names):
-        raise Forbidden(f"the claim {name!r} of your company's sign-in is not a list of at most {MAX_GROUPS:,} names")
+        raise Forbidden(
+            gettext("the claim %(name)r of your company's sign-in is not a list of at most %(max_groups)s names")
+            % {"name": name, "max_groups": f"{MAX_GROUPS:,}"}
+        )
     return frozenset(names)
 
 
@@ -87,14 +93,16 @@ def _link(claims: Mapping[str, Any], groups: frozenset[str]) -> User:
     email = _verified_email(claims)
     person = User.objects.select_for_update().filter(email=email).first()
     if person and not person.is_active:
-        raise Forbidden("this account is disabled")
+        raise Forbidden(gettext("this account is disabled"))
     if _mapping_is_used() and not CompanyGroup.objects.filter(name__in=groups).exists():
-        raise Forbidden("none of your groups gives access to Commonplace; ask an admin")
+        raise Forbidden(gettext("none of your groups gives access to Commonplace; ask an admin"))
     if person is None:
         person = _create(email, claims)
     link = CompanyIdentity.objects.filter(person=person).first()
     if link and link.issuer == claims["iss"]:
-        raise Forbidden("another identity of your company is linked with this account; an admin can remove that link")
+        raise Forbidden(
+            gettext("another identity of your company is linked with this account; an admin can remove that link")
+        )
     # a company that has changed its issuer links each person again
     values = {"issuer": claims["iss"], "subject": claims["sub"], "linked_at": timezone.now()}
     CompanyIdentity.objects.update_or_create(person=person, defaults=values)
@@ -106,17 +114,19 @@ def _verified_email(claims: Mapping[str, Any]) -> str:
     try:
         validate_email(email)
     except ValidationError:
-        raise Forbidden("your company's sign-in did not send your e-mail address") from None
+        raise Forbidden(gettext("your company's sign-in did not send your e-mail address")) from None
     if claims.get("email_verified", settings.SSO_EMAILS_VERIFIED) is not True:
-        raise Forbidden("your company's sign-in has not verified your e-mail address")
+        raise Forbidden(gettext("your company's sign-in has not verified your e-mail address"))
     return email
 
 
 def _create(email: str, claims: Mapping[str, Any]) -> User:
     if not settings.SSO_CREATE_ACCOUNTS:
-        raise Forbidden("you have no account here; ask an admin to invite you")
+        raise Forbidden(gettext("you have no account here; ask an admin to invite you"))
     if settings.SSO_DOMAINS and email.rpartition("@")[2] not in settings.SSO_DOMAINS:
-        raise Forbidden(f"accounts are created for addresses of {', '.join(settings.SSO_DOMAINS)} only")
+        raise Forbidden(
+            gettext("accounts are created for addresses of %(names)s only") % {"names": ", ".join(settings.SSO_DOMAINS)}
+        )
     name = claims.get("name")
     return User.objects.create_user(email, None, name=name[:120] if isinstance(name, str) else "")
 

@@ -10,6 +10,7 @@ from typing import Annotated
 
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
@@ -47,16 +48,16 @@ def create_token(
     Also raises Forbidden if the user may not use the persona.
     """
     if not caller.can_edit_for(user.email):
-        raise Forbidden("only admins can create tokens for other people")
+        raise Forbidden(gettext("only admins can create tokens for other people"))
     if rights and not caller.is_admin:
-        raise Forbidden("only admins can give rights to a token", field="rights")
+        raise Forbidden(gettext("only admins can give rights to a token"), field="rights")
     for right in rights:
         check_choice("rights", right, RIGHTS)
     build_caller(user, channel="token", persona=persona)  # raises Forbidden if the user may not use it
     if graph:
         build_caller(user, channel="token", persona=graph)
     if expires_at and expires_at <= timezone.now():
-        raise Invalid("is in the past", field="expires_at", allowed="a later time")
+        raise Invalid(gettext("is in the past"), field="expires_at", allowed=gettext("a later time"))
     text = PREFIX + secrets.token_urlsafe(32)
     token = ApiToken.objects.create(
         user=user,
@@ -82,7 +83,7 @@ def revoke_token(*, caller: Caller, token_id: int) -> ApiToken:
     condition = Q() if caller.is_admin else Q(user__email=caller.email)
     token = ApiToken.objects.filter(condition, pk=token_id).first()
     if token is None:
-        raise NotFound("you have no such token", field="token")
+        raise NotFound(gettext("you have no such token"), field="token")
     ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=timezone.now())
     token.refresh_from_db()
     return token
@@ -91,7 +92,7 @@ def revoke_token(*, caller: Caller, token_id: int) -> ApiToken:
 def revoke_all(*, caller: Caller, user: User) -> int:
     """Revoke the tokens of a user and end the user's connected apps. Returns how many there were."""
     if not caller.can_edit_for(user.email):
-        raise Forbidden("only admins can revoke the tokens of other people")
+        raise Forbidden(gettext("only admins can revoke the tokens of other people"))
     revoked: int = ApiToken.objects.filter(user=user, revoked_at=None).update(revoked_at=timezone.now())
     return revoked + connected_apps.end_all(caller=caller, user=user)
 

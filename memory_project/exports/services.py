@@ -16,6 +16,7 @@ from django.contrib.auth import get_user_model
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext
 from django_q.tasks import async_task
 
 from memories.contract.errors import Conflict, DomainError, Forbidden, LimitReached, NotFound, from_database_error
@@ -45,9 +46,11 @@ def start_export(*, caller: Caller, scope: str = "person", persona: str = "", fo
     chosen, wanted = scope_of(caller=caller, scope=scope, persona=persona), export_format(format)
     mine = exports_of(caller)
     if mine.filter(scope=scope, persona=persona, format=wanted.name, state__in=UNFINISHED).exists():
-        raise Conflict("the same export is being written already", field="scope")
+        raise Conflict(gettext("the same export is being written already"), field="scope")
     if mine.count() >= MAX_EXPORTS:
-        raise LimitReached(f"you have {MAX_EXPORTS} exports: delete one first", field="scope")
+        raise LimitReached(
+            gettext("you have %(max_exports)s exports: delete one first") % {"max_exports": MAX_EXPORTS}, field="scope"
+        )
     with transaction.atomic():
         export = Export.objects.create(
             created_by=caller.email,
@@ -68,7 +71,7 @@ def exports_of(caller: Caller) -> QuerySet[Export]:
 def get_export(*, caller: Caller, export_id: UUID | str) -> Export:
     export = exports_of(caller).filter(pk=validate(Id, export_id, "export_id")).first()
     if export is None:
-        raise NotFound("no such export of yours, or it has expired", field="export_id")
+        raise NotFound(gettext("no such export of yours, or it has expired"), field="export_id")
     return export
 
 
@@ -76,11 +79,13 @@ def open_export(*, caller: Caller, export_id: UUID | str) -> tuple[Export, IO[by
     """Return the caller's own finished export and its file. Raises NotFound, and Conflict if there is no file yet."""
     export = get_export(caller=caller, export_id=export_id)
     if export.state != ExportState.DONE:
-        raise Conflict(f"has no file, because it is {export.state}", field="export_id")
+        raise Conflict(gettext("has no file, because it is %(state)s") % {"state": export.state}, field="export_id")
     try:
         return export, files.path_of(export).open("rb")
     except FileNotFoundError:
-        raise NotFound("the file is not on this machine any more: start the export again", field="export_id") from None
+        raise NotFound(
+            gettext("the file is not on this machine any more: start the export again"), field="export_id"
+        ) from None
 
 
 def delete_export(*, caller: Caller, export_id: UUID | str) -> None:
@@ -101,7 +106,7 @@ def write(export_id: UUID | str) -> None:
     if export is None:
         return
     try:
-        with locks.exclusive("export", export.pk, Conflict("is being written")):
+        with locks.exclusive("export", export.pk, Conflict(gettext("is being written"))):
             _write(export)
     except Conflict:
         return
@@ -129,7 +134,7 @@ def _write(export: Export) -> None:
 def _write_file(export: Export) -> int:
     person = get_user_model().objects.filter(email=export.created_by).first()
     if person is None:
-        raise Forbidden("this account no longer exists")
+        raise Forbidden(gettext("this account no longer exists"))
     caller = build_caller(person, channel="worker")
     with identity.acting_as(caller), Progress(export, caller) as progress, files.draft(export) as (out, noted):
         scope, wanted = (

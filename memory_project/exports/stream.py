@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import psycopg
 from django.db import connection, transaction
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from memories.contract.errors import Forbidden, Invalid, NotFound
 from memories.database import identity
@@ -59,15 +60,15 @@ def scope_of(*, caller: Caller, scope: str, persona: str = "") -> Scope:
     """Return what the caller exports. Raises Forbidden if they may not."""
     require_user(caller)
     if scope not in SCOPES:
-        raise Invalid(f"{scope[:80]!r} is unknown", field="scope", allowed=", ".join(SCOPES))
+        raise Invalid(gettext("%(scope)r is unknown") % {"scope": scope[:80]}, field="scope", allowed=", ".join(SCOPES))
     if bool(persona) != (scope == PERSONA):
-        raise Invalid("is for the scope persona, which requires it", field="persona")
+        raise Invalid(gettext("is for the scope persona, which requires it"), field="persona")
     if scope == INSTALLATION and not caller.is_admin:
-        raise Forbidden("only admins can export the installation", field="scope", allowed="person, persona")
+        raise Forbidden(gettext("only admins can export the installation"), field="scope", allowed="person, persona")
     if scope == PERSONA and not caller.can_review_for(persona):
-        raise Forbidden("only curators who hold the persona can export it", field="persona")
+        raise Forbidden(gettext("only curators who hold the persona can export it"), field="persona")
     if scope == PERSONA and not Persona.objects.filter(name=persona).exists():
-        raise NotFound("no such persona", field="persona")
+        raise NotFound(gettext("no such persona"), field="persona")
     return Scope(caller, scope, persona)
 
 

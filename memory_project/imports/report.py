@@ -11,6 +11,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from memories.contract.csv import escape_formula
 from memories.contract.errors import Conflict, check_choice
@@ -73,7 +74,7 @@ def choose_rows(
     with transaction.atomic():
         staged = Import.objects.select_for_update().get(pk=staging.get(caller, import_id).pk)
         if staged.state != ImportState.PARSED:
-            raise Conflict("its rows can't be chosen any more, or not yet", field="import_id")
+            raise Conflict(gettext("its rows can't be chosen any more, or not yet"), field="import_id")
         rows = rows_of(staged, outcome, text).filter(outcome__in=CHOOSABLE)
         if numbers:
             rows = rows.filter(number__in=list(numbers))

@@ -18,6 +18,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from memories.contract.errors import DomainError, Invalid, LimitReached, NotFound, check_choice
 from memories.contract.fields import Id
@@ -59,11 +60,11 @@ def start(*, caller: Caller, file: BinaryIO, name: str, format: str = "") -> Imp
 
 def _recognized(head: bytes, name: str) -> str:
     if not head:
-        raise Invalid("is empty", field="file")
+        raise Invalid(gettext("is empty"), field="file")
     fitting = [format.name for format in FORMATS.values() if format.recognizes(head, name)]
     if not fitting:
         titles = ", ".join(format.title for format in FORMATS.values())
-        raise Invalid("is in no format that is known here", field="file", allowed=titles)
+        raise Invalid(gettext("is in no format that is known here"), field="file", allowed=titles)
     return fitting[0]
 
 
@@ -75,7 +76,11 @@ def _store(staged: Import, file: BinaryIO) -> int:
     size = path.stat().st_size
     if size > settings.IMPORT_MAX_BYTES:
         path.unlink()
-        raise LimitReached(f"the file has {size:,} bytes; allowed: at most {settings.IMPORT_MAX_BYTES:,}", field="file")
+        raise LimitReached(
+            gettext("the file has %(size)s bytes; allowed: at most %(import_max_bytes)s")
+            % {"size": f"{size:,}", "import_max_bytes": f"{settings.IMPORT_MAX_BYTES:,}"},
+            field="file",
+        )
     return size
 
 
@@ -103,7 +108,7 @@ def delete_unknown_files() -> int:
 def get(caller: Caller, import_id: UUID | str) -> Import:
     staged = Import.objects.filter(pk=validate(Id, import_id, "import_id"), created_by=caller.email).first()
     if staged is None:
-        raise NotFound("no such import", field="import_id")
+        raise NotFound(gettext("no such import"), field="import_id")
     return staged
 
 
@@ -119,7 +124,11 @@ def parse(caller: Caller, staged: Import, *, until: float) -> None:
 
 def _save_batch(caller: Caller, staged: Import, batch: Sequence[Row]) -> None:
     if staged.rows_read + len(batch) > MAX_ROWS:
-        raise Invalid(f"has more than {MAX_ROWS:,} rows", field="file", allowed="a part of it at a time")
+        raise Invalid(
+            gettext("has more than %(max_rows)s rows") % {"max_rows": f"{MAX_ROWS:,}"},
+            field="file",
+            allowed=gettext("a part of it at a time"),
+        )
     with transaction.atomic():
         _save(caller, staged, batch)
         staged.rows_read += len(batch)

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from django.utils.translation import gettext
+
 from memories.contract.errors import Invalid
 from memories.conversation.turn_import import check_turn, import_turns
 from memories.conversation.turns import Turn
@@ -19,14 +21,14 @@ def check_turn_row(data: Mapping[str, Any]) -> None:
     """Raise Invalid if a row of the kind "turn" can't be taken over."""
     position = data.get("position")
     if not isinstance(position, int) or isinstance(position, bool) or not 0 <= position < 2**31:
-        raise Invalid("is not a position", field="position", allowed="a number from 0")
+        raise Invalid(gettext("is not a position"), field="position", allowed=gettext("a number from 0"))
     created_at = data.get("created_at")
     try:
         is_time = created_at is None or datetime.fromisoformat(created_at).tzinfo is not None
     except (TypeError, ValueError):
         is_time = False
     if not is_time:
-        raise Invalid("is not a time", field="created_at", allowed="ISO 8601 with an offset")
+        raise Invalid(gettext("is not a time"), field="created_at", allowed=gettext("ISO 8601 with an offset"))
     check_turn(data.get("conversation_id"), _turn(data))
 
 

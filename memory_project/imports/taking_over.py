@@ -14,6 +14,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.dispatch import Signal
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from memories import services
 from memories.contract.errors import Conflict, DomainError
@@ -44,7 +45,10 @@ def start(*, caller: Caller, import_id: UUID | str, visibility: str = "", applie
     with transaction.atomic():
         staged = _locked(caller, import_id)
         if staged.state != ImportState.PARSED:
-            raise Conflict(f"can't be taken over: it is {staged.get_state_display().lower()}", field="import_id")
+            raise Conflict(
+                gettext("can't be taken over: it is %(staged)s") % {"staged": staged.get_state_display().lower()},
+                field="import_id",
+            )
         staged.visibility = validate(VisibilityName, visibility, "visibility") if visibility else ""
         staged.applies_to_all = applies_to_all and bool(visibility)
         staged.state, staged.worked_at = ImportState.TAKING_OVER, timezone.now()
@@ -146,7 +150,10 @@ def start_undo(*, caller: Caller, import_id: UUID | str) -> Import:
     with transaction.atomic():
         staged = _locked(caller, import_id)
         if staged.state not in (ImportState.DONE, ImportState.TAKING_OVER, ImportState.FAILED):
-            raise Conflict(f"can't be undone: it is {staged.get_state_display().lower()}", field="import_id")
+            raise Conflict(
+                gettext("can't be undone: it is %(staged)s") % {"staged": staged.get_state_display().lower()},
+                field="import_id",
+            )
         staged.state, staged.worked_at = ImportState.UNDOING, timezone.now()
         staged.save(update_fields=["state", "worked_at"])
     return staged

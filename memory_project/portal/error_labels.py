@@ -4,39 +4,41 @@ from __future__ import annotations
 
 import re
 
-from memories.contract.errors import DomainError
+from django.utils.translation import gettext, gettext_lazy
+
+from memories.contract.errors import DomainError, with_allowed
 
 LABELS = {
-    "content": "The text",
-    "insight_text": "The text",
-    "summary": "The summary",
-    "entity_urns": "Catalog entities",
-    "related_columns": "Columns",
-    "tags": "Tags",
-    "metadata": "Metadata",
-    "note": "Your note",
-    "notes": "Your note",
-    "reason": "The reason",
-    "visibility": "Who may read it",
-    "category": "The category",
-    "ids": "Your selection",
-    "unit_ids": "Your selection",
-    "id": "This memory",
-    "record_id": "This memory",
-    "insight_id": "This insight",
-    "finding_id": "This finding",
-    "batch_id": "This bulk action",
-    "changeset_id": "This changeset",
-    "action_id": "This action",
-    "action_type": "The change",
-    "change_type": "The change",
-    "target": "Where it is changed",
-    "detail": "The new text or value",
-    "query_sql": "The SQL statement",
-    "email": "The e-mail address",
-    "as_of": "The date",
-    "cursor": "The page’s address",
-    "after": "The page’s address",
+    "content": gettext_lazy("The text"),
+    "insight_text": gettext_lazy("The text"),
+    "summary": gettext_lazy("The summary"),
+    "entity_urns": gettext_lazy("Catalog entities"),
+    "related_columns": gettext_lazy("Columns"),
+    "tags": gettext_lazy("Tags"),
+    "metadata": gettext_lazy("Metadata"),
+    "note": gettext_lazy("Your note"),
+    "notes": gettext_lazy("Your note"),
+    "reason": gettext_lazy("The reason"),
+    "visibility": gettext_lazy("Who may read it"),
+    "category": gettext_lazy("The category"),
+    "ids": gettext_lazy("Your selection"),
+    "unit_ids": gettext_lazy("Your selection"),
+    "id": gettext_lazy("This memory"),
+    "record_id": gettext_lazy("This memory"),
+    "insight_id": gettext_lazy("This insight"),
+    "finding_id": gettext_lazy("This finding"),
+    "batch_id": gettext_lazy("This bulk action"),
+    "changeset_id": gettext_lazy("This changeset"),
+    "action_id": gettext_lazy("This action"),
+    "action_type": gettext_lazy("The change"),
+    "change_type": gettext_lazy("The change"),
+    "target": gettext_lazy("Where it is changed"),
+    "detail": gettext_lazy("The new text or value"),
+    "query_sql": gettext_lazy("The SQL statement"),
+    "email": gettext_lazy("The e-mail address"),
+    "as_of": gettext_lazy("The date"),
+    "cursor": gettext_lazy("The page’s address"),
+    "after": gettext_lazy("The page’s address"),
 }
 PLACE = re.compile(r"\w+\[(\d+)\]\.?(\w*)")  # matches for example suggested_actions[0].detail
 
@@ -48,10 +50,11 @@ def message_with_label(error: DomainError) -> str:
     match = PLACE.fullmatch(error.field)
     name = match[2] if match else error.field.split(".")[0].split("[")[0]
     label = LABELS.get(name, name.replace("_", " ").capitalize())
-    label = f"{label} (number {int(match[1]) + 1})" if match else label
-    return f"{label} {message_without_field(error)}"
+    if match:
+        label = gettext("%(field)s (number %(number)s)") % {"field": label, "number": int(match[1]) + 1}
+    return gettext("%(field)s %(fault)s") % {"field": label, "fault": message_without_field(error)}
 
 
 def message_without_field(error: DomainError) -> str:
     """Return the error's message without its field, for display next to the field."""
-    return f"{error.fault}; allowed: {error.allowed}" if error.allowed else error.fault
+    return with_allowed(error.fault, error.allowed)

@@ -1,8 +1,8 @@
 """Language, time zone and locale of the user's pages.
 
 The language and the time zone are those chosen in the account, otherwise the browser's, otherwise LANGUAGE_CODE and
-TIME_ZONE. Dates and numbers follow the browser's locale if it belongs to that language. REST answers are in
-LANGUAGE_CODE, since programs read them.
+TIME_ZONE. Dates and numbers follow the browser's locale if it belongs to that language. Addresses that programs call
+answer in LANGUAGE_CODE.
 """
 
 from __future__ import annotations
@@ -19,12 +19,20 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone, translation
 from django.utils.cache import patch_vary_headers
+from django.utils.translation import gettext, gettext_lazy
 from django.utils.translation.trans_real import parse_accept_lang_header
 
 ZONE_COOKIE = "zone"  # the browser's time zone, set by static/js/palette.js
+FOR_PROGRAMS = ("/api/", "/mcp", "/.well-known/", "/health")
 DEFAULT = Locale("en", "GB")
-# (count, unit): `count` of this unit make one of the next unit; after months come years
-STEPS = ((60, "min"), (24, "h"), (7, "d"), (5, "w"), (12, "mo"))
+# (count, text): `count` of this unit make one of the next unit; after months come years
+STEPS = (
+    (60, gettext_lazy("%(count)s min")),
+    (24, gettext_lazy("%(count)s h")),
+    (7, gettext_lazy("%(count)s d")),
+    (5, gettext_lazy("%(count)s w")),
+    (12, gettext_lazy("%(count)s mo")),
+)
 
 _locale: ContextVar[Locale] = ContextVar("locale", default=DEFAULT)
 
@@ -50,7 +58,7 @@ def localize(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[H
 
 def language_of(request: HttpRequest) -> str:
     """Return the code of the language of the pages: one of LANGUAGES."""
-    if request.path.startswith("/api/"):
+    if request.path.startswith(FOR_PROGRAMS):
         return settings.LANGUAGE_CODE
     own = getattr(request.user, "language", "") if request.user.is_authenticated else ""
     return own or translation.get_language_from_request(request)
@@ -91,12 +99,16 @@ def minute(at: datetime) -> str:
 def age(at: datetime) -> str:
     """Format the time elapsed since `at` as one number and unit: `5 min`, `3 d`, `2 mo`."""
     amount = max((datetime.now(UTC) - at).total_seconds() / 60, 0)
-    for size, unit in STEPS:
+    for size, text in STEPS:
         if amount < size:
-            return f"{int(amount)} {unit}"
+            return text % {"count": int(amount)}
         amount /= size
-    return f"{int(amount)} y"
+    return gettext("%(count)s y") % {"count": int(amount)}
 
 
 def number(value: float) -> str:
     return numbers.format_decimal(value, locale=_locale.get())
+
+
+def percent(share: float) -> str:
+    return numbers.format_percent(share, locale=_locale.get())

@@ -14,6 +14,7 @@ from django.shortcuts import resolve_url
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext
 
 from memories.contract.errors import Degraded, DomainError, TooManyRequests, from_database_error
 from memories.database import connections, identity
@@ -62,7 +63,7 @@ def own_identity(get_response: GetResponse) -> GetResponse:
             except DomainError as error:  # the account has just been deactivated
                 return error_response(request, error.message, error.code, error.status)
             except DatabaseError as error:
-                unavailable = from_database_error(error) or Degraded("the database did not answer; try again")
+                unavailable = from_database_error(error) or Degraded(gettext("the database did not answer; try again"))
                 return error_response(request, unavailable.message, unavailable.code, unavailable.status)
             return get_response(request)
 

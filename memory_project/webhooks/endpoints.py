@@ -12,6 +12,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from memories.contract.errors import Conflict, Forbidden, LimitReached, NotFound
 from memories.contract.fields import Id
@@ -50,7 +51,7 @@ def deliveries_of(caller: Caller, endpoint_id: UUID | str) -> QuerySet[Delivery]
 def get_endpoint(caller: Caller, endpoint_id: UUID | str) -> Endpoint:
     endpoint = endpoints_of(caller).filter(pk=validate(Id, endpoint_id, "endpoint_id")).first()
     if endpoint is None:
-        raise NotFound("you have no such webhook endpoint", field="endpoint_id")
+        raise NotFound(gettext("you have no such webhook endpoint"), field="endpoint_id")
     return endpoint
 
 
@@ -60,7 +61,10 @@ def create_endpoint(operation: CreateEndpoint, *, caller: Caller) -> tuple[Endpo
     _require_subscriber(caller)
     url = check_url(operation.url)
     if Endpoint.objects.filter(owner=caller.email).count() >= MAX_ENDPOINTS:
-        raise LimitReached(f"you have {MAX_ENDPOINTS} webhook endpoints already: delete one first")
+        raise LimitReached(
+            gettext("you have %(max_endpoints)s webhook endpoints already: delete one first")
+            % {"max_endpoints": MAX_ENDPOINTS}
+        )
     nonce = signing.new_nonce()
     secret = signing.secret_of(nonce)
     endpoint = Endpoint.objects.create(
@@ -130,9 +134,9 @@ def resume_endpoint(*, caller: Caller, endpoint_id: UUID | str) -> Endpoint:
             _require_subscriber(caller)
             endpoint.set_up_by = caller.email
         elif endpoint.set_up_by != endpoint.owner:
-            raise Forbidden("was handed over: only its new owner can resume it", field="endpoint_id")
+            raise Forbidden(gettext("was handed over: only its new owner can resume it"), field="endpoint_id")
         if not signing.is_known(endpoint):
-            raise Conflict("has a secret that is no longer known: rotate it first", field="endpoint_id")
+            raise Conflict(gettext("has a secret that is no longer known: rotate it first"), field="endpoint_id")
         check_url(endpoint.url)
         endpoint.paused_at, endpoint.pause_reason, endpoint.failing_since = None, "", None
         endpoint.save(update_fields=["set_up_by", "paused_at", "pause_reason", "failing_since"])
@@ -163,7 +167,7 @@ def repeat_delivery(*, caller: Caller, delivery_id: UUID | str) -> Delivery:
     visible = Delivery.objects.filter(endpoint__in=endpoints_of(caller)).select_related("endpoint")
     delivery = visible.filter(pk=validate(Id, delivery_id, "delivery_id")).first()
     if delivery is None:
-        raise NotFound("you have no such delivery", field="delivery_id")
+        raise NotFound(gettext("you have no such delivery"), field="delivery_id")
     _active(delivery.endpoint)
     with transaction.atomic():
         Delivery.objects.filter(pk=delivery.pk).update(
@@ -176,13 +180,18 @@ def repeat_delivery(*, caller: Caller, delivery_id: UUID | str) -> Delivery:
 
 def _active(endpoint: Endpoint) -> Endpoint:
     if endpoint.paused_at is not None:
-        raise Conflict(f"is paused ({endpoint.pause_reason}): resume it first", field="endpoint_id")
+        raise Conflict(
+            gettext("is paused (%(pause_reason)s): resume it first") % {"pause_reason": endpoint.pause_reason},
+            field="endpoint_id",
+        )
     return endpoint
 
 
 def _require_subscriber(caller: Caller) -> None:
     if not may_have_endpoints(caller):
-        raise Forbidden("the operator lets events be sent for " + settings.WEBHOOK_SUBSCRIBERS + " only")
+        raise Forbidden(
+            gettext("the operator lets events be sent for %(people)s only") % {"people": settings.WEBHOOK_SUBSCRIBERS}
+        )
 
 
 def _in_order(kinds: list[str]) -> list[str]:

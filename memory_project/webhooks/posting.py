@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from django.conf import settings
+from django.utils.translation import gettext, gettext_noop
 
 from memories.contract.errors import Invalid
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 15.0  # for the whole request, however slowly the response arrives
 HOST = re.compile(r"[a-z0-9._:-]+")
-ALLOWED = "an https URL of a public host, without credentials and fragment"
+ALLOWED = gettext_noop("an https URL of a public host, without credentials and fragment")
 NOT_PUBLIC = "the host has no public address; an operator can allow it with WEBHOOK_PRIVATE_HOSTS"
 
 
@@ -50,23 +51,29 @@ def check_url(text: str) -> str:
     try:
         url = httpx.URL(text)
     except (httpx.InvalidURL, UnicodeError):
-        raise Invalid("is not a URL", field="url", allowed=ALLOWED) from None
+        raise Invalid(gettext("is not a URL"), field="url", allowed=gettext(ALLOWED)) from None
     if not url.host or url.scheme not in ("https", "http"):
-        raise Invalid(f"{text[:80]!r} is not a web address", field="url", allowed=ALLOWED)
+        raise Invalid(
+            gettext("%(text)r is not a web address") % {"text": text[:80]}, field="url", allowed=gettext(ALLOWED)
+        )
     if url.userinfo or url.fragment:
-        raise Invalid("contains credentials or a fragment", field="url", allowed=ALLOWED)
+        raise Invalid(gettext("contains credentials or a fragment"), field="url", allowed=gettext(ALLOWED))
     if not HOST.fullmatch(url.raw_host.decode()) or url.port == 0 or (url.port or 0) > 65_535:
-        raise Invalid(f"{text[:80]!r} has no valid host or port", field="url", allowed=ALLOWED)
+        raise Invalid(
+            gettext("%(text)r has no valid host or port") % {"text": text[:80]}, field="url", allowed=gettext(ALLOWED)
+        )
     if is_private_host(url.host):
         return str(url)
     if url.scheme != "https":
-        raise Invalid("is not encrypted", field="url", allowed=ALLOWED)
+        raise Invalid(gettext("is not encrypted"), field="url", allowed=gettext(ALLOWED))
     try:
         is_private = not is_public(url.host.strip("[]"))
     except ValueError:
         is_private = url.host.lower() == "localhost"  # other names are looked up when a request is sent
     if is_private:
-        raise Invalid(f"{url.host!r} is not a public host", field="url", allowed=ALLOWED)
+        raise Invalid(
+            gettext("%(host)r is not a public host") % {"host": url.host}, field="url", allowed=gettext(ALLOWED)
+        )
     return str(url)
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import combinations
 
+from django.utils.translation import gettext
+
 from knowledge.graph import graphs, names
 from knowledge.graph.entities import not_found
 from knowledge.graph.models import Entity, Observation, ObservationPassage, UpkeepKind, UpkeepProposal, UpkeepState
@@ -73,7 +75,9 @@ def pairs_of(entity: Entity, threshold: float = FLAG_COSINE, least_containment: 
         ObservationPassage.objects.filter(observation__in=rows, start=0).values_list("observation", "vector")
     )
     if len(vector_of) < len(rows):
-        raise Degraded(f"Embedding model not available: {embedding.state()['detail']}")
+        raise Degraded(
+            gettext("Embedding model not available: %(embedding)s") % {"embedding": embedding.state()["detail"]}
+        )
     matrix = np.array([vector_of[row.pk] for row in rows], dtype=np.float32)
     cosines = matrix @ matrix.T
     dismissals = UpkeepProposal.objects.filter(entity=entity, kind=UpkeepKind.DUPLICATE, state=UpkeepState.DISMISSED)

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext
 from django_q.tasks import async_task
 
 from knowledge.graph import graphs
@@ -79,7 +80,7 @@ def _split(proposal: UpkeepProposal) -> None:
     with graphs.lock_graph(proposal.entity.graph) as graph:
         analysis = splits.analysis_of(proposal.entity)
         if proposal.entity.deleted_at or not analysis.needs_split:
-            raise Conflict("the entity no longer needs a split: dismiss the proposal", field="id")
+            raise Conflict(gettext("the entity no longer needs a split: dismiss the proposal"), field="id")
         splits.split(graph, proposal.entity, proposal.entity, splits.parts_of(analysis))
 
 
@@ -87,7 +88,7 @@ def _end(proposal: UpkeepProposal) -> None:
     with graphs.lock_graph(proposal.entity.graph):
         pair = Observation.objects.filter(pk__in=[proposal.ends_id, proposal.stays_id], ended_at=None)
         if pair.count() < 2:
-            raise Conflict("one of the two observations has ended: dismiss the proposal", field="id")
+            raise Conflict(gettext("one of the two observations has ended: dismiss the proposal"), field="id")
         pair.exclude(pk__in=[proposal.stays_id]).update(ended_at=timezone.now())
 
 
@@ -104,10 +105,10 @@ def reopen(*, caller: Caller, proposal_id: UUID) -> UpkeepProposal:
     with transaction.atomic():
         proposal = _lock_proposal(caller, proposal_id)
         if proposal.state == UpkeepState.OPEN:
-            raise Conflict("is already open", field="id")
+            raise Conflict(gettext("is already open"), field="id")
         if proposal.state == UpkeepState.ACCEPTED:
             if proposal.kind == UpkeepKind.SPLIT:
-                raise Conflict("a split can't be undone here: move its observations in the graph", field="id")
+                raise Conflict(gettext("a split can't be undone here: move its observations in the graph"), field="id")
             with graphs.lock_graph(proposal.entity.graph):
                 Observation.objects.filter(pk__in=[proposal.ends_id]).update(ended_at=None)
         return _decide(proposal, UpkeepState.OPEN, caller)
@@ -116,7 +117,7 @@ def reopen(*, caller: Caller, proposal_id: UUID) -> UpkeepProposal:
 def _lock_open_proposal(caller: Caller, proposal_id: UUID) -> UpkeepProposal:
     proposal = _lock_proposal(caller, proposal_id)
     if proposal.state != UpkeepState.OPEN:
-        raise Conflict(f"is already {proposal.state}", field="id")
+        raise Conflict(gettext("is already %(state)s") % {"state": proposal.state}, field="id")
     return proposal
 
 
@@ -125,7 +126,7 @@ def _lock_proposal(caller: Caller, proposal_id: UUID) -> UpkeepProposal:
     rows = UpkeepProposal.objects.select_for_update(of=("self",)).select_related("entity__graph")
     proposal = rows.filter(pk=proposal_id).first()
     if proposal is None:
-        raise NotFound("no such proposal", field="id")
+        raise NotFound(gettext("no such proposal"), field="id")
     return proposal
 
 
@@ -138,7 +139,7 @@ def _decide(proposal: UpkeepProposal, state: UpkeepState, caller: Caller) -> Upk
 
 def _require_admin(caller: Caller) -> None:
     if not caller.is_admin:
-        raise Forbidden("only admins can maintain the graphs of others")
+        raise Forbidden(gettext("only admins can maintain the graphs of others"))
 
 
 PROPOSAL_ACTIONS = {

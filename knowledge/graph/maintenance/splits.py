@@ -18,6 +18,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db.models import Count, Q
+from django.utils.translation import gettext
 
 from knowledge.graph import graphs, names
 from knowledge.graph.entities import live, not_found, put_entity
@@ -169,15 +170,19 @@ def relate_both(graph: Graph, parent: Entity, child: Entity) -> int:
 
 def _split_off(graph: Graph, entity: Entity, part: Mapping[str, Any], number: int) -> Entity:
     if names.find_one(graph, part["name"]):
-        raise Conflict(f"the entity {part['name']!r} already exists", field=f"approved_splits[{number}].name")
+        raise Conflict(
+            gettext("the entity %(part)r already exists") % {"part": part["name"]},
+            field=f"approved_splits[{number}].name",
+        )
     texts = list(dict.fromkeys(part["observations"]))
     rows = Observation.objects.filter(entity=entity, ended_at=None, text__in=texts)
     text_of = dict(rows.values_list("pk", "text"))
     if missing := sorted(set(texts) - set(text_of.values())):
         raise Invalid(
-            f"{missing[0][:80]!r} is not an observation of {entity.name}",
+            gettext("%(missing)r is not an observation of %(entity)s")
+            % {"missing": missing[0][:80], "entity": entity.name},
             field=f"approved_splits[{number}].observations",
-            allowed="exact texts, each in one split only",
+            allowed=gettext("exact texts, each in one split only"),
         )
     child = put_entity(graph, part["name"], part["entity_type"])
     # The rows are moved rather than copied, to keep their dates and kinds. The hash is cleared, so that they are

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from memories import services
 from memories.contract.errors import Conflict, NotFound
@@ -51,9 +52,9 @@ def dismiss(*, caller: Caller, proposal_id: UUID) -> MergeProposal:
 def _open_proposal(caller: Caller, proposal_id: UUID) -> MergeProposal:
     proposal = MergeProposal.objects.select_related("record", "target").filter(pk=proposal_id).first()
     if proposal is None or not caller.can_edit_for(proposal.record.created_by):
-        raise NotFound("no such proposal", field="id")
+        raise NotFound(gettext("no such proposal"), field="id")
     if proposal.state != MergeState.PROPOSED:
-        raise Conflict(f"is already {proposal.state}", field="id")
+        raise Conflict(gettext("is already %(state)s") % {"state": proposal.state}, field="id")
     return proposal
 
 
@@ -61,6 +62,6 @@ def _decide(proposal: MergeProposal, state: MergeState) -> MergeProposal:
     # The update succeeds only for the first of two concurrent decisions.
     row = MergeProposal.objects.filter(pk=proposal.pk, state=MergeState.PROPOSED)
     if not row.update(state=state, decided_at=timezone.now()):
-        raise Conflict("was already decided", field="id")
+        raise Conflict(gettext("was already decided"), field="id")
     proposal.state = state
     return proposal

@@ -23,6 +23,7 @@ from memories.contract import list_export
 from memories.contract.display import show_invisible as visible_text
 from memories.models import MemoryRecord
 from memory_project.accounts.names import name_of
+from memory_project.portal import labels
 from memory_project.portal.error_labels import message_with_label
 from memory_project.web import locale
 
@@ -139,7 +140,8 @@ def item(mapping: Mapping[Any, Any], key: Any) -> Any:
 
 @register.filter
 def words(value: str) -> str:
-    return value.replace("_", " ")
+    """Show a stored value, such as a state or a category, in the user's language."""
+    return labels.label_of(value)
 
 
 @register.simple_tag
@@ -160,25 +162,14 @@ def number(value: float | str | None) -> str:
     return "" if value is None or value == "" else locale.number(value)  # type: ignore[arg-type]  # a number
 
 
-HAPPENED = {
-    "remember": "remembered", "supersede": "corrected", "revise": "edited", "forget": "forgotten",
-    "restore": "restored", "verify": "verified", "share": "shared", "mark_stale": "marked stale",
-    "mark_wrong": "marked wrong", "withdraw_feedback": "“wrong” mark withdrawn", "capture": "proposed",
-    "approve": "approved", "reject": "rejected", "undo_review": "decision undone", "apply": "applied",
-    "undo": "undone", "mark_fresh": "reactivated", "appeal": "appealed", "approve_edit": "edit approved",
-    "roll_back": "rolled back", "edit": "edited in review", "erase": "correction erased", "hand_over": "handed over",
-    "relink": "linked to another memory", "dismiss_entity": "detected entity removed",
-}  # fmt: skip
-
-
 @register.filter
 def happened(change: str) -> str:
-    return HAPPENED.get(change, words(change))
+    return labels.happened(change)
 
 
 @register.filter
 def percent(value: float | None) -> str:
-    return "–" if value is None else f"{max(value, 0):.0%}"
+    return "–" if value is None else locale.percent(max(value, 0))
 
 
 @register.simple_tag
@@ -228,11 +219,15 @@ def word_diff(before: str, after: str) -> SafeString:
 
 def _mark_removed(text: str) -> SafeString:
     # The space after the element separates the removed words from the added words.
-    return format_html('<del><span class="sr">removed </span>{}</del> ', text.rstrip()) if text else SafeString("")
+    return (
+        format_html('<del><span class="sr">{} </span>{}</del> ', gettext("removed"), text.rstrip())
+        if text
+        else SafeString("")
+    )
 
 
 def _mark_added(text: str) -> SafeString:
     if not text:
         return SafeString("")
     space = " " if text[-1].isspace() else ""
-    return format_html('<ins><span class="sr">added </span>{}</ins>{}', text.rstrip(), space)
+    return format_html('<ins><span class="sr">{} </span>{}</ins>{}', gettext("added"), text.rstrip(), space)

@@ -58,7 +58,9 @@ def ways_to_sign_in() -> dict[str, Any]:
 
 def require_passwords() -> None:
     if not settings.LOCAL_PASSWORDS:
-        raise Forbidden(f"passwords are switched off here; continue with {settings.SSO_NAME}")
+        raise Forbidden(
+            gettext("passwords are switched off here; continue with %(sso_name)s") % {"sso_name": settings.SSO_NAME}
+        )
 
 
 @identity.service("sign_in")

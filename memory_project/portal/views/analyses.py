@@ -8,6 +8,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
 from analysis import action_execution, actions, findings, sessions
@@ -141,5 +142,5 @@ def export(request: HttpRequest) -> StreamingHttpResponse:
 def _session(caller: Caller, key: int) -> Session:
     session = sessions.by_key(caller, key)
     if session is None:
-        raise NotFound("you have no such analysis")
+        raise NotFound(gettext("you have no such analysis"))
     return session

@@ -10,6 +10,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
 from memories import queries
@@ -43,7 +44,7 @@ def import_memories(request: HttpRequest) -> HttpResponse:
 def _start(caller: Caller, request: HttpRequest) -> Import:
     file = request.FILES.get("file")
     if file is None or file.name is None:
-        raise Invalid("is missing: choose a file", field="file")
+        raise Invalid(gettext("is missing: choose a file"), field="file")
     staged = staging.start(
         caller=caller, file=cast(BinaryIO, file.file), name=file.name, format=request.POST.get("format", "")
     )

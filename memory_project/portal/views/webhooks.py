@@ -9,6 +9,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods, require_POST
 
 from memories.contract.errors import NotFound
@@ -61,7 +62,7 @@ def change_webhook(request: HttpRequest, endpoint_id: UUID, act: str) -> HttpRes
             endpoints.delete_endpoint(caller=caller, endpoint_id=endpoint_id)
             message = "Deleted."
         case _:
-            raise NotFound("no such action")
+            raise NotFound(gettext("no such action"))
     messages.success(request, message)
     return redirect("webhooks")
 
