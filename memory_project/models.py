@@ -11,6 +11,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
+from django.utils.translation import gettext_lazy
 
 from memories.identity.caller import OPERATE, Limit
 
@@ -31,22 +32,25 @@ class UserManager(BaseUserManager["User"]):
 
 class User(AbstractBaseUser, PermissionsMixin):
     email = models.EmailField(
-        unique=True, help_text="The owner of this person's memories. Change it with manage.py rekey_owner."
+        unique=True,
+        help_text=gettext_lazy("The owner of this person's memories. Change it with manage.py rekey_owner."),
     )
     name = models.CharField(max_length=120, blank=True)
-    is_staff = models.BooleanField("may use the admin", default=False)
-    is_active = models.BooleanField("active", default=True, help_text="Deactivate accounts instead of deleting them.")
+    is_staff = models.BooleanField(gettext_lazy("may use the admin"), default=False)
+    is_active = models.BooleanField(
+        gettext_lazy("active"), default=True, help_text=gettext_lazy("Deactivate accounts instead of deleting them.")
+    )
     date_joined = models.DateTimeField(default=timezone.now, editable=False)
     session_generation = models.PositiveIntegerField(
-        default=0, editable=False, help_text="Incremented to end all sessions of this person."
+        default=0, editable=False, help_text=gettext_lazy("Incremented to end all sessions of this person.")
     )
 
-    time_zone = models.CharField(max_length=64, blank=True, help_text="Empty: the browser's time zone.")
+    time_zone = models.CharField(max_length=64, blank=True, help_text=gettext_lazy("Empty: the browser's time zone."))
     language = models.CharField(
-        max_length=8, blank=True, choices=settings.LANGUAGES, help_text="Empty: the browser's language."
+        max_length=8, blank=True, choices=settings.LANGUAGES, help_text=gettext_lazy("Empty: the browser's language.")
     )
     notify = models.JSONField(
-        default=dict, blank=True, editable=False, help_text="Kind of notification → portal, mail or none."
+        default=dict, blank=True, editable=False, help_text=gettext_lazy("Kind of notification → portal, mail or none.")
     )
 
     objects = UserManager()
@@ -56,8 +60,8 @@ class User(AbstractBaseUser, PermissionsMixin):
 
     class Meta:
         ordering = ["email"]
-        verbose_name = "person"
-        verbose_name_plural = "people"
+        verbose_name = gettext_lazy("person")
+        verbose_name_plural = gettext_lazy("people")
         permissions = [(OPERATE, "Can manage sources, webhooks, the index and background work")]
 
     def __str__(self) -> str:
@@ -78,17 +82,25 @@ class User(AbstractBaseUser, PermissionsMixin):
 
 class ApiToken(models.Model):
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="api_tokens")
-    name = models.CharField(max_length=120, help_text="Where it is used, for example “Claude on my laptop”.")
+    name = models.CharField(
+        max_length=120, help_text=gettext_lazy("Where it is used, for example “Claude on my laptop”.")
+    )
     persona = models.CharField(
-        max_length=60, blank=True, help_text="The active persona of its connections. Empty: the person's default."
+        max_length=60,
+        blank=True,
+        help_text=gettext_lazy("The active persona of its connections. Empty: the person's default."),
     )
     rights = ArrayField(models.CharField(max_length=40), default=list, blank=True)
     graph = models.CharField(
-        max_length=60, blank=True, help_text="The persona whose knowledge graph it uses. Empty: the person's own graph."
+        max_length=60,
+        blank=True,
+        help_text=gettext_lazy("The persona whose knowledge graph it uses. Empty: the person's own graph."),
     )
-    calls_per_minute = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: no limit.")
-    writes_per_day = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: no limit.")
-    prefix = models.CharField(max_length=12, editable=False, help_text="The first characters, to recognize the token.")
+    calls_per_minute = models.PositiveIntegerField(null=True, blank=True, help_text=gettext_lazy("Empty: no limit."))
+    writes_per_day = models.PositiveIntegerField(null=True, blank=True, help_text=gettext_lazy("Empty: no limit."))
+    prefix = models.CharField(
+        max_length=12, editable=False, help_text=gettext_lazy("The first characters, to recognize the token.")
+    )
     digest = models.CharField(max_length=64, unique=True, editable=False)  # SHA-256 of the token, in hexadecimal
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)
@@ -97,7 +109,7 @@ class ApiToken(models.Model):
 
     class Meta:
         ordering = ["-created_at"]
-        verbose_name = "API token"
+        verbose_name = gettext_lazy("API token")
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
@@ -128,10 +140,12 @@ class ConnectedApp(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="connected_apps")
     application = models.ForeignKey("oauth2_provider.Application", on_delete=models.CASCADE, related_name="+")
-    name = models.CharField(max_length=255, blank=True, help_text="The application's own claim.")
-    address = models.CharField(max_length=255, help_text="The host that the code was sent to.")
-    persona = models.CharField(max_length=60, blank=True, help_text="Empty: the person's default.")
-    toolsets = ArrayField(models.CharField(max_length=40), default=list, blank=True, help_text="Empty: all.")
+    name = models.CharField(max_length=255, blank=True, help_text=gettext_lazy("The application's own claim."))
+    address = models.CharField(max_length=255, help_text=gettext_lazy("The host that the code was sent to."))
+    persona = models.CharField(max_length=60, blank=True, help_text=gettext_lazy("Empty: the person's default."))
+    toolsets = ArrayField(
+        models.CharField(max_length=40), default=list, blank=True, help_text=gettext_lazy("Empty: all.")
+    )
     read_only = models.BooleanField(default=False)
     code_digest = models.CharField(max_length=64, unique=True, editable=False)  # SHA-256 of the authorization code
     created_at = models.DateTimeField(default=timezone.now, editable=False)
@@ -171,9 +185,11 @@ class ConnectedApp(models.Model):
 class ServiceAccount(models.Model):
     """A service whose tokens, of the company's issuer, act for a person. Admins declare it."""
 
-    subject = models.CharField(max_length=255, unique=True, help_text="The claim sub of the service's tokens.")
+    subject = models.CharField(
+        max_length=255, unique=True, help_text=gettext_lazy("The claim sub of the service's tokens.")
+    )
     person = models.ForeignKey(User, on_delete=models.CASCADE, related_name="service_accounts")
-    persona = models.CharField(max_length=60, blank=True, help_text="Empty: the person's default.")
+    persona = models.CharField(max_length=60, blank=True, help_text=gettext_lazy("Empty: the person's default."))
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     class Meta:
@@ -188,9 +204,9 @@ class AuditEvent(models.Model):
     """One call through one channel: caller, tool and outcome. audit.record() redacts long texts and secrets."""
 
     class Outcome(models.TextChoices):
-        OK = "ok", "OK"
-        ERROR = "error", "Error"
-        REFUSED = "refused", "Refused"
+        OK = "ok", gettext_lazy("OK")
+        ERROR = "error", gettext_lazy("Error")
+        REFUSED = "refused", gettext_lazy("Refused")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     at = models.DateTimeField(default=timezone.now)
@@ -205,9 +221,11 @@ class AuditEvent(models.Model):
     request_chars = models.PositiveIntegerField(default=0)
     response_chars = models.PositiveIntegerField(default=0)
     arguments = models.JSONField(default=dict)
-    context_ms = models.FloatField(default=0, help_text="Milliseconds spent on automatic context.")
-    context_count = models.PositiveIntegerField(default=0, help_text="Memories attached to the response.")
-    record_ids = ArrayField(models.UUIDField(), default=list, help_text="Memories named in the call or its response.")
+    context_ms = models.FloatField(default=0, help_text=gettext_lazy("Milliseconds spent on automatic context."))
+    context_count = models.PositiveIntegerField(default=0, help_text=gettext_lazy("Memories attached to the response."))
+    record_ids = ArrayField(
+        models.UUIDField(), default=list, help_text=gettext_lazy("Memories named in the call or its response.")
+    )
 
     class Meta:
         ordering = ["-at"]
@@ -265,8 +283,8 @@ class SavedView(models.Model):
 
     person = models.ForeignKey(User, on_delete=models.CASCADE, related_name="saved_views")
     name = models.CharField(max_length=60)
-    page = models.CharField(max_length=60, help_text="The list that the view belongs to.")
-    query = models.CharField(max_length=2000, help_text="The filters, as in the URL.")
+    page = models.CharField(max_length=60, help_text=gettext_lazy("The list that the view belongs to."))
+    query = models.CharField(max_length=2000, help_text=gettext_lazy("The filters, as in the URL."))
     created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
@@ -283,8 +301,10 @@ class Webhook(models.Model):
 
     persona = models.OneToOneField("memories.Persona", on_delete=models.CASCADE, related_name="webhook")
     url = models.CharField(max_length=500)
-    is_on = models.BooleanField("on", default=True)
-    last_counts = models.JSONField(default=dict, editable=False, help_text="The counts that were last sent.")
+    is_on = models.BooleanField(gettext_lazy("on"), default=True)
+    last_counts = models.JSONField(
+        default=dict, editable=False, help_text=gettext_lazy("The counts that were last sent.")
+    )
     sent_at = models.DateTimeField(null=True, blank=True, editable=False)
     tried_at = models.DateTimeField(null=True, blank=True, editable=False)
     last_error = models.CharField(max_length=500, blank=True, editable=False)
@@ -303,22 +323,33 @@ class CompanyGroup(models.Model):
     name = models.CharField(
         max_length=255,
         unique=True,
-        help_text="Exactly as the issuer sends it in the groups claim. Microsoft Entra sends the id of a group.",
+        help_text=gettext_lazy(
+            "Exactly as the issuer sends it in the groups claim. Microsoft Entra sends the id of a group."
+        ),
     )
     personas = models.ManyToManyField(
-        "memories.Persona", blank=True, related_name="company_groups", help_text="Members get these personas."
+        "memories.Persona",
+        blank=True,
+        related_name="company_groups",
+        help_text=gettext_lazy("Members get these personas."),
     )
-    is_curator = models.BooleanField("curators", default=False, help_text="Members review and apply insights.")
+    is_curator = models.BooleanField(
+        gettext_lazy("curators"), default=False, help_text=gettext_lazy("Members review and apply insights.")
+    )
     is_operator = models.BooleanField(
-        "operators", default=False, help_text="Members manage sources, webhooks and the index."
+        gettext_lazy("operators"),
+        default=False,
+        help_text=gettext_lazy("Members manage sources, webhooks and the index."),
     )
-    is_admin = models.BooleanField("admins", default=False, help_text="Members may do everything, as you may.")
+    is_admin = models.BooleanField(
+        gettext_lazy("admins"), default=False, help_text=gettext_lazy("Members may do everything, as you may.")
+    )
 
     class Meta:
         db_table = "company_groups"
         ordering = ["name"]
-        verbose_name = "group of the company"
-        verbose_name_plural = "groups of the company"
+        verbose_name = gettext_lazy("group of the company")
+        verbose_name_plural = gettext_lazy("groups of the company")
 
     def __str__(self) -> str:
         return self.name
@@ -332,19 +363,23 @@ class CompanyIdentity(models.Model):
 
     person = models.OneToOneField(User, on_delete=models.CASCADE, related_name="company_identity")
     issuer = models.CharField(max_length=500)
-    subject = models.CharField(max_length=255, help_text="The issuer's id of the person (the claim “sub”).")
+    subject = models.CharField(
+        max_length=255, help_text=gettext_lazy("The issuer's id of the person (the claim “sub”).")
+    )
     personas = ArrayField(models.CharField(max_length=60), default=list, blank=True)
     rights = ArrayField(models.CharField(max_length=20), default=list, blank=True)
     is_admin = models.BooleanField(default=False)
     linked_at = models.DateTimeField(default=timezone.now)
     ended_at = models.DateTimeField(
-        null=True, blank=True, help_text="When the account was deactivated because the groups no longer allow it."
+        null=True,
+        blank=True,
+        help_text=gettext_lazy("When the account was deactivated because the groups no longer allow it."),
     )
 
     class Meta:
         db_table = "company_identities"
-        verbose_name = "company identity"
-        verbose_name_plural = "company identities"
+        verbose_name = gettext_lazy("company identity")
+        verbose_name_plural = gettext_lazy("company identities")
         constraints = [models.UniqueConstraint(fields=["issuer", "subject"], name="company_identity_once")]
 
     def __str__(self) -> str:

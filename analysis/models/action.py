@@ -4,23 +4,30 @@ import uuid
 
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from memories.identity.caller import Caller
 
 
 class ActionState(models.TextChoices):
-    RUNNING = "running"
-    DONE = "done"
-    PARTIAL = "partial"  # some records failed, or their outcome is unknown
+    RUNNING = "running", gettext_lazy("Running")
+    DONE = "done", gettext_lazy("Done")
+    PARTIAL = "partial", gettext_lazy("Partial")  # some records failed, or their outcome is unknown
 
 
 class Outcome(models.TextChoices):
-    PLANNED = "planned"
-    SENDING = "sending"  # the request may have been sent; when the action is resumed, the upstream record is checked
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    DRIFTED = "drifted"  # the record was changed or deleted since it was ingested, and was skipped
-    UNKNOWN = "unknown"  # a person has to check the record upstream
+    PLANNED = "planned", gettext_lazy("Planned")
+    SENDING = (
+        "sending",
+        gettext_lazy("Sending"),
+    )  # the request may have been sent; when the action is resumed, the upstream record is checked
+    SUCCEEDED = "succeeded", gettext_lazy("Succeeded")
+    FAILED = "failed", gettext_lazy("Failed")
+    DRIFTED = (
+        "drifted",
+        gettext_lazy("Drifted"),
+    )  # the record was changed or deleted since it was ingested, and was skipped
+    UNKNOWN = "unknown", gettext_lazy("Unknown")  # a person has to check the record upstream
 
 
 class ActionQuerySet(models.QuerySet["Action"]):
@@ -39,7 +46,7 @@ class Action(models.Model):
     on_behalf_of = models.CharField(max_length=254, blank=True)
     analysis_id = models.CharField(max_length=200)
     model = models.CharField(max_length=120)
-    kind = models.CharField(max_length=10, help_text="update or delete")
+    kind = models.CharField(max_length=10, help_text=gettext_lazy("update or delete"))
     attributes = models.JSONField(default=dict)
     where = models.JSONField(default=dict)
     revalidate = models.BooleanField(default=False)

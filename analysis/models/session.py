@@ -7,6 +7,7 @@ from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from memories.identity.caller import Caller
 from memories.models.fields import exact_words
@@ -47,7 +48,7 @@ class IngestedRecord(models.Model):
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="records")
     model = models.CharField(max_length=120)
     record_id = models.CharField(
-        max_length=500, help_text="The upstream's id, or a hash of the row's position if it has none."
+        max_length=500, help_text=gettext_lazy("The upstream's id, or a hash of the row's position if it has none.")
     )
     has_id = models.BooleanField(default=True)
     data = models.JSONField()
@@ -78,7 +79,9 @@ class Finding(models.Model):
     finding = models.TextField()
     category = models.CharField(max_length=120, blank=True)
     metadata = models.JSONField(default=dict)
-    page_key = models.CharField(max_length=80, blank=True, help_text="For a page summary: the page and its scope.")
+    page_key = models.CharField(
+        max_length=80, blank=True, help_text=gettext_lazy("For a page summary: the page and its scope.")
+    )
     embedding_model = models.CharField(max_length=200, blank=True, default="", editable=False)
     embedding_text_hash = models.BinaryField(null=True, editable=False)
     persistent = models.BooleanField(default=False)
@@ -119,9 +122,12 @@ class FindingPassage(TextPassage):
 
 
 class IngestState(models.TextChoices):
-    RUNNING = "running"  # initial state, before a download of all pages begins
-    PARTIAL = "partial"  # in progress, or stopped by the page limit, an error or the client; resume continues
-    COMPLETE = "complete"
+    RUNNING = "running", gettext_lazy("Running")  # initial state, before a download of all pages begins
+    PARTIAL = (
+        "partial",
+        gettext_lazy("Partial"),
+    )  # in progress, or stopped by the page limit, an error or the client; resume continues
+    COMPLETE = "complete", gettext_lazy("Complete")
 
 
 class Ingest(models.Model):
@@ -134,12 +140,14 @@ class Ingest(models.Model):
     id = models.BigAutoField(primary_key=True)
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="ingests")
     model = models.CharField(max_length=120)
-    scope = models.CharField(max_length=64, help_text="SHA-256 of model, filters, page size and fields.")
+    scope = models.CharField(max_length=64, help_text=gettext_lazy("SHA-256 of model, filters, page size and fields."))
     filters = models.JSONField(default=dict)
     per_page = models.PositiveIntegerField()
     pages_done = ArrayField(models.PositiveIntegerField(), default=list)
     page_contents = models.JSONField(
-        default=dict, blank=True, help_text="For each stored page: its number of rows, and a hash that identifies them."
+        default=dict,
+        blank=True,
+        help_text=gettext_lazy("For each stored page: its number of rows, and a hash that identifies them."),
     )
     total_pages = models.PositiveIntegerField(null=True, blank=True)
     next_cursor = models.TextField(blank=True)

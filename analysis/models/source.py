@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 
 class DeclaredSource(models.Model):
@@ -10,16 +11,18 @@ class DeclaredSource(models.Model):
     id = models.BigAutoField(primary_key=True)
     name = models.SlugField(max_length=60, unique=True)
     declaration = models.TextField(
-        help_text="TOML: base_url, token_env (the name of the environment variable that holds the credential), and a "
-        "table for each model. docs/analysis.md shows a whole one."
+        help_text=gettext_lazy(
+            "TOML: base_url, token_env (the name of the environment variable that holds the credential), and a "
+            "table for each model. docs/analysis.md shows a whole one."
+        )
     )
-    is_enabled = models.BooleanField("enabled", default=True)
+    is_enabled = models.BooleanField(gettext_lazy("enabled"), default=True)
     updated_at = models.DateTimeField(default=timezone.now, editable=False)
 
     class Meta:
         db_table = "analysis_sources"
         ordering = ["name"]
-        verbose_name = "source"
+        verbose_name = gettext_lazy("source")
 
     def __str__(self) -> str:
         return self.name

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Annotated
 
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_noop
 
 from knowledge.catalog.entity_view import DESCRIPTIONS
 from knowledge.catalog.interface import entity_type, make_urn
@@ -186,7 +186,7 @@ BUILT_IN = (
         "update_description",
         DESCRIBED,
         update_description,
-        "Set the description",
+        gettext_noop("Set the description"),
         "empty, or column:<path>",
         "text",
     ),
@@ -194,7 +194,7 @@ BUILT_IN = (
         "add_tag",
         TAGGABLE,
         _association("globalTags", "tags", "tag", "tag", True),
-        "Add a tag",
+        gettext_noop("Add a tag"),
         "empty, or column:<path>",
         "name or URN",
     ),
@@ -202,7 +202,7 @@ BUILT_IN = (
         "remove_tag",
         TAGGABLE,
         _association("globalTags", "tags", "tag", "tag", False),
-        "Remove a tag",
+        gettext_noop("Remove a tag"),
         "empty, or column:<path>",
         "name or URN",
     ),
@@ -210,7 +210,7 @@ BUILT_IN = (
         "add_glossary_term",
         TAGGABLE,
         _association("glossaryTerms", "terms", "urn", "glossaryTerm", True),
-        "Attach a glossary term",
+        gettext_noop("Attach a glossary term"),
         "empty, or column:<path>",
         "name or URN",
     ),
@@ -218,7 +218,7 @@ BUILT_IN = (
         "remove_glossary_term",
         TAGGABLE,
         _association("glossaryTerms", "terms", "urn", "glossaryTerm", False),
-        "Detach a glossary term",
+        gettext_noop("Detach a glossary term"),
         "empty, or column:<path>",
         "name or URN",
     ),
@@ -226,17 +226,19 @@ BUILT_IN = (
         "create_glossary_term",
         (),
         new_entities.create_glossary_term,
-        "Create a glossary term and attach it",
+        gettext_noop("Create a glossary term and attach it"),
         "name",
         "definition",
     ),
-    ChangeType("flag_quality_issue", TAGGABLE, flag_quality_issue, "Flag a quality issue", "", "what is wrong"),
-    ChangeType("add_documentation", DOCUMENTED, add_documentation, "Add a link", "URL", "label"),
+    ChangeType(
+        "flag_quality_issue", TAGGABLE, flag_quality_issue, gettext_noop("Flag a quality issue"), "", "what is wrong"
+    ),
+    ChangeType("add_documentation", DOCUMENTED, add_documentation, gettext_noop("Add a link"), "URL", "label"),
     ChangeType(
         "add_context_document",
         (),
         new_entities.add_context_document,
-        "Publish a context document",
+        gettext_noop("Publish a context document"),
         "title",
         "text",
     ),
@@ -244,7 +246,7 @@ BUILT_IN = (
         "update_context_document",
         (),
         new_entities.update_context_document,
-        "Change a context document",
+        gettext_noop("Change a context document"),
         "document id",
         "text",
     ),
@@ -252,7 +254,7 @@ BUILT_IN = (
         "remove_context_document",
         (),
         new_entities.remove_context_document,
-        "Remove a context document",
+        gettext_noop("Remove a context document"),
         "document id",
         "",
     ),
@@ -260,20 +262,27 @@ BUILT_IN = (
         "deprecate",
         (*TAGGABLE, "glossaryTerm"),
         deprecate,
-        "Mark as deprecated",
+        gettext_noop("Mark as deprecated"),
         "replacement's URN, or empty",
         "why",
     ),
-    ChangeType("set_domain", TAGGABLE, set_domain, "Set the domain", "", "name or URN"),
-    ChangeType("add_owner", DOCUMENTED, add_owner, "Add an owner", "kind of ownership", "e-mail address or URN"),
+    ChangeType("set_domain", TAGGABLE, set_domain, gettext_noop("Set the domain"), "", "name or URN"),
     ChangeType(
-        "remove_owner", DOCUMENTED, remove_owner, "Remove an owner", "kind of ownership", "e-mail address or URN"
+        "add_owner", DOCUMENTED, add_owner, gettext_noop("Add an owner"), "kind of ownership", "e-mail address or URN"
+    ),
+    ChangeType(
+        "remove_owner",
+        DOCUMENTED,
+        remove_owner,
+        gettext_noop("Remove an owner"),
+        "kind of ownership",
+        "e-mail address or URN",
     ),
     ChangeType(
         "set_structured_property",
         DOCUMENTED,
         set_structured_property,
-        "Set a property",
+        gettext_noop("Set a property"),
         "name or URN",
         "value or JSON array",
     ),
@@ -281,24 +290,37 @@ BUILT_IN = (
         "define_structured_property",
         (),
         new_entities.define_structured_property,
-        "Define a property",
+        gettext_noop("Define a property"),
         "name",
         "what it means; its type in query_description: string, number, date, urn or rich_text",
     ),
     ChangeType(
-        "remove_structured_property", DOCUMENTED, remove_structured_property, "Remove a property", "name or URN"
+        "remove_structured_property",
+        DOCUMENTED,
+        remove_structured_property,
+        gettext_noop("Remove a property"),
+        "name or URN",
     ),
-    ChangeType("raise_incident", TAGGABLE, new_entities.raise_incident, "Raise an incident", "title", "what happens"),
-    ChangeType("resolve_incident", (), new_entities.resolve_incident, "Resolve an incident", "incident", "how"),
+    ChangeType(
+        "raise_incident",
+        TAGGABLE,
+        new_entities.raise_incident,
+        gettext_noop("Raise an incident"),
+        "title",
+        "what happens",
+    ),
+    ChangeType(
+        "resolve_incident", (), new_entities.resolve_incident, gettext_noop("Resolve an incident"), "incident", "how"
+    ),
     ChangeType(
         "add_curated_query",
         ("dataset",),
         new_entities.add_curated_query,
-        "Add a query",
+        gettext_noop("Add a query"),
         "",
         "its name; the statement in query_sql",
     ),
-    ChangeType("add_prompt", (), new_entities.add_prompt, "Offer a prompt to agents", "name", "text"),
+    ChangeType("add_prompt", (), new_entities.add_prompt, gettext_noop("Offer a prompt to agents"), "name", "text"),
 )
 
 

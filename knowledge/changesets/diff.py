@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from django.utils.translation import gettext, gettext_noop
+
 from knowledge.catalog import entity_view
 from knowledge.catalog.interface import entity_type
 from knowledge.catalog.json_patch import ABSENT
@@ -17,19 +19,19 @@ from knowledge.models import CatalogEntity, Change, ChangeOutcome
 from memories.contract.display import show_invisible
 
 TITLES = {
-    "globalTags": "Tag",
-    "glossaryTerms": "Glossary term",
-    "ownership": "Owner",
-    "institutionalMemory": "Link",
-    "structuredProperties": "Property",
-    "domains": "Domain",
-    "deprecation": "Deprecation",
-    "glossaryTermInfo": "Glossary term",
-    "documentInfo": "Document",
-    "incidentInfo": "Incident",
-    "queryProperties": "Query",
-    "promptInfo": "Prompt",
-    "status": "Status",
+    "globalTags": gettext_noop("Tag"),
+    "glossaryTerms": gettext_noop("Glossary term"),
+    "ownership": gettext_noop("Owner"),
+    "institutionalMemory": gettext_noop("Link"),
+    "structuredProperties": gettext_noop("Property"),
+    "domains": gettext_noop("Domain"),
+    "deprecation": gettext_noop("Deprecation"),
+    "glossaryTermInfo": gettext_noop("Glossary term"),
+    "documentInfo": gettext_noop("Document"),
+    "incidentInfo": gettext_noop("Incident"),
+    "queryProperties": gettext_noop("Query"),
+    "promptInfo": gettext_noop("Prompt"),
+    "status": gettext_noop("Status"),
 }
 # Aspects that are written along with a document or query and that tell a reader nothing.
 BOOKKEEPING = {"documentSettings", "subTypes", "querySubjects"}
@@ -153,11 +155,17 @@ def names_in(writes: Sequence[tuple[str, Any]]) -> dict[str, str]:
 def title(aspect: str, path: Sequence[str]) -> str:
     """Return a label for a path of an aspect, such as `Description of column amount`."""
     if aspect == "editableSchemaMetadata" and len(path) > 2:
-        label = "Description" if path[2] == "description" else TITLES.get(path[2], words(path[2]))
-        return f"{label} of column {entity_view.simple_path(path[1])}"
-    if path and path[-1] in ("description", "definition"):
-        return path[-1].capitalize()
-    return TITLES.get(aspect, words(aspect))
+        label = gettext("Description") if path[2] == "description" else _label(path[2])
+        return gettext("%(label)s of column %(column)s") % {"label": label, "column": entity_view.simple_path(path[1])}
+    if path and path[-1] == "description":
+        return gettext("Description")
+    if path and path[-1] == "definition":
+        return gettext("Definition")
+    return _label(aspect)
+
+
+def _label(aspect: str) -> str:
+    return gettext(TITLES[aspect]) if aspect in TITLES else words(aspect)
 
 
 def words(name: str) -> str:
@@ -173,7 +181,7 @@ def text_of(value: Any, names: Mapping[str, str] = MappingProxyType({})) -> str:
     if isinstance(value, list):
         return ", ".join(text_of(item, names) for item in value)
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return gettext("yes") if value else gettext("no")
     text = "" if value is None else show_invisible(str(value))
     return names.get(text) or entity_view.short_name(text) if text.startswith("urn:li:") else text
 

@@ -18,9 +18,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from django.conf import settings
 from django.db import connection
 from django.db.models import Exists, OuterRef, Q
-from django.utils import timezone
+from django.utils import timezone, translation
+from django.utils.translation import gettext
 
 from knowledge.catalog import entity_view, identity
 from knowledge.catalog.current import copy_note, get_catalog, get_readable_catalog
@@ -77,6 +79,7 @@ class Difference:
     hints: Sequence[str] = ()
 
 
+@translation.override(settings.LANGUAGE_CODE)  # the texts are stored
 def difference(baseline: EntityBaseline, entity: EntitySnapshot, named_columns: set[str]) -> Difference:
     """Compare an entity with its baseline. `named_columns` are the columns that the memory depends on."""
     name = entity_view.short_name(baseline.urn)
@@ -124,14 +127,19 @@ def columns_changed(
     for column in sorted(set(before) | set(now)):
         old, new = before.get(column), now.get(column)
         if new is None:
-            yield column, f"the column {column} was removed"
+            yield column, gettext("the column %(column)s was removed") % {"column": column}
         elif old is None:
-            yield column, f"the column {column} was added"
+            yield column, gettext("the column %(column)s was added") % {"column": column}
         elif old[0] != new[0]:
-            yield column, f"the column {column} changed its type from {old[0]} to {new[0]}"
+            text = gettext("the column %(column)s changed its type from %(old)s to %(new)s")
+            yield column, text % {"column": column, "old": old[0], "new": new[0]}
         elif old[1] != new[1]:
-            may = "may be empty now" if new[1] else "may no longer be empty"
-            yield column, f"the column {column} {may}"
+            text = (
+                gettext("the column %(column)s may be empty now")
+                if new[1]
+                else gettext("the column %(column)s may no longer be empty")
+            )
+            yield column, text % {"column": column}
 
 
 # -- watching ------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from django.db import models
 from django.db.models import F, Func, Q
 from django.db.models.functions import MD5
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from memories.identity.caller import Caller
 from memories.models import Visibility
@@ -41,7 +42,9 @@ class Graph(models.Model):
     visibility = models.CharField(max_length=10, choices=Visibility.choices, default=Visibility.PRIVATE)
     created_at = models.DateTimeField(default=timezone.now)
     changed_at = models.DateTimeField(default=timezone.now)
-    last_number = models.BigIntegerField(default=0, help_text="The last integer assigned to a row of this graph.")
+    last_number = models.BigIntegerField(
+        default=0, help_text=gettext_lazy("The last integer assigned to a row of this graph.")
+    )
 
     touched: set[uuid.UUID]  # ids of entities with new observations; only set while the graph is locked
 
@@ -68,7 +71,7 @@ class Entity(models.Model):
     name = models.CharField(max_length=5_000)
     entity_type = models.CharField(max_length=200, default="Generic")
     status = models.CharField(max_length=60, default="active")
-    urn = models.CharField(max_length=500, blank=True, help_text="The catalog entity that it represents.")
+    urn = models.CharField(max_length=500, blank=True, help_text=gettext_lazy("The catalog entity that it represents."))
     is_placeholder = models.BooleanField(default=False)
     created_at = models.DateTimeField(default=timezone.now)
     updated_at = models.DateTimeField(default=timezone.now)
@@ -85,7 +88,7 @@ class Entity(models.Model):
     class Meta:
         db_table = "graph_entities"
         ordering = ["number"]
-        verbose_name_plural = "entities"
+        verbose_name_plural = gettext_lazy("entities")
         constraints = [
             # By hash, because an index entry can't hold a long name.
             models.UniqueConstraint(F("graph"), MD5("name"), condition=Q(deleted_at=None), name="entity_name_once"),
@@ -116,13 +119,15 @@ class Observation(models.Model):
     text = models.TextField()
     kind = models.CharField(max_length=60, default="generic")
     similarity_flag = models.BooleanField(
-        default=False, help_text="Nearly the same as another observation of the entity."
+        default=False, help_text=gettext_lazy("Nearly the same as another observation of the entity.")
     )
     is_flag_due = models.BooleanField(
-        default=False, editable=False, help_text="Waits for its embedding, which decides on similarity_flag."
+        default=False,
+        editable=False,
+        help_text=gettext_lazy("Waits for its embedding, which decides on similarity_flag."),
     )
     supersedes = models.BigIntegerField(
-        null=True, blank=True, help_text="The number of the observation that it replaces."
+        null=True, blank=True, help_text=gettext_lazy("The number of the observation that it replaces.")
     )
     superseded_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(default=timezone.now)
@@ -155,7 +160,9 @@ class ObservationMove(models.Model):
     """An entity that an observation belonged to until a split moved it. Reads with `as_of` find it there."""
 
     observation = models.ForeignKey(Observation, on_delete=models.CASCADE, related_name="moves")
-    entity = models.ForeignKey(Entity, on_delete=models.CASCADE, related_name="+", help_text="The former entity.")
+    entity = models.ForeignKey(
+        Entity, on_delete=models.CASCADE, related_name="+", help_text=gettext_lazy("The former entity.")
+    )
     moved_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
@@ -222,8 +229,12 @@ class Reflection(models.Model):
     target_type = models.CharField(max_length=10)
     entity = models.ForeignKey(Entity, null=True, blank=True, on_delete=models.CASCADE, related_name="reflections")
     relation = models.ForeignKey(Relation, null=True, blank=True, on_delete=models.CASCADE, related_name="reflections")
-    author = models.CharField(max_length=60, blank=True, help_text="Whose words it gives, if not its writer's own.")
-    created_by = models.CharField(max_length=254, blank=True, help_text="Its writer. Empty for older reflections.")
+    author = models.CharField(
+        max_length=60, blank=True, help_text=gettext_lazy("Whose words it gives, if not its writer's own.")
+    )
+    created_by = models.CharField(
+        max_length=254, blank=True, help_text=gettext_lazy("Its writer. Empty for older reflections.")
+    )
     mood = models.CharField(max_length=60, blank=True)
     content = models.TextField()
     created_at = models.DateTimeField(default=timezone.now)
@@ -274,14 +285,14 @@ class CoOccurrence(models.Model):
 
 
 class UpkeepKind(models.TextChoices):
-    SPLIT = "split", "Split an entity"
-    DUPLICATE = "duplicate", "End a duplicate"
+    SPLIT = "split", gettext_lazy("Split an entity")
+    DUPLICATE = "duplicate", gettext_lazy("End a duplicate")
 
 
 class UpkeepState(models.TextChoices):
-    OPEN = "open", "Open"
-    ACCEPTED = "accepted", "Accepted"
-    DISMISSED = "dismissed", "Dismissed"
+    OPEN = "open", gettext_lazy("Open")
+    ACCEPTED = "accepted", gettext_lazy("Accepted")
+    DISMISSED = "dismissed", gettext_lazy("Dismissed")
 
 
 class UpkeepProposal(models.Model):
@@ -293,7 +304,7 @@ class UpkeepProposal(models.Model):
     ends = models.ForeignKey(Observation, null=True, blank=True, on_delete=models.CASCADE, related_name="+")
     stays = models.ForeignKey(Observation, null=True, blank=True, on_delete=models.CASCADE, related_name="+")
     score = models.FloatField(
-        help_text="For duplicates their similarity, for a split how much the entity exceeds its limits."
+        help_text=gettext_lazy("For duplicates their similarity, for a split how much the entity exceeds its limits.")
     )
     state = models.CharField(max_length=10, choices=UpkeepState.choices, default=UpkeepState.OPEN)
     created_at = models.DateTimeField(default=timezone.now)

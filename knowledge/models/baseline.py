@@ -3,6 +3,7 @@ from __future__ import annotations
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from memories.models import MemoryRecord
 
@@ -20,28 +21,37 @@ class EntityBaseline(models.Model):
 
     id = models.BigAutoField(primary_key=True)
     record = models.ForeignKey(MemoryRecord, on_delete=models.CASCADE, related_name="baselines")
-    catalog = models.CharField(max_length=200, blank=True, help_text="The catalog that was read.")
+    catalog = models.CharField(max_length=200, blank=True, help_text=gettext_lazy("The catalog that was read."))
     urn = models.CharField(max_length=500)
     existed = models.BooleanField()
     deprecated = models.BooleanField(default=False)
-    columns = models.JSONField(default=dict, help_text="The entity's columns: simple path → [native type, nullable].")
-    mentioned = ArrayField(
-        models.CharField(max_length=300), default=list, help_text="Columns named in the memory's text."
+    columns = models.JSONField(
+        default=dict, help_text=gettext_lazy("The entity's columns: simple path → [native type, nullable].")
     )
-    description_hash = models.CharField(max_length=64, blank=True, help_text="SHA-256 of the entity's description.")
+    mentioned = ArrayField(
+        models.CharField(max_length=300), default=list, help_text=gettext_lazy("Columns named in the memory's text.")
+    )
+    description_hash = models.CharField(
+        max_length=64, blank=True, help_text=gettext_lazy("SHA-256 of the entity's description.")
+    )
     taken_at = models.DateTimeField(
-        default=timezone.now, null=True, help_text="Empty if the catalog was unavailable: it is taken later."
+        default=timezone.now,
+        null=True,
+        help_text=gettext_lazy("Empty if the catalog was unavailable: it is taken later."),
     )
     due = models.CharField(max_length=10, choices=Due.choices, default=Due.NOTHING, blank=True)
     replaced = models.JSONField(
-        null=True, help_text="The baseline before the last verification or edit, and the name of that change."
+        null=True,
+        help_text=gettext_lazy("The baseline before the last verification or edit, and the name of that change."),
     )
     checked_at = models.DateTimeField(default=timezone.now)
     to_verify = models.TextField(
-        blank=True, help_text="Changes to columns that the memory does not refer to. It may still be true."
+        blank=True,
+        help_text=gettext_lazy("Changes to columns that the memory does not refer to. It may still be true."),
     )
     hint = models.TextField(
-        blank=True, help_text="Changes to columns that the memory's text mentions, shown in recall and review."
+        blank=True,
+        help_text=gettext_lazy("Changes to columns that the memory's text mentions, shown in recall and review."),
     )
 
     class Meta:

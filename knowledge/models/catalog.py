@@ -8,6 +8,7 @@ from django.db import models
 from django.db.models import F, Func, Q, Value
 from django.db.models.functions import Lower
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from memories.models.fields import SearchText
 from memories.models.passage import TextPassage
@@ -50,7 +51,7 @@ class CatalogEntity(models.Model):
     name = models.CharField(max_length=500)
     qualified_name = models.CharField(max_length=500, blank=True)
     description = models.TextField(blank=True)
-    columns = models.TextField(blank=True, help_text="Column names, for search.")
+    columns = models.TextField(blank=True, help_text=gettext_lazy("Column names, for search."))
     platform = models.CharField(max_length=100, blank=True)
     removed = models.BooleanField(default=False)
     deprecated = models.BooleanField(default=False)

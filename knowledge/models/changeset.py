@@ -7,28 +7,32 @@ from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from memories.identity.caller import Caller
 
 
 class ChangesetState(models.TextChoices):
-    PLANNED = "planned"  # saved; no write has begun
-    APPLIED = "applied"
-    PARTIAL = "partial"  # writes are in progress, or stopped after some may have succeeded
-    FAILED = "failed"
-    ROLLED_BACK = "rolled_back", "Rolled back"
+    PLANNED = "planned", gettext_lazy("Planned")  # saved; no write has begun
+    APPLIED = "applied", gettext_lazy("Applied")
+    PARTIAL = "partial", gettext_lazy("Partial")  # writes are in progress, or stopped after some may have succeeded
+    FAILED = "failed", gettext_lazy("Failed")
+    ROLLED_BACK = "rolled_back", gettext_lazy("Rolled back")
 
 
 class ChangeOutcome(models.TextChoices):
-    PLANNED = "planned"
-    SENDING = "sending"  # the write has begun; after a crash, its result must be read from the catalog
-    LANDED = "landed"
-    NOOP = "noop", "Nothing to change"
-    FAILED = "failed"
-    CONFLICT = "conflict"  # others have changed the value, so it is left as it is
-    REVERTING = "reverting"
-    REVERTED = "reverted"
-    KEPT = "kept", "Kept for other insights"  # rolled back, but another changeset rests on the same value
+    PLANNED = "planned", gettext_lazy("Planned")
+    SENDING = (
+        "sending",
+        gettext_lazy("Sending"),
+    )  # the write has begun; after a crash, its result must be read from the catalog
+    LANDED = "landed", gettext_lazy("Landed")
+    NOOP = "noop", gettext_lazy("Nothing to change")
+    FAILED = "failed", gettext_lazy("Failed")
+    CONFLICT = "conflict", gettext_lazy("Conflict")  # others have changed the value, so it is left as it is
+    REVERTING = "reverting", gettext_lazy("Reverting")
+    REVERTED = "reverted", gettext_lazy("Reverted")
+    KEPT = "kept", gettext_lazy("Kept for other insights")  # rolled back, but another changeset rests on the same value
 
 
 class ChangesetQuerySet(models.QuerySet["Changeset"]):
@@ -51,11 +55,15 @@ class Changeset(models.Model):
     personas = ArrayField(
         models.CharField(max_length=60),
         default=list,
-        help_text="Personas of its insights and of the memories that they replace.",
+        help_text=gettext_lazy("Personas of its insights and of the memories that they replace."),
     )
-    catalog = models.CharField(max_length=20, help_text="The catalog that it was written to: local or datahub.")
+    catalog = models.CharField(
+        max_length=20, help_text=gettext_lazy("The catalog that it was written to: local or datahub.")
+    )
     state = models.CharField(max_length=12, choices=ChangesetState.choices, default=ChangesetState.PLANNED)
-    insight_ids = models.JSONField(default=list, help_text="The insights that it applies, kept after a rollback.")
+    insight_ids = models.JSONField(
+        default=list, help_text=gettext_lazy("The insights that it applies, kept after a rollback.")
+    )
     applied_by = models.CharField(max_length=254)
     finished_at = models.DateTimeField(null=True, blank=True)
     rolled_back_by = models.CharField(max_length=254, blank=True)
@@ -92,21 +100,23 @@ class Change(models.Model):
     id = models.BigAutoField(primary_key=True)
     changeset = models.ForeignKey(Changeset, on_delete=models.CASCADE, related_name="changes")
     position = models.PositiveSmallIntegerField()
-    request = models.PositiveSmallIntegerField(help_text="The index of the requested change that it belongs to.")
+    request = models.PositiveSmallIntegerField(
+        help_text=gettext_lazy("The index of the requested change that it belongs to.")
+    )
     change_type = models.CharField(max_length=40)
     urn = models.CharField(max_length=500)
     aspect = models.CharField(max_length=100)
     path = models.JSONField(default=list)
-    operation = models.CharField(max_length=10, help_text="add or remove, as in JSON patch.")
-    had_before = models.BooleanField(help_text="Whether there was a value before. An empty value counts.")
+    operation = models.CharField(max_length=10, help_text=gettext_lazy("add or remove, as in JSON patch."))
+    had_before = models.BooleanField(help_text=gettext_lazy("Whether there was a value before. An empty value counts."))
     before = models.JSONField(null=True)
     before_erased = models.BooleanField(
         default=False,
-        help_text="The value from before belonged to an insight that was erased. It can't be restored.",
+        help_text=gettext_lazy("The value from before belonged to an insight that was erased. It can't be restored."),
     )
     written = models.JSONField(null=True)
     creates = models.BooleanField(
-        default=False, help_text="The change creates an entity. Rolling back removes or resolves it."
+        default=False, help_text=gettext_lazy("The change creates an entity. Rolling back removes or resolves it.")
     )
     outcome = models.CharField(max_length=10, choices=ChangeOutcome.choices, default=ChangeOutcome.PLANNED)
     error = models.TextField(blank=True)

@@ -3,21 +3,22 @@ from __future__ import annotations
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from knowledge.models.insight import Insight
 from memories.models.fields import exact_words
 
 
 class DecisionKind(models.TextChoices):
-    APPROVED = "approved"
-    REJECTED = "rejected"
-    TAKEN_BACK = "taken_back", "Taken back"
-    APPEALED = "appealed"
-    EDIT_APPROVED = "edit_approved", "Edit approved"
-    EDIT_REJECTED = "edit_rejected", "Edit rejected"
-    NEEDS_MORE = "needs_more", "Needs info"
-    ANSWERED = "answered"
-    HANDED_OVER = "handed_over", "Handed over"
+    APPROVED = "approved", gettext_lazy("Approved")
+    REJECTED = "rejected", gettext_lazy("Rejected")
+    TAKEN_BACK = "taken_back", gettext_lazy("Taken back")
+    APPEALED = "appealed", gettext_lazy("Appealed")
+    EDIT_APPROVED = "edit_approved", gettext_lazy("Edit approved")
+    EDIT_REJECTED = "edit_rejected", gettext_lazy("Edit rejected")
+    NEEDS_MORE = "needs_more", gettext_lazy("Needs info")
+    ANSWERED = "answered", gettext_lazy("Answered")
+    HANDED_OVER = "handed_over", gettext_lazy("Handed over")
 
 
 class Decision(models.Model):
@@ -29,9 +30,11 @@ class Decision(models.Model):
     by = models.CharField(max_length=254)
     at = models.DateTimeField(default=timezone.now)
     notes = models.TextField(blank=True)
-    before = models.JSONField(default=dict, help_text="For an approved edit: the earlier values of the fields.")
+    before = models.JSONField(
+        default=dict, help_text=gettext_lazy("For an approved edit: the earlier values of the fields.")
+    )
     overturns = models.CharField(
-        max_length=254, blank=True, help_text="The curator whose earlier decision this one overturns."
+        max_length=254, blank=True, help_text=gettext_lazy("The curator whose earlier decision this one overturns.")
     )
 
     class Meta:

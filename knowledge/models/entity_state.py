@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 
 class EntityState(models.Model):
@@ -11,7 +12,9 @@ class EntityState(models.Model):
     catalog = models.CharField(max_length=200)
     urn = models.CharField(max_length=500)
     fingerprint = models.CharField(
-        max_length=64, blank=True, help_text="SHA-256 of the parts of the entity that can make memories stale."
+        max_length=64,
+        blank=True,
+        help_text=gettext_lazy("SHA-256 of the parts of the entity that can make memories stale."),
     )
     checked_at = models.DateTimeField(default=timezone.now)
 

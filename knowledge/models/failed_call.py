@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 
 class FailedCall(models.Model):
@@ -10,7 +11,7 @@ class FailedCall(models.Model):
     id = models.BigAutoField(primary_key=True)
     connection = models.CharField(max_length=120)
     tool = models.CharField(max_length=100)
-    question = models.TextField(help_text="The statement that failed.")
+    question = models.TextField(help_text=gettext_lazy("The statement that failed."))
     error = models.CharField(max_length=500)
     at = models.DateTimeField(default=timezone.now)
 

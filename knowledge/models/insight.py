@@ -5,6 +5,7 @@ from typing import Any
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
+from django.utils.translation import gettext_lazy
 
 from memories.identity.caller import CURATE, Caller
 from memories.models import MemoryRecord, Status, Visibility
@@ -13,11 +14,11 @@ from memories.models.record import readable_by
 
 
 class InsightState(models.TextChoices):
-    PENDING = "pending"
-    APPROVED = "approved"
-    APPLIED = "applied"
-    REJECTED = "rejected"
-    SUPERSEDED = "superseded"
+    PENDING = "pending", gettext_lazy("Pending")
+    APPROVED = "approved", gettext_lazy("Approved")
+    APPLIED = "applied", gettext_lazy("Applied")
+    REJECTED = "rejected", gettext_lazy("Rejected")
+    SUPERSEDED = "superseded", gettext_lazy("Superseded")
 
 
 class InsightQuerySet(models.QuerySet["Insight"]):
@@ -50,7 +51,7 @@ class Insight(models.Model):
         blank=True,
         on_delete=models.SET_NULL,
         related_name="proposed_corrections",
-        help_text="The memory that this one supersedes when it is applied.",
+        help_text=gettext_lazy("The memory that this one supersedes when it is applied."),
     )
     beside = models.ForeignKey(
         MemoryRecord,
@@ -58,7 +59,9 @@ class Insight(models.Model):
         blank=True,
         on_delete=models.SET_NULL,
         related_name="captured_beside",
-        help_text="The author's memory with the same text when it was captured. Applying supersedes it, too.",
+        help_text=gettext_lazy(
+            "The author's memory with the same text when it was captured. Applying supersedes it, too."
+        ),
     )
     changeset = models.ForeignKey("Changeset", null=True, blank=True, on_delete=models.PROTECT, related_name="insights")
     reviewed_by = models.CharField(max_length=254, blank=True)
@@ -67,14 +70,18 @@ class Insight(models.Model):
     pending_edit = models.JSONField(
         default=dict,
         blank=True,
-        help_text="An edit that waits for approval. The approved version stays in force.",
+        help_text=gettext_lazy("An edit that waits for approval. The approved version stays in force."),
     )
     edit_by = models.CharField(max_length=254, blank=True)
     edit_at = models.DateTimeField(null=True, blank=True)
     question_at = models.DateTimeField(
-        null=True, blank=True, help_text="When a curator asked the author a question; empty once it is answered."
+        null=True,
+        blank=True,
+        help_text=gettext_lazy("When a curator asked the author a question; empty once it is answered."),
     )
-    assignee = models.CharField(max_length=254, blank=True, help_text="The curator to whom it was handed over.")
+    assignee = models.CharField(
+        max_length=254, blank=True, help_text=gettext_lazy("The curator to whom it was handed over.")
+    )
     applied_by = models.CharField(max_length=254, blank=True)
     applied_at = models.DateTimeField(null=True, blank=True)
     # Copies of the memory's columns, kept by triggers. The policies of memories depend on insights, so those of

@@ -65,7 +65,7 @@ SHARE = AdminAct(
     "share",
     "Share",
     "Changes who may read the memories.",
-    choices=lambda caller: list(Visibility.choices),
+    choices=lambda caller: [(value, str(label)) for value, label in Visibility.choices],
     choice_label="Who may read the memories",
     narrow=owned,
 )

@@ -108,4 +108,4 @@ class SameWordsAdmin(AdminsOnly):
     @admin.display(description="decision", ordering="decision")
     def badge(self, entry: SameWords) -> SafeString:
         is_open = entry.decision == SameWordsDecision.OPEN
-        return badge("pending" if is_open else "", SameWordsDecision(entry.decision).label)
+        return badge("pending" if is_open else "", str(SameWordsDecision(entry.decision).label))

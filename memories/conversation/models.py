@@ -7,6 +7,7 @@ from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from memories.models import MemoryRecord
 from memories.models.fields import EmbeddingField, exact_words
@@ -30,7 +31,7 @@ class CachedAnswer(models.Model):
     class Meta:
         db_table = "conversation_cache"
         ordering = ["-created_at"]
-        verbose_name = "cached answer"
+        verbose_name = gettext_lazy("cached answer")
         indexes = [
             models.Index(fields=["created_by", "-created_at"], name="cache_of_user"),  # check_cache and lists
             models.Index(fields=["expires_at"], name="cache_expiring"),  # deletion of expired answers
@@ -71,7 +72,7 @@ class UserDecision(models.Model):
     class Meta:
         db_table = "conversation_decisions"
         ordering = ["key"]
-        verbose_name = "user decision"
+        verbose_name = gettext_lazy("user decision")
         constraints = [models.UniqueConstraint(fields=["created_by", "key"], name="decision_once_a_key")]
         indexes = [
             models.Index(fields=["expires_at"], condition=Q(expires_at__isnull=False), name="decision_expiring"),
@@ -103,9 +104,9 @@ class UserDecisionChange(models.Model):
 
 
 class MergeState(models.TextChoices):
-    PROPOSED = "proposed"
-    ACCEPTED = "accepted"
-    DISMISSED = "dismissed"
+    PROPOSED = "proposed", gettext_lazy("Proposed")
+    ACCEPTED = "accepted", gettext_lazy("Accepted")
+    DISMISSED = "dismissed", gettext_lazy("Dismissed")
 
 
 class MergeProposal(models.Model):
@@ -115,7 +116,7 @@ class MergeProposal(models.Model):
     record = models.ForeignKey(MemoryRecord, on_delete=models.CASCADE, related_name="merges")
     target = models.ForeignKey(MemoryRecord, on_delete=models.CASCADE, related_name="merges_into")
     cosine = models.FloatField()
-    text = models.TextField(help_text="The text of the merged memory.")
+    text = models.TextField(help_text=gettext_lazy("The text of the merged memory."))
     state = models.CharField(max_length=10, choices=MergeState.choices, default=MergeState.PROPOSED)
     created_at = models.DateTimeField(default=timezone.now)
     decided_at = models.DateTimeField(null=True, blank=True)
@@ -123,7 +124,7 @@ class MergeProposal(models.Model):
     class Meta:
         db_table = "conversation_merges"
         ordering = ["-created_at"]
-        verbose_name = "merge proposal"
+        verbose_name = gettext_lazy("merge proposal")
         constraints = [
             models.UniqueConstraint(fields=["record", "target"], name="merge_proposed_once"),
             models.CheckConstraint(condition=Q(state__in=MergeState.values), name="merge_state_known"),

@@ -6,6 +6,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from memories.models.fields import exact_words
 
@@ -16,23 +17,30 @@ class Batch(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     created_at = models.DateTimeField(default=timezone.now)
     created_by = models.CharField(max_length=254)
-    persona = models.CharField(max_length=60, blank=True, help_text="The persona active when the batch was started.")
+    persona = models.CharField(
+        max_length=60, blank=True, help_text=gettext_lazy("The persona active when the batch was started.")
+    )
     act = models.CharField(max_length=40)
     note = models.TextField(blank=True)
     choice = models.TextField(
-        blank=True, help_text="The choice made for the action: a colleague, a persona, a visibility or a text."
+        blank=True,
+        help_text=gettext_lazy("The choice made for the action: a colleague, a persona, a visibility or a text."),
     )
     unit_ids = ArrayField(models.UUIDField())
-    outcomes = models.JSONField(default=list, help_text="In the order of unit_ids: '' if done, otherwise the error.")
-    seen = models.JSONField(default=dict, help_text="By id of the row: a token for the state that the person saw.")
-    back_to = models.CharField(max_length=500, blank=True, help_text="The page where it was started.")
+    outcomes = models.JSONField(
+        default=list, help_text=gettext_lazy("In the order of unit_ids: '' if done, otherwise the error.")
+    )
+    seen = models.JSONField(
+        default=dict, help_text=gettext_lazy("By id of the row: a token for the state that the person saw.")
+    )
+    back_to = models.CharField(max_length=500, blank=True, help_text=gettext_lazy("The page where it was started."))
     undoes = models.OneToOneField("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="undone_by")
     finished_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         db_table = "batches"
         ordering = ["-created_at"]
-        verbose_name_plural = "batches"
+        verbose_name_plural = gettext_lazy("batches")
         indexes = [
             models.Index(fields=["created_by", "-created_at"], name="batch_of_person"),
             GinIndex(exact_words("note"), name="batch_note_words"),  # texts with the words of an erased one

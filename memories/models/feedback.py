@@ -3,14 +3,15 @@ from __future__ import annotations
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from memories.models.fields import exact_words
 from memories.models.record import MemoryRecord
 
 
 class Verdict(models.TextChoices):
-    USEFUL = "useful"
-    WRONG = "wrong"
+    USEFUL = "useful", gettext_lazy("Useful")
+    WRONG = "wrong", gettext_lazy("Wrong")
 
 
 class Feedback(models.Model):
@@ -22,11 +23,13 @@ class Feedback(models.Model):
     verdict = models.CharField(max_length=10, choices=Verdict.choices)
     note = models.TextField(blank=True)
     made_stale = models.TextField(
-        blank=True, help_text="The stale reason that this verdict set, if it made the memory stale."
+        blank=True, help_text=gettext_lazy("The stale reason that this verdict set, if it made the memory stale.")
     )
     counts = models.BooleanField(
         default=False,
-        help_text="Whether it counts for other readers: its author held the memory's persona or was a curator.",
+        help_text=gettext_lazy(
+            "Whether it counts for other readers: its author held the memory's persona or was a curator."
+        ),
     )
     at = models.DateTimeField(default=timezone.now)
     # Copies of the memory's columns, kept by triggers, so that the policies of the table need no other table.
@@ -37,7 +40,7 @@ class Feedback(models.Model):
     class Meta:
         db_table = "memory_feedback"
         ordering = ["-at"]
-        verbose_name_plural = "feedback"
+        verbose_name_plural = gettext_lazy("feedback")
         indexes = [
             models.Index(
                 fields=["by", "record"], condition=models.Q(verdict="wrong"), name="feedback_wrong_for_reader"

@@ -4,6 +4,7 @@ import uuid
 
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 
 class HandOver(models.Model):
@@ -14,8 +15,10 @@ class HandOver(models.Model):
     to_owner = models.CharField(max_length=254)
     by = models.CharField(max_length=254)
     at = models.DateTimeField(default=timezone.now)
-    moved = models.JSONField(default=dict, help_text="The ids of the moved rows, by kind.")
-    stays = models.JSONField(default=dict, help_text="The number of rows that could not be moved, by kind.")
+    moved = models.JSONField(default=dict, help_text=gettext_lazy("The ids of the moved rows, by kind."))
+    stays = models.JSONField(
+        default=dict, help_text=gettext_lazy("The number of rows that could not be moved, by kind.")
+    )
     undone_by = models.CharField(max_length=254, blank=True)
     undone_at = models.DateTimeField(null=True, blank=True)
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from memories.models.record import MemoryRecord
 
@@ -11,10 +12,12 @@ class Impression(models.Model):
 
     id = models.BigAutoField(primary_key=True)
     record = models.ForeignKey(MemoryRecord, on_delete=models.CASCADE, related_name="impressions")
-    connection = models.CharField(max_length=120, help_text="The token, or the stdio process.")
+    connection = models.CharField(max_length=120, help_text=gettext_lazy("The token, or the stdio process."))
     to = models.CharField(max_length=254)
     tool = models.CharField(max_length=100)
-    version = models.CharField(max_length=16, help_text="Hash of the memory's text and status at that time.")
+    version = models.CharField(
+        max_length=16, help_text=gettext_lazy("Hash of the memory's text and status at that time.")
+    )
     at = models.DateTimeField(default=timezone.now)
 
     class Meta:

@@ -5,19 +5,20 @@ import uuid
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 
 class JobStatus(models.TextChoices):
-    PENDING = "pending"
-    RUNNING = "running"
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
+    PENDING = "pending", gettext_lazy("Pending")
+    RUNNING = "running", gettext_lazy("Running")
+    SUCCEEDED = "succeeded", gettext_lazy("Succeeded")
+    FAILED = "failed", gettext_lazy("Failed")
 
 
 class Trigger(models.TextChoices):
-    WRITE = "write"
-    RECONCILER = "reconciler"
-    MANUAL_RETRY = "manual_retry"
+    WRITE = "write", gettext_lazy("Write")
+    RECONCILER = "reconciler", gettext_lazy("Reconciler")
+    MANUAL_RETRY = "manual_retry", gettext_lazy("Manual Retry")
 
 
 class IndexJob(models.Model):
@@ -28,7 +29,7 @@ class IndexJob(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     source_kind = models.CharField(
-        max_length=40, help_text="The kind of row that the job works on, for example memory."
+        max_length=40, help_text=gettext_lazy("The kind of row that the job works on, for example memory.")
     )
     source_id = models.UUIDField()
     trigger_kind = models.CharField(max_length=20, choices=Trigger.choices)
@@ -44,7 +45,7 @@ class IndexJob(models.Model):
     resolved_at = models.DateTimeField(
         null=True,
         blank=True,
-        help_text="When a failed job was resolved: by a later success, or by a person.",
+        help_text=gettext_lazy("When a failed job was resolved: by a later success, or by a person."),
     )
 
     class Meta:
@@ -78,12 +79,15 @@ class Lexeme(models.Model):
 
     id = models.BigAutoField(primary_key=True)
     lexeme = models.TextField()
-    owner = models.CharField(max_length=254, help_text="Owner of the private memories that are counted, or empty.")
-    persona = models.CharField(
-        max_length=60, help_text="Persona with which the counted memories are shared, or empty. Both empty: everyone."
+    owner = models.CharField(
+        max_length=254, help_text=gettext_lazy("Owner of the private memories that are counted, or empty.")
     )
-    rough = models.BooleanField(help_text="Whether this is the rough count of all shared memories.")
-    documents = models.PositiveIntegerField(help_text="Number of memories that contain the term.")
+    persona = models.CharField(
+        max_length=60,
+        help_text=gettext_lazy("Persona with which the counted memories are shared, or empty. Both empty: everyone."),
+    )
+    rough = models.BooleanField(help_text=gettext_lazy("Whether this is the rough count of all shared memories."))
+    documents = models.PositiveIntegerField(help_text=gettext_lazy("Number of memories that contain the term."))
 
     class Meta:
         db_table = "memory_lexemes"

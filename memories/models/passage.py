@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from django.db import models
+from django.utils.translation import gettext_lazy
 
 from memories.models.fields import EmbeddingField
 from memories.models.record import MemoryRecord
@@ -20,10 +21,10 @@ class Passage(models.Model):
     stop = models.PositiveSmallIntegerField()
     vector = EmbeddingField()
     short_term = models.BooleanField(
-        default=False, help_text="Belongs to a turn that expires, so it is not in the vector index."
+        default=False, help_text=gettext_lazy("Belongs to a turn that expires, so it is not in the vector index.")
     )
     token_bits = models.BinaryField(
-        null=True, help_text="The signs of each word piece's hidden state, if the model returns them."
+        null=True, help_text=gettext_lazy("The signs of each word piece's hidden state, if the model returns them.")
     )
     # Copies of the memory's columns, kept by triggers, so that the policies of the table need no other table.
     owner = models.CharField(max_length=254, default="", editable=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from django.utils.translation import gettext_lazy
+
 from memories.models.record import MemoryRecord
 
 
@@ -10,8 +12,8 @@ class StaleMemory(MemoryRecord):
 
     class Meta:
         proxy = True
-        verbose_name = "stale memory"
-        verbose_name_plural = "stale memories"
+        verbose_name = gettext_lazy("stale memory")
+        verbose_name_plural = gettext_lazy("stale memories")
 
 
 class Correction(MemoryRecord):
@@ -19,7 +21,7 @@ class Correction(MemoryRecord):
 
     class Meta:
         proxy = True
-        verbose_name = "correction"
+        verbose_name = gettext_lazy("correction")
 
 
 class ConversationMemory(MemoryRecord):
@@ -27,5 +29,5 @@ class ConversationMemory(MemoryRecord):
 
     class Meta:
         proxy = True
-        verbose_name = "conversation memory"
-        verbose_name_plural = "conversation memories"
+        verbose_name = gettext_lazy("conversation memory")
+        verbose_name_plural = gettext_lazy("conversation memories")

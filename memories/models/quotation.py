@@ -4,6 +4,7 @@ import uuid
 
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from memories.models.record import MemoryRecord
 from memories.models.revision import Tombstone
@@ -17,10 +18,10 @@ class Quotation(models.Model):
 
     id = models.BigAutoField(primary_key=True)
     record = models.ForeignKey(MemoryRecord, on_delete=models.CASCADE, related_name="quotations", db_index=False)
-    place = models.CharField(max_length=40, help_text="Name of the TextPlace that has the other row.")
-    row = models.CharField(max_length=500, help_text="Primary key of the other row.")
+    place = models.CharField(max_length=40, help_text=gettext_lazy("Name of the TextPlace that has the other row."))
+    row = models.CharField(max_length=500, help_text=gettext_lazy("Primary key of the other row."))
     is_whole = models.BooleanField(
-        default=False, help_text="The whole text derives from the memory, so that it goes as a whole."
+        default=False, help_text=gettext_lazy("The whole text derives from the memory, so that it goes as a whole.")
     )
 
     class Meta:
@@ -32,9 +33,9 @@ class Quotation(models.Model):
 
 
 class SameWordsDecision(models.TextChoices):
-    OPEN = "open", "Open"
-    ERASED = "erased", "Erased, too"
-    LEFT = "left", "Left"
+    OPEN = "open", gettext_lazy("Open")
+    ERASED = "erased", gettext_lazy("Erased, too")
+    LEFT = "left", gettext_lazy("Left")
 
 
 class SameWords(models.Model):
@@ -46,8 +47,8 @@ class SameWords(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     tombstone = models.ForeignKey(Tombstone, on_delete=models.CASCADE, related_name="same_words")
     place = models.CharField(max_length=40)
-    row = models.CharField(max_length=500, help_text="Primary key of the row with the same words.")
-    version = models.CharField(max_length=16, help_text="Keyed hash of the row's text when it was found.")
+    row = models.CharField(max_length=500, help_text=gettext_lazy("Primary key of the row with the same words."))
+    version = models.CharField(max_length=16, help_text=gettext_lazy("Keyed hash of the row's text when it was found."))
     found_at = models.DateTimeField(default=timezone.now)
     decision = models.CharField(max_length=10, choices=SameWordsDecision.choices, default=SameWordsDecision.OPEN)
     decided_by = models.CharField(max_length=254, blank=True)
@@ -56,8 +57,8 @@ class SameWords(models.Model):
     class Meta:
         db_table = "memory_same_words"
         ordering = ["-found_at", "place", "row"]
-        verbose_name = "text with the same words"
-        verbose_name_plural = "texts with the same words"
+        verbose_name = gettext_lazy("text with the same words")
+        verbose_name_plural = gettext_lazy("texts with the same words")
         constraints = [
             models.UniqueConstraint(fields=["tombstone", "place", "row"], name="same_words_once"),
             models.CheckConstraint(

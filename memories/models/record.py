@@ -12,6 +12,7 @@ from django.db.models import Case, F, Q, Value, When
 from django.db.models.fields.json import KeyTransform
 from django.db.models.functions import Concat
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from memories.contract.urls import url_for
 from memories.identity.caller import Caller
@@ -23,57 +24,57 @@ EDITED_BY = "edited_by"  # metadata key: address of the person who wrote the tex
 class Dimension(models.TextChoices):
     """The kind of a memory, as in the LOCOMO benchmark."""
 
-    KNOWLEDGE = "knowledge"
-    EVENT = "event"
-    ENTITY = "entity"
-    RELATIONSHIP = "relationship"
-    PREFERENCE = "preference"
+    KNOWLEDGE = "knowledge", gettext_lazy("Knowledge")
+    EVENT = "event", gettext_lazy("Event")
+    ENTITY = "entity", gettext_lazy("Entity")
+    RELATIONSHIP = "relationship", gettext_lazy("Relationship")
+    PREFERENCE = "preference", gettext_lazy("Preference")
 
 
 class Category(models.TextChoices):
-    CORRECTION = "correction"
-    BUSINESS_CONTEXT = "business_context", "Business context"
-    DATA_QUALITY = "data_quality", "Data quality"
-    USAGE_GUIDANCE = "usage_guidance", "Usage guidance"
-    RELATIONSHIP = "relationship"
-    ENHANCEMENT = "enhancement"
-    GENERAL = "general"
+    CORRECTION = "correction", gettext_lazy("Correction")
+    BUSINESS_CONTEXT = "business_context", gettext_lazy("Business context")
+    DATA_QUALITY = "data_quality", gettext_lazy("Data quality")
+    USAGE_GUIDANCE = "usage_guidance", gettext_lazy("Usage guidance")
+    RELATIONSHIP = "relationship", gettext_lazy("Relationship")
+    ENHANCEMENT = "enhancement", gettext_lazy("Enhancement")
+    GENERAL = "general", gettext_lazy("General")
 
 
 class Confidence(models.TextChoices):
-    HIGH = "high"
-    MEDIUM = "medium"
-    LOW = "low"
+    HIGH = "high", gettext_lazy("High")
+    MEDIUM = "medium", gettext_lazy("Medium")
+    LOW = "low", gettext_lazy("Low")
 
 
 class Source(models.TextChoices):
-    USER = "user"
-    AGENT_DISCOVERY = "agent_discovery", "Agent discovery"
-    ENRICHMENT_GAP = "enrichment_gap", "Enrichment gap"
-    AUTOMATION = "automation"
-    LINEAGE_EVENT = "lineage_event", "Lineage event"
-    NOTE = "note"
+    USER = "user", gettext_lazy("User")
+    AGENT_DISCOVERY = "agent_discovery", gettext_lazy("Agent discovery")
+    ENRICHMENT_GAP = "enrichment_gap", gettext_lazy("Enrichment gap")
+    AUTOMATION = "automation", gettext_lazy("Automation")
+    LINEAGE_EVENT = "lineage_event", gettext_lazy("Lineage event")
+    NOTE = "note", gettext_lazy("Note")
 
 
 class Status(models.TextChoices):
-    ACTIVE = "active"
-    STALE = "stale"
-    SUPERSEDED = "superseded"
-    ARCHIVED = "archived"
+    ACTIVE = "active", gettext_lazy("Active")
+    STALE = "stale", gettext_lazy("Stale")
+    SUPERSEDED = "superseded", gettext_lazy("Superseded")
+    ARCHIVED = "archived", gettext_lazy("Archived")
 
 
 class Visibility(models.TextChoices):
-    PRIVATE = "private"
-    PERSONA = "persona"
-    EVERYONE = "everyone"
+    PRIVATE = "private", gettext_lazy("Private")
+    PERSONA = "persona", gettext_lazy("Persona")
+    EVERYONE = "everyone", gettext_lazy("Everyone")
 
 
 class Tier(models.TextChoices):
     """The tier of a conversation memory. Facts have none."""
 
-    NONE = "", "None"
-    SHORT_TERM = "stm", "Short term"
-    LONG_TERM = "ltm", "Long term"
+    NONE = "", gettext_lazy("None")
+    SHORT_TERM = "stm", gettext_lazy("Short term")
+    LONG_TERM = "ltm", gettext_lazy("Long term")
 
 
 def readable_by(caller: Caller, prefix: str = "") -> Q:
@@ -123,7 +124,7 @@ class MemoryRecord(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     updated_at = models.DateTimeField(default=timezone.now, editable=False)
-    created_by = models.CharField(max_length=254, help_text="The owner's e-mail address.")
+    created_by = models.CharField(max_length=254, help_text=gettext_lazy("The owner's e-mail address."))
     persona = models.CharField(max_length=60)
     visibility = models.CharField(max_length=10, choices=Visibility.choices, default=Visibility.PERSONA)
 
@@ -138,7 +139,7 @@ class MemoryRecord(models.Model):
         max_length=3,
         blank=True,
         default="",
-        help_text="ISO 639-1 code from RECALL_LANGUAGES. Empty if it could not be detected.",
+        help_text=gettext_lazy("ISO 639-1 code from RECALL_LANGUAGES. Empty if it could not be detected."),
     )
     tags = ArrayField(models.CharField(max_length=80), default=list, blank=True)
     entity_urns = ArrayField(models.CharField(max_length=500), default=list, blank=True)
@@ -175,11 +176,18 @@ class MemoryRecord(models.Model):
     # Only conversation memories have these values.
     tier = models.CharField(max_length=3, choices=Tier.choices, default=Tier.NONE, blank=True)
     conversation_id = models.CharField(max_length=200, blank=True, default="")
-    role = models.CharField(max_length=60, blank=True, default="", help_text="The speaker of a turn: human or ai.")
-    author = models.CharField(max_length=80, blank=True, default="", help_text="The speaker's name, if known.")
+    role = models.CharField(
+        max_length=60, blank=True, default="", help_text=gettext_lazy("The speaker of a turn: human or ai.")
+    )
+    author = models.CharField(
+        max_length=80, blank=True, default="", help_text=gettext_lazy("The speaker's name, if known.")
+    )
     thread_position = models.PositiveIntegerField(null=True, blank=True)
     derived_from = models.UUIDField(  # no foreign key, because the memory may outlive the turn
-        null=True, blank=True, editable=False, help_text="The turn that a long-term memory was derived from."
+        null=True,
+        blank=True,
+        editable=False,
+        help_text=gettext_lazy("The turn that a long-term memory was derived from."),
     )
 
     importance = models.FloatField(default=0.5)
@@ -198,8 +206,8 @@ class MemoryRecord(models.Model):
     class Meta:
         db_table = "memory_records"
         ordering = ["-created_at", "id"]
-        verbose_name = "memory"
-        verbose_name_plural = "memories"
+        verbose_name = gettext_lazy("memory")
+        verbose_name_plural = gettext_lazy("memories")
         constraints = [
             models.CheckConstraint(condition=Q(status__in=Status.values), name="memory_status_known"),
             models.CheckConstraint(condition=Q(visibility__in=Visibility.values), name="memory_visibility_known"),

@@ -5,6 +5,7 @@ from typing import Any
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from memories.identity.caller import Caller
 from memories.models.fields import exact_words
@@ -31,8 +32,12 @@ class MemoryRevision(models.Model):
     content = models.TextField()
     status = models.CharField(max_length=12)
     visibility = models.CharField(max_length=10)
-    details = models.JSONField(default=dict, help_text="Earlier values of the other columns that the change touched.")
-    change = models.CharField(max_length=20, help_text="The change that ended this state: revise, supersede, forget, …")
+    details = models.JSONField(
+        default=dict, help_text=gettext_lazy("Earlier values of the other columns that the change touched.")
+    )
+    change = models.CharField(
+        max_length=20, help_text=gettext_lazy("The change that ended this state: revise, supersede, forget, …")
+    )
     changed_by = models.CharField(max_length=254)
     reason = models.TextField(blank=True, default="")
 

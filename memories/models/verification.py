@@ -4,6 +4,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Case, F, Func, Value, When
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from memories.models.record import MemoryRecord, Visibility
 
@@ -47,12 +48,14 @@ class Verification(models.Model):
     record = models.ForeignKey(MemoryRecord, on_delete=models.CASCADE, related_name="verifications")
     by = models.CharField(max_length=254)
     at = models.DateTimeField(default=timezone.now)
-    version = models.CharField(max_length=64, help_text="The version that was verified, see version_of.")
-    is_own = models.BooleanField(help_text="Whether the person owned the memory or had written its text.")
+    version = models.CharField(max_length=64, help_text=gettext_lazy("The version that was verified, see version_of."))
+    is_own = models.BooleanField(help_text=gettext_lazy("Whether the person owned the memory or had written its text."))
     detected_urns = ArrayField(
         models.CharField(max_length=500),
         default=list,
-        help_text="Entities that were detected in the text by then. Those detected later are not verified.",
+        help_text=gettext_lazy(
+            "Entities that were detected in the text by then. Those detected later are not verified."
+        ),
     )
 
     # Copies of the memory's columns, kept by triggers, so that the policies of the table need no other table.

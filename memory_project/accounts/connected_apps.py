@@ -17,7 +17,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_lazy
 from oauth2_provider.models import AccessToken, Application, Grant, RefreshToken
 
 from memories.contract.errors import Forbidden, Invalid, NotFound, check_choice
@@ -26,7 +26,12 @@ from memories.identity.permissions import build_caller
 from memory_project.models import ConnectedApp, User
 
 PREFIX = "cpo_"  # of access tokens, so that any other text is refused without a query
-LIFETIMES = {1: "1 day", 30: "30 days", 90: "90 days", 365: "a year"}  # days → label
+LIFETIMES = {
+    1: gettext_lazy("1 day"),
+    30: gettext_lazy("30 days"),
+    90: gettext_lazy("90 days"),
+    365: gettext_lazy("1 year"),
+}  # days → label
 DEFAULT_DAYS = 90
 TOOLSETS = ("memory", "knowledge", "analysis", "query", "graph", "conversation")
 LAST_USED_STEP = timedelta(minutes=1)  # minimum time between two updates of `last_used_at`

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from django.db.models import Q
 from django.utils import timezone
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_lazy
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
@@ -25,7 +25,11 @@ from memory_project.models import ApiToken, ConnectedApp, User
 
 PREFIX = "cpl_"
 RIGHTS = (ACT_FOR_USERS, WIPE, ADMINISTER)
-LIFETIMES = {30: "30 days", 90: "90 days", 365: "a year"}  # days → label; the choices on the Connect page
+LIFETIMES = {
+    30: gettext_lazy("30 days"),
+    90: gettext_lazy("90 days"),
+    365: gettext_lazy("1 year"),
+}  # days → label; the choices on the Connect page
 DEFAULT_DAYS = 90
 LAST_USED_STEP = timedelta(minutes=1)  # minimum time between two updates of `last_used_at`
 

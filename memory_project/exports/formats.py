@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO, Any
 
+from django.utils.translation import gettext_noop
+
 from memories.contract.csv import escape_formula
 from memories.contract.errors import check_choice
 from memories.portability import Values
@@ -68,15 +70,22 @@ def csv_cell(value: Any) -> Any:
 FORMATS = {
     entry.name: entry
     for entry in (
-        ExportFormat("jsonl", "JSON lines", "jsonl", "application/x-ndjson", write_lines),
-        ExportFormat("zip", "JSON lines, zipped", "zip", "application/zip", write_zip),
+        ExportFormat("jsonl", gettext_noop("JSON lines"), "jsonl", "application/x-ndjson", write_lines),
+        ExportFormat("zip", gettext_noop("JSON lines, zipped"), "zip", "application/zip", write_zip),
         ExportFormat(
-            "markdown", "Markdown notes, zipped", "zip", "application/zip", markdown.write_markdown, ("memory",)
+            "markdown",
+            gettext_noop("Markdown notes, zipped"),
+            "zip",
+            "application/zip",
+            markdown.write_markdown,
+            ("memory",),
         ),
-        ExportFormat("csv", "CSV of the memories", "csv", "text/csv; charset=utf-8", write_csv, ("memory",)),
+        ExportFormat(
+            "csv", gettext_noop("CSV of the memories"), "csv", "text/csv; charset=utf-8", write_csv, ("memory",)
+        ),
         ExportFormat(
             "parquet",
-            "Parquet of the memories",
+            gettext_noop("Parquet of the memories"),
             "parquet",
             "application/vnd.apache.parquet",
             parquet.write_parquet,

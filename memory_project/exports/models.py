@@ -5,13 +5,14 @@ import uuid
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 
 class ExportState(models.TextChoices):
-    WAITING = "waiting"
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
+    WAITING = "waiting", gettext_lazy("Waiting")
+    RUNNING = "running", gettext_lazy("Running")
+    DONE = "done", gettext_lazy("Done")
+    FAILED = "failed", gettext_lazy("Failed")
 
 
 class Export(models.Model):
@@ -19,13 +20,15 @@ class Export(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     created_by = models.CharField(max_length=254)
-    scope = models.CharField(max_length=12, help_text="person, persona or installation")
-    persona = models.CharField(max_length=60, blank=True, help_text="The persona whose rows it has, if it is one's.")
+    scope = models.CharField(max_length=12, help_text=gettext_lazy("person, persona or installation"))
+    persona = models.CharField(
+        max_length=60, blank=True, help_text=gettext_lazy("The persona whose rows it has, if it is one's.")
+    )
     format = models.CharField(max_length=10)
     state = models.CharField(max_length=10, choices=ExportState.choices, default=ExportState.WAITING)
     rows_done = models.PositiveBigIntegerField(default=0)
     rows_total = models.PositiveBigIntegerField(null=True)
-    size = models.PositiveBigIntegerField(null=True, help_text="In bytes.")
+    size = models.PositiveBigIntegerField(null=True, help_text=gettext_lazy("In bytes."))
     error = models.TextField(blank=True)
     created_at = models.DateTimeField(default=timezone.now)
     finished_at = models.DateTimeField(null=True)

@@ -5,27 +5,28 @@ import uuid
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 KEPT_DAYS = 30  # days after the last work on it until an import is deleted with its report; it can't be undone then
 
 
 class ImportState(models.TextChoices):
-    PARSING = "parsing"
-    PARSED = "parsed", "Waiting for you"
-    TAKING_OVER = "taking_over", "Taking over"
-    DONE = "done"
-    UNDOING = "undoing"
-    UNDONE = "undone"
-    FAILED = "failed"
+    PARSING = "parsing", gettext_lazy("Parsing")
+    PARSED = "parsed", gettext_lazy("Waiting for you")
+    TAKING_OVER = "taking_over", gettext_lazy("Taking over")
+    DONE = "done", gettext_lazy("Done")
+    UNDOING = "undoing", gettext_lazy("Undoing")
+    UNDONE = "undone", gettext_lazy("Undone")
+    FAILED = "failed", gettext_lazy("Failed")
 
 
 class RowOutcome(models.TextChoices):
-    NEW = "new"
-    CONFLICTING = "conflicting"  # an earlier version of it was imported before
-    DUPLICATE = "duplicate"
-    REFUSED = "refused"
-    KEPT = "kept"
-    UNDONE = "undone"
+    NEW = "new", gettext_lazy("New")
+    CONFLICTING = "conflicting", gettext_lazy("Conflicting")  # an earlier version of it was imported before
+    DUPLICATE = "duplicate", gettext_lazy("Duplicate")
+    REFUSED = "refused", gettext_lazy("Refused")
+    KEPT = "kept", gettext_lazy("Kept")
+    UNDONE = "undone", gettext_lazy("Undone")
 
 
 WORKING = (ImportState.PARSING, ImportState.TAKING_OVER, ImportState.UNDOING)
@@ -36,18 +37,24 @@ class Import(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     created_by = models.CharField(max_length=254)
-    persona = models.CharField(max_length=60, help_text="The persona that was active when the file was uploaded.")
+    persona = models.CharField(
+        max_length=60, help_text=gettext_lazy("The persona that was active when the file was uploaded.")
+    )
     file_name = models.CharField(max_length=255)
     format = models.CharField(max_length=40)
-    size = models.BigIntegerField(default=0, help_text="Bytes of the file.")
+    size = models.BigIntegerField(default=0, help_text=gettext_lazy("Bytes of the file."))
     state = models.CharField(max_length=12, choices=ImportState.choices, default=ImportState.PARSING)
-    visibility = models.CharField(max_length=10, blank=True, help_text="Of rows that name none, or of all rows.")
-    applies_to_all = models.BooleanField(default=False, help_text="Whether the visibility holds for all rows.")
+    visibility = models.CharField(
+        max_length=10, blank=True, help_text=gettext_lazy("Of rows that name none, or of all rows.")
+    )
+    applies_to_all = models.BooleanField(
+        default=False, help_text=gettext_lazy("Whether the visibility holds for all rows.")
+    )
     rows_read = models.PositiveIntegerField(default=0)
-    is_read = models.BooleanField(default=False, help_text="Whether the end of the file was reached.")
+    is_read = models.BooleanField(default=False, help_text=gettext_lazy("Whether the end of the file was reached."))
     error = models.TextField(blank=True)
     created_at = models.DateTimeField(default=timezone.now)
-    worked_at = models.DateTimeField(default=timezone.now, help_text="When a worker made progress last.")
+    worked_at = models.DateTimeField(default=timezone.now, help_text=gettext_lazy("When a worker made progress last."))
     finished_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -73,16 +80,20 @@ class ImportRow(models.Model):
     of = models.ForeignKey(Import, on_delete=models.CASCADE, related_name="rows")
     owner = models.CharField(max_length=254)
     number = models.PositiveIntegerField()
-    place = models.CharField(max_length=300, help_text="Where it is in the file, for example “line 12”.")
+    place = models.CharField(max_length=300, help_text=gettext_lazy("Where it is in the file, for example “line 12”."))
     kind = models.CharField(max_length=40)
-    key = models.CharField(max_length=400, blank=True, help_text="Names the item within its source.")
-    text_key = models.CharField(max_length=32, blank=True, help_text="Digest of the text, to find repetitions.")
+    key = models.CharField(max_length=400, blank=True, help_text=gettext_lazy("Names the item within its source."))
+    text_key = models.CharField(
+        max_length=32, blank=True, help_text=gettext_lazy("Digest of the text, to find repetitions.")
+    )
     data = models.JSONField(default=dict)
     outcome = models.CharField(max_length=12, choices=RowOutcome.choices)
     reason = models.CharField(max_length=500, blank=True)
     is_chosen = models.BooleanField(default=True)
-    existing = models.UUIDField(null=True, blank=True, help_text="The memory that it repeats or is a version of.")
-    reference = models.CharField(max_length=64, blank=True, help_text="The id of what was stored.")
+    existing = models.UUIDField(
+        null=True, blank=True, help_text=gettext_lazy("The memory that it repeats or is a version of.")
+    )
+    reference = models.CharField(max_length=64, blank=True, help_text=gettext_lazy("The id of what was stored."))
 
     class Meta:
         db_table = "import_rows"

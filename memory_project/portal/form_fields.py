@@ -2,14 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy
 
 from knowledge.catalog.name_resolution import urn_of
 from memories.contract.errors import Invalid
 from memories.contract.operations import Operation
 from memory_project.portal.error_labels import message_without_field
+
+READERS: Mapping[str, str | Promise] = {
+    "persona": gettext_lazy("My persona"),
+    "private": gettext_lazy("Only me"),
+    "everyone": gettext_lazy("Everyone with an account"),
+}
+# Labels of the choices and fields of operations.
+LABELS: Mapping[str, str | Promise] = {
+    "knowledge": gettext_lazy("Knowledge"),
+    "event": gettext_lazy("Event"),
+    "entity": gettext_lazy("Entity"),
+    "relationship": gettext_lazy("Relationship"),
+    "preference": gettext_lazy("Preference"),
+    "correction": gettext_lazy("Correction"),
+    "business_context": gettext_lazy("Business context"),
+    "data_quality": gettext_lazy("Data quality"),
+    "usage_guidance": gettext_lazy("Usage guidance"),
+    "enhancement": gettext_lazy("Enhancement"),
+    "general": gettext_lazy("General"),
+    "high": gettext_lazy("High"),
+    "medium": gettext_lazy("Medium"),
+    "low": gettext_lazy("Low"),
+}
+FIELD_LABELS: Mapping[str, str | Promise] = {
+    "dimension": gettext_lazy("Kind"),
+    "category": gettext_lazy("Category"),
+    "confidence": gettext_lazy("Confidence"),
+    "visibility": gettext_lazy("Visibility"),
+    "reason": gettext_lazy("Reason"),
+    "notes": gettext_lazy("Note"),
+}
 
 
 def form_field(
@@ -18,7 +52,7 @@ def form_field(
     *,
     rows: int = 0,
     autofocus: bool = False,
-    labels: dict[str, str] | None = None,
+    labels: Mapping[str, str | Promise] | None = None,
     **extra: Any,
 ) -> forms.Field:
     """Return a form field for a field of an operation.
@@ -27,12 +61,17 @@ def form_field(
     which the form shows them. Any other field becomes a text input, or a text area of `rows` lines if `rows` is not 0,
     with the same maximum length. The form doesn't check the text itself: the operation validates it.
     """
+    options_label = FIELD_LABELS.get(name)
     schema = operation.input_schema(by_alias=False)
     field_schema = schema["properties"][name]
-    options = {"required": name in schema.get("required", []), **extra}
+    options = {
+        "required": name in schema.get("required", []),
+        **({"label": options_label} if options_label else {}),
+        **extra,
+    }
     if "enum" in field_schema:
         values = sorted(field_schema["enum"], key=list(labels).index) if labels else field_schema["enum"]
-        choices = [(value, (labels or {}).get(value) or value.replace("_", " ").title()) for value in values]
+        choices = [(value, (labels or LABELS).get(value) or value.replace("_", " ").title()) for value in values]
         return forms.ChoiceField(
             choices=choices, **{"initial": field_schema.get("default"), **options, "required": True}
         )
@@ -65,4 +104,9 @@ class EntitiesField(forms.CharField):
 
 def tags_field() -> forms.CharField:
     attrs = {"data-pick": "tag", "data-many": "comma"}
-    return forms.CharField(required=False, help_text="Separated by commas.", widget=forms.TextInput(attrs=attrs))
+    return forms.CharField(
+        required=False,
+        label=gettext_lazy("Tags"),
+        help_text=gettext_lazy("Separated by commas."),
+        widget=forms.TextInput(attrs=attrs),
+    )

@@ -3,12 +3,12 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext_lazy
 
 from memories.contract.errors import Invalid
-from memories.contract.fields import CONTENT_MAX, CONTENT_MIN
 from memories.operations import Remember, Revise
 from memory_project.portal.error_labels import message_without_field
-from memory_project.portal.form_fields import EntitiesField, form_field, tags_field
+from memory_project.portal.form_fields import READERS, EntitiesField, form_field, tags_field
 
 
 class MemoryForm(forms.Form):
@@ -19,22 +19,25 @@ class MemoryForm(forms.Form):
         "content",
         rows=5,
         autofocus=True,
-        label="What should be remembered?",
-        help_text=f"One fact, {CONTENT_MIN} to {CONTENT_MAX:,} characters. Say what a colleague would need to know.",
+        label=gettext_lazy("What should be remembered?"),
+        help_text=gettext_lazy("One fact. Say what a colleague would need to know."),
     )
-    reason = form_field(Revise, "reason", label="Why the change?", help_text="Kept in the history.")
+    reason = form_field(
+        Revise, "reason", label=gettext_lazy("Why the change?"), help_text=gettext_lazy("Kept in the history.")
+    )
     dimension = form_field(Remember, "dimension")
     category = form_field(Remember, "category")
     confidence = form_field(Remember, "confidence")
     visibility = form_field(
         Remember,
         "visibility",
-        label="Who may read it?",
-        labels={"persona": "My persona", "private": "Only me", "everyone": "Everyone with an account"},
+        label=gettext_lazy("Who may read it?"),
+        labels=READERS,
     )
     tags = tags_field()
     entity_urns = EntitiesField(
-        label="About which catalog entities?", help_text="Names from the catalog or URNs, one per line."
+        label=gettext_lazy("About which catalog entities?"),
+        help_text=gettext_lazy("Names from the catalog or URNs, one per line."),
     )
 
     def __init__(self, *args: Any, new: bool = True, **kwargs: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from django.http import HttpRequest
+from django.utils.translation import gettext
 
 from memories import queries
 from memories.identity.caller import Caller
@@ -31,10 +32,10 @@ def steps(request: HttpRequest, caller: Caller) -> list[Step]:
         calls=AuditEvent.objects.filter(email=caller.email, channel__startswith="mcp"),
     )
     todo = [
-        Step("Search: press / and ask a question", "my-knowledge", bool(request.session.get(SEARCHED))),
-        Step("Write a memory", "create-memory", bool(counts["memories"])),
-        Step("Connect an agent", "connect", bool(counts["tokens"])),
-        Step("View the agent’s first call", "activity", bool(counts["calls"])),
+        Step(gettext("Search: press / and ask a question"), "my-knowledge", bool(request.session.get(SEARCHED))),
+        Step(gettext("Write a memory"), "create-memory", bool(counts["memories"])),
+        Step(gettext("Connect an agent"), "connect", bool(counts["tokens"])),
+        Step(gettext("View the agent’s first call"), "activity", bool(counts["calls"])),
     ]
     if all(step.is_done for step in todo):
         request.session[CLOSED] = True

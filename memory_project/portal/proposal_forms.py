@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext, gettext_lazy
 
 from knowledge.catalog.interface import entity_type
 from knowledge.changesets.change_request import CHANGE_TYPES, MAX_DETAIL, MAX_TARGET
@@ -14,7 +15,7 @@ from knowledge.models import Insight
 from knowledge.operations import MAX_ACTIONS, Capture
 from memories.contract.errors import Invalid
 from memory_project.portal.error_labels import message_without_field
-from memory_project.portal.form_fields import EntitiesField, form_field
+from memory_project.portal.form_fields import READERS, EntitiesField, form_field
 
 COLUMN = "column:"
 PARTS = ("action_type", "target", "detail", "query_sql", "query_description")
@@ -24,11 +25,12 @@ SHOWN_PARTS = PARTS[:4]
 class SuggestionForm(forms.Form):
     """A claim and up to MAX_ACTIONS changes. The initial first entity decides which types of change are offered."""
 
-    content = form_field(Capture, "insight_text", rows=4, autofocus=True, label="The claim", required=True)
+    content = form_field(Capture, "insight_text", rows=4, autofocus=True, label=gettext_lazy("Claim"), required=True)
     category = form_field(Capture, "category")
     confidence = form_field(Capture, "confidence")
     entity_urns = EntitiesField(
-        label="About which catalog entities?", help_text="One name or URN per line. Changes apply to the first entity."
+        label=gettext_lazy("About which catalog entities?"),
+        help_text=gettext_lazy("One name or URN per line. Changes apply to the first entity."),
     )
     claim_names: Sequence[str] = ("content", "category", "confidence", "entity_urns")
 
@@ -38,7 +40,10 @@ class SuggestionForm(forms.Form):
         super().__init__(data, initial=dict(initial), **kwargs)
         self.initial_actions = [*actions, *[{}] * MAX_ACTIONS][:MAX_ACTIONS]
         first = next(iter(str(initial.get("entity_urns", "")).splitlines()), "")
-        kinds = [("", "No change"), *_action_choices(first, [action.get("action_type", "") for action in actions])]
+        kinds = [
+            ("", gettext("No change")),
+            *_action_choices(first, [action.get("action_type", "") for action in actions]),
+        ]
         for index, action in enumerate(self.initial_actions):
             for name, field in _action_fields(index, action, kinds).items():
                 self.fields[f"{name}-{index}"] = field
@@ -104,8 +109,8 @@ class ProposalForm(SuggestionForm):
     visibility = form_field(
         Capture,
         "visibility",
-        label="Once approved, who may read it?",
-        labels={"persona": "My persona", "private": "Only me", "everyone": "Everyone with an account"},
+        label=gettext_lazy("Who may read it once it is approved?"),
+        labels=READERS,
     )
     claim_names = ("content", "entity_urns", "category", "confidence", "visibility")
 
@@ -117,7 +122,7 @@ def _action_choices(urn: str, present: Sequence[str]) -> list[tuple[str, str]]:
     """
     kind = entity_type(urn)
     return [
-        (name, entry.label)
+        (name, gettext(entry.label))
         for name, entry in CHANGE_TYPES.items()
         if not kind or not entry.kinds or kind in entry.kinds or name in present
     ]
@@ -128,25 +133,28 @@ def _action_fields(index: int, action: Mapping[str, str], kinds: Sequence[tuple[
     sql = {"rows": 3, "spellcheck": "false", "data-for": "add_curated_query"}
     return {
         "action_type": forms.ChoiceField(
-            choices=kinds, required=False, label=f"Change {index + 1}", initial=action.get("action_type", "")
+            choices=kinds,
+            required=False,
+            label=gettext("Change %(number)s") % {"number": index + 1},
+            initial=action.get("action_type", ""),
         ),
         "target": forms.CharField(
             required=False,
-            label="Where",
+            label=gettext("Where"),
             max_length=MAX_TARGET,
             initial=action.get("target", "").removeprefix(COLUMN),
             widget=forms.TextInput(attrs=column),
         ),
         "detail": forms.CharField(
             required=False,
-            label="New text or value",
+            label=gettext("New text or value"),
             max_length=MAX_DETAIL,
             initial=action.get("detail", ""),
             widget=forms.Textarea(attrs={"rows": 2}),
         ),
         "query_sql": forms.CharField(
             required=False,
-            label="SQL statement",
+            label=gettext("SQL statement"),
             max_length=MAX_DETAIL,
             initial=action.get("query_sql", ""),
             widget=forms.Textarea(attrs=sql),

@@ -89,7 +89,7 @@ class SubscriptionAdmin(ExportsList):
     @admin.display(description="last result")
     def health(self, row: Subscription) -> SafeString | str:
         state: str = row.last_state  # type: ignore[attr-defined]  # annotated above
-        return badge(COLORS[RunState(state)], RunState(state).label) if state else "–"
+        return badge(COLORS[RunState(state)], str(RunState(state).label)) if state else "–"
 
     @admin.display(description="last run")
     def last_run(self, row: Subscription) -> str:

@@ -5,30 +5,39 @@ import uuid
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from memories.models import MemoryRecord, Visibility
 
 
 class Kind(models.TextChoices):
-    FOLDER = "folder"
-    GIT = "git", "Git repository"
+    FOLDER = "folder", gettext_lazy("Folder")
+    GIT = "git", gettext_lazy("Git repository")
 
 
 class Subscription(models.Model):
     """A source whose texts become memories of one person, and are kept in step with it."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    created_by = models.CharField(max_length=254, help_text="Owner of the subscription and of its memories.")
+    created_by = models.CharField(
+        max_length=254, help_text=gettext_lazy("Owner of the subscription and of its memories.")
+    )
     created_at = models.DateTimeField(default=timezone.now)
     name = models.CharField(max_length=80)
     kind = models.CharField(max_length=6, choices=Kind.choices)
-    location = models.CharField(max_length=500, help_text="Path of the folder, or URL of the repository.")
-    branch = models.CharField(max_length=200, blank=True, help_text="Of the repository; empty: its default branch.")
-    subfolder = models.CharField(max_length=300, blank=True, help_text="Only files below this folder are read.")
+    location = models.CharField(max_length=500, help_text=gettext_lazy("Path of the folder, or URL of the repository."))
+    branch = models.CharField(
+        max_length=200, blank=True, help_text=gettext_lazy("Of the repository; empty: its default branch.")
+    )
+    subfolder = models.CharField(
+        max_length=300, blank=True, help_text=gettext_lazy("Only files below this folder are read.")
+    )
     persona = models.CharField(max_length=60)
     visibility = models.CharField(max_length=10, choices=Visibility.choices, default=Visibility.PERSONA)
-    interval_min = models.PositiveIntegerField("interval", default=60, help_text="Minutes between two runs.")
-    is_paused = models.BooleanField("paused", default=False)
+    interval_min = models.PositiveIntegerField(
+        gettext_lazy("interval"), default=60, help_text=gettext_lazy("Minutes between two runs.")
+    )
+    is_paused = models.BooleanField(gettext_lazy("paused"), default=False)
     next_run_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
@@ -43,11 +52,11 @@ class Subscription(models.Model):
 
 
 class RunState(models.TextChoices):
-    QUEUED = "queued"
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
-    HELD = "held", "Waiting for confirmation"
+    QUEUED = "queued", gettext_lazy("Queued")
+    RUNNING = "running", gettext_lazy("Running")
+    DONE = "done", gettext_lazy("Done")
+    FAILED = "failed", gettext_lazy("Failed")
+    HELD = "held", gettext_lazy("Waiting for confirmation")
 
 
 OPEN_RUNS = (RunState.QUEUED, RunState.RUNNING)
@@ -59,26 +68,30 @@ class SubscriptionRun(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     subscription = models.ForeignKey(Subscription, on_delete=models.CASCADE, related_name="runs")
     owner = models.CharField(max_length=254)
-    started_by = models.CharField(max_length=254, blank=True, help_text="Empty if the schedule started it.")
-    is_plan = models.BooleanField("plan only", default=False)
+    started_by = models.CharField(
+        max_length=254, blank=True, help_text=gettext_lazy("Empty if the schedule started it.")
+    )
+    is_plan = models.BooleanField(gettext_lazy("plan only"), default=False)
     removals_confirmed = models.PositiveIntegerField(
-        default=0, help_text="So many files may be missing, however large their share is."
+        default=0, help_text=gettext_lazy("So many files may be missing, however large their share is.")
     )
     state = models.CharField(max_length=10, choices=RunState.choices, default=RunState.QUEUED)
     started_at = models.DateTimeField(default=timezone.now)
     finished_at = models.DateTimeField(null=True, blank=True)
-    version = models.CharField(max_length=64, blank=True, help_text="The commit that was read.")
-    counts = models.JSONField(default=dict, help_text="Number of texts by what became of them.")
+    version = models.CharField(max_length=64, blank=True, help_text=gettext_lazy("The commit that was read."))
+    counts = models.JSONField(default=dict, help_text=gettext_lazy("Number of texts by what became of them."))
     missing_files = models.PositiveIntegerField(default=0)
     done = models.PositiveIntegerField(default=0)
-    total = models.PositiveIntegerField(default=0, help_text="Number of changes; `done` of them are carried out.")
-    report = models.JSONField(default=list, help_text="The first changes, conflicts and refusals.")
+    total = models.PositiveIntegerField(
+        default=0, help_text=gettext_lazy("Number of changes; `done` of them are carried out.")
+    )
+    report = models.JSONField(default=list, help_text=gettext_lazy("The first changes, conflicts and refusals."))
     error = models.TextField(blank=True)
 
     class Meta:
         db_table = "subscription_runs"
         ordering = ["-started_at"]
-        verbose_name = "run"
+        verbose_name = gettext_lazy("run")
         indexes = [models.Index(fields=["subscription", "-started_at"], name="subscription_run_newest")]
 
     def __str__(self) -> str:
@@ -86,9 +99,9 @@ class SubscriptionRun(models.Model):
 
 
 class ItemState(models.TextChoices):
-    KEPT = "kept"
-    CONFLICTING = "conflicting"  # a person's version of the memory stays
-    REFUSED = "refused"
+    KEPT = "kept", gettext_lazy("Kept")
+    CONFLICTING = "conflicting", gettext_lazy("Conflicting")  # a person's version of the memory stays
+    REFUSED = "refused", gettext_lazy("Refused")
 
 
 class SubscriptionItem(models.Model):
@@ -101,27 +114,33 @@ class SubscriptionItem(models.Model):
     subscription = models.ForeignKey(Subscription, on_delete=models.CASCADE, related_name="items")
     owner = models.CharField(max_length=254)
     path = models.CharField(max_length=400)
-    key = models.CharField(max_length=400, help_text="The path, and the section if the file has several memories.")
-    number = models.PositiveIntegerField(default=0, help_text="Position within the file.")
+    key = models.CharField(
+        max_length=400, help_text=gettext_lazy("The path, and the section if the file has several memories.")
+    )
+    number = models.PositiveIntegerField(default=0, help_text=gettext_lazy("Position within the file."))
     file_digest = models.CharField(max_length=64)
     text_digest = models.CharField(max_length=64, blank=True)
     field_digests = models.JSONField(default=dict)
     record = models.ForeignKey(
         MemoryRecord, null=True, blank=True, on_delete=models.SET_NULL, related_name="subscription_items"
     )
-    is_ours = models.BooleanField(default=True, help_text="False if a person had stored the same text before.")
-    proposal = models.UUIDField(null=True, blank=True, help_text="A correction that waits for approval.")
+    is_ours = models.BooleanField(
+        default=True, help_text=gettext_lazy("False if a person had stored the same text before.")
+    )
+    proposal = models.UUIDField(null=True, blank=True, help_text=gettext_lazy("A correction that waits for approval."))
     proposed_digest = models.CharField(max_length=64, blank=True)
     state = models.CharField(max_length=12, choices=ItemState.choices, default=ItemState.KEPT)
     reason = models.CharField(max_length=500, blank=True)
-    version = models.CharField(max_length=64, blank=True, help_text="Commit or digest from which it was taken.")
+    version = models.CharField(
+        max_length=64, blank=True, help_text=gettext_lazy("Commit or digest from which it was taken.")
+    )
     updated_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
         db_table = "subscription_items"
         ordering = ["path", "number"]
-        verbose_name = "text of a source"
-        verbose_name_plural = "texts of sources"
+        verbose_name = gettext_lazy("text of a source")
+        verbose_name_plural = gettext_lazy("texts of sources")
         constraints = [models.UniqueConstraint(fields=["subscription", "key"], name="subscription_item_key")]
 
     def __str__(self) -> str:

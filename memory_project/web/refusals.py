@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from django.conf import settings
 from django.template.loader import render_to_string
+from django.utils.translation import gettext, gettext_lazy
 from starlette.datastructures import Headers
 from starlette.types import Scope, Send
 
@@ -14,8 +15,9 @@ from memory_project.accounts.tokens import bearer
 from memory_project.web.problems import MEDIA_TYPE, problem
 
 TITLES = {
-    408: "Request too slow", 413: "Request too large", 429: "Too many requests", 500: "Something went wrong",
-    503: "Temporarily unavailable",
+    408: gettext_lazy("Request too slow"), 413: gettext_lazy("Request too large"),
+    429: gettext_lazy("Too many requests"), 500: gettext_lazy("Something went wrong"),
+    503: gettext_lazy("Temporarily unavailable"),
 }  # fmt: skip
 TOO_MANY = -32000  # JSON-RPC: the first code that servers may define themselves
 
@@ -39,7 +41,7 @@ async def refuse(
     elif is_for_programs(scope["path"]):
         fields["content-type"], text = "application/json", json.dumps({"error": message, "code": code})
     else:
-        page = {"title": TITLES.get(status, "That is not possible"), "message": message}
+        page = {"title": TITLES.get(status, gettext("This is not possible")), "message": message}
         fields["content-type"], text = "text/html; charset=utf-8", render_to_string("fault.html", page)
     body = text.encode()
     fields["content-length"] = str(len(body))

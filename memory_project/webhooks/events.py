@@ -9,21 +9,22 @@ from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext_noop
 from django_q.tasks import async_task
 
 from memories.database import identity, prepared_statements
 
 TEST = "webhook.test"  # sent on request only
 KINDS: Mapping[str, str] = {
-    "insight.captured": "An insight was captured",
-    "insight.decided": "An insight was approved or rejected, or the decision was taken back",
-    "insight.applied": "An insight was applied to the catalog",
-    "insight.rolled_back": "An applied insight was rolled back",
-    "memory.stale": "A memory may no longer be true",
-    "memory.verified": "A memory was verified",
-    "memory.corrected": "A memory was replaced by a correction",
-    "memory.restored": "A stale, replaced or archived memory is in force again",
-    "import.finished": "An import of yours was finished",
+    "insight.captured": gettext_noop("An insight was captured"),
+    "insight.decided": gettext_noop("An insight was approved or rejected, or the decision was taken back"),
+    "insight.applied": gettext_noop("An insight was applied to the catalog"),
+    "insight.rolled_back": gettext_noop("An applied insight was rolled back"),
+    "memory.stale": gettext_noop("A memory may no longer be true"),
+    "memory.verified": gettext_noop("A memory was verified"),
+    "memory.corrected": gettext_noop("A memory was replaced by a correction"),
+    "memory.restored": gettext_noop("A stale, replaced or archived memory is in force again"),
+    "import.finished": gettext_noop("An import of yours was finished"),
 }
 # One statement, because it is part of every change of a memory. It stores nothing if no endpoint wants the kind, and
 # returns whether no other event is waiting.

@@ -9,6 +9,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 KEPT_DAYS = 30  # days until a delivery is deleted
 
@@ -19,12 +20,17 @@ class Endpoint(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.CharField(max_length=254)
     set_up_by = models.CharField(
-        max_length=254, help_text="Who has confirmed the URL. Another owner, after a hand-over, has to confirm it."
+        max_length=254,
+        help_text=gettext_lazy("Who has confirmed the URL. Another owner, after a hand-over, has to confirm it."),
     )
     name = models.CharField(max_length=120)
     url = models.CharField(max_length=500)
-    kinds = ArrayField(models.CharField(max_length=40), default=list, help_text="Kinds of events that are sent.")
-    with_texts = models.BooleanField(default=False, help_text="Whether texts are sent, or ids and states only.")
+    kinds = ArrayField(
+        models.CharField(max_length=40), default=list, help_text=gettext_lazy("Kinds of events that are sent.")
+    )
+    with_texts = models.BooleanField(
+        default=False, help_text=gettext_lazy("Whether texts are sent, or ids and states only.")
+    )
     # The secret is computed from the nonce and SECRET_KEY, so that the database contains none. Its digest shows whether
     # SECRET_KEY has changed since.
     nonce = models.CharField(max_length=64, editable=False)
@@ -32,14 +38,16 @@ class Endpoint(models.Model):
     previous_nonce = models.CharField(max_length=64, blank=True, editable=False)
     rotated_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(default=timezone.now)
-    failing_since = models.DateTimeField(null=True, blank=True, help_text="Empty if the last delivery succeeded.")
+    failing_since = models.DateTimeField(
+        null=True, blank=True, help_text=gettext_lazy("Empty if the last delivery succeeded.")
+    )
     paused_at = models.DateTimeField(null=True, blank=True)
     pause_reason = models.CharField(max_length=300, blank=True)
 
     class Meta:
         db_table = "webhook_endpoints"
         ordering = ["-created_at"]
-        verbose_name = "webhook endpoint"
+        verbose_name = gettext_lazy("webhook endpoint")
         indexes = [models.Index(fields=["owner"], name="webhook_endpoint_owner")]
 
     def __str__(self) -> str:
@@ -55,9 +63,11 @@ class Event(models.Model):
 
     id = models.BigAutoField(primary_key=True)
     kind = models.CharField(max_length=40)
-    record_id = models.UUIDField(null=True, blank=True, help_text="The memory, insight or import.")
-    owner = models.CharField(max_length=254, blank=True, help_text="The only person who gets it; empty: all readers.")
-    details = models.JSONField(default=dict, help_text="Ids, states and numbers; no texts.")
+    record_id = models.UUIDField(null=True, blank=True, help_text=gettext_lazy("The memory, insight or import."))
+    owner = models.CharField(
+        max_length=254, blank=True, help_text=gettext_lazy("The only person who gets it; empty: all readers.")
+    )
+    details = models.JSONField(default=dict, help_text=gettext_lazy("Ids, states and numbers; no texts."))
     at = models.DateTimeField(default=timezone.now)
 
     class Meta:
@@ -68,10 +78,10 @@ class Event(models.Model):
 
 
 class DeliveryState(models.TextChoices):
-    WAITING = "waiting"
-    DELIVERED = "delivered"
-    FAILED = "failed"  # all tries have failed
-    SKIPPED = "skipped"  # the owner of the endpoint could not read the memory any more
+    WAITING = "waiting", gettext_lazy("Waiting")
+    DELIVERED = "delivered", gettext_lazy("Delivered")
+    FAILED = "failed", gettext_lazy("Failed")  # all tries have failed
+    SKIPPED = "skipped", gettext_lazy("Skipped")  # the owner of the endpoint could not read the memory any more
 
 
 class Delivery(models.Model):
@@ -88,13 +98,15 @@ class Delivery(models.Model):
     attempts = models.PositiveIntegerField(default=0)
     next_try_at = models.DateTimeField(null=True, blank=True, default=timezone.now)
     tried_at = models.DateTimeField(null=True, blank=True)
-    status_code = models.PositiveIntegerField(null=True, blank=True, help_text="Status of the last response.")
+    status_code = models.PositiveIntegerField(
+        null=True, blank=True, help_text=gettext_lazy("Status of the last response.")
+    )
     error = models.CharField(max_length=300, blank=True)
 
     class Meta:
         db_table = "webhook_deliveries"
         ordering = ["-created_at"]
-        verbose_name_plural = "webhook deliveries"
+        verbose_name_plural = gettext_lazy("webhook deliveries")
         indexes = [
             models.Index(  # what is due
                 fields=["endpoint", "attempts", "next_try_at"],

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from django.utils.translation import gettext_noop
+
 from memory_project.imports.formats import (
     anthropic_memory,
     basic_memory,
@@ -35,15 +37,27 @@ class Format:
 
 FORMATS: dict[str, Format] = {
     "commonplace": Format(
-        "commonplace", "Export of Commonplace", (".jsonl", ".zip"), commonplace.read, commonplace.recognizes
+        "commonplace",
+        gettext_noop("Export of Commonplace"),
+        (".jsonl", ".zip"),
+        commonplace.read,
+        commonplace.recognizes,
     ),
     "csv": Format(
-        "csv", "CSV or TSV", (".csv", ".tsv", ".tab", ".txt"), comma_separated.read, comma_separated.recognizes
+        "csv",
+        gettext_noop("CSV or TSV"),
+        (".csv", ".tsv", ".tab", ".txt"),
+        comma_separated.read,
+        comma_separated.recognizes,
     ),
     "markdown": Format("markdown", "Markdown", (".md", ".markdown", ".zip"), markdown.read, markdown.recognizes),
     "basic-memory": Format("basic-memory", "basic-memory", (".zip", ".md"), basic_memory.read, basic_memory.recognizes),
     "mcp-memory": Format(
-        "mcp-memory", "MCP memory server", (".jsonl", ".json"), anthropic_memory.read, anthropic_memory.recognizes
+        "mcp-memory",
+        gettext_noop("MCP memory server"),
+        (".jsonl", ".json"),
+        anthropic_memory.read,
+        anthropic_memory.recognizes,
     ),
     "mcp-memory-service": Format(
         "mcp-memory-service",
@@ -53,6 +67,6 @@ FORMATS: dict[str, Format] = {
         mcp_memory_service.recognizes,
     ),
     "mem0": Format("mem0", "mem0", (".json",), mem0.read, mem0.recognizes),
-    "chatgpt": Format("chatgpt", "ChatGPT export", (".zip", ".json"), chatgpt.read, chatgpt.recognizes),
-    "claude": Format("claude", "Claude export", (".zip", ".json"), claude.read, claude.recognizes),
+    "chatgpt": Format("chatgpt", gettext_noop("ChatGPT export"), (".zip", ".json"), chatgpt.read, chatgpt.recognizes),
+    "claude": Format("claude", gettext_noop("Claude export"), (".zip", ".json"), claude.read, claude.recognizes),
 }

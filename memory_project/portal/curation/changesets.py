@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -10,7 +11,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
-from django.template.defaultfilters import pluralize
+from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from knowledge.catalog import metadata_files
@@ -25,6 +26,7 @@ from memories.contract.fields import UNSTORABLE
 from memories.contract.list_export import list_export
 from memories.contract.paging import page
 from memories.identity.permissions import caller_from_request
+from memory_project.portal import labels
 from memory_project.portal.error_labels import message_with_label
 
 COLUMNS = {  # of an exported list
@@ -90,15 +92,7 @@ def roll_back(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
             messages.error(request, message_with_label(error))
             return redirect("roll-back", changeset_id=changeset_id)
         request.session.pop("last_decision", None)  # the “Undo” of the last decision no longer applies
-        remainder = f" {len(result.conflicts)} values stay, because they can’t be restored." if result.conflicts else ""
-        if result.kept:
-            remainder += f" {len(result.kept)} values stay, because other insights rely on them."
-        messages.success(
-            request,
-            f"Rolled back: {len(result.reverted)} values restored.{remainder} "
-            f"{result.insights_returned} insight{pluralize(result.insights_returned)} returned to review."
-            + "".join(f" {usage}." for usage in result.used),
-        )
+        messages.success(request, " ".join(_rollback_report(result)))
         return redirect("changeset", changeset_id=changeset_id)
     changeset = get_changeset(caller, changeset_id)
     error_text, plan, used = "", [], []
@@ -121,11 +115,35 @@ def roll_back(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
     return render(request, "changesets/roll_back.html", context)
 
 
+def _rollback_report(result: rollback.RolledBack) -> Iterator[str]:
+    """Yield a sentence for each result of a rollback."""
+    count = len(result.reverted)
+    text = ngettext("Rolled back: %(count)s value was restored.", "Rolled back: %(count)s values were restored.", count)
+    yield text % {"count": count}
+    if count := len(result.conflicts):
+        yield ngettext(
+            "%(count)s value stays, because it can’t be restored.",
+            "%(count)s values stay, because they can’t be restored.",
+            count,
+        ) % {"count": count}
+    if count := len(result.kept):
+        yield ngettext(
+            "%(count)s value stays, because other insights rely on it.",
+            "%(count)s values stay, because other insights rely on them.",
+            count,
+        ) % {"count": count}
+    count = result.insights_returned
+    text = ngettext("%(count)s insight returned to review.", "%(count)s insights returned to review.", count)
+    yield text % {"count": count}
+    yield from (f"{usage}." for usage in result.used)
+
+
 @require_POST
 @login_required
 def resume(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
     resumed = resume_changeset(caller=caller_from_request(request, channel="portal"), changeset_id=changeset_id)
-    messages.info(request, f"The changeset is now {resumed.changeset.get_state_display().lower()}.")
+    text = gettext("The changeset is now: %(state)s.") % {"state": labels.label_of(resumed.changeset.state)}
+    messages.info(request, text)
     return redirect("changeset", changeset_id=changeset_id)
 
 
@@ -135,7 +153,9 @@ def replay(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
     written_count, present_count = rollback.replay(
         caller=caller_from_request(request, channel="portal"), changeset_id=changeset_id
     )
-    messages.success(request, f"{written_count} values written again, {present_count} were already there.")
+    written = ngettext("%(count)s value was written again.", "%(count)s values were written again.", written_count)
+    present = ngettext("%(count)s value was present.", "%(count)s values were present.", present_count)
+    messages.success(request, f"{written % {'count': written_count}} {present % {'count': present_count}}")
     return redirect("changeset", changeset_id=changeset_id)
 
 

@@ -19,7 +19,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse_lazy
 from django.utils import translation
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 
 from memories.contract.errors import DomainError, Forbidden
 from memories.database import identity
@@ -137,8 +137,8 @@ def account(request: HttpRequest) -> HttpResponse:
         form.save()
         update_session_auth_hash(request, form.user)
         ended = tokens.revoke_all(caller=caller, user=request.user) if "revoke_tokens" in request.POST else 0
-        also = f" {ended} API tokens are revoked." if ended else ""
-        messages.success(request, f"Your password was changed. All other browsers are signed out.{also}")
+        messages.success(request, gettext("Your password was changed. All other browsers are signed out."))
+        _report_revoked(request, ended)
         return redirect("account")
     sign_ins = AuditEvent.objects.filter(email=caller.email, tool="sign-in").order_by("-at")[:SIGN_INS_SHOWN]
     in_use = request.user.api_tokens.filter(revoked_at=None).count() + connected_apps.listed(request.user).count()
@@ -179,6 +179,12 @@ def _end_access(request: HttpRequest, caller: Caller, user: User) -> HttpRespons
     people.end_sessions(caller=caller, person=user)
     update_session_auth_hash(request, user)
     ended = tokens.revoke_all(caller=caller, user=user) if "revoke_tokens" in request.POST else 0
-    also = f", and {ended} API tokens are revoked" if ended else ""
-    messages.success(request, f"All other browsers are signed out{also}.")
+    messages.success(request, gettext("All other browsers are signed out."))
+    _report_revoked(request, ended)
     return redirect("account")
+
+
+def _report_revoked(request: HttpRequest, count: int) -> None:
+    if count:
+        text = ngettext("%(count)s API token was revoked.", "%(count)s API tokens were revoked.", count)
+        messages.success(request, text % {"count": count})

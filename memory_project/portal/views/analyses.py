@@ -8,7 +8,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import redirect, render
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from analysis import action_execution, actions, findings, sessions
@@ -23,6 +23,7 @@ from memories.database import identity
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
 from memory_project.portal.templatetags.charts import Point
+from memory_project.web import locale
 
 DISTRIBUTIONS = 6
 VALUES_SHOWN = 12
@@ -79,7 +80,7 @@ def _distributions(session: Session, model: str, records: int) -> list[tuple[str
     return [
         (
             name,
-            [Point("(none)" if group.values[0] is None else group.values[0], group.count) for group in groups],
+            [Point(gettext("(none)") if group.values[0] is None else group.values[0], group.count) for group in groups],
             remainder,
         )
         for name, (groups, remainder) in distributions.items()
@@ -92,8 +93,12 @@ def clear_analysis(request: HttpRequest, key: int) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     session = _session(caller, key)
     records, finding_count = sessions.clear(caller=caller, analysis_id=session.analysis_id)
+    record_text = ngettext("%(count)s record", "%(count)s records", records) % {"count": locale.number(records)}
+    finding_text = ngettext("%(count)s finding", "%(count)s findings", finding_count)
     messages.success(
-        request, f"Cleared {records} records and {finding_count} findings. Actions on source systems are still listed."
+        request,
+        gettext("Deleted: %(records)s and %(findings)s. Actions on source systems are still listed.")
+        % {"records": record_text, "findings": finding_text % {"count": locale.number(finding_count)}},
     )
     return redirect("analyses")
 
@@ -121,7 +126,7 @@ def action_detail(request: HttpRequest, action_id: UUID) -> HttpResponse:
 @login_required
 def resume_action(request: HttpRequest, action_id: UUID) -> HttpResponse:
     bulk_action = actions.resume_later(caller=caller_from_request(request, channel="portal"), action_id=action_id)
-    messages.success(request, "The action continues in the background. Reload this page to see its progress.")
+    messages.success(request, gettext("The action continues in the background. Reload this page to see its progress."))
     return redirect("analysis-action", action_id=bulk_action.pk)
 
 

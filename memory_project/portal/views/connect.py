@@ -12,6 +12,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
+from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 from pydantic import AfterValidator
 
@@ -27,7 +28,7 @@ from memory_project.models import AuditEvent, User
 
 def _check_lifetime(days: int) -> int:
     if days not in tokens.LIFETIMES:
-        raise validation_error(f"{days} is unknown", ", ".join(map(str, tokens.LIFETIMES)))
+        raise validation_error(gettext("%(days)s is unknown") % {"days": days}, ", ".join(map(str, tokens.LIFETIMES)))
     return days
 
 
@@ -81,7 +82,7 @@ def make_token(request: HttpRequest) -> HttpResponse:
 @login_required
 def revoke_token(request: HttpRequest, token_id: int) -> HttpResponse:
     token = tokens.revoke_token(caller=caller_from_request(request, channel="portal"), token_id=token_id)
-    messages.success(request, f"Revoked: “{token.name}” no longer works.")
+    messages.success(request, gettext("“%(name)s” was revoked and no longer works.") % {"name": token.name})
     return redirect("connect")
 
 
@@ -89,7 +90,7 @@ def revoke_token(request: HttpRequest, token_id: int) -> HttpResponse:
 @login_required
 def end_app(request: HttpRequest, app_id: UUID) -> HttpResponse:
     app = connected_apps.end(caller=caller_from_request(request, channel="portal"), app_id=app_id)
-    messages.success(request, f"Ended: “{app.name or app.address}” has no access any more.")
+    messages.success(request, gettext("“%(name)s” has no access any more.") % {"name": app.name or app.address})
     return redirect("connect")
 
 

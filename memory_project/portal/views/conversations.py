@@ -10,6 +10,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from memories.contract.errors import DomainError
@@ -52,7 +53,7 @@ def conversation_detail(request: HttpRequest) -> HttpResponse:
     conversation_id = request.GET.get("id", "")[:200]
     lines = queries.lines(caller, conversation_id)
     if not lines:
-        raise Http404("you have no such conversation")
+        raise Http404(gettext("you have no such conversation"))
     return render(request, "conversations/one.html", {"conversation_id": conversation_id, "lines": lines})
 
 
@@ -68,7 +69,9 @@ def forget_turn(request: HttpRequest, record_id: UUID) -> HttpResponse:
     else:
         messages.success(
             request,
-            "Forgotten, including all copies. A long-term memory can be restored in My Knowledge for some time.",
+            gettext(
+                "Forgotten, including all copies. You can restore a long-term memory in My Knowledge for some time."
+            ),
         )
     conversation_id = request.POST.get("conversation", "")[:200]
     if queries.lines(caller, conversation_id):
@@ -83,10 +86,12 @@ def decide_merge(request: HttpRequest, proposal_id: UUID, act: str) -> HttpRespo
     try:
         if act == "accept":
             merging.accept(caller=caller, proposal_id=proposal_id)
-            messages.success(request, "Merged. The older memory now has the merged text. The newer memory is archived.")
+            messages.success(
+                request, gettext("Merged. The older memory now has the merged text. The newer memory is archived.")
+            )
         else:
             merging.dismiss(caller=caller, proposal_id=proposal_id)
-            messages.success(request, "Both memories are kept as they are.")
+            messages.success(request, gettext("Both memories are kept as they are."))
     except DomainError as error:
         messages.error(request, message_with_label(error))
     return redirect("conversations")
@@ -122,7 +127,8 @@ def drop_cache(request: HttpRequest) -> HttpResponse:
     count = cache.invalidate_cache(
         InvalidateCache.read({"user_id": caller.email, "invalidate_all": True}), caller=caller
     )
-    messages.success(request, f"{count} cached answers deleted.")
+    text = ngettext("%(count)s cached answer was deleted.", "%(count)s cached answers were deleted.", count)
+    messages.success(request, text % {"count": count})
     return redirect("cached-answers")
 
 
@@ -136,13 +142,13 @@ def confirm_wipe(request: HttpRequest, request_id: UUID) -> HttpResponse:
     wipe_request = wipe.open_request(caller, request_id)
     if request.method == "POST" and "withdraw" in request.POST:
         wipe.withdraw(caller=caller, request_id=request_id)
-        messages.success(request, "Withdrawn. Nothing was deleted.")
+        messages.success(request, gettext("Request canceled. Nothing was deleted."))
         return redirect("my-knowledge")
     error = ""
     if request.method == "POST":
         if request.POST.get("email", "").strip().lower() == caller.email:
             outcome = wipe.confirm(caller=caller, request_id=request_id)
             return render(request, "conversations/wiped.html", {"counts": sorted(outcome.counts.items())})
-        error = f"Type {caller.email} to confirm."
+        error = gettext("Type %(email)s to confirm.") % {"email": caller.email}
     context = {"waiting": wipe_request, "counts": sorted(wipe_request.counts.items()), "fault": error}
     return render(request, "conversations/wipe.html", context)

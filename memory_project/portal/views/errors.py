@@ -7,17 +7,22 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext, ngettext
 
 from memory_project.web.middleware import error_response
 from memory_project.web.refusals import is_for_programs
 
 
 def bad_request(request: HttpRequest, exception: Any = None) -> HttpResponse:
-    return error_response(request, "The server could not understand the request.", "invalid", 400, "Bad request")
+    return error_response(
+        request, gettext("The server could not understand the request."), "invalid", 400, gettext("Bad request")
+    )
 
 
 def forbidden(request: HttpRequest, exception: Any = None) -> HttpResponse:
-    return error_response(request, "You don’t have access to this page.", "forbidden", 403, "No access")
+    return error_response(
+        request, gettext("You don’t have access to this page."), "forbidden", 403, gettext("No access")
+    )
 
 
 def not_found(request: HttpRequest, exception: Any = None) -> HttpResponse:
@@ -28,19 +33,23 @@ def not_found(request: HttpRequest, exception: Any = None) -> HttpResponse:
 
 def failed(request: HttpRequest) -> HttpResponse:
     return error_response(
-        request, "The details are in the server’s log. Going back and trying again may help.", "internal", 500
+        request, gettext("The details are in the server’s log. Going back and trying again may help."), "internal", 500
     )
 
 
 def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:
-    message = (
+    message = gettext(
         "This page was open for too long and has expired, or your browser blocks cookies. "
         "Go back, reload the page and try again. Nothing was changed."
     )
-    return error_response(request, message, "forbidden", 403, "The form has expired")
+    return error_response(request, message, "forbidden", 403, gettext("The form has expired"))
 
 
 def locked_out(request: HttpRequest, credentials: Any = None, *args: Any, **kwargs: Any) -> HttpResponse:
     minutes = round(settings.AXES_COOLOFF_TIME.total_seconds() / 60)
-    message = f"Too many wrong passwords. Try again in {minutes} minutes, or ask an admin for a new password link."
-    return error_response(request, message, "limit", 429, "Sign-in is paused")
+    message = ngettext(
+        "Too many wrong passwords. Try again in %(count)s minute, or ask an admin for a new password link.",
+        "Too many wrong passwords. Try again in %(count)s minutes, or ask an admin for a new password link.",
+        minutes,
+    ) % {"count": minutes}
+    return error_response(request, message, "limit", 429, gettext("Sign-in is paused"))

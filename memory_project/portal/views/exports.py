@@ -11,6 +11,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils import timezone
+from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
 from memories.contract.errors import DomainError
@@ -36,7 +37,7 @@ def exports(request: HttpRequest) -> HttpResponse:
             return redirect("exports")
         except DomainError as refusal:
             error = message_with_label(refusal)
-    rows = [(export, FORMATS[export.format].title) for export in services.exports_of(caller)]
+    rows = [(export, gettext(FORMATS[export.format].title)) for export in services.exports_of(caller)]
     context = {
         "rows": rows,
         "is_working": any(export.state in services.UNFINISHED for export, _ in rows),
@@ -51,9 +52,11 @@ def exports(request: HttpRequest) -> HttpResponse:
 def _scopes(caller: Caller) -> list[tuple[str, str]]:
     """Return what the caller may export, as (value, label)."""
     personas = sorted(name for name in caller.personas if caller.can_review_for(name))
-    everything = [(INSTALLATION, "The whole installation")] if caller.is_admin else []
-    shared = [(f"{PERSONA}:{name}", f"What is shared with {name}") for name in personas]
-    return [(PERSON, "Everything that is yours"), *shared, *everything]
+    everything = [(INSTALLATION, gettext("The whole installation"))] if caller.is_admin else []
+    shared = [
+        (f"{PERSONA}:{name}", gettext("What is shared with %(persona)s") % {"persona": name}) for name in personas
+    ]
+    return [(PERSON, gettext("Everything that is yours")), *shared, *everything]
 
 
 @require_safe

@@ -10,7 +10,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_lazy, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from memories import queries
@@ -22,8 +22,13 @@ from memory_project.imports import report, staging, taking_over, tasks
 from memory_project.imports.formats import FORMATS
 from memory_project.imports.models import Import, ImportRow, ImportState, RowOutcome
 from memory_project.portal.error_labels import message_with_label
+from memory_project.web import locale
 
-READERS = [("private", "Only me"), ("persona", "My persona"), ("everyone", "Everyone with an account")]
+READERS = [
+    ("private", gettext_lazy("Only me")),
+    ("persona", gettext_lazy("My persona")),
+    ("everyone", gettext_lazy("Everyone with an account")),
+]
 
 
 @login_required
@@ -108,7 +113,7 @@ def choose_import_rows(request: HttpRequest, import_id: UUID) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     numbers = [int(text) for text in request.POST.getlist("numbers") if text.isascii() and text.isdigit()]
     if not numbers and "all" not in request.POST:
-        messages.warning(request, "Select at least one row first.")
+        messages.warning(request, gettext("Select at least one row first."))
         return redirect("import", import_id=import_id)
     chosen = request.POST.get("chosen") == "1"
     count = report.choose_rows(
@@ -119,7 +124,12 @@ def choose_import_rows(request: HttpRequest, import_id: UUID) -> HttpResponse:
         text=request.POST.get("q", ""),
         numbers=numbers if "all" not in request.POST else (),
     )
-    messages.success(request, f"{count:,} rows {'will be taken over' if chosen else 'are left out'}.")
+    text = (
+        ngettext("%(count)s row will be imported.", "%(count)s rows will be imported.", count)
+        if chosen
+        else ngettext("%(count)s row will be skipped.", "%(count)s rows will be skipped.", count)
+    )
+    messages.success(request, text % {"count": locale.number(count)})
     return redirect("import", import_id=import_id)
 
 

@@ -10,6 +10,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
 from analysis import findings
@@ -31,6 +32,7 @@ from memories.models import Category
 from memory_project.portal.curation.queue import INSIGHT_COLUMNS
 from memory_project.portal.error_labels import message_with_label
 from memory_project.portal.proposal_forms import ProposalForm
+from memory_project.web import locale
 
 
 @require_safe
@@ -68,7 +70,7 @@ def answer_question(request: HttpRequest, insight_id: UUID) -> HttpResponse:
     except DomainError as error:
         messages.error(request, message_with_label(error))
     else:
-        messages.success(request, "Answer sent. The insight is back in the review.")
+        messages.success(request, gettext("Your answer was sent. The insight is back in review."))
     return redirect("my-insights")
 
 
@@ -97,12 +99,18 @@ def propose(request: HttpRequest) -> HttpResponse:
 
 
 def _report(request: HttpRequest, captured: Captured) -> None:
-    messages.success(request, "This was already proposed." if captured.existing else "Proposed: a curator decides.")
+    text = (
+        gettext("This was already proposed.") if captured.existing else gettext("Proposed. A curator will review it.")
+    )
+    messages.success(request, text)
     for problem in problems_of(captured.insight):
-        messages.warning(request, f"It can’t be applied as it is: {problem.partition(': ')[2]}.")
+        messages.warning(
+            request, gettext("It can’t be applied as it is: %(problem)s.") % {"problem": problem.partition(": ")[2]}
+        )
     if captured.similar:
         closest = captured.similar[0]
-        messages.warning(request, f"Closest existing memory ({closest.cosine:.0%} similar): “{closest.record}”.")
+        text = gettext("Closest existing memory (%(share)s similar): “%(memory)s”.")
+        messages.warning(request, text % {"share": locale.percent(closest.cosine), "memory": closest.record})
 
 
 def _starting_point(

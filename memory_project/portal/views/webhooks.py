@@ -45,22 +45,22 @@ def change_webhook(request: HttpRequest, endpoint_id: UUID, act: str) -> HttpRes
         case "change":
             fields = {**_fields(request), "endpoint_id": endpoint_id}
             endpoints.update_endpoint(UpdateEndpoint.read(fields), caller=caller)
-            message = "Saved."
+            message = gettext("Saved.")
         case "pause":
             endpoints.pause_endpoint(caller=caller, endpoint_id=endpoint_id)
-            message = "Paused. Events that occur now are not sent later."
+            message = gettext("Paused. Events that occur now are not sent later.")
         case "resume":
             endpoints.resume_endpoint(caller=caller, endpoint_id=endpoint_id)
-            message = "Resumed."
+            message = gettext("Resumed.")
         case "test":
             endpoints.send_test_event(caller=caller, endpoint_id=endpoint_id)
-            message = "A test event is on its way. Reload the page to see its result."
+            message = gettext("A test event is being sent. Reload the page to see the result.")
         case "repeat":
             endpoints.repeat_delivery(caller=caller, delivery_id=request.POST.get("delivery", ""))
-            message = "The delivery is repeated. Reload the page to see its result."
+            message = gettext("The delivery is being repeated. Reload the page to see the result.")
         case "delete":
             endpoints.delete_endpoint(caller=caller, endpoint_id=endpoint_id)
-            message = "Deleted."
+            message = gettext("Deleted.")
         case _:
             raise NotFound(gettext("no such action"))
     messages.success(request, message)
@@ -81,7 +81,7 @@ def _page(request: HttpRequest, caller: Caller, fresh: Endpoint | None = None, s
     context = {
         "fresh": fresh,
         "secret": secret,
-        "kinds": KINDS,
+        "kinds": {kind: gettext(title) for kind, title in KINDS.items()},
         "may_create": endpoints.may_have_endpoints(caller),
         "entries": [
             (endpoint, endpoints.deliveries_of(caller, endpoint.pk)[:DELIVERIES_SHOWN]) for endpoint in own
