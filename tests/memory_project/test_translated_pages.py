@@ -1,0 +1,146 @@
+"""Every page in the pseudo-locale: a text that is neither marked as translated nor data has no translation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import pytest
+from django.apps import apps
+from django.db import models
+from django.test import Client
+
+from memories import services
+from memories.database import identity
+from memories.identity.caller import Caller
+from memories.operations import Remember
+from memory_project.models import User
+from memory_project.portal import labels
+from tests.e2e.test_every_page import NO_PAGES, START, name_of
+from tests.memory_project.export_world import make_world
+from tests.memory_project.pseudo_locale import marked, pseudo_locale, unmarked
+
+LETTERS = re.compile(r"[^\W\d_]{2,}")
+# Fragments that are the same in every language, with the reason.
+SAME = [
+    (r"Commonplace|MCP|OAuth|REST API|OpenAPI|Swagger UI|Redoc|DataHub|Standard Webhooks|ChatGPT|Claude\b.*", "names"),
+    (r"Cursor|VS Code|Codex|Gemini CLI|Windsurf|Zed|Goose|OpenCode|Markdown|basic-memory|mem0", "names"),
+    (r"mcp-memory-service", "names"),
+    (r"English|Deutsch|Español", "languages are named in themselves"),
+    (r"CSV|JSON lines|JSON|SQL|URNs?|UTC|GET|POST|kB|MB", "file formats and units"),
+    (r"urn:li:\S*|https?://\S*|~?/?[\w.-]*/[\w./~-]*|\S+@\S+|[0-9a-f]{8,}", "identifiers and addresses"),
+    (r"\d+ (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sept?|Oct|Nov|Dec) \d{4}", "dates of the locale"),
+]
+# Routes whose pages are made for programs and for operators of the database, in English.
+ENGLISH = {"api-start", "api-docs", "api-redoc", "api-schema"}
+
+
+class Links(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        if tag == "a" and values.get("href") and "download" not in values:
+            self.found.append(values["href"] or "")
+
+
+def crawl(client: Client) -> dict[str, str]:
+    """Return the HTML of one page of each route that links lead to."""
+    pages: dict[str, str] = {}
+    waiting = list(START)
+    seen: set[str] = set()
+    while waiting:
+        address = waiting.pop(0)
+        route = name_of(address)
+        key = f"{route} {address}" if address in START else route
+        if not route or route in NO_PAGES | ENGLISH or key in seen:
+            continue
+        seen.add(key)
+        response = client.get(address)
+        if response.status_code != 200 or not response.headers["content-type"].startswith("text/html"):
+            continue
+        pages[address] = response.content.decode()
+        links = Links()
+        links.feed(pages[address])
+        for link in links.found:
+            parts = urlsplit(urljoin(address, link))
+            if not parts.netloc:
+                waiting.append(f"{parts.path}?{parts.query}".rstrip("?"))
+    return pages
+
+
+def strings_of(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from strings_of(key)
+            yield from strings_of(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from strings_of(item)
+
+
+def stored_texts() -> set[str]:
+    """Return the texts in the database that are data: not the values of choices, which pages show by a label."""
+    texts: set[str] = set()
+    kinds = (models.CharField, models.TextField, models.JSONField)
+    for model in apps.get_models():
+        shown = [
+            field.attname
+            for field in model._meta.concrete_fields
+            if (isinstance(field, kinds) or hasattr(field, "base_field"))
+            and not field.choices
+            and not field.is_relation
+        ]
+        for row in model._base_manager.values_list(*shown):
+            texts |= {" ".join(text.split()) for text in strings_of(list(row))}
+    values = {*labels.LABELS, *labels.HAPPENED}
+    return {text for text in texts if len(text) > 1 and text not in values}
+
+
+def remainder(text: str, data: list[str]) -> str:
+    """Return what is left of a text without data and fragments that are the same in every language."""
+    for stored in data:
+        if stored in text:
+            text = text.replace(stored, " ")
+    for pattern, _ in SAME:
+        text = re.sub(rf"(?<!\w)(?:{pattern})(?!\w)", " ", text)
+    return text if LETTERS.search(text) else ""
+
+
+@pytest.fixture
+def world(small_catalog: None, alice: Caller, bob: Caller, ada: Caller) -> None:
+    make_world(alice, bob, ada)
+    make_world(ada, bob, ada)
+    stale = services.remember(Remember(content="Orders are counted twice in May."), caller=ada).record
+    services.mark_stale(caller=ada, record_id=stale.pk, reason="The table was rebuilt.")
+
+
+@pytest.mark.django_db
+def test_every_text_of_a_page_is_translated_or_data(world: None, ada_user: User) -> None:
+    client = Client()
+    client.force_login(ada_user)
+    with pseudo_locale():
+        pages = crawl(client)
+    with identity.service("migrations"):
+        data = sorted(stored_texts(), key=len, reverse=True)
+    faults = sorted(
+        {
+            f"{name_of(address)}: {text[:100]}"
+            for address, html in pages.items()
+            for text in unmarked(html)
+            if LETTERS.search(text) and remainder(text, data)
+        }
+    )
+    assert not faults, f"{len(faults)} texts without translation:\n" + "\n".join(faults)
+
+
+def test_the_pseudo_locale_keeps_placeholders_and_markup() -> None:
+    assert marked("Sign out") == "⟦Siign oouut⟧"
+    assert unmarked("<p title='⟦a⟧ b'>⟦<b>x</b> y⟧ and z</p><code>c</code>") == ["title=b", "and z"]
