@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -20,6 +21,9 @@ from memory_project.notifications import inbox
 class ProjectMemoryExtension(MemoryExtension):
     def record_saved(self, record: MemoryRecord, *, created: bool) -> None:
         inbox.notify_mentions(record)
+
+    def record_changed(self, record: MemoryRecord, change: str, before: Mapping[str, Any]) -> None:
+        inbox.note_status(record, before["status"])
 
     def record_stale(self, record: MemoryRecord, caller: Caller) -> None:
         inbox.notify_stale(record, caller)

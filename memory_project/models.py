@@ -264,6 +264,8 @@ class Notification(models.Model):
     by = models.CharField(max_length=254, blank=True)
     at = models.DateTimeField(default=timezone.now)
     read_at = models.DateTimeField(null=True, blank=True)
+    mail_at = models.DateTimeField(null=True, blank=True, help_text="When a mail is due; empty: none is due.")
+    mailed_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         db_table = "notifications"
@@ -272,6 +274,9 @@ class Notification(models.Model):
             models.Index(fields=["person", "-at"], name="notification_of_person"),
             models.Index(fields=["person"], condition=Q(read_at=None), name="notification_unread"),  # for the bell
             models.Index(fields=["record_id"], name="notification_about"),  # for erasing a memory
+            models.Index(  # mails that are due
+                fields=["mail_at"], condition=Q(mail_at__isnull=False), name="notification_mail_due"
+            ),
         ]
 
     def __str__(self) -> str:

@@ -40,6 +40,7 @@ def schedules() -> dict[str, tuple[str, int]]:
         "purge deleted graph entities": ("knowledge.graph.tasks.purge", 1_440),
         "propose graph maintenance": ("knowledge.graph.tasks.propose_maintenance", 1_440),
         "go on with imports": ("memory_project.imports.tasks.go_on_with_all", 2),
+        "mail notifications": ("memory_project.tasks.mail_notifications", 1),
         "send the weekly digest": ("memory_project.tasks.send_digest", 720),
         "alert about old reviews": ("memory_project.tasks.alert_about_reviews", 60),
         "send webhook events": ("memory_project.webhooks.tasks.send_webhook_events", 1),

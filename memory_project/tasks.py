@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from memory_project import retention
 from memory_project.exports import services as exports
-from memory_project.notifications import digest_and_alerts, inbox, webhooks
+from memory_project.notifications import digest_and_alerts, notification_mails, webhooks
 
 
 def delete_expired_rows() -> str:
@@ -26,8 +26,13 @@ def mail_overturned(decision_id: int, person_id: int) -> bool:
     return digest_and_alerts.mail_overturned(decision_id, person_id)
 
 
+def mail_notifications() -> str:
+    return notification_mails.send_due()
+
+
 def mail_notification(notification_id: int) -> bool:
-    return inbox.mail_one(notification_id)
+    # Earlier versions have queued this task. Now, mail_notifications finds what is due.
+    return notification_mails.mail_one(notification_id)
 
 
 def write_export(export_id: str) -> None:

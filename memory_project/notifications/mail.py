@@ -1,13 +1,15 @@
 """E-mail, if an SMTP server is configured.
 
 A mail about memories is written when it is sent: its recipient is loaded with `load_recipient`, and its content is read
-as that person. So nobody gets a text that they may no longer read, and nothing is queued except ids.
+as that person. So nobody gets a text that they may no longer read, and nothing is queued except ids. Subject and text
+are made within `in_language_of` the recipient.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from django.conf import settings
@@ -19,6 +21,7 @@ from memories.database import connections
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
 from memory_project.models import User
+from memory_project.web import locale
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +39,13 @@ def load_recipient(person_id: int) -> tuple[User, Caller] | None:
         return person, build_caller(person, channel="mail")
     except Forbidden:
         return None
+
+
+@contextmanager
+def in_language_of(person: User) -> Iterator[None]:
+    """Write texts, dates and numbers within the block in the language and time zone of a person's account."""
+    with locale.using(person.language or settings.LANGUAGE_CODE, person.time_zone):
+        yield
 
 
 def send(people: Sequence[str], subject: str, template: str, context: dict[str, Any]) -> bool:

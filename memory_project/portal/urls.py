@@ -50,6 +50,7 @@ urlpatterns = [
     path("news/", notifications.notification_list, name="news"),
     path("news/read/", notifications.mark_all_read, name="read-news"),
     path("news/<int:notice_id>/", notifications.open_notification, name="follow-news"),
+    path("news/<int:notice_id>/all/", notifications.notification_group, name="news-group"),
     path("knowledge/", catalog.knowledge, name="knowledge"),
     path("knowledge/entity/", catalog.entity, name="entity"),
     path("analyses/", analyses.analysis_list, name="analyses"),

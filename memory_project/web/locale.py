@@ -7,7 +7,8 @@ answer in LANGUAGE_CODE.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, date, datetime
 from functools import lru_cache
@@ -42,18 +43,24 @@ def localize(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[H
 
     def middleware(request: HttpRequest) -> HttpResponse:
         own_zone = getattr(request.user, "time_zone", "") if request.user.is_authenticated else ""
-        zone = zone_of(own_zone) or zone_of(unquote(request.COOKIES.get(ZONE_COOKIE, "")))
-        language = language_of(request)
-        token = _locale.set(locale_of(language, request.headers.get("accept-language", "")))
-        try:
-            with timezone.override(zone), translation.override(language):
-                response = get_response(request)
-        finally:
-            _locale.reset(token)
+        zone = own_zone if zone_of(own_zone) else unquote(request.COOKIES.get(ZONE_COOKIE, ""))
+        with using(language_of(request), zone, request.headers.get("accept-language", "")):
+            response = get_response(request)
         patch_vary_headers(response, ["Accept-Language"])
         return response
 
     return middleware
+
+
+@contextmanager
+def using(language: str, zone_name: str, accept_language: str = "") -> Iterator[None]:
+    """Activate a language, a time zone and a locale for a block. An unknown time zone means TIME_ZONE."""
+    token = _locale.set(locale_of(language, accept_language))
+    try:
+        with timezone.override(zone_of(zone_name)), translation.override(language):
+            yield
+    finally:
+        _locale.reset(token)
 
 
 def language_of(request: HttpRequest) -> str:

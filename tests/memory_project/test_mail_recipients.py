@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from django.core import mail
-from django.utils import timezone
+from django.urls import reverse
+from django.utils import timezone, translation
 
 from knowledge.insights.capture import capture
 from knowledge.models import Insight
@@ -22,8 +25,9 @@ from memories.operations import Erase, Forget, Remember, Share
 from memories.writing import erasure
 from memory_project.accounts import people
 from memory_project.models import Notification, User
-from memory_project.notifications import digest_and_alerts, inbox, webhooks
+from memory_project.notifications import digest_and_alerts, inbox, notification_mails, webhooks
 from memory_project.notifications import mail as mails
+from memory_project.notifications.inbox import MAIL_DELAY
 from tests.queued_tasks import run_queued_tasks
 
 pytestmark = pytest.mark.django_db
@@ -49,6 +53,20 @@ def mail_server(settings: Any) -> None:
     settings.EMAIL_HOST = "mail.example.org"
 
 
+@contextmanager
+def capture_language() -> Iterator[set[str]]:
+    """Collect the languages that are active while mails are sent."""
+    languages: set[str] = set()
+    send = mails.send
+
+    def sending(people: Sequence[str], subject: str, template: str, context: dict[str, Any]) -> bool:
+        languages.add(translation.get_language())
+        return send(people, subject, template, context)
+
+    with patch.object(mails, "send", sending):
+        yield languages
+
+
 @pytest.mark.parametrize("event", [*MEANWHILE, "nothing"])
 def test_a_queued_notification_is_mailed_to_those_who_may_read_it_now(
     event: str,
@@ -63,8 +81,41 @@ def test_a_queued_notification_is_mailed_to_those_who_may_read_it_now(
         record = services.remember(Remember(content=TEXT), caller=alice).record
     if event in MEANWHILE:
         MEANWHILE[event](record, alice, ada, bob_user)
-    sent = run_queued_tasks("memory_project.tasks.mail_notification")
-    assert (sent, len(mail.outbox)) == (([True], 1) if event == "nothing" else ([False], 0))
+    Notification.objects.update(mail_at=timezone.now() - MAIL_DELAY)
+    sent = notification_mails.send_due()
+    assert (sent, len(mail.outbox)) == (("1 sent", 1) if event == "nothing" else ("0 sent", 0))
+    assert not Notification.objects.filter(mail_at__isnull=False).exists()
+
+
+def test_notifications_of_one_kind_become_one_mail_in_the_recipient_s_language(
+    alice: Caller, ada: Caller, bob: Caller, bob_user: User
+) -> None:
+    User.objects.filter(pk=bob_user.pk).update(language="de")
+    inbox.choose(caller=bob, ways={"mentioned": "mail"})
+    for number in range(12):
+        services.remember(Remember(content=f"Hello @bob, number {number}."), caller=alice)
+    Notification.objects.filter(pk=Notification.objects.latest("pk").pk).update(mail_at=timezone.now())
+    with capture_language() as languages:
+        assert notification_mails.send_due() == "1 sent"
+    (message,) = mail.outbox
+    assert ("12" in message.subject, "number 3" in message.body, languages) == (True, False, {"de"})
+    newest = Notification.objects.latest("pk")
+    assert reverse("news-group", args=[newest.pk]) in message.body
+    assert notification_mails.send_due() == "0 sent"
+
+
+def test_a_mail_that_the_server_refuses_is_tried_again_for_a_day(
+    alice: Caller, bob: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inbox.choose(caller=bob, ways={"mentioned": "mail"})
+    services.remember(Remember(content=TEXT), caller=alice)
+    due = Notification.objects.all()
+    due.update(mail_at=timezone.now())
+    with monkeypatch.context() as broken:
+        broken.setattr(mails, "send", lambda *arguments: False)
+        assert notification_mails.send_due() == notification_mails.send_due() == "0 sent"
+    due.update(mail_at=timezone.now())
+    assert notification_mails.send_due() == "1 sent"
 
 
 def test_a_mail_goes_to_the_address_that_the_account_has_when_it_is_sent(
@@ -74,7 +125,8 @@ def test_a_mail_goes_to_the_address_that_the_account_has_when_it_is_sent(
     with django_capture_on_commit_callbacks(execute=True):
         services.remember(Remember(content=TEXT), caller=alice)
     User.objects.filter(pk=bob_user.pk).update(email="robert@example.org")
-    run_queued_tasks("memory_project.tasks.mail_notification")
+    Notification.objects.update(mail_at=timezone.now())
+    notification_mails.send_due()
     assert [message.to for message in mail.outbox] == [["robert@example.org"]]
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
 from django.core import mail
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from knowledge.insights.capture import capture
 from knowledge.operations import AnswerQuestion, Appeal, Capture
@@ -17,10 +21,10 @@ from memories import services
 from memories.contract.errors import Forbidden, Invalid
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Persona
-from memories.operations import Erase, Reassign, Remember, Revise, Verify
+from memories.operations import Erase, Forget, Reassign, Remember, Revise, Verify
 from memories.writing import erasure
 from memory_project.models import Notification, User, Webhook
-from memory_project.notifications import inbox, webhooks
+from memory_project.notifications import inbox, lists, notification_mails, webhooks
 
 pytestmark = pytest.mark.django_db
 
@@ -35,6 +39,10 @@ def kinds_of(user: User) -> list[str]:
     return list(Notification.objects.filter(person=user).order_by("pk").values_list("kind", flat=True))
 
 
+def text_of(response: Any) -> str:
+    return " ".join(response.content.decode().split())
+
+
 def propose(caller: Caller, text: str = "Tills close at ten in Ghent.") -> Any:
     return capture(Capture(insight_text=text, category="data_quality"), caller=caller).insight
 
@@ -47,11 +55,14 @@ def test_author_and_curator_are_notified_of_each_other_s_actions(
 ) -> None:
     insight = propose(alice)
     clarifications.request_changes(caller=cora, insight_id=insight.pk, notes="Since when?")
+    assert kinds_of(alice_user) == ["needs_more"]
     clarifications.answer(AnswerQuestion(insight_id=insight.pk, notes="Since March."), caller=alice)
+    assert (kinds_of(alice_user), kinds_of(cora_user)) == ([], ["answered"])
     decisions.reject(caller=cora, insight_id=insight.pk, notes="no")
+    assert kinds_of(alice_user) == ["rejected"]
     decisions.appeal(Appeal(insight_id=insight.pk, notes="but yes"), caller=alice)
-    assert kinds_of(alice_user) == ["needs_more", "rejected"]
-    assert kinds_of(cora_user) == ["answered", "appealed"]
+    # The question and the rejection have led to what follows them, so their notifications are gone.
+    assert (kinds_of(alice_user), kinds_of(cora_user)) == ([], ["appealed"])
     assert kinds_of(bob_user) == []
 
 
@@ -59,9 +70,10 @@ def test_the_owner_is_notified_of_a_stale_memory_marked_by_others(
     alice: Caller, ada: Caller, alice_user: User, fact: MemoryRecord
 ) -> None:
     services.mark_stale(caller=ada, record_id=fact.pk, reason="a column was removed")
+    assert kinds_of(alice_user) == ["stale"]
     services.verify(Verify(record_id=fact.pk), caller=alice)
     services.mark_stale(caller=alice, record_id=fact.pk, reason="I know better")
-    assert kinds_of(alice_user) == ["stale"]
+    assert kinds_of(alice_user) == []
 
 
 def test_a_mention_notifies_only_users_who_may_read_the_text(
@@ -76,10 +88,163 @@ def test_a_mention_notifies_only_users_who_may_read_the_text(
     assert kinds_of(bob_user) == ["mentioned"]
 
 
-def test_unread_notifications_are_limited(alice: Caller, bob_user: User) -> None:
-    for number in range(inbox.MAX_UNREAD + 5):
+def test_a_flood_of_notifications_is_grouped_and_none_is_dropped(
+    alice: Caller, bob: Caller, bob_user: User, django_assert_num_queries: Any
+) -> None:
+    for number in range(27):
         services.remember(Remember(content=f"Hello @bob, number {number} of many."), caller=alice)
-    assert len(kinds_of(bob_user)) == inbox.MAX_UNREAD
+    (group,) = lists.group_page(bob).groups
+    assert (group.sentence, group.unread, group.readable) == ("Alice Arden mentioned you in 27 texts", 27, 27)
+    client = browser(bob_user)
+    page = text_of(client.get(reverse("news")))
+    assert ("Alice Arden mentioned you in 27 texts" in page, "number 3 of" in page) == (True, False)
+    address = reverse("news-group", args=[group.pk])
+    response = client.get(address)
+    found = set(re.findall(r"number (\d+) of", text_of(response)))
+    assert len(found) == 20
+    found |= set(re.findall(r"number (\d+) of", text_of(client.get(address, {"after": response.context["after"]}))))
+    assert found == {str(number) for number in range(27)}
+
+
+def test_a_group_marked_as_read_leaves_newer_notifications_unread(
+    alice: Caller, bob: Caller, bob_user: User, olga_user: User
+) -> None:
+    for number in range(5):
+        services.remember(Remember(content=f"Hello @bob, number {number}."), caller=alice)
+    (group,) = lists.group_page(bob).groups
+    services.remember(Remember(content="Hello @bob, one more."), caller=alice)
+    browser(olga_user).post(reverse("read-news"), {"group": group.pk})
+    assert inbox.unread(bob_user.pk).count() == 6
+    client = browser(bob_user)
+    client.post(reverse("read-news"), {"group": group.pk})
+    assert inbox.unread(bob_user.pk).count() == 1
+    for wrong in ("x", "-1", "9" * 30, "\u0662", "12.5"):
+        assert client.post(reverse("read-news"), {"group": wrong}).status_code == 302
+    assert inbox.unread(bob_user.pk).count() == 1
+    assert browser(olga_user).get(reverse("news-group", args=[group.pk])).status_code == 302
+
+
+def test_groups_are_split_by_day_sender_and_kind_and_are_paged(
+    alice: Caller, cora: Caller, bob: Caller, bob_user: User, django_assert_max_num_queries: Any
+) -> None:
+    now = timezone.now()
+    Notification.objects.bulk_create(
+        Notification(
+            person=bob_user, kind=("approved", "rejected")[number % 2], record_id=uuid4(), by="cora@example.org",
+            at=now - timedelta(days=number // 20),
+        )
+        for number in range(600)
+    )  # fmt: skip
+    seen: list[tuple[Any, ...]] = []
+    after = ""
+    while True:
+        with django_assert_max_num_queries(4):
+            shown = lists.group_page(bob, after)
+        seen += [(group.day, group.kind, group.count, group.readable) for group in shown.groups]
+        if not (after := shown.after):
+            break
+    assert len(seen) == len(set(seen)) == 60
+    assert {(count, readable) for _, _, count, readable in seen} == {(10, 0)}
+    with django_assert_max_num_queries(12):
+        page = browser(bob_user).get(reverse("news"))
+    assert "no longer have access to 10 of them" in text_of(page)
+    for wrong in ("x", "2026-01-01T00:00:00+00:00~", f"2026-01-01T00:00:00+00:00~{'9' * 40}", "~3"):
+        assert browser(bob_user).get(reverse("news"), {"after": wrong}).status_code == 400
+
+
+def test_a_group_names_the_entities_of_its_memories(alice: Caller, cora: Caller, small_catalog: Any) -> None:
+    urn = "urn:li:dataset:(urn:li:dataPlatform:postgres,sales.orders,PROD)"
+    for number in range(5):
+        operation = Capture(
+            insight_text=f"Orders of till {number} are late.", category="data_quality", entity_urns=[urn]
+        )
+        decisions.approve(caller=cora, insight_id=capture(operation, caller=alice).insight.pk)
+    (group,) = lists.group_page(alice).groups
+    assert (group.count, group.readable, group.entities) == (5, 5, [(urn, 5)])
+
+
+def test_a_review_event_costs_the_same_queries_for_many_people(
+    alice: Caller, bob_user: User, cora_user: User, ada_user: User, fact: MemoryRecord, django_assert_num_queries: Any
+) -> None:
+    with django_assert_num_queries(2):
+        inbox.notify("mentioned", [bob_user.email], record_id=fact.pk, by=alice.email)
+    people = [bob_user.email, cora_user.email, ada_user.email]
+    with django_assert_num_queries(2):
+        inbox.notify("stale", people, record_id=fact.pk, by=alice.email)
+
+
+# -- the state as of now -------------------------------------------------------------------------------------
+
+
+def test_an_undo_deletes_the_unread_notification_of_the_decision(alice: Caller, cora: Caller, alice_user: User) -> None:
+    insight = propose(alice)
+    for decide in (decisions.approve, decisions.reject, decisions.approve):
+        decide(caller=cora, insight_id=insight.pk)
+        assert len(kinds_of(alice_user)) == 1
+        decisions.undo_review(caller=cora, insight_id=insight.pk)
+        assert kinds_of(alice_user) == []
+
+
+def test_an_undo_is_told_to_an_author_who_knows_of_the_decision(alice: Caller, cora: Caller, alice_user: User) -> None:
+    insight = propose(alice)
+    decisions.approve(caller=cora, insight_id=insight.pk)
+    inbox.mark_read(caller=alice)
+    decisions.undo_review(caller=cora, insight_id=insight.pk)
+    assert kinds_of(alice_user) == ["approved", "taken_back"]
+    inbox.mark_read(caller=alice)
+    decisions.reject(caller=cora, insight_id=insight.pk)
+    decisions.undo_review(caller=cora, insight_id=insight.pk)
+    assert kinds_of(alice_user) == ["approved", "taken_back"]  # she knows already that it waits
+    assert inbox.unread(alice_user.pk).count() == 0
+
+
+def test_an_author_who_was_mailed_about_a_decision_is_told_of_its_undo(
+    alice: Caller, cora: Caller, alice_user: User
+) -> None:
+    insight = propose(alice)
+    decisions.approve(caller=cora, insight_id=insight.pk)
+    Notification.objects.update(mailed_at=timezone.now())
+    decisions.undo_review(caller=cora, insight_id=insight.pk)
+    assert kinds_of(alice_user) == ["taken_back"]
+
+
+def test_the_undo_of_an_edit_s_approval_leaves_the_approval_of_the_insight(
+    alice: Caller, cora: Caller, alice_user: User
+) -> None:
+    insight = propose(alice)
+    decisions.approve(caller=cora, insight_id=insight.pk)
+    services.revise(Revise(record_id=insight.pk, content="Tills close at nine in Ghent."), caller=alice)
+    decisions.approve(caller=cora, insight_id=insight.pk)
+    assert kinds_of(alice_user) == ["approved", "edit_approved"]
+    decisions.undo_review(caller=cora, insight_id=insight.pk)
+    assert kinds_of(alice_user) == ["approved"]
+
+
+def test_a_decision_replaces_unread_notifications_that_it_settles(
+    alice: Caller, cora: Caller, ada: Caller, alice_user: User, cora_user: User
+) -> None:
+    insight = propose(alice)
+    clarifications.request_changes(caller=cora, insight_id=insight.pk, notes="Since when?")
+    decisions.approve(caller=ada, insight_id=insight.pk)
+    assert kinds_of(alice_user) == ["approved"]
+    decisions.reject(caller=cora, insight_id=insight.pk, override=True)
+    assert kinds_of(alice_user) == ["rejected"]
+    decisions.appeal(Appeal(insight_id=insight.pk, notes="but yes"), caller=alice)
+    assert (kinds_of(alice_user), kinds_of(cora_user)) == ([], ["appealed"])
+    decisions.approve(caller=ada, insight_id=insight.pk)
+    assert kinds_of(cora_user) == []
+
+
+def test_a_forgotten_or_verified_memory_leaves_no_unread_task(
+    alice: Caller, ada: Caller, cora: Caller, alice_user: User, cora_user: User, fact: MemoryRecord
+) -> None:
+    services.mark_stale(caller=ada, record_id=fact.pk, reason="a column was removed")
+    services.verify(Verify(record_id=fact.pk), caller=alice)
+    assert kinds_of(alice_user) == []
+    insight = propose(alice)
+    clarifications.request_changes(caller=cora, insight_id=insight.pk, notes="Since when?")
+    services.forget(Forget(record_id=insight.pk), caller=alice)
+    assert kinds_of(alice_user) == []
 
 
 def test_the_bell_counts_and_the_page_hides_inaccessible_texts(
@@ -122,11 +287,13 @@ def test_users_choose_how_they_are_notified(
     decisions.reject(caller=cora, insight_id=second.pk, notes="no")
     decisions.approve(caller=cora, insight_id=first.pk)
     (notice,) = Notification.objects.all()
-    assert inbox.mail_one(notice.pk)
+    assert notice.mail_at is not None
+    assert notification_mails.send_due() == "0 sent"  # it may become one mail with others
+    Notification.objects.update(mail_at=timezone.now())
+    assert notification_mails.send_due() == "1 sent"
     (message,) = mail.outbox
     assert (message.to, "Tills close" in message.body) == (["alice@example.org"], False)
-    inbox.mark_read(caller=alice)
-    assert not inbox.mail_one(notice.pk)
+    assert notification_mails.send_due() == "0 sent"
     for wrong in ({"way-approved": "pigeon"}, {"way-approved": "none", "time_zone": "Mars/Olympus"}):
         client.post(reverse("account"), {"act": "notify", **wrong})
         alice_user.refresh_from_db()

@@ -27,7 +27,7 @@ from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
 from memory_project.accounts import company_sign_in, connected_apps, people, tokens
 from memory_project.models import AuditEvent, User
-from memory_project.notifications import inbox, mail
+from memory_project.notifications import inbox, kinds, mail
 from memory_project.portal.error_labels import message_with_label
 
 SIGN_INS_SHOWN = 8
@@ -146,10 +146,10 @@ def account(request: HttpRequest) -> HttpResponse:
         "form": form,
         "sign_ins": sign_ins,
         "tokens_in_use": in_use,
-        "kinds": [(kind, entry.title, request.user.notify.get(kind, "portal")) for kind, entry in inbox.KINDS.items()],
-        "ways": inbox.CHOICES,
+        "kinds": [(kind, entry.title, request.user.notify.get(kind, "portal")) for kind, entry in kinds.KINDS.items()],
+        "ways": kinds.CHOICES,
         "has_digest": settings.DIGEST and mail.is_configured(),
-        "wants_digest": request.user.notify.get(inbox.DIGEST) != "none",
+        "wants_digest": request.user.notify.get(kinds.DIGEST) != "none",
         "has_mail": mail.is_configured(),
         "zones": sorted(available_timezones()),
         "languages": settings.LANGUAGES,
@@ -160,8 +160,7 @@ def account(request: HttpRequest) -> HttpResponse:
 
 
 def _save_preferences(request: HttpRequest, caller: Caller) -> HttpResponse:
-    kinds = (*inbox.KINDS, inbox.DIGEST)
-    ways = {kind: request.POST[f"way-{kind}"] for kind in kinds if f"way-{kind}" in request.POST}
+    ways = {kind: request.POST[f"way-{kind}"] for kind in (*kinds.KINDS, kinds.DIGEST) if f"way-{kind}" in request.POST}
     try:
         with transaction.atomic():
             inbox.choose(caller=caller, ways=ways)

@@ -1,0 +1,139 @@
+"""Kinds of notifications and their texts.
+
+A notification stores its kind, not a text, so that everyone reads it in their own language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext, gettext_lazy, ngettext_lazy
+
+from memory_project.accounts.names import name_of
+from memory_project.web import locale
+
+DIGEST = "digest"  # the key of the weekly mail in User.notify; it is not a kind of notification
+CHOICES: Mapping[str, Promise] = {
+    "portal": gettext_lazy("In the portal"),
+    "mail": gettext_lazy("In the portal and by mail"),
+    "none": gettext_lazy("Not at all"),
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    title: Promise  # label in the account's settings
+    text: Any  # from ngettext_lazy, with the placeholders person and total; the singular is about one notification
+    page: str = "memory"  # kind of the page that the notification links to; see url_for()
+
+
+KINDS: Mapping[str, Kind] = {
+    "approved": Kind(
+        gettext_lazy("An insight of mine was approved"),
+        ngettext_lazy("%(person)s approved your insight", "%(person)s approved %(total)s of your insights", "count"),
+    ),
+    "rejected": Kind(
+        gettext_lazy("An insight of mine was rejected"),
+        ngettext_lazy("%(person)s rejected your insight", "%(person)s rejected %(total)s of your insights", "count"),
+    ),
+    "taken_back": Kind(
+        gettext_lazy("A decision on an insight or edit of mine was undone"),
+        ngettext_lazy(
+            "%(person)s undid the decision on your insight; it is waiting for review again",
+            "%(person)s undid the decisions on %(total)s of your insights; they are waiting for review again",
+            "count",
+        ),
+    ),
+    "applied": Kind(
+        gettext_lazy("An insight of mine was applied"),
+        ngettext_lazy(
+            "%(person)s applied your insight to the catalog",
+            "%(person)s applied %(total)s of your insights to the catalog",
+            "count",
+        ),
+    ),
+    "rolled_back": Kind(
+        gettext_lazy("An insight of mine was rolled back"),
+        ngettext_lazy(
+            "%(person)s rolled back your insight; it is waiting for review again",
+            "%(person)s rolled back %(total)s of your insights; they are waiting for review again",
+            "count",
+        ),
+    ),
+    "edit_approved": Kind(
+        gettext_lazy("An edit of mine was approved"),
+        ngettext_lazy("%(person)s approved your edit", "%(person)s approved %(total)s of your edits", "count"),
+    ),
+    "edit_rejected": Kind(
+        gettext_lazy("An edit of mine was rejected"),
+        ngettext_lazy("%(person)s rejected your edit", "%(person)s rejected %(total)s of your edits", "count"),
+    ),
+    "needs_more": Kind(
+        gettext_lazy("A curator asked me a question"),
+        ngettext_lazy(
+            "%(person)s asked you about your insight", "%(person)s asked you about %(total)s of your insights", "count"
+        ),
+        "my-insight",
+    ),
+    "answered": Kind(
+        gettext_lazy("An author answered my question"),
+        ngettext_lazy("%(person)s answered your question", "%(person)s answered %(total)s of your questions", "count"),
+        "insight",
+    ),
+    "appealed": Kind(
+        gettext_lazy("An author appealed a decision of mine"),
+        ngettext_lazy("%(person)s appealed your decision", "%(person)s appealed %(total)s of your decisions", "count"),
+        "insight",
+    ),
+    "handed_over": Kind(
+        gettext_lazy("An insight was handed over to me"),
+        ngettext_lazy(
+            "%(person)s handed an insight over to you", "%(person)s handed %(total)s insights over to you", "count"
+        ),
+        "insight",
+    ),
+    "overturned": Kind(
+        gettext_lazy("A review decision of mine was overturned"),
+        ngettext_lazy(
+            "%(person)s overturned your decision on an insight",
+            "%(person)s overturned your decisions on %(total)s insights",
+            "count",
+        ),
+        "insight",
+    ),
+    "stale": Kind(
+        gettext_lazy("A memory of mine went stale"),
+        ngettext_lazy(
+            "%(person)s found that your memory may no longer be true",
+            "%(person)s found that %(total)s of your memories may no longer be true",
+            "count",
+        ),
+        "stale",
+    ),
+    "rewritten": Kind(
+        gettext_lazy("A verified memory of mine, or one that I verified, was changed"),
+        ngettext_lazy(
+            "%(person)s changed a verified memory", "%(person)s changed %(total)s verified memories", "count"
+        ),
+    ),
+    "mentioned": Kind(
+        gettext_lazy("I was mentioned"),
+        ngettext_lazy("%(person)s mentioned you", "%(person)s mentioned you in %(total)s texts", "count"),
+    ),
+    "webhook_paused": Kind(
+        gettext_lazy("A webhook endpoint of mine was paused"),
+        ngettext_lazy(
+            "%(person)s paused your webhook endpoint", "%(person)s paused %(total)s of your webhook endpoints", "count"
+        ),
+        "webhook",
+    ),
+}
+
+
+def sentence(kind: str, by: str, count: int = 1) -> str:
+    """Return the text of `count` notifications of one kind that `by` caused: "Cora approved 12 of your insights"."""
+    sender = name_of(by) if by else gettext("Commonplace")
+    return str(KINDS[kind].text % {"person": sender, "total": locale.number(count), "count": count})
