@@ -64,9 +64,9 @@ def invite(
     except IntegrityError:
         raise Conflict(gettext("already has an account"), field="email") from None
     link = start_link(user)
-    is_sent = mail.send(
-        [address], "You are invited to Commonplace", "mail/invitation.txt", {"link": link, "by": caller.email}
-    )
+    with mail.in_language_of(user):
+        subject, context = gettext("You are invited to Commonplace"), {"link": link, "by": caller.email}
+        is_sent = mail.send([address], subject, "mail/invitation.txt", context)
     return user, link, is_sent
 
 
@@ -142,7 +142,9 @@ def reset(*, caller: Caller, person: User) -> tuple[str, bool]:
     if not settings.LOCAL_PASSWORDS:
         raise Conflict(gettext("cannot have a password: LOCAL_PASSWORDS is off"), field="person")
     link = start_link(person)
-    return link, mail.send([person.email], "Set a new password", "mail/reset.txt", {"link": link, "by": caller.email})
+    with mail.in_language_of(person):
+        subject, context = gettext("Set a new password"), {"link": link, "by": caller.email}
+        return link, mail.send([person.email], subject, "mail/reset.txt", context)
 
 
 def offboard(*, caller: Caller, person: User, to: str) -> HandOver:
@@ -225,7 +227,9 @@ def reset_second_factor(*, caller: Caller, person: User) -> bool:
             raise Conflict(gettext("has no second factor"), field="person")
         end_sessions(caller=caller, person=person)
     context = {"by": caller.email, "site": settings.COMMONPLACE_URL}
-    return mail.send([person.email], "Your second factor was removed", "mail/second_factor_reset.txt", context)
+    with mail.in_language_of(person):
+        subject = gettext("Your second factor was removed")
+        return mail.send([person.email], subject, "mail/second_factor_reset.txt", context)
 
 
 def set_time_zone(*, caller: Caller, name: str) -> None:

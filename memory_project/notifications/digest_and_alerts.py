@@ -9,21 +9,26 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_lazy
 from django_q.tasks import async_task
 
+from knowledge.context.recent_changes import entities_of
 from knowledge.insights import queries as curation
 from knowledge.models import Decision, Insight
+from knowledge.this_week import analyst
+from knowledge.this_week.period import last_seven_days
 from memories import queries
 from memories.identity.caller import Caller, system_caller
-from memories.models import Visibility
-from memories.retrieval.scope import Filters, in_scope
 from memory_project import audit
 from memory_project.models import AuditEvent, User
-from memory_project.notifications import inbox, mail
+from memory_project.notifications import kinds, mail
 
 # names of audit events, which also record when a mail was last sent
 DIGEST, ALERT = "mail.digest", "mail.review_alert"
-SUBJECTS = {"rejected": "An approved insight was rejected", "approved": "A rejected insight was approved"}
+SUBJECTS = {
+    "rejected": gettext_lazy("An approved insight was rejected"),
+    "approved": gettext_lazy("A rejected insight was approved"),
+}
 NEW_SHOWN = 5  # maximum number of new memories listed in a digest
 
 
@@ -46,27 +51,29 @@ def _send_digest_to(person_id: int) -> bool:
     if recipient is None:
         return False
     person, caller = recipient
-    if person.notify.get(inbox.DIGEST) == "none":
+    if person.notify.get(kinds.DIGEST) == "none":
         return False
-    context = digest_context(caller)
-    if not any(context[name] for name in ("new_count", "stale_count", "decided", "waiting_count")):
-        return False
-    return mail.send([person.email], "This week in Commonplace", "mail/digest.txt", {**context, "person": person})
+    with mail.in_language_of(person):
+        context = digest_context(caller)
+        if not context["has_news"]:
+            return False
+        subject = gettext("This week in Commonplace")
+        return mail.send([person.email], subject, "mail/digest.txt", {**context, "person": person})
 
 
 def digest_context(caller: Caller) -> dict[str, Any]:
-    week = timezone.now() - timedelta(days=7)
-    new = in_scope(caller, Filters()).filter(created_at__gte=week).exclude(created_by=caller.email)
-    # Admins may read the private memories of others, but nobody has shared these with them.
-    new = new.exclude(visibility=Visibility.PRIVATE)
-    waiting = curation.waiting(caller) if curation.may_curate(caller) else Insight.objects.none()
-    return {
-        "new_count": queries.capped_count(new),
-        "new": list(new.defer("search").order_by("-created_at")[:NEW_SHOWN]),
-        "stale_count": queries.capped_count(queries.reviewable_stale(caller)),
-        "decided": list(curation.proposed_by(caller).filter(reviewed_at__gte=week)[:10]),
-        "waiting_count": queries.capped_count(waiting),
+    """Return the news of the last seven days, from the queries of the page This week."""
+    period = last_seven_days()
+    counts = queries.capped_counts(**analyst.countable(caller, period))
+    context = {
+        "counts": counts,
+        "new": list(analyst.shared_memories(caller, period)[:NEW_SHOWN]),
+        "catalog": analyst.catalog_changes(entities_of(caller), period),
+        "decided": list(analyst.decided(caller, period)[: analyst.MAX_LISTED]),
+        "questions": list(analyst.questions(caller)[: analyst.MAX_LISTED]),
     }
+    is_waiting = counts["stale"] or counts["waiting"]
+    return {**context, "has_news": bool(is_waiting or any(context[name] for name in context if name != "counts"))}
 
 
 def alert_about_reviews() -> str:
@@ -93,7 +100,9 @@ def _send_alert_to(person_id: int, limit: datetime) -> bool:
     if oldest is None:
         return False
     context = {"oldest": oldest, "count": queries.capped_count(insights), "hours": settings.REVIEW_ALERT_HOURS}
-    return mail.send([person.email], "Insights are waiting for review", "mail/review_alert.txt", context)
+    with mail.in_language_of(person):
+        subject = gettext("Insights are waiting for review")
+        return mail.send([person.email], subject, "mail/review_alert.txt", {**context, "person": person})
 
 
 def queue_overturned(insight: Insight, decision: Decision) -> None:
@@ -124,8 +133,10 @@ def mail_overturned(decision_id: int, person_id: int) -> bool:
     insight = decision.insight
     if insight.is_withdrawn or not Insight.objects.visible_to(caller).filter(pk=insight.pk).exists():
         return False
-    subject = SUBJECTS.get(decision.kind, "A decision on an insight was undone")
-    return mail.send([person.email], subject, "mail/overturned.txt", {"insight": insight, "decision": decision})
+    context = {"insight": insight, "decision": decision, "person": person}
+    with mail.in_language_of(person):
+        subject = SUBJECTS.get(decision.kind, gettext("A decision on an insight was undone"))
+        return mail.send([person.email], str(subject), "mail/overturned.txt", context)
 
 
 def _sent_since(name: str, moment: Any) -> bool:

@@ -20,6 +20,7 @@ from memory_project.portal.views import (
     notifications,
     proposals,
     sign_in,
+    this_week,
     two_factor,
     webhooks,
 )
@@ -51,6 +52,8 @@ urlpatterns = [
     path("news/read/", notifications.mark_all_read, name="read-news"),
     path("news/<int:notice_id>/", notifications.open_notification, name="follow-news"),
     path("news/<int:notice_id>/all/", notifications.notification_group, name="news-group"),
+    path("week/", this_week.this_week, name="this-week"),
+    path("week/review/", this_week.week_of_review, name="week-of-review"),
     path("knowledge/", catalog.knowledge, name="knowledge"),
     path("knowledge/entity/", catalog.entity, name="entity"),
     path("analyses/", analyses.analysis_list, name="analyses"),

@@ -96,6 +96,11 @@ def day(at: datetime | date) -> str:
     return dates.format_date(local, "medium", _locale.get())
 
 
+def short_day(at: date) -> str:
+    """Format a day without the year, for the labels of charts."""
+    return dates.format_skeleton("MMMd", at, locale=_locale.get())
+
+
 def minute(at: datetime) -> str:
     """Format date and time, followed by the name of the time zone."""
     local = timezone.localtime(at)

@@ -8,15 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from zlib import crc32
 
 from django import template
+from django.utils.translation import gettext
 
 from knowledge.catalog.entity_view import short_name
+from memory_project.web import locale
 
 register = template.Library()
 
-WIDTH, HEIGHT, BASE, TOP = 460, 150, 126, 16  # in view box units; BASE: y of the axis, TOP: y of the highest bar
+# In view box units. BASE: y of the axis, TOP: y of the highest bar
+WIDTH, HEIGHT, BASE, TOP = 460, 152, 126, 18
 GAP = 0.25  # share of a bar's slot that stays empty
+MAX_LABELS = 6  # maximum number of labels below the bars, so that they don't overlap on a phone
 
 
 @dataclass(frozen=True)
@@ -32,56 +37,80 @@ class Point:
 def bars(points: Sequence[Point], title: str, name: str, bad_name: str = "") -> dict[str, Any]:
     """Render one bar per point, with the failed part in another color, and a table of the same numbers.
 
-    `name` is the header of the table's value column, and `bad_name` is the header of the column for failures. If at
-    most one point is not 0, a sentence is rendered instead.
+    `name` is the header of the table's value column, and `bad_name` is the header of the column for failures.
     """
     peak = max((point.value for point in points), default=0) or 1
-    step = WIDTH / max(len(points), 1)
-    drawn = []
-    for index, point in enumerate(points):
-        height = (BASE - TOP) * point.value / peak
-        bad = (BASE - TOP) * point.bad / peak
-        drawn.append(
-            {
-                "point": point,
-                "x": round(index * step + step * GAP / 2, 1),
-                "width": round(step * (1 - GAP), 1),
-                "y": round(BASE - height, 1),
-                "height": round(height - bad, 1),
-                "bad_y": round(BASE - bad, 1),
-                "bad_height": round(bad, 1),
-                "middle": round(index * step + step / 2, 1),
-                "labelled": len(points) <= 8 or index % (len(points) // 6 or 1) == 0,
-            }
-        )
     return {
-        "bars": drawn,
-        "points": points,
-        "title": title,
+        **_described(points, title, bad_name),
+        "bars": [_bar(points, index, peak, bad_name) for index in range(len(points))],
         "name": name,
         "bad_name": bad_name,
         "peak": peak,
         "box": f"0 0 {WIDTH} {HEIGHT}",
         "base": BASE,
+        "top": TOP,
+        "peak_y": TOP - 5,
         "width": WIDTH,
         "label_y": HEIGHT - 8,
         "is_empty": all(point.value == 0 for point in points),
-        "only": only[0] if len(only := [point for point in points if point.value]) == 1 else None,
     }
 
 
+def _bar(points: Sequence[Point], index: int, peak: float, bad_name: str) -> dict[str, Any]:
+    point, step = points[index], WIDTH / len(points)
+    height, bad = (BASE - TOP) * point.value / peak, (BASE - TOP) * point.bad / peak
+    is_last = index == len(points) - 1
+    middle = round(index * step + step / 2, 1)
+    return {
+        "point": point,
+        "text": _text_of(point, bad_name),
+        "x": round(index * step + step * GAP / 2, 1),
+        "width": round(step * (1 - GAP), 1),
+        "y": round(BASE - height, 1),
+        "height": round(height - bad, 1),
+        "bad_y": round(BASE - bad, 1),
+        "bad_height": round(bad, 1),
+        "labelled": index % -(-len(points) // MAX_LABELS) == 0,
+        # The labels at both ends stay inside the view box.
+        "label_x": 0 if index == 0 else WIDTH if is_last else middle,
+        "anchor": "start" if index == 0 else "end" if is_last else "middle",
+    }
+
+
+def _described(points: Sequence[Point], title: str, bad_name: str = "") -> dict[str, Any]:
+    """Return the title and the description for screen readers, which names all values that are not 0."""
+    values = [_text_of(point, bad_name) for point in points if point.value]
+    return {
+        "points": points,
+        "title": title,
+        "description": "; ".join(values) or gettext("All values are 0."),
+        "id": f"chart-{crc32(str(title).encode()):x}",
+    }
+
+
+def _text_of(point: Point, bad_name: str) -> str:
+    values = {"label": point.label, "value": locale.number(point.value), "bad": locale.number(point.bad)}
+    if not point.bad:
+        return gettext("%(label)s: %(value)s") % values
+    return gettext("%(label)s: %(value)s, of which %(bad)s %(bad_name)s") % {**values, "bad_name": bad_name}
+
+
 LABEL, ROW = 170, 24  # in view box units: width of the names' column, height of a row
-MAX_NAME = 24  # maximum number of characters shown of a value's name
+MAX_NAME = 22  # maximum number of characters shown of a value's name
 
 
 @register.inclusion_tag("_rows_chart.html")
-def spread(points: Sequence[Point], title: str) -> dict[str, Any]:
-    """Render a distribution as one row per value, with its name, bar and count."""
+def spread(points: Sequence[Point], title: str, label_name: str = "", name: str = "") -> dict[str, Any]:
+    """Render a distribution as one row per value, with its name, bar and count.
+
+    With `label_name` and `name`, the headers of its two columns, a table of the same numbers follows.
+    """
     peak = max((point.value for point in points), default=0) or 1
     room = WIDTH - LABEL - 60
     drawn = [
         {
             "point": point,
+            "text": _text_of(point, ""),
             "name": point.label if len(point.label) <= MAX_NAME else f"{point.label[: MAX_NAME - 1]}…",
             "y": index * ROW + 4,
             "text_y": index * ROW + 16,
@@ -91,8 +120,10 @@ def spread(points: Sequence[Point], title: str) -> dict[str, Any]:
         for index, point in enumerate(points)
     ]
     return {
+        **_described(points, title),
         "rows": drawn,
-        "title": title,
+        "label_name": label_name,
+        "name": name,
         "box": f"0 0 {WIDTH} {max(len(points), 1) * ROW}",
         "x": LABEL,
         "height": ROW - 8,

@@ -22,6 +22,7 @@ from memories import sequence_matching
 from memories.contract import list_export
 from memories.contract.display import show_invisible as visible_text
 from memories.models import MemoryRecord
+from memories.queries import MAX_COUNT
 from memory_project.accounts.names import name_of
 from memory_project.portal import labels
 from memory_project.portal.error_labels import message_with_label
@@ -160,6 +161,18 @@ def moment(at: datetime | None, style: str = "since", missing: str = "–") -> S
 @register.filter
 def number(value: float | str | None) -> str:
     return "" if value is None or value == "" else locale.number(value)  # type: ignore[arg-type]  # a number
+
+
+@register.filter
+def day(at: datetime | None) -> str:
+    """Format a date as text, for mails."""
+    return locale.day(at) if at else ""
+
+
+@register.filter
+def capped(count: int) -> str:
+    """Format a count from `capped_counts`, with "+" if there may be more."""
+    return f"{locale.number(MAX_COUNT)}+" if count > MAX_COUNT else locale.number(count)
 
 
 @register.filter

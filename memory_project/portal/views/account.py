@@ -10,6 +10,7 @@ from allauth.account.models import Login
 from allauth.mfa.utils import is_mfa_enabled
 from django.conf import settings
 from django.contrib import messages
+from django.contrib.auth import forms as auth_forms
 from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth import views as auth
 from django.contrib.auth.decorators import login_required
@@ -70,10 +71,21 @@ def sign_in_with_password(request: HttpRequest, user: Any, next_url: str) -> Htt
     return response
 
 
+class PasswordResetForm(auth_forms.PasswordResetForm):
+    """Writes the mail in the language of the account, which may differ from that of the browser."""
+
+    def send_mail(  # type: ignore[override]  # the arguments are passed on as they are
+        self, subject_template_name: str, email_template_name: str, context: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> None:
+        with mail.in_language_of(context["user"]):
+            super().send_mail(subject_template_name, email_template_name, context, *args, **kwargs)
+
+
 class ForgotPassword(auth.PasswordResetView):
     """Send a password link. If e-mail is not configured, the page says that an admin can create a link."""
 
     template_name = "registration/forgot.html"
+    form_class = PasswordResetForm
     email_template_name = "mail/reset_self.txt"
     subject_template_name = "mail/reset_subject.txt"
     success_url = reverse_lazy("password_reset_done")

@@ -1,0 +1,141 @@
+"""What one user should know about a week. The page This week and the weekly mail share these queries.
+
+Every function returns only what the caller may read now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.contrib.postgres.aggregates import ArrayAgg
+from django.db.models import F, Max, Q, QuerySet, Value
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy
+
+from knowledge.context.timeline import by_others
+from knowledge.insights import queries
+from knowledge.models import CatalogAspect, Decision, DecisionKind, Insight, InsightState
+from knowledge.models.insight import InsightQuerySet
+from knowledge.this_week.period import Period
+from memories.identity.caller import Caller
+from memories.models import MemoryRecord, Status, Visibility
+from memories.models.record import MemoryRecordQuerySet
+from memories.queries import reviewable_stale
+from memories.retrieval.scope import Filters, in_scope
+
+MAX_LISTED = 10  # maximum number of entries of each list
+NEW, CORRECTED, STALE, SUPERSEDED = "new", "corrected", "stale", "superseded"  # kinds of MemoryChange
+
+# Aspects of the catalog → the part of the entity that changed
+PARTS: Mapping[str, Promise] = {
+    "datasetProperties": gettext_lazy("description in the source"),
+    "editableDatasetProperties": gettext_lazy("description"),
+    "schemaMetadata": gettext_lazy("columns"),
+    "editableSchemaMetadata": gettext_lazy("column descriptions"),
+    "globalTags": gettext_lazy("tags"),
+    "glossaryTerms": gettext_lazy("terms"),
+    "ownership": gettext_lazy("owners"),
+    "deprecation": gettext_lazy("deprecation"),
+    "status": gettext_lazy("removal"),
+    "domains": gettext_lazy("domain"),
+    "upstreamLineage": gettext_lazy("upstream lineage"),
+    "institutionalMemory": gettext_lazy("links"),
+    "structuredProperties": gettext_lazy("properties"),
+}
+
+
+@dataclass(frozen=True)
+class MemoryChange:
+    kind: str  # NEW, CORRECTED, STALE or SUPERSEDED
+    at: datetime
+    record_id: UUID
+    content: str
+    by: str
+    entity_urns: Sequence[str]
+    reason: str  # why the memory is stale
+
+
+@dataclass(frozen=True)
+class CatalogChange:
+    urn: str
+    at: datetime
+    parts: Sequence[Promise]
+
+
+def memory_changes(caller: Caller, urns: Sequence[str], period: Period) -> list[MemoryChange]:
+    """Return memories about these entities that were written by others, went stale or were superseded, newest first."""
+    about = MemoryRecord.objects.visible_to(caller).facts().filter(entity_urns__overlap=list(urns) or [""])
+    columns = ("pk", "content", "created_by", "entity_urns", "stale_reason", "supersedes_id")
+    written = about.filter(period.holds("created_at"), status__in=queries.LIVING).exclude(created_by=caller.email)
+    parts: list[Any] = [
+        rows.order_by(f"-{at}", "pk").annotate(kind=Value(kind), moment=F(at)).values(*columns, "kind", "moment")
+        for kind, at, rows in (
+            (NEW, "created_at", written),
+            (STALE, "stale_at", about.filter(period.holds("stale_at"), status=Status.STALE)),
+            (SUPERSEDED, "superseded_at", about.filter(period.holds("superseded_at"), status=Status.SUPERSEDED)),
+        )
+    ]
+    first, *others = (rows[:MAX_LISTED] for rows in parts)
+    found = first.union(*others, all=True).order_by("-moment", "pk")[:MAX_LISTED]
+    return [
+        MemoryChange(
+            kind=CORRECTED if row["kind"] == NEW and row["supersedes_id"] else row["kind"],
+            at=row["moment"],
+            record_id=row["pk"],
+            content=row["content"],
+            by=row["created_by"],
+            entity_urns=row["entity_urns"],
+            reason=row["stale_reason"],
+        )
+        for row in found
+    ]
+
+
+def catalog_changes(urns: Sequence[str], period: Period) -> list[CatalogChange]:
+    """Return the entities that others than Commonplace changed in the catalog or the copy of DataHub, newest first."""
+    rows = by_others(CatalogAspect.objects.filter(period.holds("created_at"), urn__in=urns)).order_by()
+    changes = rows.values("urn").annotate(at=Max("created_at"), aspects=ArrayAgg("aspect", distinct=True))
+    return [
+        CatalogChange(row["urn"], row["at"], [PARTS[aspect] for aspect in row["aspects"] if aspect in PARTS])
+        for row in changes.order_by("-at", "urn")[:MAX_LISTED]
+    ]
+
+
+def shared_memories(caller: Caller, period: Period) -> MemoryRecordQuerySet:
+    """Return memories that others have written in the period and shared with the caller, newest first."""
+    rows = in_scope(caller, Filters()).filter(period.holds("created_at")).exclude(created_by=caller.email)
+    # Admins may read the private memories of others, but nobody has shared these with them.
+    return rows.exclude(visibility=Visibility.PRIVATE).defer("search").order_by("-created_at", "pk")
+
+
+def decided(caller: Caller, period: Period) -> InsightQuerySet:
+    """Return the caller's insights that were decided or applied in the period, with their state as of now."""
+    rows = queries.proposed_by(caller).filter(period.holds("reviewed_at") | period.holds("applied_at"))
+    return rows.defer("record__search").order_by("-reviewed_at", "pk")
+
+
+def questions(caller: Caller) -> QuerySet[Decision]:
+    """Return the newest question of each of the caller's insights with an open one."""
+    asked = Q(insight__question_at__isnull=False, insight__record__created_by=caller.email)
+    rows = Decision.objects.filter(asked, kind=DecisionKind.NEEDS_MORE, insight__record__status__in=queries.LIVING)
+    newest = rows.order_by("insight_id", "-at", "-pk").distinct("insight_id")
+    return newest.select_related("insight__record").defer("insight__record__search")
+
+
+def countable(caller: Caller, period: Period) -> dict[str, QuerySet[Any]]:
+    """Return what is counted, by the name of the count, for `capped_counts`."""
+    mine = queries.proposed_by(caller)
+    waiting = queries.waiting(caller) if queries.may_curate(caller) else Insight.objects.none()
+    return {
+        "new": shared_memories(caller, period),
+        "proposed": mine.filter(period.holds("record__created_at")),
+        "approved": mine.filter(period.holds("reviewed_at"), state=InsightState.APPROVED),
+        "applied": mine.filter(period.holds("applied_at"), state=InsightState.APPLIED),
+        "rejected": mine.filter(period.holds("reviewed_at"), state=InsightState.REJECTED),
+        "stale": reviewable_stale(caller),
+        "waiting": waiting,
+    }

@@ -1,0 +1,132 @@
+"""The state of the review for a curator: ages, people who wait, agreement between curators, and trends by week."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from django.db.models import Count, Min, Q, Value
+from django.db.models.functions import TruncWeek
+from django.utils import timezone
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy
+
+from knowledge.insights import queries
+from knowledge.models import Decision, DecisionKind, Insight
+from knowledge.this_week.period import Period, Week, last_weeks
+from memories.database.queryset_sql import Statement
+from memories.identity.caller import Caller
+
+MAX_PEOPLE = 10  # maximum number of authors and of curators listed
+WEEKS = 8  # number of weeks in the trends
+# upper limits of the ages, in days, and their labels; None: no limit
+AGES: Sequence[tuple[int | None, Promise]] = (
+    (1, gettext_lazy("Up to a day")),
+    (3, gettext_lazy("1 to 3 days")),
+    (7, gettext_lazy("3 to 7 days")),
+    (14, gettext_lazy("1 to 2 weeks")),
+    (30, gettext_lazy("2 to 4 weeks")),
+    (None, gettext_lazy("Older than 30 days")),
+)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A person, the number of insights that wait for or by them, and when the oldest was captured.
+
+    The person is "" for insights that are not handed over to anybody.
+    """
+
+    person: str
+    count: int
+    oldest: datetime
+
+
+@dataclass(frozen=True)
+class WeekOfReview:
+    """What happened in one week. `second` are decisions on insights that another curator had decided before."""
+
+    week: Week
+    captured: int = 0
+    applied: int = 0
+    decided: int = 0
+    second: int = 0
+    agreed: int = 0
+
+
+@dataclass(frozen=True)
+class Agreement:
+    second: int
+    agreed: int
+
+    @property
+    def share(self) -> float:
+        return self.agreed / self.second if self.second else 0.0
+
+
+def ages(caller: Caller) -> list[tuple[Promise, int]]:
+    """Return the number of waiting insights by age."""
+    now = timezone.now()
+    filters: dict[str, Any] = {}
+    newest = now + timedelta(days=1)  # clocks of machines differ, so an insight may seem to be from the future
+    for index, (days, _) in enumerate(AGES):
+        oldest = now - timedelta(days=days) if days else None
+        rule = Q(record__created_at__lte=newest)
+        filters[f"age_{index}"] = Count("pk", filter=rule & Q(record__created_at__gt=oldest) if oldest else rule)
+        newest = oldest or newest
+    counts = queries.waiting(caller).order_by().aggregate(**filters)
+    return [(label, counts[f"age_{index}"]) for index, (_, label) in enumerate(AGES)]
+
+
+def waiting_by(caller: Caller, column: str) -> list[Waiting]:
+    """Return who has waited longest, by `record__created_by` (authors) or `assignee` (curators)."""
+    rows = queries.waiting(caller).order_by().values(column)
+    people = rows.annotate(count=Count("pk"), oldest=Min("record__created_at")).order_by("oldest", column)
+    return [Waiting(row[column], row["count"], row["oldest"]) for row in people[:MAX_PEOPLE]]
+
+
+def trend(caller: Caller, week: Week) -> list[WeekOfReview]:
+    """Return the weeks up to `week`, oldest first, with what happened to insights that the caller may see."""
+    weeks = last_weeks(week, WEEKS)
+    period = Period(weeks[0].period.start, week.period.end)
+    visible = Insight.objects.visible_to(caller).order_by()
+    parts: list[Any] = [
+        visible.filter(period.holds(column)).annotate(kind=Value(kind), week=TruncWeek(column))
+        .values("kind", "week").annotate(total=Count("pk"))
+        for kind, column in (("captured", "record__created_at"), ("applied", "applied_at"))
+    ]  # fmt: skip
+    counts: dict[date, dict[str, int]] = {one.monday: {} for one in weeks}
+    for row in parts[0].union(*parts[1:], all=True):
+        counts[timezone.localdate(row["week"])][row["kind"]] = row["total"]
+    for monday, decided, second, agreed in _decisions(caller, period):
+        counts[monday] |= {"decided": decided, "second": second, "agreed": agreed}
+    return [WeekOfReview(one, **counts[one.monday]) for one in weeks]
+
+
+def _decisions(caller: Caller, period: Period) -> list[tuple[date, int, int, int]]:
+    """Return by week the approvals and rejections, those of a second curator, and those of them that agree."""
+    kinds = (DecisionKind.APPROVED, DecisionKind.REJECTED)
+    rows = Decision.objects.filter(period.holds("at"), kind__in=kinds, insight__in=Insight.objects.visible_to(caller))
+    statement = Statement()
+    decisions = statement.table(
+        rows.order_by().annotate(week=TruncWeek("at")).values_list("week", "insight_id", "pk", "at", "kind", "by")
+    )
+    sql = f"""
+        SELECT week, count(*), count(*) FILTER (WHERE by <> before),
+            count(*) FILTER (WHERE by <> before AND kind = kind_before)
+        FROM (
+            SELECT week, kind, by,
+                lag(by) OVER earlier AS before, lag(kind) OVER earlier AS kind_before
+            FROM {decisions} decision (week, insight_id, id, at, kind, by)
+            WINDOW earlier AS (PARTITION BY insight_id ORDER BY at, id)
+        ) compared
+        GROUP BY week
+    """  # noqa: S608 - generated names
+    # PostgreSQL returns the local Monday without a time zone.
+    return [(week.date(), decided, second, agreed) for week, decided, second, agreed in statement.run(sql)]
+
+
+def agreement(weeks: Sequence[WeekOfReview]) -> Agreement:
+    return Agreement(sum(week.second for week in weeks), sum(week.agreed for week in weeks))

@@ -1,0 +1,101 @@
+"""This week: what changed about a user's entities and insights, and for curators the state of the review."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.translation import gettext
+from django.views.decorators.http import require_safe
+
+from knowledge.context.recent_changes import entities_of
+from knowledge.freshness.stale_review import needs_verification
+from knowledge.insights.queries import may_curate
+from knowledge.this_week import analyst, curation
+from knowledge.this_week.period import Week
+from memories.identity.caller import Caller
+from memories.identity.permissions import caller_from_request
+from memories.queries import capped_counts
+from memory_project.audit import statistics
+from memory_project.models import AuditEvent
+from memory_project.notifications import inbox
+from memory_project.portal.templatetags.charts import Point
+from memory_project.web import locale
+
+MAX_TO_VERIFY = 5
+
+
+@require_safe
+@login_required
+def this_week(request: HttpRequest) -> HttpResponse:
+    caller = caller_from_request(request, channel="portal")
+    week = Week.named(request.GET.get("week", ""))
+    context = {**_head(week), "may_curate": may_curate(caller), **_news(caller, week)}
+    return render(request, "portal/this_week.html", context)
+
+
+@require_safe
+@login_required
+def week_of_review(request: HttpRequest) -> HttpResponse:
+    caller = caller_from_request(request, channel="portal")
+    if not may_curate(caller):
+        raise PermissionDenied
+    week = Week.named(request.GET.get("week", ""))
+    weeks = curation.trend(caller, week)
+    context = {
+        **_head(week),
+        "may_curate": True,
+        "authors": curation.waiting_by(caller, "record__created_by") if week.is_current else [],
+        "curators": curation.waiting_by(caller, "assignee") if week.is_current else [],
+        "agreement": curation.agreement(weeks),
+        **review_charts(caller, weeks, with_ages=week.is_current),
+    }
+    return render(request, "portal/week_of_review.html", context)
+
+
+def _head(week: Week) -> dict[str, Any]:
+    return {"week": week, "first_day": locale.day(week.monday), "last_day": locale.day(week.sunday)}
+
+
+def review_charts(caller: Caller, weeks: list[curation.WeekOfReview], *, with_ages: bool = True) -> dict[str, Any]:
+    """Return the points of the charts about the review."""
+    labels = [locale.short_day(one.week.monday) for one in weeks]
+    rows = list(zip(labels, weeks, strict=True))
+    ages = curation.ages(caller) if with_ages else []
+    return {
+        "ages": [Point(str(label), count) for label, count in ages],
+        "has_waiting": any(count for _, count in ages),
+        "captured": [Point(label, one.captured) for label, one in rows],
+        "decided": [Point(label, one.decided) for label, one in rows],
+        "applied": [Point(label, one.applied) for label, one in rows],
+        "second": [Point(label, one.second, one.second - one.agreed) for label, one in rows],
+    }
+
+
+def _news(caller: Caller, week: Week) -> dict[str, Any]:
+    period = week.period
+    urns = entities_of(caller)
+    failed = AuditEvent.objects.filter(statistics.FAILED, period.holds("at"), email=caller.email)
+    mentions = inbox.notifications_for(caller).filter(period.holds("at"), kind="mentioned")
+    # What waits for the caller is known as of now, so the page of a past week does not show it.
+    now = {
+        "questions": list(analyst.questions(caller)[: analyst.MAX_LISTED]),
+        "to_verify": list(needs_verification(caller)[:MAX_TO_VERIFY]),
+    }
+    return {
+        "has_entities": bool(urns),
+        "changes": analyst.memory_changes(caller, urns, period) if urns else [],
+        "catalog": analyst.catalog_changes(urns, period) if urns else [],
+        "decided": list(analyst.decided(caller, period)[: analyst.MAX_LISTED]),
+        "counts": capped_counts(**analyst.countable(caller, period), failed=failed, mentions=mentions),
+        "kinds": {
+            analyst.NEW: gettext("new"),
+            analyst.CORRECTED: gettext("correction"),
+            analyst.STALE: gettext("may be out of date"),
+            analyst.SUPERSEDED: gettext("corrected since"),
+        },
+        **(now if week.is_current else {}),
+    }
