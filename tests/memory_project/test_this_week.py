@@ -54,7 +54,7 @@ def test_the_page_shows_what_changed_about_entities_that_the_user_uses(
     about_orders(bob, "Orders of tills arrive late.")
     about_orders(bob, "A private thought on orders.", visibility="private")
     about_orders(olga, "Orders seen by supply alone.")
-    services.supersede(Supersede(id=mine.pk, content="Orders are counted at noon."), caller=ada)
+    services.supersede(Supersede(record_id=mine.pk, content="Orders are counted at noon."), caller=ada)
     services.remember(Remember(content="Nothing about a table."), caller=bob)
     page = text_of(browser(alice_user).get(reverse("this-week")))
     assert "corrected since</span>" in page
@@ -89,8 +89,8 @@ def test_a_past_week_shows_what_happened_then_and_nothing_that_waits_now(
     earlier = timezone.now() - timedelta(days=14)
     Insight.objects.filter(pk=insight.pk).update(reviewed_at=earlier)
     client = browser(alice_user)
-    before_last = Week.current().previous.previous  # type: ignore[union-attr]
-    page = text_of(client.get(reverse("this-week"), {"week": before_last.name}))
+    before_last = Week(Week.current().monday - timedelta(days=14)).name
+    page = text_of(client.get(reverse("this-week"), {"week": before_last}))
     assert ("Orders come late." in page, "Since when?" in page) == (True, False)
     page = text_of(client.get(reverse("this-week")))
     assert ("Orders come late." in page, "Since when?" in page) == (False, True)

@@ -13,6 +13,8 @@ from django.utils import timezone
 
 from knowledge.insights import queries as curation
 from knowledge.models import Insight
+from knowledge.this_week.curation import trend
+from knowledge.this_week.period import Week
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
 from memories.models import MemoryRecord
@@ -20,7 +22,9 @@ from memories.retrieval import index_status
 from memory_project.audit import statistics
 from memory_project.audit.filters import CallFilter
 from memory_project.models import AuditEvent
+from memory_project.portal.review_charts import review_charts
 from memory_project.portal.templatetags.charts import Point
+from memory_project.web import locale
 
 DAYS = 30
 
@@ -35,6 +39,8 @@ def context(request: HttpRequest) -> dict[str, Any]:
         "oldest": curation.waiting(caller).values_list("record__created_at", flat=True).first(),
         "coverage": index_status.coverage(index_status.model()),
     }
+    if curation.may_curate(caller):
+        figures["review"] = review_charts(caller, trend(caller, Week.current()))
     if caller.is_admin:
         figures["calls"] = statistics.overall(CallFilter(span="day").rows())
     return figures
@@ -58,7 +64,7 @@ def _trends(caller: Caller) -> dict[str, list[Point]]:
     today = timezone.localdate()
     days = [today - timedelta(days=age) for age in reversed(range(DAYS))]
     names = ["memories", "applied", "calls"][: len(parts)]
-    return {name: [Point(f"{day:%-d %b}", *counts[name].get(day, (0, 0))) for day in days] for name in names}
+    return {name: [Point(locale.short_day(day), *counts[name].get(day, (0, 0))) for day in days] for name in names}
 
 
 def _daily(kind: str, rows: QuerySet[Any], column: str, bad: Q | None = None) -> Any:

@@ -19,7 +19,7 @@ from memory_project.web import locale
 register = template.Library()
 
 # In view box units. BASE: y of the axis, TOP: y of the highest bar
-WIDTH, HEIGHT, BASE, TOP = 460, 152, 126, 18
+WIDTH, HEIGHT, BASE, TOP = 460, 150, 126, 16
 GAP = 0.25  # share of a bar's slot that stays empty
 MAX_LABELS = 6  # maximum number of labels below the bars, so that they don't overlap on a phone
 
@@ -96,7 +96,7 @@ def _text_of(point: Point, bad_name: str) -> str:
 
 
 LABEL, ROW = 170, 24  # in view box units: width of the names' column, height of a row
-MAX_NAME = 22  # maximum number of characters shown of a value's name
+MAX_NAME = 24  # maximum number of characters shown of a value's name
 
 
 @register.inclusion_tag("_rows_chart.html")

@@ -74,7 +74,7 @@ def sign_in_with_password(request: HttpRequest, user: Any, next_url: str) -> Htt
 class PasswordResetForm(auth_forms.PasswordResetForm):
     """Writes the mail in the language of the account, which may differ from that of the browser."""
 
-    def send_mail(  # type: ignore[override]  # the arguments are passed on as they are
+    def send_mail(
         self, subject_template_name: str, email_template_name: str, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> None:
         with mail.in_language_of(context["user"]):

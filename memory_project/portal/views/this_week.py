@@ -22,7 +22,7 @@ from memories.queries import capped_counts
 from memory_project.audit import statistics
 from memory_project.models import AuditEvent
 from memory_project.notifications import inbox
-from memory_project.portal.templatetags.charts import Point
+from memory_project.portal.review_charts import review_charts
 from memory_project.web import locale
 
 MAX_TO_VERIFY = 5
@@ -58,21 +58,6 @@ def week_of_review(request: HttpRequest) -> HttpResponse:
 
 def _head(week: Week) -> dict[str, Any]:
     return {"week": week, "first_day": locale.day(week.monday), "last_day": locale.day(week.sunday)}
-
-
-def review_charts(caller: Caller, weeks: list[curation.WeekOfReview], *, with_ages: bool = True) -> dict[str, Any]:
-    """Return the points of the charts about the review."""
-    labels = [locale.short_day(one.week.monday) for one in weeks]
-    rows = list(zip(labels, weeks, strict=True))
-    ages = curation.ages(caller) if with_ages else []
-    return {
-        "ages": [Point(str(label), count) for label, count in ages],
-        "has_waiting": any(count for _, count in ages),
-        "captured": [Point(label, one.captured) for label, one in rows],
-        "decided": [Point(label, one.decided) for label, one in rows],
-        "applied": [Point(label, one.applied) for label, one in rows],
-        "second": [Point(label, one.second, one.second - one.agreed) for label, one in rows],
-    }
 
 
 def _news(caller: Caller, week: Week) -> dict[str, Any]:
