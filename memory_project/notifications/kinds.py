@@ -12,6 +12,7 @@ from typing import Any
 from django.utils.functional import Promise
 from django.utils.translation import gettext, gettext_lazy, ngettext_lazy
 
+from memories.identity.caller import system_caller
 from memory_project.accounts.names import name_of
 from memory_project.web import locale
 
@@ -135,5 +136,6 @@ KINDS: Mapping[str, Kind] = {
 
 def sentence(kind: str, by: str, count: int = 1) -> str:
     """Return the text of `count` notifications of one kind that `by` caused: "Cora approved 12 of your insights"."""
-    sender = name_of(by) if by else gettext("Commonplace")
+    is_person = by and by != system_caller().email
+    sender = name_of(by) if is_person else gettext("Commonplace")
     return str(KINDS[kind].text % {"person": sender, "total": locale.number(count), "count": count})

@@ -70,7 +70,7 @@ def _bar(points: Sequence[Point], index: int, peak: float, bad_name: str) -> dic
         "height": round(height - bad, 1),
         "bad_y": round(BASE - bad, 1),
         "bad_height": round(bad, 1),
-        "labelled": index % -(-len(points) // MAX_LABELS) == 0,
+        "labelled": (len(points) - 1 - index) % -(-len(points) // MAX_LABELS) == 0,
         # The labels at both ends stay inside the view box.
         "label_x": 0 if index == 0 else WIDTH if is_last else middle,
         "anchor": "start" if index == 0 else "end" if is_last else "middle",
@@ -114,7 +114,7 @@ def spread(points: Sequence[Point], title: str, label_name: str = "", name: str 
             "name": point.label if len(point.label) <= MAX_NAME else f"{point.label[: MAX_NAME - 1]}…",
             "y": index * ROW + 4,
             "text_y": index * ROW + 16,
-            "width": round(max(room * point.value / peak, 1), 1),
+            "width": round(max(room * point.value / peak, 1), 1) if point.value else 0,
             "number_x": round(LABEL + max(room * point.value / peak, 1) + 6, 1),
         }
         for index, point in enumerate(points)
