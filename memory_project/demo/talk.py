@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+from knowledge.graph import graphs
 from knowledge.graph.entities import create_entities
 from knowledge.graph.models import Graph
 from knowledge.graph.operations import CreateEntities, CreateRelations
@@ -19,21 +23,7 @@ MESSAGES = [
     ("human", "Remember that fernhill.sales.orders counts a gift card twice until the tills are updated in May."),
     ("ai", "I will leave gift cards out until then."),
 ]
-ORDERS = "urn:li:dataset:(urn:li:dataPlatform:snowflake,fernhill.sales.orders,PROD)"
-REFUNDS = "urn:li:dataset:(urn:li:dataPlatform:snowflake,fernhill.sales.refunds,PROD)"
-ENTITIES = [
-    {"name": "Monday report", "entityType": "Report", "observations": ["Goes to the board at eight.", "In euros."]},
-    {"name": "Orders", "entityType": "Table", "urn": ORDERS, "observations": ["One row an order, not an item."]},
-    {"name": "Refunds", "entityType": "Table", "urn": REFUNDS, "observations": ["Booked a month later."]},
-    {"name": "Tills", "entityType": "System", "observations": ["Updated in May; gift cards count twice until then."]},
-    {"name": "Priya", "entityType": "Person", "observations": ["Curates sales analytics.", "Asks for the query."]},
-]
-RELATIONS = [
-    ("Monday report", "Orders", "reads"),
-    ("Monday report", "Refunds", "subtracts"),
-    ("Tills", "Orders", "writes"),
-    ("Priya", "Monday report", "reviews"),
-]
+GRAPHS = Path(__file__).parent / "graphs.json"
 
 
 def make_conversation(caller: Caller) -> None:
@@ -48,9 +38,13 @@ def make_conversation(caller: Caller) -> None:
         store_decision(StoreDecision(user_id=caller.email, key="report_currency", value=currency), caller=caller)
 
 
-def make_graph(caller: Caller) -> None:
+def make_graph(caller: Caller, login: str = "maya") -> None:
+    """Create the caller's graph with the content that graphs.json has for `login`, unless there is one already."""
     if Graph.objects.filter(created_by=caller.email).exists():
         return
-    create_entities(CreateEntities.read({"entities": ENTITIES}), caller=caller)
-    ends = [{"from": source, "to": target, "relationType": kind} for source, target, kind in RELATIONS]
+    content = json.loads(GRAPHS.read_text())[login]
+    create_entities(CreateEntities.read({"entities": content["entities"]}), caller=caller)
+    ends = [{"from": source, "to": target, "relationType": kind} for source, target, kind in content["relations"]]
     create_relations(CreateRelations.read({"relations": ends}), caller=caller)
+    graph = Graph.objects.get(created_by=caller.email)
+    graphs.share(caller=caller, graph_id=graph.pk, visibility=content["visibility"])

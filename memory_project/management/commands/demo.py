@@ -24,7 +24,8 @@ class Command(BaseCommand):
         for login in ("maya", "sam"):
             caller = build_caller(people[login], channel="demo")
             talk.make_conversation(caller)
-            talk.make_graph(caller)
+        for login in ("maya", "jonas"):
+            talk.make_graph(build_caller(people[login], channel="demo"), login)
         warehouse.make(demo.FOLDER / "catalog.json")
         if proposed:
             demo.mark_old_notifications_read(people)
