@@ -15,6 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import Count, F, Func, Q, QuerySet, TextField
+from django.utils.translation import gettext, gettext_lazy
 
 from knowledge.catalog.entity_view import simple_path
 from knowledge.changesets.diff import of_changes
@@ -24,6 +25,7 @@ from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 
 EVENTS = 25
+KINDS = ("catalog", "changesets", "corrections", "claims")  # events that the history can be restricted to
 # Aspects whose changes are shown → words for the changed part of the entity.
 ASPECTS = {
     "datasetProperties": "its description in the source",
@@ -40,11 +42,30 @@ ASPECTS = {
     "institutionalMemory": "its links",
     "structuredProperties": "its properties",
 }
+# The same as a sentence, for changes without a text of their own.
+CHANGED = {
+    "datasetProperties": gettext_lazy("The description in the source was changed"),
+    "editableDatasetProperties": gettext_lazy("The description was changed"),
+    "schemaMetadata": gettext_lazy("The columns were changed"),
+    "editableSchemaMetadata": gettext_lazy("Column descriptions were changed"),
+    "globalTags": gettext_lazy("The tags were changed"),
+    "glossaryTerms": gettext_lazy("The glossary terms were changed"),
+    "ownership": gettext_lazy("The owners were changed"),
+    "deprecation": gettext_lazy("The deprecation was changed"),
+    "status": gettext_lazy("The entity was removed or restored"),
+    "domains": gettext_lazy("The domain was changed"),
+    "upstreamLineage": gettext_lazy("The upstream lineage was changed"),
+    "institutionalMemory": gettext_lazy("The links were changed"),
+    "structuredProperties": gettext_lazy("The properties were changed"),
+}
 
 
 @dataclass(frozen=True)
 class Event:
-    """An entry of the history. `before` is the earlier text, if the event replaced a text."""
+    """An entry of the history. `before` is the earlier text, if the event replaced a text.
+
+    `by` is an e-mail address, a URN, or empty if the catalog does not say who changed it.
+    """
 
     at: datetime
     kind: str  # claim, correction, changeset, rolled_back, catalog
@@ -52,16 +73,25 @@ class Event:
     text: str
     before: str = ""
     link: str = ""
+    record: MemoryRecord | None = None
 
 
-def entity_timeline(caller: Caller, urn: str, limit: int = EVENTS) -> list[Event]:
-    """Return the events that the caller may see, newest first."""
-    streams = (_claims(caller, urn, limit), _changesets(caller, urn, limit), _catalog_changes(urn, limit))
+def entity_timeline(caller: Caller, urn: str, limit: int = EVENTS, *, kind: str = "") -> list[Event]:
+    """Return the events that the caller may see, newest first. `kind` is one of KINDS, or empty for all of them."""
+    streams = []
+    if kind in ("", "claims", "corrections"):
+        streams.append(_claims(caller, urn, limit, kind))
+    if kind in ("", "changesets"):
+        streams.append(_changesets(caller, urn, limit))
+    if kind in ("", "catalog"):
+        streams.append(_catalog_changes(urn, limit))
     return list(islice(merge(*streams, key=lambda event: event.at, reverse=True), limit))
 
 
-def _claims(caller: Caller, urn: str, limit: int) -> list[Event]:
+def _claims(caller: Caller, urn: str, limit: int, kind: str) -> list[Event]:
     rows = MemoryRecord.objects.visible_to(caller).facts().filter(entity_urns__contains=[urn])
+    if kind:
+        rows = rows.filter(supersedes__isnull=kind == "claims")
     records = list(rows.defer("search").order_by("-created_at", "id")[:limit])
     earlier_ids = [record.supersedes_id for record in records if record.supersedes_id]
     earlier = MemoryRecord.objects.visible_to(caller).defer("search").in_bulk(earlier_ids)
@@ -69,7 +99,8 @@ def _claims(caller: Caller, urn: str, limit: int) -> list[Event]:
         Event(
             at=record.created_at,
             kind="correction" if record.supersedes_id else "claim",
-            by=record.byline,
+            by=record.created_by,
+            record=record,
             text=record.content,
             before=earlier[record.supersedes_id].content if record.supersedes_id in earlier else "",
             link=url_for("memory", record.pk.hex),
@@ -103,8 +134,8 @@ def _catalog_changes(urn: str, limit: int) -> list[Event]:
     for row in rows:
         text = _text_of(row.aspect, row.value)
         text_before = _text_of(row.aspect, before.get((row.aspect, row.version - 1)))
-        by = str(row.system_metadata.get("actor") or "the source")
-        changed = text or f"{ASPECTS[row.aspect]} changed"
+        by = str(row.system_metadata.get("actor") or "")
+        changed = text or str(CHANGED[row.aspect])
         events.append(Event(row.created_at, "catalog", by, changed, before=text_before if text else ""))
     return events
 
@@ -124,7 +155,7 @@ def _text_of(aspect: str, value: Mapping[str, Any] | None) -> str:
         return str((value or {}).get("description") or "")
     if aspect == "schemaMetadata":
         names = [simple_path(str(column.get("fieldPath", ""))) for column in (value or {}).get("fields", [])]
-        return f"columns {', '.join(names)}" if names else ""
+        return gettext("Columns: %(names)s") % {"names": ", ".join(names)} if names else ""
     return ""
 
 

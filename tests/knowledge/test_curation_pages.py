@@ -22,6 +22,7 @@ from memories.models import Batch, MemoryRecord
 from memories.operations import MarkFeedback, Remember, Share, Supersede
 from memories.writing import feedback
 from memory_project.models import User
+from memory_project.portal.views.entity import TABS
 from tests.knowledge.conftest import MART, ORDERS, column
 
 pytestmark = pytest.mark.usefixtures("small_catalog")
@@ -254,13 +255,17 @@ def test_the_page_of_an_entity_shows_its_memories_insights_and_changesets(
     )
     changeset = applied(alice, cora)
     address = f"{reverse('entity')}?urn={ORDERS}"
-    page = text(browser(alice_user), address)
+    page = all_tabs(browser(alice_user), address)
     for phrase in ("Orders of test stores", "loaded at night", "amount", "sales.mart", str(changeset.pk)):
         assert phrase in page, phrase
-    outsider_page = text(browser(olga_user), address)
+    outsider_page = all_tabs(browser(olga_user), address)
     assert "Orders of test stores" not in outsider_page
     assert "loaded at night" not in outsider_page
     assert "Cancelled orders are in the table" in outsider_page  # applied, so everyone may read it
+
+
+def all_tabs(client: Client, address: str) -> str:
+    return " ".join(text(client, f"{address}&tab={tab}") for tab in TABS)
 
 
 @pytest.mark.parametrize("urn", ["", "nonsense", "urn:li:dataset:\x00"])
@@ -290,8 +295,9 @@ def test_pages_make_a_bounded_number_of_queries(
         client.get(reverse(name))
         with django_assert_max_num_queries(12):
             client.get(reverse(name) + ("?whose=all" if name == "stale-review" else ""))
-    with django_assert_max_num_queries(26):  # the page of an entity combines several lists
-        client.get(f"{reverse('entity')}?urn={ORDERS}")
+    for tab in TABS:
+        with django_assert_max_num_queries(12):
+            client.get(f"{reverse('entity')}?urn={ORDERS}&tab={tab}")
     with django_assert_max_num_queries(15):  # it also looks for insights that rely on the values
         client.get(reverse("roll-back", args=[changeset.pk]))
     for address in (
