@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from typing import Any
 
 import pytest
@@ -9,15 +11,22 @@ from django.test import Client
 from django.urls import reverse
 
 from knowledge.catalog.name_resolution import urn_of
+from knowledge.graph.entities import create_entities
+from knowledge.graph.models import Entity
+from knowledge.graph.operations import CreateEntities
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
 from memories import services
 from memories.contract.errors import Invalid
 from memories.identity.caller import Caller
-from memories.models import MemoryRecord
+from memories.identity.permissions import build_caller
+from memories.models import MemoryRecord, Persona
 from memories.operations import Remember
 from memory_project.models import SavedView, User
+from memory_project.portal.search import destinations
+from memory_project.portal.search.matching import score
 from tests.knowledge.conftest import ORDERS, put
+from tests.memories.conversation.conftest import store_turns
 
 pytestmark = pytest.mark.usefixtures("small_catalog")
 
@@ -86,11 +95,134 @@ def test_the_palette_finds_memories_entities_people_and_pages(
 
 
 def test_the_palette_omits_pages_that_the_user_may_not_open(bob_user: User, cora_user: User, ada_user: User) -> None:
-    offers = {user.email: text(browser(user), "palette", q="e") for user in (bob_user, cora_user, ada_user)}
-    assert reverse("review") not in offers["bob@example.org"]
-    assert reverse("review") in offers["cora@example.org"]
-    assert reverse("admin:people") not in offers["cora@example.org"]
-    assert reverse("admin:people") in offers["ada@example.org"]
+    offers = {user.email: text(browser(user), "palette", q="review") for user in (bob_user, cora_user)}
+    assert f'href="{reverse("review")}"' not in offers["bob@example.org"]
+    assert f'href="{reverse("review")}"' in offers["cora@example.org"]
+    assert reverse("admin:people") not in text(browser(cora_user), "palette", q="people")
+    assert reverse("admin:people") in text(browser(ada_user), "palette", q="people")
+    assert f"{reverse('admin:people')}#invite" in text(browser(ada_user), "palette", q="invite")
+
+
+def options(page: str) -> list[tuple[str, str]]:
+    """Return the key and the label of each option, in the order of the page."""
+    found = re.findall(
+        r'<a role="option"[^>]*?data-key="([^"]*)"[^>]*><span class="label" dir="auto">(.*?)</span>', page
+    )
+    return [(html.unescape(key), html.unescape(label)) for key, label in found]
+
+
+def test_the_best_match_comes_first_whatever_its_kind(alice: Caller, alice_user: User) -> None:
+    services.remember(Remember(content="The stale orders of a review are left out."), caller=alice)
+    Persona.objects.filter(name="sales").update(title="Orders and more")
+    create_entities(CreateEntities(entities=[{"name": "Orders to check"}]), caller=alice)
+    client = browser(alice_user)
+    client.post(reverse("save-view"), {"name": "Late orders", "page": "my-knowledge", "back_to": "/?tag=late"})
+    found = options(text(client, "palette", q="orders"))
+    kinds = [key.partition(":")[0] for key, _ in found]
+    assert found[0] == (f"entity:{ORDERS}", "sales.orders")
+    assert set(kinds) >= {"entity", "persona", "view", "node", "memory"}
+    assert kinds.index("view") < kinds.index("memory")
+    assert options(text(client, "palette", q="stale rev"))[0][1] == "Stale review"
+    assert options(text(client, "palette", q="sr"))[0][1] == "Stale review"
+    assert options(text(client, "palette", q="dark"))[0][1] == "Switch theme"
+
+
+def test_pages_of_the_navigation_are_in_the_palette(ada_user: User) -> None:
+    client = browser(ada_user)
+    navigation = text(client, "activity").partition('<nav aria-label="Main">')[2].partition("</nav>")[0]
+    addresses = set(re.findall('<a href="([^"]+)"', navigation))
+    offered = {match.link for match in destinations.allowed(caller_of(ada_user), is_staff=True)}
+    assert len(addresses) > 10
+    assert addresses - offered == set()
+
+
+def caller_of(user: User) -> Caller:
+    return build_caller(user, channel="portal")
+
+
+def test_what_was_chosen_for_the_same_letters_comes_first(alice: Caller, alice_user: User) -> None:
+    client = browser(alice_user)
+    record = services.remember(Remember(content="Orders close at night."), caller=alice).record
+    chosen = client.get(reverse("palette"), {"q": "orders", "chosen": [f"memory:{record.pk}", "page:news"]})
+    keys = [key for key, _ in options(" ".join(chosen.content.decode().split()))]
+    assert keys[:3] == [f"memory:{record.pk}", "page:news", f"entity:{ORDERS}"]
+    assert len(keys) == len(set(keys))
+
+
+def test_recent_items_are_only_those_that_may_still_be_read(
+    alice: Caller, alice_user: User, bob_user: User, ada_user: User
+) -> None:
+    secret = services.remember(Remember(content="A private fact.", visibility="private"), caller=alice).record
+    create_entities(CreateEntities(entities=[{"name": "Private node"}]), caller=alice)
+    node = Entity.objects.get()
+    keys = [
+        f"memory:{secret.pk}", f"node:{node.pk}", f"entity:{ORDERS}", "page:admin:people", "memory:nonsense", "x",
+        "memory:\x00", "entity:" + "x" * 5_000, "person:9999999999999999999999", f"person:{ada_user.pk}",
+    ]  # fmt: skip
+    for user, kinds in ((alice_user, ["memory", "node", "entity"]), (bob_user, ["entity"])):
+        response = browser(user).get(reverse("palette"), {"recent": keys})
+        assert response.status_code == 200
+        page = " ".join(response.content.decode().split())
+        recent = page.partition("Pages and actions")[0]
+        assert [key.partition(":")[0] for key, _ in options(recent)] == kinds
+        assert ("A private fact" in page) == (user == alice_user)
+
+
+def test_the_palette_is_scoped_and_shows_hostile_names_as_text(
+    alice: Caller, alice_user: User, bob_user: User, ada_user: User
+) -> None:
+    hostile = '"><img src=x onerror=alert(1)> orders'
+    create_entities(CreateEntities(entities=[{"name": hostile}]), caller=alice)
+    capture(Capture(insight_text="Insights about orders are private.", category="correction"), caller=alice)
+    store_turns(alice, "A long text about the orders of the day.", conversation="talk about orders")
+    mine = text(browser(alice_user), "palette", q="orders")
+    assert "<img" not in mine
+    assert {"node", "insight", "conversation"} <= {key.partition(":")[0] for key, _ in options(mine)}
+    theirs = text(browser(bob_user), "palette", q="orders")
+    assert {"node", "insight", "conversation"} & {key.partition(":")[0] for key, _ in options(theirs)} == set()
+    assert "talk about orders" not in text(browser(ada_user), "palette", q="talk about")
+
+
+@pytest.mark.parametrize("q", ["%", "_", "\\", "'", "a" * 5_000, "orders " * 40, "\x00", "💥", "(", "urn:li:"])
+def test_any_text_can_be_typed(alice_user: User, q: str) -> None:
+    assert browser(alice_user).get(reverse("palette"), {"q": q}).status_code == 200
+
+
+def test_the_palette_has_at_most_12_queries(
+    alice: Caller, ada: Caller, ada_user: User, alice_user: User, django_assert_max_num_queries: Any
+) -> None:
+    for n in range(6):
+        services.remember(Remember(content=f"Orders of day {n} close at night."), caller=alice)
+        capture(Capture(insight_text=f"Insight {n} about orders.", category="correction"), caller=alice)
+        create_entities(CreateEntities(entities=[{"name": f"Orders {n}"}]), caller=alice)
+    store_turns(alice, "A long text about the orders of the day.", conversation="talk about orders")
+    keys = [
+        f"entity:{ORDERS}",
+        f"person:{alice_user.pk}",
+        "page:news",
+        *(f"memory:{r.pk}" for r in MemoryRecord.objects.all()[:3]),
+    ]
+    for user in (alice_user, ada_user):
+        client = browser(user)
+        for params in ({"q": "orders", "chosen": keys}, {"q": "or"}, {"recent": keys}):
+            client.get(reverse("palette"), params)
+            with django_assert_max_num_queries(12):
+                client.get(reverse("palette"), params)
+
+
+@pytest.mark.parametrize(
+    ("name", "better", "worse"),
+    [
+        ("orders", "orders", "my orders"),
+        ("orders", "sales.orders", "orders of the web shop"),
+        ("ord", "orders", "sales orders"),
+        ("sales ord", "sales orders", "orders of sales are ordered"),
+        ("new mem", "New memory", "A memory about a new member of the team"),
+        ("order", "An order", "border"),
+    ],
+)
+def test_scores_compare_matches(name: str, better: str, worse: str) -> None:
+    assert score(better, name) > score(worse, name) > 0
 
 
 # -- saved views ---------------------------------------------------------------------------------------------

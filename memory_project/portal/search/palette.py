@@ -1,19 +1,22 @@
-"""Ctrl-K palette: quick search for pages, saved views, actions, memories, catalog entities and people."""
+"""Ctrl-K palette: one search over everything that a person can open or do, best match first.
+
+The browser remembers the keys of what was chosen, never its text. It sends them along: `recent` keys are listed while
+nothing is typed, and `chosen` keys, those chosen for the same letters, come first. What the person may no longer read
+is left out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from urllib.parse import urlencode
+from collections.abc import Sequence
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.http import urlencode
+from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 
-from knowledge.catalog.name_resolution import entities_like
-from knowledge.insights import queries as curation
 from memories.contract.errors import DomainError
 from memories.contract.fields import UNSTORABLE
 from memories.identity.caller import Caller
@@ -21,47 +24,17 @@ from memories.identity.permissions import caller_from_request
 from memories.operations import RecallMemories
 from memories.retrieval.recall import recall
 from memories.retrieval.scope import Filters
-from memory_project.models import SavedView
-from memory_project.portal.search import autocomplete
-from memory_project.portal.search.saved_views import address_of
+from memory_project.portal.search import destinations, palette_rows
+from memory_project.portal.search.matching import Match, score
 
-MAX_PER_GROUP = 5
-# title, name of the route, and group of users who may open the page
-PAGES = (
-    ("My Knowledge", "my-knowledge", "everyone"),
-    ("My Insights", "my-insights", "everyone"),
-    ("Knowledge: the data catalog", "knowledge", "everyone"),
-    ("Analyses", "analyses", "everyone"),
-    ("Stale review", "stale-review", "everyone"),
-    ("Notifications", "news", "everyone"),
-    ("Activity", "activity", "everyone"),
-    ("Connect an agent", "connect", "everyone"),
-    ("Account and notification settings", "account", "everyone"),
-    ("Bulk actions", "start-batch", "everyone"),
-    ("Review", "review", "curators"),
-    ("All insights", "review-list", "curators"),
-    ("Changesets", "changesets", "curators"),
-    ("Corrections", "chains", "curators"),
-    ("Dashboard", "admin:index", "staff"),
-    ("Indexing", "admin:indexing", "operators"),
-    ("Tables", "admin:tables", "staff"),
-    ("System: health, sources, webhooks, work, storage", "admin:system", "operators"),
-    ("Audit", "admin:audit", "admins"),
-    ("People", "admin:people", "admins"),
-)
-ACTIONS = (
-    ("New memory", "create-memory"),
-    ("Propose an insight", "propose"),
-    ("Import memories from a file", "import-memories"),
-    ("Export your memories", "exports"),
-)
-
-
-@dataclass(frozen=True)
-class Match:
-    label: str
-    link: str
-    hint: str = ""
+MAX_SHOWN = 12
+MAX_MEMORIES = 5
+MIN_RECALLED = 3  # minimum number of characters for a search of memories; shorter texts match by chance
+MAX_CHOSEN = 3
+MAX_RECENT = 8
+MAX_KEY = 700  # maximum length of a key; the longest have a URN
+BEST_MEMORY = 48  # score of the best memory, between a name that contains the text and one that begins with it
+MEMORY_STEP = 4
 
 
 @require_safe
@@ -69,46 +42,69 @@ class Match:
 def search_everything(request: HttpRequest) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     text = UNSTORABLE.sub("", request.GET.get("q", "")).strip()[:200]
-    groups = [(title, matches) for title, matches in _groups(caller, request, text) if matches]
-    return render(request, "portal/_palette.html", {"groups": groups, "q": text})
-
-
-def _groups(caller: Caller, request: HttpRequest, text: str) -> Iterator[tuple[str, list[Match]]]:
-    yield "Pages", _pages(caller, bool(request.user.is_staff), text)
-    views = SavedView.objects.filter(person__email=caller.email, name__icontains=text)[:MAX_PER_GROUP]
-    yield "Saved views", [Match(view.name, address_of(view)) for view in views]
-    actions = [Match(label, reverse(route)) for label, route in ACTIONS if _is_in(text, label)]
+    pages = destinations.allowed(caller, is_staff=bool(request.user.is_staff))
     if text:
-        actions.append(Match(f"Remember “{text}”", f"{reverse('create-memory')}?{urlencode({'content': text})}"))
-    yield "Actions", actions
-    if not text:
-        return
-    yield "Memories", _memories(caller, text)
-    rows = entities_like(text)[:MAX_PER_GROUP]
-    entity_page = reverse("entity")
-    yield "Catalog", [Match(str(row), f"{entity_page}?{urlencode({'urn': row.urn})}", row.entity_type) for row in rows]
-    people = autocomplete.people(caller, text, "")[:MAX_PER_GROUP] if len(text) > 1 else []
-    knowledge = reverse("my-knowledge")
-    yield "People", [Match(row.label, f"{knowledge}?{urlencode({'by': row.value})}", row.hint) for row in people]
+        chosen = _by_keys(caller, pages, request.GET.getlist("chosen")[:MAX_CHOSEN])
+        groups = [("", _found(caller, pages, chosen, text))]
+    else:
+        recent = _by_keys(caller, pages, request.GET.getlist("recent")[:MAX_RECENT])
+        keys = {match.key for match in recent}
+        groups = [
+            (gettext("Recent"), recent),
+            (gettext("Pages and actions"), [match for match in pages if match.key not in keys][:MAX_SHOWN]),
+        ]
+    context = {"groups": [group for group in groups if group[1]], "q": text}
+    return render(request, "portal/_palette.html", context)
 
 
-def _pages(caller: Caller, is_staff: bool, text: str) -> list[Match]:
-    allowed = {
-        "everyone": True, "curators": curation.may_curate(caller), "staff": is_staff,
-        "operators": is_staff and caller.is_operator, "admins": is_staff and caller.is_admin,
-    }  # fmt: skip
-    pages = [Match(title, reverse(route)) for title, route, group in PAGES if allowed[group] and _is_in(text, title)]
-    return pages if text else pages[:MAX_PER_GROUP]
+def _found(caller: Caller, pages: Sequence[Match], chosen: Sequence[Match], text: str) -> list[Match]:
+    found = [*_scored(pages, text), *palette_rows.search(caller, text), *_memories(caller, text)]
+    found.sort(key=lambda match: -match.score)  # a stable sort: matches with the same score keep their order
+    by_key: dict[str, Match] = {match.key: match for match in chosen}
+    for match in found:
+        # An insight is a memory, too. The better match of the two is shown.
+        if match.target not in {shown.target for shown in by_key.values()}:
+            by_key.setdefault(match.key, match)
+    return [*list(by_key.values())[:MAX_SHOWN], *_with_text(text)]
 
 
-def _is_in(text: str, title: str) -> bool:
-    return all(word in title.lower() for word in text.lower().split())
+def _scored(pages: Sequence[Match], text: str) -> list[Match]:
+    scored = [page.with_score(score(page.label, text, page.words)) for page in pages]
+    return [page for page in scored if page.score]
 
 
 def _memories(caller: Caller, text: str) -> list[Match]:
+    if len(text) < MIN_RECALLED:
+        return []
     try:
-        operation = RecallMemories.read({"query": text, "limit": MAX_PER_GROUP})
+        operation = RecallMemories.read({"query": text, "limit": MAX_MEMORIES})
         hits = recall(operation, caller=caller, filters=Filters()).hits
     except DomainError:
-        return []  # without memories, the palette still shows its other groups
-    return [Match(str(hit.record), reverse("memory", args=[hit.record.pk]), hit.record.created_by) for hit in hits]
+        return []  # without memories, the palette still shows everything else
+    return [
+        palette_rows.memory_match(hit.record, max(score(hit.record.content, text), BEST_MEMORY - MEMORY_STEP * rank))
+        for rank, hit in enumerate(hits)
+    ]
+
+
+def _by_keys(caller: Caller, pages: Sequence[Match], keys: Sequence[str]) -> list[Match]:
+    """Return what these keys stand for, in their order. Unknown keys and what the caller may not read are left out."""
+    keys = [key for key in keys if len(key) <= MAX_KEY and not UNSTORABLE.search(key)]
+    by_key = {page.key: page for page in pages}
+    by_key |= palette_rows.by_keys(caller, [key for key in keys if key not in by_key])
+    return [by_key[key] for key in dict.fromkeys(keys) if key in by_key]
+
+
+def _with_text(text: str) -> list[Match]:
+    """Return the actions that use the text itself. They come last, so that there is always something to choose."""
+    action = gettext("Action")
+    return [
+        Match(
+            f"text:{key}", label % {"text": text}, f"{reverse(route)}?{urlencode({argument: text})}", action, target=key
+        )
+        for key, label, route, argument in (
+            ("search", gettext("Search My Knowledge for “%(text)s”"), "my-knowledge", "q"),
+            ("catalog", gettext("Search the catalog for “%(text)s”"), "knowledge", "q"),
+            ("remember", gettext("Remember “%(text)s”"), "create-memory", "content"),
+        )
+    ]

@@ -1,0 +1,95 @@
+"""Pages and actions of the palette, restricted to those that the person may open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext, gettext_lazy
+
+from knowledge.insights import queries as curation
+from memories.identity.caller import Caller
+from memory_project.portal.search.matching import Match
+
+EVERYONE, CURATORS, STAFF, OPERATORS, ADMINS = "everyone", "curators", "staff", "operators", "admins"
+
+
+@dataclass(frozen=True)
+class Destination:
+    """A page or an action. `words` are other terms that people type for it. `click` is a selector (matching.Match)."""
+
+    title: Promise
+    route: str
+    group: str = EVERYONE
+    words: str = ""
+    fragment: str = ""
+    click: str = ""
+
+
+PAGES = (
+    Destination(gettext_lazy("My Knowledge"), "my-knowledge", words="memories home start"),
+    Destination(gettext_lazy("My Insights"), "my-insights", words="proposals"),
+    Destination(gettext_lazy("Knowledge"), "knowledge", words="data catalog entities glossary documents"),
+    Destination(gettext_lazy("Graph"), "graph", words="network nodes relations"),
+    Destination(gettext_lazy("Conversations"), "conversations", words="chats turns threads"),
+    Destination(gettext_lazy("Decisions from conversations"), "user-decisions", words="preferences"),
+    Destination(gettext_lazy("Cached answers"), "cached-answers", words="cache"),
+    Destination(gettext_lazy("Analyses"), "analyses", words="sessions findings data"),
+    Destination(gettext_lazy("Stale review"), "stale-review", words="outdated verification"),
+    Destination(gettext_lazy("Notifications"), "news", words="inbox news"),
+    Destination(gettext_lazy("Activity"), "activity", words="calls log"),
+    Destination(gettext_lazy("Connect"), "connect", words="agents clients tokens mcp"),
+    Destination(gettext_lazy("Webhooks"), "webhooks", words="events endpoints"),
+    Destination(gettext_lazy("Imports"), "import-memories", words="upload csv file"),
+    Destination(gettext_lazy("Exports"), "exports", words="download backup"),
+    Destination(gettext_lazy("Account"), "account", words="settings profile language time zone e-mail"),
+    Destination(gettext_lazy("Review"), "review", CURATORS, "queue approve reject insights"),
+    Destination(gettext_lazy("All insights"), "review-list", CURATORS, "queue list"),
+    Destination(gettext_lazy("Changesets"), "changesets", CURATORS, "applied promoted"),
+    Destination(gettext_lazy("Corrections"), "chains", CURATORS, "chains superseded"),
+    Destination(gettext_lazy("Dashboard"), "admin:index", STAFF, "administration"),
+    Destination(gettext_lazy("Tables"), "admin:tables", STAFF, "database models"),
+    Destination(gettext_lazy("Indexing"), "admin:indexing", OPERATORS, "embeddings vectors"),
+    Destination(gettext_lazy("System"), "admin:system", OPERATORS, "health sources storage workers"),
+    Destination(gettext_lazy("Audit"), "admin:audit", ADMINS, "log"),
+    Destination(gettext_lazy("People"), "admin:people", ADMINS, "users accounts rights"),
+)
+ACTIONS = (
+    Destination(gettext_lazy("New memory"), "create-memory", words="create add remember write"),
+    Destination(gettext_lazy("Propose an insight"), "propose", words="suggest change correct"),
+    Destination(gettext_lazy("Import memories from a file"), "import-memories", words="upload csv"),
+    Destination(gettext_lazy("Export your memories"), "exports", words="download backup"),
+    Destination(gettext_lazy("Connect an agent"), "connect", words="token mcp client"),
+    Destination(gettext_lazy("Start a bulk action"), "start-batch", words="batch several many"),
+    Destination(gettext_lazy("Invite a person"), "admin:people", ADMINS, "add user account", fragment="invite"),
+    Destination(gettext_lazy("Set up a second factor"), "mfa_index", words="two-factor passkey security totp"),
+    Destination(gettext_lazy("Switch theme"), "account", words="dark light mode colors", click=".theme-toggle"),
+    Destination(gettext_lazy("Show keyboard shortcuts"), "account", words="keys help", click="#keys-sheet"),
+    Destination(gettext_lazy("Sign out"), "account", words="log out leave", click=".who button:not(.theme-toggle)"),
+)
+
+
+def allowed(caller: Caller, *, is_staff: bool) -> list[Match]:
+    groups = {
+        EVERYONE: True,
+        CURATORS: curation.may_curate(caller),
+        STAFF: is_staff,
+        OPERATORS: is_staff and caller.is_operator,
+        ADMINS: is_staff and caller.is_admin,
+    }
+    titled = (("page", gettext("Page"), PAGES), ("action", gettext("Action"), ACTIONS))
+    return [
+        Match(
+            f"{kind}:{entry.fragment or entry.click or entry.route}",
+            str(entry.title),
+            reverse(entry.route) + (f"#{entry.fragment}" if entry.fragment else ""),
+            hint,
+            target=f"{kind}:{entry.fragment or entry.click or entry.route}",
+            words=entry.words,
+            click=entry.click,
+        )
+        for kind, hint, entries in titled
+        for entry in entries
+        if groups[entry.group]
+    ]
