@@ -17,7 +17,6 @@ from knowledge.graph.relations import create_relations
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memory_project.models import User
-from memory_project.portal.graph_layout import rings
 from tests.knowledge.conftest import ORDERS
 from tests.memories.conversation.conftest import LONG, long_term_memory, store_turns
 
@@ -111,15 +110,6 @@ def test_the_page_is_searched_and_shows_earlier_states(alice_user: User, alice: 
 @pytest.mark.usefixtures("web")
 def test_an_invalid_address_shows_the_overview(alice_user: User, params: dict[str, str]) -> None:
     assert "Overview" in page(alice_user, **params)
-
-
-def test_every_node_has_a_distinct_position() -> None:
-    keys = [f"k{n}" for n in range(500)]
-    edges = [(f"k{n}", f"k{n // 7}") for n in range(1, 500)]
-    layout = rings(keys, edges, "k0")
-    assert layout.points["k0"] == (0.0, 0.0)
-    assert len(set(layout.points.values())) == 500
-    assert layout == rings(keys, edges, "k0")
 
 
 @pytest.mark.usefixtures("small_catalog")

@@ -11,7 +11,7 @@ from typing import Any
 from zlib import crc32
 
 from django import template
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 
 from knowledge.catalog.entity_view import short_name
 from memory_project.web import locale
@@ -166,7 +166,11 @@ def _node(urn: str, x: float, y: float, is_subject: bool, counts: tuple[int, int
     full_name = short_name(urn)
     name = ".".join(full_name.split(".")[-2:])
     total, stale = counts
-    label = f"{total} memor{'y' if total == 1 else 'ies'}" + (f", {stale} stale" if stale else "")
+    label = ngettext("%(n)s memory", "%(n)s memories", total) % {"n": total}
+    if stale:
+        label = ngettext("%(memories)s, %(n)s stale", "%(memories)s, %(n)s stale", stale) % {
+            "memories": label, "n": stale
+        }  # fmt: skip
     return {
         "urn": urn, "name": name if len(name) <= MAX_NODE_NAME else f"…{name[1 - MAX_NODE_NAME:]}",
         "full_name": full_name,

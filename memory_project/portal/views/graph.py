@@ -1,8 +1,8 @@
-"""Graph page: an entity and its neighbors as a picture and a list, at present or at an earlier time."""
+"""Graph page: clusters, entities and their relations as a picture and a list, at present or at an earlier time."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
@@ -14,60 +14,77 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from knowledge.catalog import neighbors
-from knowledge.catalog.entity_view import short_name
 from knowledge.context import timeline
 from knowledge.graph import drawing, graphs, queries
-from knowledge.graph.drawing import Neighborhood
-from knowledge.graph.models import Entity, Graph
-from knowledge.graph.responses import relation_of
+from knowledge.graph.drawing import Structure
+from knowledge.graph.models import Entity, Graph, Relation
 from knowledge.graph.search import sql
 from memories.contract.fields import UNSTORABLE
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
-from memory_project.portal.graph_layout import Layout, rings
+from memory_project.portal import graph_scene
+from memory_project.portal.graph_picture import Picture, add_scene
+from memory_project.portal.search.matching import SAME, score
 
-MAX_NAME = 18  # maximum number of characters shown of a node's name
-MAX_LABELS = 80  # maximum number of edges, lineage included, in a picture that shows the types of relations
-MAX_CATALOG = 12  # maximum number of entities whose lineage neighbors are drawn, and of neighbors for each entity
+MAX_CATALOG = 12  # maximum number of lineage neighbors in the catalog that are drawn beside the chosen entity
 MAX_MATCHES = 50  # maximum number of search results
-RADIUS = 18
+MAX_OBSERVATIONS = 200  # maximum number of observations shown of an entity
+MAX_RELATIONS = 100  # maximum number of relations listed of an entity
 MAX_DAYS = 36_500  # maximum number of days that the picture can go back
 
 
 WHO_READS = {
-    "private": "Only its owner",
-    "persona": "Its persona",
-    "everyone": "Everyone with an account",
+    "private": gettext_lazy("Only its owner"),
+    "persona": gettext_lazy("Its persona"),
+    "everyone": gettext_lazy("Everyone with an account"),
 }
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The parameters of the page, which are read from its address."""
+    """The parameters of the page, which are read from its address.
+
+    `number` is the chosen entity. Without it, `cluster` and `depth` name the opened cluster: the one that contains the
+    entity `cluster` at this depth.
+    """
 
     graph: Graph
     number: int | None
+    cluster: int | None
+    depth: int
     expanded: list[int]
     days_ago: int
+    entity_type: str
     q: str
 
     @classmethod
     def of(cls, open_graphs: list[Graph], params: QueryDict) -> Choice:
         graph = next((graph for graph in open_graphs if graph.pk.hex == params.get("graph", "")), open_graphs[0])
         expanded = [_number(text) or 0 for text in params.get("expanded", "")[:4_000].split(",")]
-        q = UNSTORABLE.sub("", params.get("q", "")).strip()[:500]
-        days_ago = min(_number(params.get("ago", "")) or 0, MAX_DAYS)
-        return cls(graph, _number(params.get("node", "")), [number for number in expanded if number], days_ago, q)
+        return cls(
+            graph,
+            _number(params.get("node", "")),
+            _number(params.get("cluster", "")),
+            min(_number(params.get("depth", "")) or 0, 50),
+            [number for number in expanded if number],
+            min(_number(params.get("ago", "")) or 0, MAX_DAYS),
+            UNSTORABLE.sub("", params.get("type", ""))[:200],
+            UNSTORABLE.sub("", params.get("q", "")).strip()[:500],
+        )
 
     @property
     def as_of(self) -> datetime | None:
         return timezone.now() - timedelta(days=self.days_ago) if self.days_ago else None
 
     def address(self, **changes: Any) -> str:
-        values = {"graph": self.graph.pk.hex, "node": self.number or "", "ago": self.days_ago or "", **changes}
+        values = {
+            "graph": self.graph.pk.hex, "node": self.number, "cluster": self.cluster, "depth": self.depth,
+            "type": self.entity_type, "ago": self.days_ago, **changes,
+        }  # fmt: skip
         expanded = values.pop("expanded", self.expanded)
         values["expanded"] = ",".join(map(str, expanded))
         return f"{reverse('graph')}?{urlencode({name: value for name, value in values.items() if value})}"
@@ -81,27 +98,131 @@ def graph(request: HttpRequest) -> HttpResponse:
     if not open_graphs:
         return render(request, "graph/page.html", {"graphs": []})
     choice = Choice.of(open_graphs, request.GET)
-    part = drawing.neighborhood_of(choice.graph, choice.number, choice.expanded, choice.as_of)
-    urns = {entity.urn for entity in part.entities if entity.urn}
-    lineage = {
-        urn: [other for other in neighbors.neighbors_of([urn]) if other not in urns][:MAX_CATALOG]
-        for urn in sorted(urns)[:MAX_CATALOG]
-    }
+    as_of = choice.as_of
+    matches = _matches(choice, as_of)
+    if matches and (len(matches) == 1 or score(matches[0].name, choice.q) == SAME):
+        choice = replace(choice, number=matches[0].number, expanded=[])  # the search centers what it found
+    types = drawing.types_of(choice.graph, as_of)
+    structure = drawing.structure_of(choice.graph, as_of, choice.entity_type)
+    center = _center(choice, structure, as_of)
+    shown = _surroundings(caller, choice, structure, center, as_of) if center else _clusters(
+        caller, choice, structure, as_of
+    )  # fmt: skip
     context: dict[str, Any] = {
-        "graphs": [(entry, choice.address(graph=entry.pk.hex, node="", expanded=[])) for entry in open_graphs],
+        "graphs": [
+            (entry, choice.address(graph=entry.pk.hex, node="", cluster="", depth="", type="", expanded=[]))
+            for entry in open_graphs
+        ],
         "choice": choice,
-        "part": part,
+        "types": types,
         "oldest": max((timezone.now() - choice.graph.created_at).days, 1),
-        "picture": _picture(caller, choice, part, lineage),
-        "node": _node(choice, part),
+        "matches": [(entity, choice.address(node=entity.number, expanded=[])) for entity in matches],
+        "max_loaded": drawing.MAX_LOADED if structure.is_cut else None,
+        "total": len(structure.paths),
         "may_share": bool(choice.graph.created_by) and caller.can_edit_for(choice.graph.created_by),
         "visibilities": WHO_READS,
-        "entries": [(entity, choice.address(node=entity.number)) for entity in part.entities],
+        "overview": choice.address(node="", cluster="", depth="", expanded=[]),
+        **shown,
     }
-    if choice.q:
-        matches = sql.entities(choice.graph, holding=choice.q, limit=MAX_MATCHES)
-        context["matches"] = [(entity, choice.address(node=entity.number, expanded=[])) for entity in matches]
     return render(request, "graph/page.html", context)
+
+
+def _matches(choice: Choice, as_of: datetime | None) -> list[Entity]:
+    """Return the entities that the search finds, those with the best matching names first."""
+    if not choice.q:
+        return []
+    found = sql.entities(choice.graph, holding=choice.q, as_of=as_of, limit=MAX_MATCHES)
+    return sorted(found, key=lambda entity: -score(entity.name, choice.q))
+
+
+def _center(choice: Choice, structure: Structure, as_of: datetime | None) -> Entity | None:
+    if not choice.number:
+        return None
+    return drawing.by_number(choice.graph, [choice.number], as_of).get(choice.number)
+
+
+def _clusters(caller: Caller, choice: Choice, structure: Structure, as_of: datetime | None) -> dict[str, Any]:
+    """Return the picture of the whole graph or of an opened cluster."""
+    path = graph_scene.cluster_path(structure, choice.cluster, choice.depth)
+    scene = graph_scene.overview(structure, path)
+    found = drawing.by_number(choice.graph, scene.named, as_of)
+    counts = timeline.memory_counts(caller, [entity.urn for entity in found.values() if entity.urn])
+    picture = Picture()
+    add_scene(picture, scene, found, counts, choice.address)
+    if scene.groups:
+        picture.add_weights(scene)
+    else:
+        numbers = {entity.pk: number for number, entity in found.items()}
+        picture.add_relations(drawing.relations_among(list(found.values()), as_of), numbers)
+    larger = choice.address(depth=len(path) - 1, expanded=[]) if len(path) > 1 else ""
+    return {"picture": picture.drawn(), "depth": len(path), "larger": larger, "has_groups": bool(scene.groups)}
+
+
+def _surroundings(
+    caller: Caller, choice: Choice, structure: Structure, center: Entity, as_of: datetime | None
+) -> dict[str, Any]:
+    """Return the picture of an entity with its neighbors, and what is known of it."""
+    if center.number not in structure.paths:
+        structure = drawing.structure_around(choice.graph, center, as_of)
+    around = drawing.around(structure, center.number, choice.expanded)
+    found = drawing.by_number(choice.graph, around.numbers, as_of)
+    # Neighbors of only the chosen entity, because they take a place each.
+    urns = {entity.urn for entity in found.values() if entity.urn}
+    near = neighbors.neighbors_of([center.urn]) if center.urn else []
+    catalog = [urn for urn in near if urn not in urns][:MAX_CATALOG]
+    counts = timeline.memory_counts(caller, [*urns, *catalog])
+    picture = Picture(center=center.number)
+    for number in around.numbers:
+        if entity := found.get(number):
+            style = "center" if number == center.number else "open" if number in choice.expanded else ""
+            picture.add_entity(entity, _target(choice, number, style), counts.get(entity.urn, (0, 0)), style)
+    for urn in catalog:
+        picture.add_catalog_entity(urn, counts.get(urn, (0, 0)))
+    relations = drawing.relations_among(list(found.values()), as_of)
+    picture.add_relations(relations, {entity.pk: number for number, entity in found.items()})
+    picture.add_lineage(center.number, catalog)
+    return {
+        "picture": picture.drawn(),
+        "center": center,
+        "around": around,
+        "node": _node(choice, center, relations, {entity.pk: entity for entity in found.values()}, as_of),
+        "in_cluster": _cluster_of(choice, structure, center),
+    }
+
+
+def _cluster_of(choice: Choice, structure: Structure, center: Entity) -> str:
+    """Return the address of the cluster that contains the entity, or "" if the graph is drawn without clusters."""
+    depth = len(structure.paths.get(center.number, ())) - 1
+    if depth < 1 or len(structure.paths) <= drawing.MAX_DRAWN:
+        return ""
+    return choice.address(node="", cluster=center.number, depth=depth, expanded=[])
+
+
+def _node(
+    choice: Choice, center: Entity, relations: list[Relation], by_pk: dict[UUID, Entity], as_of: datetime | None
+) -> dict[str, Any]:
+    (node,) = queries.nodes_of([center], as_of)
+    from_here, to_here = [], []
+    for relation in relations:
+        if center.pk in (relation.source_id, relation.target_id):
+            is_outgoing = relation.source_id == center.pk
+            other = by_pk[relation.target_id if is_outgoing else relation.source_id]
+            entry = (relation.relation_type, other, choice.address(node=other.number, expanded=[]))
+            (from_here if is_outgoing else to_here).append(entry)
+    return {
+        "entity": center,
+        "observations": node.observations[:MAX_OBSERVATIONS],
+        "observations_total": len(node.observations),
+        "from_here": from_here[:MAX_RELATIONS],
+        "to_here": to_here[:MAX_RELATIONS],
+    }
+
+
+def _target(choice: Choice, number: int, style: str) -> str:
+    """Return the address that a click on a neighbor leads to: the first expands it, the second makes it the center."""
+    if style:
+        return choice.address(node=number, expanded=[])
+    return choice.address(expanded=sorted({*choice.expanded, number}))
 
 
 @require_POST
@@ -109,84 +230,8 @@ def graph(request: HttpRequest) -> HttpResponse:
 def share_graph(request: HttpRequest, graph_id: UUID) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     graphs.share(caller=caller, graph_id=graph_id, visibility=request.POST.get("visibility", ""))
-    messages.success(request, "Sharing settings saved.")
+    messages.success(request, gettext("Sharing settings saved."))
     return redirect(f"{reverse('graph')}?graph={graph_id.hex}")
-
-
-def _node(choice: Choice, part: Neighborhood) -> dict[str, Any] | None:
-    if part.center is None:
-        return None
-    (node,) = queries.nodes_of([part.center], choice.as_of)
-    by_pk = {entity.pk: entity for entity in part.entities}
-    relations = [
-        (relation_of(part.center, relation), choice.address(node=by_pk[end].number, expanded=[]))
-        for relation in queries.relations_of([part.center], choice.as_of)
-        for end in [relation.target_id if relation.source_id == part.center.pk else relation.source_id]
-        if end in by_pk
-    ]
-    return {"entity": node.entity, "observations": node.observations, "relations": relations}
-
-
-def _picture(caller: Caller, choice: Choice, part: Neighborhood, lineage: dict[str, list[str]]) -> dict[str, Any]:
-    """Return the nodes and edges of the SVG.
-
-    If an entity of the graph is linked to the catalog, its lineage neighbors in the catalog are drawn as nodes, too.
-    """
-    catalog_urns = list(dict.fromkeys(urn for urns in lineage.values() for urn in urns))
-    edges = [(relation.source_id.hex, relation.target_id.hex, relation.relation_type) for relation in part.relations]
-    edges += [(entity.pk.hex, urn, "") for entity in part.entities for urn in lineage.get(entity.urn, [])]
-    center = part.center.pk.hex if part.center else ""
-    layout = rings(
-        [*(e.pk.hex for e in part.entities), *catalog_urns], [(start, end) for start, end, _ in edges], center
-    )
-    counts = timeline.memory_counts(caller, [*(e.urn for e in part.entities if e.urn), *catalog_urns])
-    nodes = []
-    for entity in part.entities:
-        kind = "center" if entity == part.center else "open" if entity.number in choice.expanded else ""
-        node = _svg_node(
-            layout, entity.pk.hex, entity.name, _target(choice, entity, kind), counts.get(entity.urn, (0, 0))
-        )
-        nodes.append(node | {"kind": kind, "type": entity.entity_type})
-    for urn in catalog_urns:
-        target = f"{reverse('entity')}?{urlencode({'urn': urn})}"
-        name = ".".join(short_name(urn).split(".")[-2:])
-        node = _svg_node(layout, urn, name, target, counts.get(urn, (0, 0)))
-        nodes.append(node | {"kind": "catalog", "type": "catalog"})
-    return {
-        "nodes": nodes,
-        "edges": [_svg_edge(layout, *edge, label=len(edges) <= MAX_LABELS) for edge in edges],
-        "box": " ".join(f"{number:.0f}" for number in layout.box),
-    }
-
-
-def _target(choice: Choice, entity: Entity, kind: str) -> str:
-    """Return the address that a click on a node leads to.
-
-    The first click on a node expands it, and the second click makes it the center. In the overview, which has no
-    center, the first click makes the node the center.
-    """
-    if kind or not choice.number:
-        return choice.address(node=entity.number, expanded=[])
-    return choice.address(expanded=sorted({*choice.expanded, entity.number}))
-
-
-def _svg_node(layout: Layout, key: str, name: str, target: str, counts: tuple[int, int]) -> dict[str, Any]:
-    x, y = layout.points[key]
-    total, stale = counts
-    label = f"{total} memor{'y' if total == 1 else 'ies'}" + (f", {stale} stale" if stale else "") if total else ""
-    short = name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…"
-    return {
-        "name": name, "short": short, "href": target, "x": x, "y": y, "text_y": y + RADIUS + 14, "count": total,
-        "badge_x": x + 14, "badge_y": y - 14, "badge_text_y": y - 10, "label": label, "has_stale": bool(stale),
-    }  # fmt: skip
-
-
-def _svg_edge(layout: Layout, start: str, end: str, kind: str, *, label: bool) -> dict[str, Any]:
-    (x1, y1), (x2, y2) = layout.points[start], layout.points[end]
-    return {
-        "x1": x1, "y1": y1, "x2": x2, "y2": y2, "label": kind if label else "", "is_lineage": not kind,
-        "label_x": round((x1 + 2 * x2) / 3, 1), "label_y": round((y1 + 2 * y2) / 3, 1) - 4,
-    }  # fmt: skip
 
 
 def _number(text: str) -> int | None:
