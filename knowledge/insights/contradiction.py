@@ -1,22 +1,35 @@
 """Contradictions between two texts in numbers, units, times, negations and opposites.
 
 Two texts that merely differ may both be true, so a contradiction is only reported if two sentences are about the same
-thing and the conflicting words can be quoted.
+thing, differ in a single fact, and the conflicting words can be quoted. docs/benchmarks.md has the measured precision.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
 
-from memories.retrieval.statements.comparison import Comparison, Difference, compare
-from memories.retrieval.statements.parts import Kind, Statement
+from knowledge.insights.contradiction_words import (
+    AMOUNTS,
+    COMPARATORS,
+    KINDS_OF_THINGS,
+    SCOPING,
+    SCOPING_WORDS,
+    measure_of,
+)
+from memories.retrieval.statements.comparison import Comparison, Difference, Differing, compare
+from memories.retrieval.statements.parts import Kind, Statement, Token
 from memories.retrieval.statements.reading import read_statement, statement_language
 
 CONFLICTS = (Difference.TIME, Difference.UNIT, Difference.NUMBER, Difference.OPPOSITE, Difference.NEGATION)
 MAX_SENTENCES = 20  # maximum number of sentences of each text that are compared, because their pairs are compared
 CONTENT = (Kind.WORD, Kind.NAME)
 MIN_SHARED = 0.5  # minimum share of the shorter sentence's content words that the other one must contain
-MIN_SHARED_OTHERWISE = 0.75  # the same if each sentence has words of its own, so that it may be about another thing
+DAYS_OF_MONTH = Decimal("30.4")
+MIN_RATIO = Decimal("1.25")  # minimum ratio of days and months, which can't be converted exactly, that conflict
 
 
 def contradiction(claim: str, text: str) -> str:
@@ -40,49 +53,153 @@ def _negates(text: str) -> bool:
     return bool(read_statement(text, statement_language(text)).negations)
 
 
+@dataclass
+class _Pair:
+    """Two sentences, with the content words that only one of them has. Words of opposites are not among these."""
+
+    one: Statement
+    other: Statement
+    comparison: Comparison
+    opposites: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        for difference in self.comparison.differences:
+            if difference.kind == Difference.OPPOSITE:
+                self.opposites.update(difference.first + difference.second)
+
+    @property
+    def sides(self) -> tuple[Statement, Statement]:
+        return self.one, self.other
+
+    @cached_property
+    def words(self) -> list[set[str]]:
+        return [{token.key for token in self._content(side)} for side in self.sides]
+
+    @cached_property
+    def own(self) -> list[list[Token]]:
+        return [
+            [token for token in self._content(side) if token.key not in self.words[1 - n]]
+            for n, side in enumerate(self.sides)
+        ]
+
+    def _content(self, side: Statement) -> list[Token]:
+        return [token for token in side.tokens if token.kind in CONTENT and token.text.casefold() not in self.opposites]
+
+    def is_about_the_same(self) -> bool:
+        labels, other_labels = ({**_labels(side), **_letters(side.text)} for side in self.sides)
+        if any(labels[key] != other_labels[key] for key in labels.keys() & other_labels.keys()):
+            return False
+        fewer = min(map(len, self.words))
+        shares_enough = fewer > 0 and len(self.words[0] & self.words[1]) / fewer >= MIN_SHARED
+        # If each sentence has words of its own, they may name two cases, such as new and returning customers.
+        return shares_enough and not all(self.own) and not any(map(self._narrows, (0, 1))) and not self._is_moved()
+
+    def _is_moved(self) -> bool:
+        """Return whether a shared word has another scoping preposition: "during the sale" and "outside the sale"."""
+        prefixes = [{t.key: t.prefix for t in side.tokens if t.prefix in SCOPING} for side in self.sides]
+        return any(prefixes[0][key] != prefixes[1][key] for key in prefixes[0].keys() & prefixes[1].keys())
+
+    def _narrows(self, side: int) -> bool:
+        """Return whether the words that only this sentence has limit it to a part of what the other one is about."""
+        prepositions = [token.prefix for token in self.own[side]]
+        return bool(SCOPING.intersection(prepositions)) or any(
+            token.text.casefold() in SCOPING_WORDS or token.key in COMPARATORS for token in self.own[side]
+        )
+
+
 def _contradiction(first: str, second: str, only_one_negates: bool) -> str:
-    comparison = compare(first, second)
-    found = {difference.kind: difference for difference in comparison.differences}
     language = statement_language(f"{first}\n{second}")
-    one, other = read_statement(first, language), read_statement(second, language)
-    if Difference.NAME in found or not _same_subject(one, other, comparison):
+    pair = _Pair(read_statement(first, language), read_statement(second, language), compare(first, second))
+    if measures := _differing_measures(pair):
+        return str(measures)
+    differences = [found for found in pair.comparison.differences if found.kind in (*CONFLICTS, Difference.NAME)]
+    # Sentences that differ in two facts are about two cases: "In 2024 there were 12 strikes" and "In 2025, 15".
+    if len(differences) != 1 or not pair.is_about_the_same():
         return ""
-    if not only_one_negates:
-        found.pop(Difference.NEGATION, None)
-    conflicts = [
-        found[kind]
-        for kind in CONFLICTS
-        if kind in found and (kind == Difference.NEGATION or (found[kind].first and found[kind].second))
-    ]
-    # A value that differs at another time is no contradiction.
-    if not conflicts or (conflicts[0].kind == Difference.TIME and len(conflicts) > 1):
-        return ""
-    return str(conflicts[0])
+    (difference,) = differences
+    return str(difference) if _is_conflict(difference, pair, only_one_negates) else ""
 
 
-def _same_subject(one: Statement, other: Statement, comparison: Comparison) -> bool:
-    found = [difference for difference in comparison.differences if difference.kind == Difference.OPPOSITE]
-    opposites = {word for difference in found for word in difference.first + difference.second}
-    words = [
-        {token.key for token in side.tokens if token.kind in CONTENT and token.text.casefold() not in opposites}
-        for side in (one, other)
-    ]
-    labels, other_labels = _labels(one), _labels(other)
-    if any(labels[key] != other_labels[key] for key in labels.keys() & other_labels.keys()):
+def _is_conflict(difference: Differing, pair: _Pair, only_one_negates: bool) -> bool:
+    if difference.kind == Difference.NAME:
         return False
-    fewer = min(map(len, words))
-    if not fewer:
+    if difference.kind == Difference.NEGATION:
+        negated = 0 if pair.one.is_negated else 1
+        # "Prices include VAT" and "Prices do not include VAT and shipping" differ in what is negated.
+        return only_one_negates and not pair.own[negated] and not _has_time_of_its_own(pair)
+    if not difference.first or not difference.second:
         return False
-    share = len(words[0] & words[1]) / fewer
-    has_own_words = bool(words[0] - words[1]) and bool(words[1] - words[0])
-    return share >= (MIN_SHARED_OTHERWISE if has_own_words else MIN_SHARED)
+    if difference.kind == Difference.TIME:
+        return not any(time.anchor == 0 for side in pair.sides for time in side.times)
+    if difference.kind == Difference.OPPOSITE:
+        return len(difference.first) == len(difference.second) == 1 and not _is_at_the_front(difference, pair)
+    return _are_unequal_amounts(pair)
+
+
+def _has_time_of_its_own(pair: _Pair) -> bool:
+    keys = [{time.key for time in side.times} for side in pair.sides]
+    return keys[0] != keys[1]
+
+
+def _is_at_the_front(difference: Differing, pair: _Pair) -> bool:
+    """Return whether both sentences begin with the opposites, so that these name two cases.
+
+    For example "before the migration" and "after the migration", or "gross revenue" and "net revenue".
+    """
+    fronts = [side.tokens[0] for side in pair.sides if side.tokens]
+    texts = [difference.first[0], difference.second[0]]
+    if len(fronts) == len(texts) and all(token.prefix == text for token, text in zip(fronts, texts, strict=True)):
+        return True
+    return all(
+        token.text.casefold() == text and (text in KINDS_OF_THINGS or token.prefix)
+        for token, text in zip(fronts, texts, strict=False)
+    )
+
+
+def _differing_measures(pair: _Pair) -> Differing | None:
+    """Return units without a number that differ, as in "The weight is in grams" and "in kilograms"."""
+    if [len(side) for side in pair.own] != [1, 1]:
+        return None
+    (one,), (other,) = pair.own
+    measures = [measure_of(token.text) for token in (one, other)]
+    if not all(measures) or measures[0] == measures[1] or measures[0][0] != measures[1][0]:
+        return None
+    other_kinds = {found.kind for found in pair.comparison.differences} & {*CONFLICTS}
+    shared = pair.words[0] & pair.words[1]
+    if other_kinds or not shared or one.prefix != other.prefix:
+        return None
+    return Differing(Difference.UNIT, (one.text.casefold(),), (other.text.casefold(),))
+
+
+def _are_unequal_amounts(pair: _Pair) -> bool:
+    numbers = [[token for token in side.tokens if token.kind == Kind.NUMBER] for side in pair.sides]
+    keys = [[token.key for token in side] for side in numbers]
+    left = [[token for token in side if token.key not in keys[1 - n]] for n, side in enumerate(numbers)]
+    if [len(side) for side in left] != [1, 1] or _has_time_of_its_own(pair):
+        return False
+    (one,), (other,) = left
+    if one.key.startswith("#") or other.key.startswith("#"):  # ordinals name things, such as "the second half"
+        return one.key.startswith("#") and other.key.startswith("#") and not one.text[0].isdigit()
+    if one.unit == other.unit:
+        return True
+    if {one.unit, other.unit} == {"", "%"}:  # 0.19 and 19 %
+        values = [_value(token) / (100 if token.unit else 1) for token in (one, other)]
+        return values[0] != values[1] and all(0 <= value <= 1 for value in values)
+    if {one.unit, other.unit} == {"s", "month"}:
+        days = sorted(_value(t) / 86_400 if t.unit == "s" else _value(t) * DAYS_OF_MONTH for t in (one, other))
+        return days[1] > days[0] * MIN_RATIO
+    return any({one.unit, other.unit} <= amounts for amounts in AMOUNTS)
+
+
+def _value(number: Token) -> Decimal:
+    return Decimal(number.key.split()[0])
 
 
 def _labels(statement: Statement) -> dict[str, str]:
     """Return numbers that name a thing, such as 12 in "store 12", by the word before them."""
     labels = {}
     tokens = statement.tokens
-    for before, number, after in zip(tokens, tokens[1:], [*tokens[2:], None], strict=False):
+    for before, number, after in zip(tokens, tokens[1:], _followers(tokens), strict=False):
         if number.kind != Kind.NUMBER or number.unit or number.prefix or not number.is_bound:
             continue
         if before.kind not in CONTENT or "_" in before.key:  # "at_least" and its like
@@ -94,3 +211,12 @@ def _labels(statement: Statement) -> dict[str, str]:
         if is_label or (after is not None and not after.is_bound and not before.text.endswith("s")):
             labels[before.key] = number.key
     return labels
+
+
+def _letters(text: str) -> dict[str, str]:
+    """Return capital letters that name a thing, such as B in "team B", by the word before them."""
+    return {word.casefold(): letter for word, letter in re.findall(r"\b([^\W\d_]+) ([A-Z])\b(?!['’.])", text)}
+
+
+def _followers(tokens: Sequence[Token]) -> list[Token | None]:
+    return [*tokens[2:], None]

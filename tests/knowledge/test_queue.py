@@ -128,7 +128,7 @@ def test_the_closest_memory_is_one_that_the_curator_may_read(alice: Caller, olga
         ("The load runs on Mondays at night.", "The load runs on Tuesday at night.", "mondays against tuesday"),
         ("The till was replaced in 2024.", "The till was replaced in 2025.", "2024 against 2025"),
         ("Load of 2026-03-01 is complete.", "Load of 2026-04-01 is complete.", "2026-03-01 against 2026-04-01"),
-        ("On 3 March the till export ran twice.", "On 5 March the till export ran twice.", "3 march against 5 march"),
+        ("On 3 March the till export ran twice.", "On 5 March the till export ran twice.", ""),  # both may be true
         ("Reason codes 7 and 3 are swapped.", "The handbook of 2023 has the reason codes swapped.", ""),
         ("Peak is week 40, and no changes happen then.", "Peak is week 40. No changes happen then.", ""),
         ("Orders may close late at night.", "Orders will close late at night in June.", ""),

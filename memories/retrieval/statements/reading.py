@@ -61,7 +61,7 @@ def read_statement(text: str, language: str) -> Statement:
 
 
 def statement_language(text: str) -> str:
-    """Return the language of a text. The function words decide between English and German if a text is short."""
+    """Return the language of a text. The function words decide if a text is short."""
     return _language(text, tuple(settings.RECALL_LANGUAGES))
 
 
@@ -79,9 +79,10 @@ def _language(text: str, languages: tuple[str, ...]) -> str:
         )
         for code in words.LANGUAGES
     }
-    if counts["en"] != counts["de"]:
-        return max(counts, key=lambda code: counts[code])
-    return found or ("de" if re.search(r"[äöüß]", text) else "en")
+    best = [code for code in words.LANGUAGES if counts[code] == max(counts.values())]
+    if len(best) == 1:
+        return best[0]
+    return found or ("de" if re.search(r"[äöüß]", text) else "es" if re.search(r"[áéíóúñ¿¡]", text) else "en")
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Words of English and German that the comparison of statements treats by their role in a sentence.
+"""Words of English, German and Spanish that the comparison of statements treats by their role in a sentence.
 
 Stems come from PostgreSQL's Snowball dictionaries, names of months and weekdays from Babel. The lists here are closed
 classes of words, for which neither has data. In other languages, no word is ignored and none has a synonym.
@@ -12,7 +12,7 @@ from functools import lru_cache
 from memories.database import prepared_statements
 from memories.models.fields import CONFIGURATIONS
 
-LANGUAGES = ("en", "de")  # languages whose words are listed here
+LANGUAGES = ("en", "de", "es")  # languages whose words are listed here
 
 
 def _words(text: str) -> frozenset[str]:
@@ -22,15 +22,18 @@ def _words(text: str) -> frozenset[str]:
 ARTICLES = {
     "en": _words("the a an"),
     "de": _words("der die das des dem den ein eine einen einem einer eines"),
+    "es": _words("el la los las lo un una unos unas"),
 }
 # Auxiliaries carry no content of their own, but they do carry the tense and the voice.
 PRESENT = {
     "en": _words("am is are be being do does has have"),
     "de": _words("bin bist ist sind seid sein hat habe haben hast habt wird werden werde"),
+    "es": _words("es son está están ser estar ha han haber"),
 }
 PAST = {
     "en": _words("was were did had been"),
     "de": _words("war waren warst wart hatte hatten wurde wurden worden gewesen"),
+    "es": _words("era eran fue fueron estaba estaban había habían sido"),
 }
 AUXILIARIES = {
     word: auxiliary
@@ -53,6 +56,7 @@ NEGATIONS = {
     "de": _words(
         "nicht nie niemals nichts niemand niemanden nirgends weder ohne kein keine keinen keinem keiner keines"
     ),
+    "es": _words("no nunca jamás nada nadie ningún ninguno ninguna ni sin tampoco"),
 }
 PREPOSITIONS = {
     "en": _words(
@@ -64,21 +68,27 @@ PREPOSITIONS = {
         "ab an auf aus außer bei bis durch für gegen gegenüber hinter in mit nach neben ohne pro seit statt trotz über"
         " um unter von vor während wegen zu zwischen als je laut wie im"
     ),
+    "es": _words(
+        "a al ante bajo con contra de del desde durante en entre excepto fuera hacia hasta mediante para por según"
+        " sin sobre tras"
+    ),
 }
 QUESTION_WORDS = {
     "en": _words("who whom whose which what when where why how how_many how_much how_often"),
     "de": _words(
         "wer wen wem wessen welche welcher welches welchen welchem was wann wo wohin woher warum wie wie_viel wie_oft"
     ),
+    "es": _words("quién quiénes qué cuál cuáles cuándo dónde cómo cuánto cuánta cuántos cuántas"),
 }
 # "There is", which has a tense, but no content.
 EXISTENCE = {"gibt": "present", "gab": "past", "gaben": "past"}
 # Pronouns and function words that are names if written in capitals, such as "US" and "IT".
 CAPITALIZED_NAMES = _words("us it who am is in on at be do he me so no or and an as all to up")
-CONJUNCTIONS = {"en": _words("and or"), "de": _words("und oder")}
+CONJUNCTIONS = {"en": _words("and or"), "de": _words("und oder"), "es": _words("y e o u")}
 CLAUSE_WORDS = {
     "en": _words("that because although while if when but so"),
     "de": _words("dass weil obwohl während wenn aber"),
+    "es": _words("que porque aunque mientras si cuando pero"),
 }
 # Words before which a time expression is only placed in time. After others, such as "before", it means something else.
 TIME_PREPOSITIONS = _words("in on at for of during um an im zu von")
@@ -190,7 +200,9 @@ ANTONYMS: dict[str, tuple[str, ...]] = {
         "day night", "near far", "strong weak", "lock unlock", "mandatory optional", "rich poor", "dark light",
         "more_than less_than", "at_least at_most", "bought sold", "won lost", "rose fell", "began ended",
         "grew shrank", "sent received", "lent borrowed", "came went", "found lost", "kept lost", "encrypt decrypt",
-        "attach detach", "appear disappear", "since until", "wholesale retail",
+        "attach detach", "appear disappear", "since until", "wholesale retail", "on off", "allowed forbidden",
+        "allowed denied", "accepted rejected", "approved rejected", "full incremental", "complete partial",
+        "percentage fraction", "always sometimes",
     ),
     "de": (
         "mit ohne", "vor nach", "mehr weniger", "meiste wenigste", "hoch niedrig", "höher niedriger",
@@ -211,6 +223,16 @@ ANTONYMS: dict[str, tuple[str, ...]] = {
         "gestiegen gesunken", "gestiegen gefallen", "stieg sank", "stieg fiel", "gewonnen verloren",
         "angenommen abgelehnt", "erhöht gesenkt", "eingestellt entlassen", "aktiviert deaktiviert",
         "gesendet empfangen", "maximal minimal", "Maximum Minimum", "stark schwach", "heiß kalt", "seit bis",
+        "enthalten ausgeschlossen", "inbegriffen ausgeschlossen", "erlaubt verboten", "erforderlich optional",
+        "vollständig inkrementell",
+    ),
+    "es": (
+        "con sin", "antes después", "incluir excluir", "incluye excluye", "incluyen excluyen", "incluido excluido",
+        "más menos", "mayor menor", "máximo mínimo", "primero último", "bruto neto", "abierto cerrado",
+        "abrir cerrar", "activo inactivo", "activado desactivado", "permitir prohibir", "permitido prohibido",
+        "aceptar rechazar", "obligatorio opcional", "aumentar disminuir", "subir bajar", "siempre nunca",
+        "comprar vender", "importar exportar", "público privado", "interno externo", "manual automático",
+        "desde hasta", "ascendente descendente", "verdadero falso", "viejo nuevo", "antiguo nuevo",
     ),
 }  # fmt: skip
 # A prefix that turns a word into its opposite: "active" and "inactive".
