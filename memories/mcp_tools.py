@@ -11,7 +11,7 @@ from memories.contract.tools import Hints, Tool, ToolResponse, tool
 from memories.history import history
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
-from memories.rendering import as_text
+from memories.rendering import recall_answer
 from memories.responses import (
     ChangedResponse,
     ErasedResponse,
@@ -160,8 +160,7 @@ def memory_recall(caller: Caller, operation: operations.RecallMemories) -> ToolR
 
     Call it before you analyze data or answer a question about it. Pass a query, entities, or both.
     """
-    response = responses.recall_response(recall(operation, caller=caller), explain=operation.explain)
-    return ToolResponse(response, text=as_text(response))
+    return recall_answer(recall(operation, caller=caller), explain=operation.explain)
 
 
 @tool(toolset="memory", title="Store a note", quotes=False)

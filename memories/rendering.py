@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from memories.responses import HitResponse, RecallResponse
+from memories.contract.tools import ToolResponse
+from memories.responses import HitResponse, RecallResponse, recall_response
+from memories.retrieval.recall import Recall
 
 SHORTENED = "texts with … are shortened: memory_manage get returns them whole"
+
+
+def recall_answer(recall: Recall, *, explain: bool = False) -> ToolResponse[RecallResponse]:
+    """Return the response of memory_recall, with its text for an agent's context."""
+    response = recall_response(recall, explain=explain)
+    return ToolResponse(response, text=as_text(response))
 
 
 def as_text(response: RecallResponse) -> str:

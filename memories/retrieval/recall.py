@@ -69,6 +69,7 @@ class Recall:
     left_out: dict[str, int] = field(default_factory=dict)  # status → number of matches left out because of this status
     below: int = 0  # number of candidates that scored too low, at most CANDIDATES of each search
     hints: dict[UUID, str] = field(default_factory=dict)  # record id → why the memory should be verified
+    terms: Sequence[term_statistics.Term] = ()  # the words of the query that were searched for
 
 
 def recall(operation: RecallMemories, *, caller: Caller, filters: Filters = NO_FILTERS) -> Recall:
@@ -82,6 +83,7 @@ def recall(operation: RecallMemories, *, caller: Caller, filters: Filters = NO_F
     as_of, limit = operation.as_of, operation.limit
     filters = _apply_operation(filters, operation)
     question, result, tokens = _prepare(caller, operation.query, operation.strategy, operation.entity_urns)
+    result = replace(result, terms=question.terms)
     question = replace(question, turns=bool(filters.conversation_id) or Tier.SHORT_TERM in filters.tiers)
     scope = compiled_scope(caller, filters, exclude_marked_wrong=True)
     # With as_of more candidates are needed, because memories that were hidden at that time are dropped afterwards.

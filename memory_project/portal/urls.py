@@ -5,7 +5,7 @@ from django.urls import path
 from memories.contract import url_converters  # noqa: F401 - registers the converter <id:…>
 from memory_project.portal.administration import activity
 from memory_project.portal.curation import chains, changesets, queue, review, stale
-from memory_project.portal.search import autocomplete, palette, saved_views
+from memory_project.portal.search import ask, autocomplete, palette, saved_views
 from memory_project.portal.views import (
     account,
     analyses,
@@ -28,6 +28,7 @@ from memory_project.portal.views import (
 
 urlpatterns = [
     path("", memories.my_knowledge, name="my-knowledge"),
+    path("ask/", ask.ask, name="ask"),
     path("memories/new/", memories.create_memory, name="create-memory"),
     path("memories/import/", imports.import_memories, name="import-memories"),
     path("memories/import/<id:import_id>/", imports.import_detail, name="import"),

@@ -29,6 +29,8 @@ class Destination:
 
 PAGES = (
     Destination(gettext_lazy("My Knowledge"), "my-knowledge", words="memories home start"),
+    Destination(gettext_lazy("This week"), "this-week", words="news changes digest"),
+    Destination(gettext_lazy("Ask"), "ask", words="question search what agents get"),
     Destination(gettext_lazy("My Insights"), "my-insights", words="proposals"),
     Destination(gettext_lazy("Knowledge"), "knowledge", words="data catalog entities glossary documents"),
     Destination(gettext_lazy("Graph"), "graph", words="network nodes relations"),
