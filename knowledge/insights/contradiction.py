@@ -16,6 +16,8 @@ from knowledge.insights.contradiction_words import (
     AMOUNTS,
     COMPARATORS,
     KINDS_OF_THINGS,
+    OPPOSITE_TIMES,
+    RANGE,
     SCOPING,
     SCOPING_WORDS,
     measure_of,
@@ -130,10 +132,19 @@ def _is_conflict(difference: Differing, pair: _Pair, only_one_negates: bool) -> 
     if not difference.first or not difference.second:
         return False
     if difference.kind == Difference.TIME:
-        return not any(time.anchor == 0 for side in pair.sides for time in side.times)
+        return _are_unequal_times(pair)
     if difference.kind == Difference.OPPOSITE:
         return len(difference.first) == len(difference.second) == 1 and not _is_at_the_front(difference, pair)
     return _are_unequal_amounts(pair)
+
+
+def _are_unequal_times(pair: _Pair) -> bool:
+    if any(time.anchor == 0 for side in pair.sides for time in side.times):  # "In March, …" names the case
+        return False
+    if _has_time_of_its_own(pair):
+        return True
+    prefixes = [{time.key: time.prefix for time in side.times} for side in pair.sides]
+    return any({prefixes[0][key], prefixes[1][key]} in OPPOSITE_TIMES for key in prefixes[0])
 
 
 def _has_time_of_its_own(pair: _Pair) -> bool:
@@ -175,7 +186,11 @@ def _are_unequal_amounts(pair: _Pair) -> bool:
     numbers = [[token for token in side.tokens if token.kind == Kind.NUMBER] for side in pair.sides]
     keys = [[token.key for token in side] for side in numbers]
     left = [[token for token in side if token.key not in keys[1 - n]] for n, side in enumerate(numbers)]
-    if [len(side) for side in left] != [1, 1] or _has_time_of_its_own(pair):
+    if _has_time_of_its_own(pair):
+        return False
+    if all(len(side) == 2 and side[1].prefix in RANGE for side in left):  # "90 to 180 days" and "120 to 240 days"
+        return len({number.unit for side in left for number in side[1:]}) == 1
+    if [len(side) for side in left] != [1, 1]:
         return False
     (one,), (other,) = left
     if one.key.startswith("#") or other.key.startswith("#"):  # ordinals name things, such as "the second half"

@@ -20,6 +20,7 @@ SCOPING_WORDS = _words(
     " wenn falls außer nur manchmal meistens jetzt früher ursprünglich"
     " si cuando salvo excepto solo ahora antes originalmente"
 )  # fmt: skip
+RANGE = frozenset({"to", "bis", "a", "hasta"})  # prepositions between the two ends of a range
 COMPARATORS = frozenset({"at_least", "at_most", "more_than", "less_than"})
 # At the front of a sentence, these opposites name the thing that it is about: "Gross revenue …", "Old stores …".
 KINDS_OF_THINGS = _words(
@@ -29,6 +30,8 @@ KINDS_OF_THINGS = _words(
     " brutto netto neue alte interne externe öffentliche private große kleine eingehende ausgehende erste letzte"
     " manuelle automatische"
 )  # fmt: skip
+# Prepositions before the same time that say the opposite.
+OPPOSITE_TIMES = ({"before", "after"}, {"since", "until"}, {"vor", "nach"}, {"seit", "bis"}, {"desde", "hasta"})
 # Base units of one dimension that are not converted into one another.
 AMOUNTS = (
     frozenset({"m", "mile"}),

@@ -55,3 +55,22 @@ def test_units_of_a_column_conflict_without_a_number() -> None:
     assert contradiction("Prices are in EUR.", "Prices are in USD.") == "eur against usd"
     assert contradiction("Weights are in grams.", "Weights are in pounds.") == "grams against pounds"
     assert contradiction("The price is in cents.", "The weight is in grams.") == ""
+
+
+def test_ranges_conflict() -> None:
+    assert contradiction("Lapsing means 90 to 180 days.", "Lapsing means 120 to 240 days.") != ""
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("Add twelve days to last year's lead times.", "Add twelve days to the lead times of last year."),
+        ("The plan is open before May.", "The plan is open in May."),
+    ],
+)
+def test_the_same_time_in_other_words_does_not_conflict(first: str, second: str) -> None:
+    assert contradiction(first, second) == ""
+
+
+def test_opposite_sides_of_a_time_conflict() -> None:
+    assert contradiction("Data is complete since 2022.", "Data is complete until 2022.") != ""
