@@ -1,5 +1,5 @@
 """Deletion of expired rows: audit events, rate-limit counters, notifications, impressions, failed calls, stored answers
-of the REST API, imports, deliveries of webhooks, and what OAuth clients no longer use.
+of the REST API, sent forms, imports, deliveries of webhooks, and what OAuth clients no longer use.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from memory_project.imports.models import KEPT_DAYS as IMPORT_DAYS
 from memory_project.imports.models import Import
 from memory_project.models import AuditEvent, CallWindow, Notification
 from memory_project.notifications.inbox import KEPT_DAYS as NOTIFICATION_DAYS
+from memory_project.pages.models import KEPT as SUBMISSION_AGE
+from memory_project.pages.models import Submission
 from memory_project.rest.models import KEPT, IdempotentAnswer
 from memory_project.webhooks.models import KEPT_DAYS as DELIVERY_DAYS
 from memory_project.webhooks.models import Delivery
@@ -44,6 +46,7 @@ def retentions() -> list[Retention]:
         Retention(Impression, "at", timedelta(days=IMPRESSION_DAYS)),
         Retention(FailedCall, "at", WITHIN),
         Retention(IdempotentAnswer, "started_at", KEPT),
+        Retention(Submission, "started_at", SUBMISSION_AGE),
         Retention(Import, "worked_at", timedelta(days=IMPORT_DAYS)),
         Retention(Delivery, "created_at", timedelta(days=DELIVERY_DAYS)),
     ]

@@ -24,6 +24,7 @@ from memory_project.models import AuditEvent
 from memory_project.portal.error_labels import message_with_label
 from memory_project.web.problems import MEDIA_TYPE, problem
 from memory_project.web.refusals import TITLES, is_for_programs
+from memory_project.web.typed_texts import page_of_form, typed_texts
 
 # Pages show texts that agents wrote. The policy forbids inline scripts, and pages may load
 # content only from this host and send forms only to it.
@@ -216,9 +217,12 @@ class domain_errors:
             if isinstance(error, TooManyRequests):
                 refusal["Retry-After"] = str(error.retry_after_s)
             return refusal
-        response = TemplateResponse(
-            request, "error.html", {"error": error, "message": message_with_label(error)}, status=error.status
-        )
+        if error.status == 404 and request.method != "POST":  # its message must not tell whether something exists
+            response = TemplateResponse(request, "404.html", status=404)
+            return response.render()
+        context = {"error": error, "message": message_with_label(error)}
+        context |= {"texts": typed_texts(request), "page": page_of_form(request)}
+        response = TemplateResponse(request, "error.html", context, status=error.status)
         return response.render()
 
 
@@ -229,4 +233,5 @@ def error_response(request: HttpRequest, message: str, code: str, status: int, t
     if is_for_programs(request.path):
         return JsonResponse({"error": message, "code": code}, status=status)
     context = {"title": title or TITLES.get(status, gettext("This is not possible")), "message": message}
+    context |= {"texts": typed_texts(request), "page": page_of_form(request) if request.method == "POST" else ""}
     return HttpResponse(render_to_string("fault.html", context), status=status)

@@ -1,4 +1,4 @@
-// Command palette (Ctrl-K), shortcut list (?), list navigation (j, k, Enter, x), compact lists, and drafts of forms.
+// Command palette (Ctrl-K), shortcut list (?), list navigation (j, k, Enter, x), and compact lists.
 const palette = document.getElementById("palette");
 const sheet = document.getElementById("keys-sheet");
 const paletteField = document.getElementById("palette-q");
@@ -176,42 +176,3 @@ document.addEventListener("submit", (event) => {
   const here = event.target.querySelector(".here");
   if (here) here.value = location.pathname + location.search;
 }, true);
-
-// Drafts: text typed into a form with data-draft is stored in this browser until the form is submitted.
-const draftKey = (form) => `draft ${document.body.dataset.person} ${location.pathname} ${form.dataset.draft}`;
-const draftFields = (form) => [...form.querySelectorAll("textarea, input[type=text], select")].filter((field) => field.name && field.name !== "text");
-
-for (const form of document.querySelectorAll("form[data-draft]")) {
-  const draft = JSON.parse(localStorage.getItem(draftKey(form)) || "null");
-  const isFresh = !form.querySelector(".errorlist");
-  if (draft && isFresh) offerDraft(form, draft);
-  for (const kind of ["input", "change"]) form.addEventListener(kind, () => {
-    const values = Object.fromEntries(draftFields(form).map((field) => [field.name, field.value]));
-    localStorage.setItem(draftKey(form), JSON.stringify(values));
-  });
-  form.addEventListener("submit", () => localStorage.removeItem(draftKey(form)));
-}
-
-function offerDraft(form, draft) {
-  const differing = draftFields(form).filter((field) => field.name in draft && draft[field.name] !== field.value);
-  if (!differing.length) return;
-  const note = document.createElement("p");
-  const restore = document.createElement("button");
-  const discard = document.createElement("button");
-  note.className = "note draft";
-  note.setAttribute("role", "status");
-  restore.type = discard.type = "button";
-  restore.textContent = "Restore draft";
-  discard.textContent = "Discard";
-  note.append("You have an unsent draft. ", restore, " ", discard);
-  restore.addEventListener("click", () => {
-    for (const field of differing) {
-      field.value = draft[field.name];
-      field.dispatchEvent(new Event("refill"));
-      field.dispatchEvent(new Event("input", { bubbles: true }));
-    }
-    note.remove();
-  });
-  discard.addEventListener("click", () => { localStorage.removeItem(draftKey(form)); note.remove(); });
-  form.before(note);
-}

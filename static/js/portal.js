@@ -1,4 +1,4 @@
-// Page behavior that HTML lacks: single-key shortcuts, copy buttons, select all, drafts, and errors of htmx requests.
+// Page behavior that HTML lacks: single-key shortcuts, copy buttons, select all, and the browser history of searches.
 const root = document.documentElement;
 root.dataset.keys = localStorage.getItem("keys") || "on";
 
@@ -36,7 +36,7 @@ document.addEventListener("click", async (event) => {
   if (!button) return;
   await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
   const label = button.textContent;
-  button.textContent = "Copied";
+  button.textContent = button.dataset.copied || "Copied";
   setTimeout(() => { button.textContent = label; }, 1500);
 });
 
@@ -48,65 +48,6 @@ function labelKeys() {
   }
 }
 labelKeys();
-
-// Keep the text of a submitted form, and restore it if the session had expired and the user had to sign in again.
-const DRAFT = "draft";
-const textFields = (form) => [...form.querySelectorAll("textarea, input[type=text], input[type=search], select")].filter((field) => field.name);
-
-document.addEventListener("submit", (event) => {
-  if (event.target.closest("[data-keeps-draft]") || event.target.method !== "post") return;
-  const values = textFields(event.target).map((field) => [field.name, field.value]);
-  if (values.some(([, value]) => value.trim())) {
-    sessionStorage.setItem(DRAFT, JSON.stringify({ page: location.pathname, person: document.body.dataset.person, values, lost: false }));
-  }
-});
-
-function restoreSubmittedText() {
-  const draft = JSON.parse(sessionStorage.getItem(DRAFT) || "null");
-  if (!draft) return;
-  if (document.querySelector("[data-keeps-draft]")) {
-    sessionStorage.setItem(DRAFT, JSON.stringify({ ...draft, lost: true }));
-    return;
-  }
-  if (draft.lost && draft.page !== location.pathname) return; // the user has not yet returned to the form's page
-  sessionStorage.removeItem(DRAFT);
-  if (!draft.lost || draft.person !== document.body.dataset.person) return; // a different user has signed in
-  const names = draft.values.map(([name]) => name).join();
-  const form = [...document.forms].find((candidate) => textFields(candidate).map((field) => field.name).join() === names);
-  if (!form) return;
-  textFields(form).forEach((field, index) => {
-    field.value = draft.values[index][1];
-    field.dispatchEvent(new Event("refill"));
-  });
-  showAlert(form, "Your text has been restored. It was not sent.");
-}
-restoreSubmittedText();
-
-// Show an alert before the element whose request failed. The next successful request of that element removes it.
-function showAlert(element, message) {
-  element.parentElement.querySelector(":scope > .told")?.remove();
-  const note = document.createElement("p");
-  note.className = "note warn told";
-  note.setAttribute("role", "alert");
-  note.textContent = message;
-  element.before(note);
-}
-const FAILED = {
-  403: "You don’t have access to this.",
-  413: "The request is too large.",
-  429: "Too many of your requests are already waiting. Try again in a moment.",
-  503: "The database is not responding. Try again in a moment.",
-};
-document.addEventListener("htmx:responseError", ({ detail }) => {
-  const status = detail.xhr.status;
-  showAlert(detail.elt, `${FAILED[status] || `The server returned an error (${status}).`} The page was not updated.`);
-});
-for (const name of ["htmx:sendError", "htmx:timeout"]) {
-  document.addEventListener(name, ({ detail }) => showAlert(detail.elt, "The server did not respond. The page was not updated. Try again."));
-}
-document.addEventListener("htmx:afterOnLoad", ({ detail }) => {
-  if (detail.successful) detail.elt.parentElement?.querySelector(":scope > .told")?.remove();
-});
 
 // Add one entry to the browser history per search, not one per pause while typing.
 let searching = false;

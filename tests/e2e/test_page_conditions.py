@@ -34,7 +34,7 @@ def test_typed_text_survives_the_end_of_a_session(sign_in: SignIn) -> None:
     page.click("button.primary")
     sign_in_again(page)
     page.wait_for_url("**/memories/new/")
-    page.wait_for_selector(".told")
+    page.click("text=Restore")
     assert (page.input_value("#id_content"), page.input_value("#id_tags")) == (TYPED, "bruges")
     page.click("button.primary")
     page.wait_for_selector(".fact")

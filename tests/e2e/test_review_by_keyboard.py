@@ -102,13 +102,13 @@ def test_an_unfinished_memory_can_be_restored_as_draft(sign_in: SignIn) -> None:
     page.keyboard.press("Enter")
     page.goto("/")
     page.goto("/memories/new/")
-    page.click("text=Restore draft")
+    page.click("[data-restore]")
     assert page.input_value("#id_content") == "A thought that is not finished"
     assert page.locator(".chips .chip").count() == 1
     page.click("main button.primary")
     page.wait_for_selector(".fact")
     page.goto("/memories/new/")
-    assert not page.is_visible("text=Restore draft")
+    assert not page.is_visible("[data-restore]")
 
 
 def test_a_saved_view_shows_its_count(sign_in: SignIn) -> None:

@@ -27,6 +27,7 @@ from memory_project.accounts.names import name_of
 from memory_project.portal import labels
 from memory_project.portal.error_labels import message_with_label
 from memory_project.web import locale
+from memory_project.web.page_version import page_version
 
 register = template.Library()
 MARKUP = re.compile(r"[*_`#>|\[\]]+")  # characters of Markdown syntax, which the rendered page doesn't show
@@ -178,6 +179,11 @@ def capped(count: int) -> str:
 @register.filter
 def happened(change: str) -> str:
     return labels.happened(change)
+
+
+@register.simple_tag(name="page_version")
+def render_page_version() -> str:
+    return page_version()
 
 
 @register.filter

@@ -11,6 +11,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
@@ -24,6 +25,7 @@ from memory_project.clients.connection import TOKEN_VARIABLE, Connection, mcp_ur
 from memory_project.clients.snippets import snippet
 from memory_project.clients.table import CLIENTS
 from memory_project.models import AuditEvent, User
+from memory_project.pages.sent_forms import carried_out
 
 
 def _check_lifetime(days: int) -> int:
@@ -75,7 +77,7 @@ def make_token(request: HttpRequest) -> HttpResponse:
         persona=request.POST.get("persona", ""),
         expires_at=tokens.expiry(days),
     )
-    return _connect_page(request, fresh=text)
+    return carried_out(_connect_page(request, fresh=text), reverse("connect"))
 
 
 @require_POST

@@ -9,12 +9,14 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods, require_POST
 
 from memories.contract.errors import NotFound
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
+from memory_project.pages.sent_forms import carried_out
 from memory_project.webhooks import endpoints
 from memory_project.webhooks.events import KINDS
 from memory_project.webhooks.models import Endpoint
@@ -87,4 +89,5 @@ def _page(request: HttpRequest, caller: Caller, fresh: Endpoint | None = None, s
             (endpoint, endpoints.deliveries_of(caller, endpoint.pk)[:DELIVERIES_SHOWN]) for endpoint in own
         ],
     }  # fmt: skip
-    return render(request, "portal/webhooks.html", context)
+    response = render(request, "portal/webhooks.html", context)
+    return carried_out(response, reverse("webhooks")) if secret else response
