@@ -181,6 +181,15 @@ class Reassign(Operation):
     reason: Reason = Field("", description=WHY)
 
 
+class Retag(Operation):
+    """Add and remove tags of a memory"""
+
+    record_id: MemoryId
+    add: Tags = Field([], description="Tags to add.")
+    remove: Tags = Field([], description="Tags to remove.")
+    reason: Reason = Field("", description=WHY)
+
+
 class DismissEntity(Operation):
     """Remove an entity that was detected in a memory's text; it is not detected again"""
 

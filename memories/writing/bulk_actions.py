@@ -7,11 +7,13 @@ finishes the batch even if the page is closed.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from django.contrib.auth import get_user_model
@@ -30,9 +32,10 @@ from memories.database import identity
 from memories.database.locks import exclusive
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
-from memories.models import Batch
-from memories.operations import Forget, Reassign, Restore, Share, Supersede, Verify
+from memories.models import Batch, MemoryRecord
+from memories.operations import Forget, Reassign, Restore, Retag, Share, Supersede, Verify
 from memories.writing import erasure, quotations, same_words
+from memories.writing.retagging import retag
 from memories.writing.text_places import BATCH_CHOICES
 from memories.writing.undo import undo as undo_change
 
@@ -40,6 +43,7 @@ MAX_UNITS = 5_000  # maximum number of rows in a batch
 AT_ONCE = 20  # number of rows changed in one transaction
 DEADLOCK = "40P01"  # PostgreSQL's SQLSTATE deadlock_detected
 PAUSE_S = 0.2  # seconds to wait while another process works on the batch
+UNCHANGED = "needs no change"  # outcome of a row that the action left as it was, so that undo leaves it out
 SLICE_S = 0.8  # seconds after which a slice ends, so that the page can show the progress
 
 
@@ -94,6 +98,13 @@ MEMORY_ACTIONS: dict[str, BulkAction] = {
         ),
         "undo_reassign",
     ),
+    "retag": BulkAction(
+        "Retagged",
+        lambda c, pk, entered: retag(
+            Retag.read({"record_id": pk, **tags_of(entered.choice), "reason": entered.note}), caller=c
+        ),
+        "undo_retag",
+    ),
     "correct": BulkAction(
         "Corrected",
         lambda c, pk, entered: services.supersede(
@@ -107,8 +118,19 @@ MEMORY_ACTIONS: dict[str, BulkAction] = {
         kind="text",
     ),
     "leave_same_words": BulkAction("Left", lambda c, pk, entered: same_words.leave(caller=c, entry_id=pk), kind="text"),
-    **{f"undo_{change}": _undo_of(change) for change in ("forget", "restore", "verify", "share", "reassign")},
+    **{f"undo_{change}": _undo_of(change) for change in ("forget", "restore", "verify", "share", "reassign", "retag")},
 }
+
+
+def tags_of(choice: str) -> dict[str, Any]:
+    """Return the tags to add and to remove from the choice made for "retag", a JSON object with these two lists."""
+    try:
+        tags = json.loads(choice)
+    except ValueError:
+        tags = None
+    if not isinstance(tags, dict):
+        raise Invalid("is not a choice of tags", field="choice", allowed='{"add": [tags], "remove": [tags]}')
+    return {"add": tags.get("add", []), "remove": tags.get("remove", [])}
 
 
 def start(
@@ -218,7 +240,7 @@ def _run_slice(caller: Caller, batch: Batch) -> Batch:
     with transaction.atomic():
         batch = Batch.objects.select_for_update().get(pk=batch.pk)
         position = len(batch.outcomes)
-        batch.outcomes += [_run_row(caller, batch, unit) for unit in batch.unit_ids[position : position + AT_ONCE]]
+        batch.outcomes += [run_row(caller, batch, unit) for unit in batch.unit_ids[position : position + AT_ONCE]]
         if len(batch.outcomes) == len(batch.unit_ids):
             batch.finished_at = timezone.now()
         batch.save(update_fields=["outcomes", "finished_at"])
@@ -236,7 +258,7 @@ def _run_slow_row(caller: Caller, batch: Batch) -> Batch:
             batch = Batch.objects.get(pk=batch.pk)
             position = len(batch.outcomes)
             if position < len(batch.unit_ids):
-                batch.outcomes.append(_run_row(caller, batch, batch.unit_ids[position]))
+                batch.outcomes.append(run_row(caller, batch, batch.unit_ids[position]))
             if len(batch.outcomes) == len(batch.unit_ids):
                 batch.finished_at = batch.finished_at or timezone.now()
             batch.save(update_fields=["outcomes", "finished_at"])
@@ -246,8 +268,9 @@ def _run_slow_row(caller: Caller, batch: Batch) -> Batch:
     return batch
 
 
-def _run_row(caller: Caller, batch: Batch, unit: UUID) -> str:
+def run_row(caller: Caller, batch: Batch, unit: UUID) -> str:
     action, entered = BULK_ACTIONS[batch.act], ActionInput(batch.note, batch.choice, batch.seen.get(unit.hex, ""))
+    started = timezone.now()
     try:
         with nullcontext() if action.is_slow else transaction.atomic():
             result = action.do(caller, unit, entered)
@@ -255,6 +278,8 @@ def _run_row(caller: Caller, batch: Batch, unit: UUID) -> str:
                 quotations.note([result.record.pk], BATCH_CHOICES, batch.pk, whole=True)
     except DomainError as error:
         return error.message
+    if isinstance(result, MemoryRecord) and (result.pending_message or result.updated_at < started):
+        return result.pending_message or UNCHANGED
     return ""
 
 

@@ -134,6 +134,8 @@ HAPPENED: dict[str, str | Promise] = {
     "hand_over": gettext_lazy("handed over"),
     "relink": gettext_lazy("linked to another memory"),
     "dismiss_entity": gettext_lazy("detected entity removed"),
+    "reassign": gettext_lazy("moved to another persona"),
+    "retag": gettext_lazy("retagged"),
 }
 
 

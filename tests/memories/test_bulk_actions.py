@@ -9,8 +9,9 @@ from memories import services
 from memories.contract.errors import Conflict, Invalid, NotFound
 from memories.identity.caller import Caller
 from memories.models import Batch, MemoryRecord
-from memories.operations import Forget, Remember
+from memories.operations import Forget, Remember, Revise, Share
 from memories.writing import bulk_actions
+from memories.writing.bulk_preview import preview
 
 pytestmark = pytest.mark.django_db
 
@@ -103,3 +104,58 @@ def test_a_running_batch_cannot_be_undone(alice: Caller, monkeypatch: pytest.Mon
     batch = bulk_actions.start(caller=alice, act="forget", unit_ids=[row.pk for row in create_memories(alice, 2)])
     with pytest.raises(Conflict, match="still running"):
         bulk_actions.undo(caller=alice, batch_id=batch.pk)
+
+
+def test_a_row_that_needs_no_change_is_left_out_by_undo(alice: Caller) -> None:
+    rows = create_memories(alice, 2)
+    services.share(Share(record_id=rows[0].pk, visibility="everyone"), caller=alice)
+    batch = bulk_actions.start(caller=alice, act="share", unit_ids=[row.pk for row in rows], choice="everyone")
+    outcome = dict(zip(batch.unit_ids, batch.outcomes, strict=True))
+    assert outcome == {rows[0].pk: bulk_actions.UNCHANGED, rows[1].pk: ""}
+    bulk_actions.undo(caller=alice, batch_id=batch.pk)
+    visibilities = dict(MemoryRecord.objects.values_list("pk", "visibility"))
+    assert visibilities == {rows[0].pk: "everyone", rows[1].pk: "persona"}
+
+
+def test_tags_are_added_and_removed_and_undone(alice: Caller) -> None:
+    rows = create_memories(alice, 3)
+    for row, tags in zip(rows, (["old"], ["old", "tills"], []), strict=True):
+        services.revise(Revise(record_id=row.pk, tags=tags), caller=alice)
+    choice = '{"add": ["tills"], "remove": ["old"]}'
+    batch = bulk_actions.start(caller=alice, act="retag", unit_ids=[row.pk for row in rows], choice=choice)
+    assert [list(row.tags) for row in MemoryRecord.objects.all()] == [["tills"]] * 3
+    bulk_actions.undo(caller=alice, batch_id=batch.pk)
+    assert {row.pk: row.tags for row in MemoryRecord.objects.all()} == {
+        rows[0].pk: ["old"], rows[1].pk: ["old", "tills"], rows[2].pk: [],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("choice", ["", "[]", "{", '{"add": []}', '{"add": "x"}', '{"add": [1]}', '{"add": [""]}'])
+def test_an_invalid_choice_of_tags_changes_nothing(alice: Caller, choice: str) -> None:
+    (row,) = create_memories(alice, 1)
+    batch = bulk_actions.start(caller=alice, act="retag", unit_ids=[row.pk], choice=choice)
+    assert batch.outcomes[0]
+    assert MemoryRecord.objects.get().tags == []
+
+
+def test_a_preview_says_what_would_change_and_changes_nothing(alice: Caller, bob: Caller) -> None:
+    rows = create_memories(alice, 3)
+    services.forget(Forget(record_id=rows[0].pk), caller=alice)
+    foreign = services.remember(Remember(content="A fact of Bob’s own."), caller=bob).record
+    ids = [foreign.pk, *(row.pk for row in rows)]
+    before = list(MemoryRecord.objects.order_by("pk").values("status", "updated_at"))
+    result = preview(caller=alice, act="forget", unit_ids=ids)
+    assert set(result.changed) == {rows[1].pk, rows[2].pk}
+    assert dict(result.skipped)[rows[0].pk] == bulk_actions.UNCHANGED
+    assert "another user" in dict(result.skipped)[foreign.pk]
+    assert list(MemoryRecord.objects.order_by("pk").values("status", "updated_at")) == before
+    batch = bulk_actions.start(caller=alice, act="forget", unit_ids=ids)
+    assert batch.outcomes == result.outcomes  # the action itself does what its preview says
+
+
+def test_a_preview_that_takes_long_leaves_rows_unchecked(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memories.writing.bulk_preview.AT_ONCE", 2)
+    clock = iter([0.0, 0.0, 9.0])
+    monkeypatch.setattr("memories.writing.bulk_preview.time.monotonic", lambda: next(clock))
+    result = preview(caller=alice, act="verify", unit_ids=[row.pk for row in create_memories(alice, 5)])
+    assert (len(result.changed), result.unchecked) == (2, 3)

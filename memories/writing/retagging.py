@@ -1,0 +1,39 @@
+"""Adding and removing tags of a memory, without replacing those that others have added."""
+
+from __future__ import annotations
+
+from django.db import transaction
+
+from memories import extensions
+from memories.contract.errors import Conflict, Invalid
+from memories.contract.fields import Tags
+from memories.contract.operations import validate
+from memories.identity.caller import Caller
+from memories.models import MemoryRecord, Status
+from memories.operations import Retag
+from memories.writing.revision import locked, revised
+
+
+def retag(operation: Retag, *, caller: Caller) -> MemoryRecord:
+    """Add and remove tags. A tag that the memory has already, or does not have, changes nothing.
+
+    An edit of a memory that a curator has approved may need approval. Then the record is returned unchanged, with a
+    message in `pending_message`. Raises Conflict if the memory is archived or superseded.
+    """
+    if not operation.add and not operation.remove:
+        raise Invalid("is empty: no tag is added or removed", field="add", allowed="at least one tag")
+    with transaction.atomic():
+        record = locked(caller, operation.record_id)
+        if record.status not in (Status.ACTIVE, Status.STALE):
+            raise Conflict(f"is {record.status}: restore it before changing it", field="id")
+        kept = [tag for tag in record.tags if tag not in operation.remove]
+        tags = validate(Tags, [*kept, *(tag for tag in operation.add if tag not in kept)], "tags")
+        if tags == record.tags:
+            return record
+        deferrals = [extension.defer_edit(caller, record, {"tags": tags}) for extension in extensions.registered()]
+        if pending := next(filter(None, deferrals), ""):
+            record.pending_message = pending
+            return record
+        with revised(caller, record, "retag", operation.reason):
+            record.tags = tags
+    return record
