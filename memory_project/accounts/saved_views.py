@@ -6,9 +6,9 @@ from typing import Annotated
 from urllib.parse import parse_qsl, urlencode
 
 from django.db import IntegrityError, transaction
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_noop
 
-from memories.contract.errors import Conflict, check_choice
+from memories.contract.errors import Conflict, NotFound, check_choice
 from memories.contract.fields import Text
 from memories.contract.operations import validate
 from memories.identity.caller import Caller
@@ -24,13 +24,15 @@ PAGES = (
     "admin:knowledge_insight_changelist",
     "admin:knowledge_changeset_changelist",
 )
+TAKEN = gettext_noop("is already the name of one of your views")
 MAX_VIEWS = 12  # maximum number of views per person
-POSITION_PARAMETERS = ("after", "page", "as_of")  # query parameters that are not saved in a view
+NAME = Annotated[str, Text(1, 60)]
+POSITION_PARAMETERS = ("after", "page", "as_of", "all")  # query parameters that are not saved in a view
 
 
 def save(*, caller: Caller, name: str, page: str, query: str) -> SavedView:
     """Save the filters of a list. Raises Conflict if the name is taken or the person has MAX_VIEWS views already."""
-    name = validate(Annotated[str, Text(1, 60)], name, "name")
+    name = validate(NAME, name, "name")
     check_choice("page", page, PAGES)
     person = User.objects.get(email=caller.email)
     pairs = [(key, value) for key, value in parse_qsl(query) if key not in POSITION_PARAMETERS]
@@ -44,7 +46,22 @@ def save(*, caller: Caller, name: str, page: str, query: str) -> SavedView:
         with transaction.atomic():
             return SavedView.objects.create(person=person, name=name, page=page, query=urlencode(pairs)[:2000])
     except IntegrityError:
-        raise Conflict(gettext("is already the name of one of your views"), field="name") from None
+        raise Conflict(gettext(TAKEN), field="name") from None
+
+
+def rename(*, caller: Caller, view_id: int, name: str) -> SavedView:
+    """Raises NotFound if the caller has no such view, and Conflict if another view of theirs has the name."""
+    name = validate(NAME, name, "name")
+    view = SavedView.objects.filter(pk=view_id, person__email=caller.email).first()
+    if view is None:
+        raise NotFound(gettext("no such saved view"), field="view_id")
+    view.name = name
+    try:
+        with transaction.atomic():
+            view.save(update_fields=["name"])
+    except IntegrityError:
+        raise Conflict(gettext(TAKEN), field="name") from None
+    return view
 
 
 def remove(*, caller: Caller, view_id: int) -> bool:

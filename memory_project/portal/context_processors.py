@@ -24,6 +24,7 @@ class View:
 
     pk: int
     name: str
+    page: str
     address: str
     count: int | None  # None if the rows of the view are not counted
 
@@ -60,7 +61,7 @@ class Navigation:
     @property
     def views(self) -> list[View]:
         return [
-            View(view.pk, view.name, saved_views.address_of(view), self._counts.get(f"view {view.pk}"))
+            View(view.pk, view.name, view.page, saved_views.address_of(view), self._counts.get(f"view {view.pk}"))
             for view in self._saved_views
         ]
 

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from django.db.models import QuerySet
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_lazy
 
 from knowledge.catalog.entity_view import short_name
 from knowledge.insights import queries as curation
@@ -26,22 +27,34 @@ from memories.operations import MAX_QUERY, RecallMemories
 from memories.retrieval import facets
 from memories.retrieval.recall import Hit, Recall, recall
 from memories.retrieval.scope import Filters, in_scope
+from memory_project.accounts.names import name_of
+from memory_project.web import locale
 
 MAX_HITS = 50
+WHOLE = "?all=1"  # the address of the list without any filter, also not those of a default view
 FACETS = {
-    "kind": "Kind",
-    "status": "Status",
-    "owner": "Owner",
-    "dimension": "Dimension",
-    "category": "Category",
-    "persona": "Persona",
-    "tag": "Tag",
-    "entity": "Catalog entities",
+    "kind": gettext_lazy("Kind"),
+    "status": gettext_lazy("Status"),
+    "owner": gettext_lazy("Owner"),
+    "dimension": gettext_lazy("Dimension"),
+    "category": gettext_lazy("Category"),
+    "persona": gettext_lazy("Persona"),
+    "tag": gettext_lazy("Tag"),
+    "entity": gettext_lazy("Catalog entities"),
 }
 COLUMNS = {"tag": "tags", "entity": "entity_urns"}
 COUNTED = tuple(facets.FACETS)  # facets whose values are read from the memories themselves
-OWNERS = {"": "Everyone", "me": "Me"}
-KINDS = {"": "Facts", "conversation": "From conversations"}
+OWNERS = {"": gettext_lazy("Everyone"), "me": gettext_lazy("Me")}
+KINDS = {"": gettext_lazy("Facts"), "conversation": gettext_lazy("From conversations")}
+VALUES = {  # labels of fixed values
+    "active": gettext_lazy("Active"), "stale": gettext_lazy("Stale"), "superseded": gettext_lazy("Superseded"),
+    "archived": gettext_lazy("Archived"), "knowledge": gettext_lazy("Knowledge"), "event": gettext_lazy("Event"),
+    "entity": gettext_lazy("Entity"), "relationship": gettext_lazy("Relationship"),
+    "preference": gettext_lazy("Preference"), "correction": gettext_lazy("Correction"),
+    "business_context": gettext_lazy("Business context"), "data_quality": gettext_lazy("Data quality"),
+    "usage_guidance": gettext_lazy("Usage guidance"), "enhancement": gettext_lazy("Enhancement"),
+    "general": gettext_lazy("General"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -56,7 +69,16 @@ class Option:
     def count_text(self) -> str:
         if self.count is None or (self.is_least and self.count <= 1):
             return ""
-        return f"{self.count:,}+" if self.is_least else format_count(self.count)
+        return f"{locale.number(self.count)}+" if self.is_least else format_count(self.count)
+
+
+@dataclass(frozen=True)
+class Chip:
+    """A filter that is set, with the address of the list without it."""
+
+    title: str
+    label: str
+    without: str
 
 
 @dataclass(frozen=True)
@@ -89,10 +111,15 @@ class MemoryPage:
     next_page: str
     recall: Recall | None
     error: str = ""
+    editable: int = 0  # number of memories on all pages that the caller may change; at most MAX_COUNT + 1 are counted
 
     @property
     def total_text(self) -> str:
         return format_count(self.total)
+
+    @property
+    def editable_text(self) -> str:
+        return format_count(self.editable)
 
 
 @dataclass(frozen=True)
@@ -104,6 +131,7 @@ class Browse:
     after: str
     as_of: str = ""
     author: str = ""
+    is_whole: bool = False  # the address says that no default view applies
 
     @classmethod
     def of(cls, caller: Caller, params: Mapping[str, str]) -> Browse:
@@ -123,6 +151,7 @@ class Browse:
             read("after"),
             read("as_of", 40),
             read("by", 254),
+            params.get("all") == "1",
         )
 
     @cached_property
@@ -152,6 +181,24 @@ class Browse:
         order = "created_at" if self.sort == "oldest" else "-created_at"
         return in_scope(self.caller, self.filters).order_by(order, "pk")
 
+    def editable_rows(self) -> QuerySet[MemoryRecord]:
+        """Return those of `rows` that the caller may change. Raises as `recall`."""
+        return self.rows() if self.caller.is_admin else self.rows().filter(created_by=self.caller.email)
+
+    def chips(self) -> list[Chip]:
+        """Return the filters that are set, in the order of the facets."""
+        chips = [Chip(gettext("Search"), self.q, self.without(q=""))] if self.q else []
+        if self.author:
+            chips.append(Chip(gettext("Author"), name_of(self.author), self.without(by="")))
+        for name, value in self.choices.items():
+            if value and (name, value) != ("status", Status.ACTIVE):
+                chips.append(Chip(str(FACETS[name]), label(name, value), self.without(**{name: ""})))
+        return chips
+
+    def without(self, **changes: str) -> str:
+        query = self.query_string(**changes)
+        return reverse("my-knowledge") + (query if query != "?" else WHOLE)
+
     def rail(self) -> list[Phase]:
         """Return the stages Memory, Insight and Knowledge with their counts."""
         week = timezone.now() - timedelta(days=7)
@@ -164,9 +211,14 @@ class Browse:
             applied=Insight.objects.visible_to(self.caller).filter(state=InsightState.APPLIED),
         )
         return [
-            Phase("Memory", counts["known"], f"{format_count(counts['new'])} new this week", "my-knowledge"),
-            Phase("Insight", counts["proposed"], "of your proposals in progress", "my-insights"),
-            Phase("Knowledge", counts["applied"], "insights in the catalog", "knowledge"),
+            Phase(
+                gettext("Memory"),
+                counts["known"],
+                gettext("%(count)s new this week") % {"count": format_count(counts["new"])},
+                "my-knowledge",
+            ),
+            Phase(gettext("Insight"), counts["proposed"], gettext("of your proposals in progress"), "my-insights"),
+            Phase(gettext("Knowledge"), counts["applied"], gettext("insights in the catalog"), "knowledge"),
         ]
 
     def _search(self) -> MemoryPage:
@@ -183,7 +235,8 @@ class Browse:
         # All hits have the chosen status and owner, so memories with other statuses and owners can't be counted.
         counts["status"] = [(status, None) for status in Status.values]
         counts["owner"] = [("", None), ("me", None)]
-        return MemoryPage(result.hits, [], self._facets(counts), len(records), "", result)
+        editable = sum(1 for record in records if self.caller.can_edit_for(record.created_by))
+        return MemoryPage(result.hits, [], self._facets(counts), len(records), "", result, editable=editable)
 
     def _list(self) -> MemoryPage:
         current_page = page(
@@ -194,7 +247,11 @@ class Browse:
         counts = facets.counts(self.caller, self.filters)
         total = dict(counts["status"])[self.choices["status"]]
         next_query = self.query_string(after=current_page.after) if current_page.after else ""
-        return MemoryPage([], list(current_page.rows), self._facets(counts), total, next_query, None)
+        # Under the filter of another owner, the count of "me" is that of other rows.
+        is_own = self.caller.is_admin or self.filters.owner == self.caller.email
+        editable = total if is_own else 0 if self.filters.owner else dict(counts["owner"])["me"]
+        facets_shown, rows = self._facets(counts), list(current_page.rows)
+        return MemoryPage([], rows, facets_shown, total, next_query, None, editable=editable)
 
     def _facets(self, counts: Mapping[str, Sequence[tuple[str, int | None]]]) -> list[Facet]:
         shown, lower_bounds = [], dict(counts.get("least", []))
@@ -202,9 +259,9 @@ class Browse:
             choice = self.choices[name]
             values = list(counts[name]) if name != "kind" else [(kind, None) for kind in KINDS]
             if name == "kind":
-                options = [Option(v, KINDS[v], None, v == choice) for v, _ in values]
+                options = [Option(v, str(KINDS[v]), None, v == choice) for v, _ in values]
             elif name == "owner":
-                options = [Option(v, OWNERS[v], count, v == choice) for v, count in values]
+                options = [Option(v, str(OWNERS[v]), count, v == choice) for v, count in values]
             else:
                 if choice and choice not in dict(values):
                     values = [(choice, None), *values]
@@ -212,8 +269,8 @@ class Browse:
             if name in ("dimension", "category", "persona"):
                 options.sort(key=lambda option: option.label)  # a fixed order, independent of the counts
             if name in COUNTED and options:
-                options = [Option("", "Any", None, not choice), *options]
-            shown.append(Facet(name, title, options))
+                options = [Option("", gettext("Any"), None, not choice), *options]
+            shown.append(Facet(name, str(title), options))
         return shown
 
     @property
@@ -222,7 +279,8 @@ class Browse:
 
     @property
     def address(self) -> str:
-        return reverse("my-knowledge") + self.query_string(as_of=self.as_of)
+        query = self.query_string(as_of=self.as_of)
+        return reverse("my-knowledge") + (WHOLE if query == "?" and self.is_whole else query)
 
     def query_string(self, **changes: str) -> str:
         params = {"q": self.q, "by": self.author, **self.choices, "sort": self.sort, **changes}
@@ -231,10 +289,15 @@ class Browse:
 
 
 def format_count(count: int) -> str:
-    return f"{queries.MAX_COUNT:,}+" if count > queries.MAX_COUNT else f"{count:,}"
+    """Return the number, or the largest counted one with a "+" if counting stopped there."""
+    is_cut = count > queries.MAX_COUNT
+    return f"{locale.number(queries.MAX_COUNT)}+" if is_cut else locale.number(count)
 
 
 def label(facet: str, value: str) -> str:
     if facet == "entity":
         return ".".join(short_name(value).split(".")[-2:])  # the last two parts of the name identify the entity
-    return value if facet in ("tag", "persona") else value.replace("_", " ").capitalize()
+    if facet in ("tag", "persona"):
+        return value
+    fixed = {"owner": OWNERS, "kind": KINDS}.get(facet, VALUES)
+    return str(fixed.get(value) or value.replace("_", " ").capitalize())

@@ -17,11 +17,11 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-// Selecting a row must not trigger a search, although the search form listens for changes inside the results.
+// Selecting rows must not trigger a search, although the search form listens for changes inside the results.
 document.addEventListener("change", (event) => {
-  if (event.target.matches(".pick")) event.stopPropagation();
+  if (event.target.matches(".pick, .choose-all, .all-matching")) event.stopPropagation();
   if (event.target.matches(".choose-all")) {
-    for (const box of event.target.form.querySelectorAll("[name=ids]")) box.checked = event.target.checked;
+    for (const box of event.target.form.elements) if (box.name === "ids") box.checked = event.target.checked;
   }
 }, true);
 

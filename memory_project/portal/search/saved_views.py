@@ -10,17 +10,20 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_POST
+from django.utils.translation import gettext
+from django.views.decorators.http import require_POST, require_safe
 
 from knowledge.insights import queries as curation
 from knowledge.review.queue import Queue
-from memories.contract.errors import DomainError
+from memories.contract.errors import Conflict, DomainError, Invalid
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
 from memories.retrieval.scope import in_scope
 from memory_project.accounts import saved_views
 from memory_project.models import SavedView
+from memory_project.pages import default_views
 from memory_project.portal.error_labels import message_with_label
 from memory_project.portal.memory_list import Browse
 from memory_project.portal.views.redirects import local_page
@@ -62,7 +65,7 @@ def save_view(request: HttpRequest) -> HttpResponse:
     except DomainError as error:
         messages.error(request, message_with_label(error))
     else:
-        messages.success(request, f"Saved. “{view.name}” is now in the navigation.")
+        messages.success(request, gettext("Saved. “%(name)s” is now in the navigation.") % {"name": view.name})
     return HttpResponseRedirect(back)
 
 
@@ -71,5 +74,38 @@ def save_view(request: HttpRequest) -> HttpResponse:
 def remove_view(request: HttpRequest, view_id: int) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     if saved_views.remove(caller=caller, view_id=view_id):
-        messages.success(request, "Saved view deleted. Its items are not affected.")
+        messages.success(request, gettext("Saved view deleted. Its items are not affected."))
     return HttpResponseRedirect(local_page(request.POST.get("back_to", "")) or reverse("my-knowledge"))
+
+
+@require_safe
+@login_required
+def view_list(request: HttpRequest) -> HttpResponse:
+    """Show the caller's views, to rename and delete them, and to choose the one that My Knowledge opens with."""
+    default = default_views.default_view(caller_from_request(request, channel="portal"), "my-knowledge")
+    return render(request, "portal/saved_views.html", {"default": default})
+
+
+@require_POST
+@login_required
+def rename_view(request: HttpRequest, view_id: int) -> HttpResponse:
+    caller = caller_from_request(request, channel="portal")
+    try:
+        view = saved_views.rename(caller=caller, view_id=view_id, name=request.POST.get("name", ""))
+    except (Invalid, Conflict) as error:
+        messages.error(request, message_with_label(error))
+    else:
+        messages.success(request, gettext("Renamed to “%(name)s”.") % {"name": view.name})
+    return redirect("saved-views")
+
+
+@require_POST
+@login_required
+def set_default_view(request: HttpRequest, view_id: int) -> HttpResponse:
+    caller, is_default = caller_from_request(request, channel="portal"), request.POST.get("is_default") == "1"
+    view = default_views.set_default(caller=caller, view_id=view_id, is_default=is_default)
+    if is_default:
+        messages.success(request, gettext("My Knowledge now opens with “%(name)s”.") % {"name": view.name})
+    else:
+        messages.success(request, gettext("My Knowledge now opens without filters."))
+    return redirect("saved-views")

@@ -22,10 +22,12 @@ from memories import sequence_matching
 from memories.contract import list_export
 from memories.contract.display import show_invisible as visible_text
 from memories.models import MemoryRecord
-from memories.queries import MAX_COUNT
+from memories.retrieval.recall import Hit
+from memories.writing.bulk_actions import UNCHANGED
 from memory_project.accounts.names import name_of
-from memory_project.portal import labels
+from memory_project.portal import labels, memory_list
 from memory_project.portal.error_labels import message_with_label
+from memory_project.portal.search import passages
 from memory_project.web import locale
 from memory_project.web.page_version import page_version
 
@@ -104,15 +106,19 @@ def byline(record: MemoryRecord) -> str:
 def highlight(text: str, query: str) -> SafeString:
     """Mark the words of the query in a text, including longer words that begin with one of them."""
     text = visible_text(text)
-    # Short words such as “of” occur everywhere. They are marked only if the query has no word of four or more letters.
-    query_words = re.findall(r"\w{4,}", query) or re.findall(r"\w{2,}", query)
-    patterns = [re.escape(word) for word in query_words][:20]
-    if not patterns:
+    pattern = passages.words_of(query)
+    if pattern is None:
         return format_html("{}", text)
-    parts = re.split(rf"(?i)(?<!\w)((?:{'|'.join(patterns)})\w*)", text)
+    parts = pattern.split(text)
     marked = (format_html("<mark>{}</mark>", part) if index % 2 else format_html("{}", part)
               for index, part in enumerate(parts))  # fmt: skip
     return SafeString("".join(marked))  # each part is escaped
+
+
+@register.simple_tag
+def hit_passage(hit: Hit, query: str) -> str:
+    """Return the part of a hit's text that matches, for a result list. "…" stands for what is left out."""
+    return passages.excerpt(hit.content, query, hit.passage)
 
 
 @register.filter
@@ -123,7 +129,7 @@ def text_fragment(passage: str) -> str:
     """
     if not passage:
         return ""
-    all_words = MARKUP.sub("", visible_text(passage)).split()
+    all_words = MARKUP.sub("", visible_text(passage)).strip("… ").split()
     ends = [all_words] if len(all_words) <= 2 * EDGE_WORDS else [all_words[:EDGE_WORDS], all_words[-EDGE_WORDS:]]
     return "#:~:text=" + ",".join(quote(" ".join(part), safe="").replace("-", "%2D") for part in ends)
 
@@ -138,6 +144,24 @@ def fault_of(effect: Effect) -> str:
 def item(mapping: Mapping[Any, Any], key: Any) -> Any:
     """Look up a key that is itself a template variable. Returns None if the mapping has no such key."""
     return mapping.get(key)
+
+
+@register.filter
+def capped(count: int) -> str:
+    """Return a count of at most MAX_COUNT + 1 rows, with a "+" if there may be more."""
+    return memory_list.format_count(count)
+
+
+@register.filter
+def value_name(value: str) -> str:
+    """Return the name of a fixed value of a memory, such as a status or category."""
+    return str(memory_list.VALUES.get(value) or words(value).capitalize())
+
+
+@register.filter
+def outcome(text: str) -> str:
+    """Return why a bulk action left a row as it was."""
+    return gettext("needs no change") if text == UNCHANGED else visible_text(text)
 
 
 @register.filter
@@ -168,12 +192,6 @@ def number(value: float | str | None) -> str:
 def day(at: datetime | None) -> str:
     """Format a date as text, for mails."""
     return locale.day(at) if at else ""
-
-
-@register.filter
-def capped(count: int) -> str:
-    """Format a count from `capped_counts`, with "+" if there may be more."""
-    return f"{locale.number(MAX_COUNT)}+" if count > MAX_COUNT else locale.number(count)
 
 
 @register.filter

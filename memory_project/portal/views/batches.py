@@ -9,6 +9,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from knowledge.graph.models import UpkeepProposal
@@ -26,6 +27,24 @@ from memory_project.portal.views.redirects import local_page
 SHOWN = 200  # maximum number of outcomes shown, refusals first
 
 
+# Labels of the actions on memories. Those of other apps are shown as these apps name them.
+LABELS = {
+    "forget": gettext_lazy("Forgotten"),
+    "restore": gettext_lazy("Restored"),
+    "verify": gettext_lazy("Verified"),
+    "share": gettext_lazy("Readers changed"),
+    "reassign": gettext_lazy("Moved to another persona"),
+    "retag": gettext_lazy("Tags changed"),
+    "correct": gettext_lazy("Corrected"),
+}
+
+
+def label_of(act: str) -> str:
+    if act.startswith("undo_"):
+        return gettext("Undone")
+    return str(LABELS.get(act, bulk_actions.BULK_ACTIONS[act].label))
+
+
 @login_required
 def batch_list(request: HttpRequest) -> HttpResponseBase:
     if request.method == "POST":
@@ -37,7 +56,7 @@ def batch_list(request: HttpRequest) -> HttpResponseBase:
         return download
     current_page = page(batches, request.GET.get("after", ""))
     rows = [
-        (batch, bulk_actions.BULK_ACTIONS[batch.act].label, len(bulk_actions.completed_units(batch)))
+        (batch, label_of(batch.act), len(bulk_actions.completed_units(batch)))
         for batch in current_page.rows
     ]
     return render(request, "portal/batches.html", {"rows": rows, "after": current_page.after})
@@ -45,19 +64,24 @@ def batch_list(request: HttpRequest) -> HttpResponseBase:
 
 def start_batch(request: HttpRequest) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
-    ids = request.POST.getlist("ids")
+    ids = request.POST.get("selection", "").split(",") if request.POST.get("selection") else request.POST.getlist("ids")
     if cause := request.POST.get("cause"):  # all memories that are stale for this reason, also those on other pages
         rows = queries.reviewable_stale(caller).filter(stale_reason=cause)
         ids = [pk.hex for pk in rows.values_list("pk", flat=True)[: bulk_actions.MAX_UNITS]]
     back = local_page(request.POST.get("back_to", ""))
     if not ids:
-        messages.warning(request, "Select at least one item first.")
+        messages.error(request, gettext("Select at least one item first."))
         return HttpResponseRedirect(back or reverse("my-knowledge"))
     if request.POST.get("act") == "reject" and not request.POST.get("note", "").strip():
-        messages.error(request, "Enter a reason in the note: the authors need to know why.")
+        messages.error(request, gettext("Enter a reason in the note: the authors need to know why."))
         return HttpResponseRedirect(back or reverse("review-list"))
     batch = bulk_actions.start(
-        caller=caller, act=request.POST.get("act", ""), unit_ids=ids, note=request.POST.get("note", ""), back_to=back
+        caller=caller,
+        act=request.POST.get("act", ""),
+        unit_ids=ids,
+        note=request.POST.get("note", ""),
+        choice=request.POST.get("choice", ""),
+        back_to=back,
     )
     return redirect("batch", batch_id=batch.pk)
 
@@ -90,7 +114,7 @@ def repeat_batch(request: HttpRequest, batch_id: UUID) -> HttpResponse:
     batch = bulk_actions.get_batch(caller=caller, batch_id=batch_id)
     ids = request.POST.getlist("ids")
     if not ids:
-        messages.warning(request, "Select at least one item first.")
+        messages.error(request, gettext("Select at least one item first."))
         return redirect("batch", batch_id=batch.pk)
     repeated = bulk_actions.start(
         caller=caller,
@@ -135,21 +159,26 @@ def _changed(caller: Caller, batch: Batch, units: list[UUID]) -> list[tuple[Insi
 def _context(caller: Caller, batch: Batch) -> dict[str, object]:
     bulk_action = bulk_actions.BULK_ACTIONS[batch.act]
     outcomes = list(zip(batch.unit_ids, batch.outcomes, strict=False))
-    outcomes.sort(key=lambda row: not row[1])  # refusals first
+    outcomes.sort(key=lambda row: (not row[1], row[1] == bulk_actions.UNCHANGED))  # refusals first
     shown_outcomes = outcomes[:SHOWN]
     texts = _texts(caller, bulk_action.kind, [unit for unit, _ in shown_outcomes])
     refused_units = [unit for unit, outcome in shown_outcomes if outcome]
-    refused = sum(1 for _, outcome in outcomes if outcome)
+    unchanged = batch.outcomes.count(bulk_actions.UNCHANGED)
+    done = batch.outcomes.count("")
     return {
         "batch": batch,
-        "label": bulk_action.label,
+        "label": label_of(batch.act),
         "kind": bulk_action.kind,
-        "rows": [(unit, texts.get(unit, "no longer visible to you"), outcome) for unit, outcome in shown_outcomes],
+        "rows": [
+            (unit, texts.get(unit, gettext("no longer visible to you")), outcome) for unit, outcome in shown_outcomes
+        ],
+        "unchanged_outcome": bulk_actions.UNCHANGED,
         "changed": _changed(caller, batch, refused_units) if batch.finished_at and batch.seen else [],
         "handled": len(batch.outcomes),
         "total": len(batch.unit_ids),
-        "refused": refused,
-        "success_count": len(batch.outcomes) - refused,
+        "refused": len(batch.outcomes) - done - unchanged,
+        "unchanged": unchanged,
+        "success_count": done,
         "hidden_count": len(outcomes) - len(shown_outcomes),
         "may_undo": bool(bulk_action.inverse) and batch.finished_at and not hasattr(batch, "undone_by"),
     }

@@ -41,10 +41,12 @@ from memories.writing import erasure, feedback, ownership, undo
 from memories.writing.revision import can_review
 from memories.writing.seen import memory_versions, unchanged
 from memories.writing.verification import last_verifications
+from memory_project.pages.default_views import default_view
 from memory_project.portal import onboarding
 from memory_project.portal.error_labels import message_with_label
 from memory_project.portal.forms import MemoryForm
 from memory_project.portal.memory_list import Browse
+from memory_project.portal.search import saved_views
 from memory_project.portal.views.redirects import local_page
 
 
@@ -55,12 +57,15 @@ def my_knowledge(request: HttpRequest) -> HttpResponseBase:
     if is_wanted(request):
         return download(request, browse.caller, browse.rows(), MEMORY_COLUMNS, name="memories")
     is_fragment = request.htmx and not request.htmx.history_restore_request  # type: ignore[attr-defined]
+    default = None if is_fragment else default_view(browse.caller, "my-knowledge")
+    if default and not request.GET:
+        return HttpResponseRedirect(saved_views.address_of(default))
     template = "portal/_results.html" if is_fragment else "portal/my_knowledge.html"
     context: dict[str, Any] = {"browse": browse, "result": browse.result()}
     if browse.q and not request.session.get(onboarding.SEARCHED):
         request.session[onboarding.SEARCHED] = True
     if not is_fragment:
-        context |= {"rail": browse.rail(), "first_steps": onboarding.steps(request, browse.caller)}
+        context |= {"default": default, "rail": browse.rail(), "first_steps": onboarding.steps(request, browse.caller)}
     response = render(request, template, context)
     if is_fragment:
         response["HX-Push-Url"] = browse.address  # the address without empty filters, which can be saved as a view

@@ -1,0 +1,117 @@
+"""The preview of a bulk action on memories: what it will change, what it will skip, and why."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext, gettext_lazy
+from django.views.decorators.http import require_POST
+
+from memories.contract.errors import DomainError
+from memories.identity.caller import Caller
+from memories.identity.permissions import caller_from_request
+from memories.models import MemoryRecord, Persona
+from memories.writing import bulk_actions
+from memories.writing.bulk_preview import BulkPreview, preview
+from memory_project.portal.error_labels import message_with_label
+from memory_project.portal.memory_list import Browse
+from memory_project.portal.views.redirects import local_page
+
+SHOWN = 100  # maximum number of memories listed, skipped ones first
+
+
+@dataclass(frozen=True)
+class Act:
+    title: Promise | str
+    button: Promise | str
+    choice: str = ""  # what the person chooses first: tags, visibility or persona
+
+
+ACTS = {
+    "forget": Act(gettext_lazy("Forget memories"), gettext_lazy("Forget")),
+    "restore": Act(gettext_lazy("Restore memories"), gettext_lazy("Restore")),
+    "verify": Act(gettext_lazy("Mark memories as still true"), gettext_lazy("Mark as still true")),
+    "retag": Act(gettext_lazy("Change tags"), gettext_lazy("Change tags"), "tags"),
+    "share": Act(gettext_lazy("Change who may read memories"), gettext_lazy("Change readers"), "visibility"),
+    "reassign": Act(gettext_lazy("Move memories to another persona"), gettext_lazy("Move"), "persona"),
+}
+VISIBILITIES = {
+    "private": gettext_lazy("Only the owner"),
+    "persona": gettext_lazy("Members of the memory’s persona"),
+    "everyone": gettext_lazy("Everyone with an account"),
+}
+
+
+@require_POST
+@login_required
+def preview_batch(request: HttpRequest) -> HttpResponse:
+    caller = caller_from_request(request, channel="portal")
+    name, back = request.POST.get("act", ""), local_page(request.POST.get("back_to", "")) or reverse("my-knowledge")
+    ids, matching = _selected(caller, request)
+    if name not in ACTS or not ids:
+        messages.error(request, gettext("Select at least one memory first."))
+        return HttpResponseRedirect(back)
+    choice = _choice(request, ACTS[name])
+    context: dict[str, Any] = {
+        "name": name, "act": ACTS[name], "choice": choice, "note": request.POST.get("note", ""), "back": back,
+        "selection": ",".join(ids), "count": len(ids), "left_out": max(matching - len(ids), 0),
+        "max_units": bulk_actions.MAX_UNITS, "visibilities": VISIBILITIES, "personas": _personas(caller),
+        "chosen": {field: request.POST.get(field, "") for field in ("add", "remove", "visibility", "persona")},
+    }  # fmt: skip
+    if choice or not ACTS[name].choice:
+        try:
+            result = preview(caller=caller, act=name, unit_ids=ids, note=context["note"], choice=choice)
+        except DomainError as error:
+            context["error"] = message_with_label(error)
+        else:
+            context |= {"preview": result, **_rows(caller, result)}
+    return render(request, "portal/batch_preview.html", context)
+
+
+def _selected(caller: Caller, request: HttpRequest) -> tuple[list[str], int]:
+    """Return the ids of the selected memories, and how many there would be without the limit of a bulk action."""
+    if selection := request.POST.get("selection"):
+        ids = selection.split(",")[: bulk_actions.MAX_UNITS]
+        return ids, len(ids)
+    if request.POST.get("all") != "1":
+        ids = request.POST.getlist("ids")[: bulk_actions.MAX_UNITS]
+        return ids, len(ids)
+    rows = Browse.of(caller, dict(parse_qsl(request.POST.get("filters", "").removeprefix("?")))).editable_rows()
+    ids = [pk.hex for pk in rows.values_list("pk", flat=True)[: bulk_actions.MAX_UNITS]]
+    return ids, rows.order_by().count() if len(ids) == bulk_actions.MAX_UNITS else len(ids)
+
+
+def _choice(request: HttpRequest, act: Act) -> str:
+    """Return the choice as the bulk action takes it, or "" if it has yet to be made."""
+    if act.choice != "tags":
+        return request.POST.get(act.choice, "") if act.choice else ""
+    tags = {
+        name: [tag.strip() for tag in request.POST.get(name, "").split(",") if tag.strip()] for name in ("add", "remove")
+    }
+    return json.dumps(tags) if tags["add"] or tags["remove"] else ""
+
+
+def _personas(caller: Caller) -> list[Persona]:
+    rows = Persona.objects.all()
+    return list(rows if caller.is_admin else rows.filter(name__in=caller.personas))
+
+
+def _rows(caller: Caller, result: BulkPreview) -> dict[str, Any]:
+    skipped = result.skipped[:SHOWN]
+    changed = result.changed[: SHOWN - len(skipped)]
+    shown = MemoryRecord.objects.visible_to(caller).filter(pk__in=[*changed, *(unit for unit, _ in skipped)])
+    texts = dict(shown.values_list("pk", "content"))
+    return {
+        "changed": [(unit, texts.get(unit, "")) for unit in changed],
+        "skipped": [(unit, texts.get(unit, ""), reason) for unit, reason in skipped],
+        "hidden": len(result.outcomes) - len(changed) - len(skipped),
+    }
