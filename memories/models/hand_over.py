@@ -35,5 +35,6 @@ class HandOver(models.Model):
         return {kind: len(ids) for kind, ids in self.moved.items() if ids and kind not in NOT_COUNTED}
 
 
-# Memories that are also among the moved ones: those that only came back to their first owner.
-NOT_COUNTED = ("returned",)
+# "returned" are memories that are also among the moved ones: those that only came back to their first owner. "account"
+# is the state of the account after the hand-over (see memory_project/accounts/people.py).
+NOT_COUNTED = ("returned", "account")

@@ -35,6 +35,7 @@ from memory_project.notifications import mail
 from memory_project.web.client_address import sender_of
 
 CURATORS, OPERATORS = "Curators", "Operators"
+DEACTIVATED = "account"  # in HandOver.moved: the session generation of an account that the hand-over has deactivated
 GROUPS = {"curator": CURATORS, "operator": OPERATORS}  # right → Django group whose members have it
 
 
@@ -150,7 +151,8 @@ def reset(*, caller: Caller, person: User) -> tuple[str, bool]:
 def offboard(*, caller: Caller, person: User, to: str) -> HandOver:
     """Hand everything of a user over to a colleague, revoke the user's tokens and deactivate the account.
 
-    `undo_offboarding` reverses the hand-over.
+    `undo_offboarding` reverses the hand-over. An account that is inactive already stays so, also after the undo. Raises
+    Conflict if such an account owns nothing that can be moved.
     """
     _require_admin(caller)
     new_owner = User.objects.filter(email=to.strip().lower(), is_active=True).first()
@@ -159,22 +161,34 @@ def offboard(*, caller: Caller, person: User, to: str) -> HandOver:
     if person.email == caller.email:
         raise Conflict(gettext("is your own account: ask another admin"), field="person")
     with transaction.atomic():
+        person = User.objects.select_for_update().get(pk=person.pk)  # the form may have been sent twice
         handed_over = ownership.hand_over(caller=caller, old=person.email, new=new_owner.email)
-        deactivate(caller=caller, person=person)
+        if person.is_active:
+            deactivate(caller=caller, person=person)
+            person.refresh_from_db()
+            handed_over.moved[DEACTIVATED] = [person.session_generation]
+            handed_over.save(update_fields=["moved"])
+        elif not handed_over.counts:
+            raise Conflict(gettext("is disabled already, and has nothing to hand over"), field="person")
     return handed_over
 
 
 def undo_offboarding(*, caller: Caller, person: User, hand_over_id: UUID | str) -> dict[str, int]:
-    """Take back what a hand-over moved, and reactivate the account. The user's revoked tokens stay revoked.
+    """Take back what a hand-over moved, and reactivate the account if the hand-over has deactivated it.
 
-    Return the numbers of rows taken back, by kind, and as `kept` the number of those that could not be.
+    The user's revoked tokens stay revoked, and an account that was deactivated again since then stays inactive. Return
+    the numbers of rows taken back, by kind, and as `kept` the number of those that could not be.
     """
     _require_admin(caller)
-    if str(hand_over_id) not in {str(row.pk) for row in ownership.open_hand_overs(person.email)}:
+    hand_over = next((row for row in ownership.open_hand_overs(person.email) if str(row.pk) == str(hand_over_id)), None)
+    if hand_over is None:
         raise Conflict(gettext("has no such hand-over to take back"), field="person")
     with transaction.atomic():
         counts = ownership.undo_hand_over(caller=caller, hand_over_id=hand_over_id)
-        activate(caller=caller, person=person)
+        # A later deactivation has increased the number.
+        generations = hand_over.moved.get(DEACTIVATED, [])
+        User.objects.filter(pk=person.pk, session_generation__in=generations).update(is_active=True)
+        person.refresh_from_db()
     return counts
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
 from uuid import UUID
 
 from allauth.mfa.utils import is_mfa_enabled
@@ -9,12 +11,13 @@ from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import Prefetch, Q
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from memories import queries
-from memories.contract.errors import DomainError, NotFound
+from memories.contract.errors import DomainError, Invalid, NotFound
 from memories.contract.fields import UNSTORABLE
 from memories.contract.operations import validate
 from memories.contract.paging import page
@@ -30,6 +33,11 @@ from memory_project.portal.error_labels import message_with_label
 @require_safe
 def people_list(request: HttpRequest) -> HttpResponse:
     admin_of(request)
+    return _people(request)
+
+
+def _people(request: HttpRequest, *, entered: Mapping[str, Any] | None = None, fault: str = "") -> HttpResponse:
+    """Render the list and the invitation form. `entered` are the values of an invitation that was refused."""
     q = UNSTORABLE.sub("", request.GET.get("q", "")).strip()[:100]
     memberships = PersonaMembership.objects.select_related("persona").order_by("-is_default", "persona__name")
     rows = User.objects.prefetch_related(Prefetch("memberships", queryset=memberships), "groups")
@@ -41,25 +49,27 @@ def people_list(request: HttpRequest) -> HttpResponse:
         "q": q,
         "personas": Persona.objects.order_by("name"),
         "has_mail": bool(settings.EMAIL_HOST),
+        "entered": entered or {},
+        "fault": fault,
     }
-    return render(request, "operate/people.html", context)
+    return render(request, "operate/people.html", context, status=400 if fault else 200)
 
 
 @require_POST
 def invite(request: HttpRequest) -> HttpResponse:
     caller = admin_of(request)
+    entered = {
+        "email": request.POST.get("email", ""),
+        "name": request.POST.get("name", ""),
+        "personas": request.POST.getlist("personas"),
+        "rights": request.POST.getlist("rights"),
+    }
     try:
-        user, link, is_sent = people.invite(
-            caller=caller,
-            email=request.POST.get("email", ""),
-            name=request.POST.get("name", ""),
-            personas=request.POST.getlist("personas"),
-            rights=request.POST.getlist("rights"),
-        )
+        user, link, is_sent = people.invite(caller=caller, **entered)
     except DomainError as error:
-        messages.error(request, message_with_label(error))
-        return redirect("admin:people")
-    messages.success(request, f"Invited {user.email}." + (" The link was sent." if is_sent else ""))
+        return _people(request, entered=entered, fault=message_with_label(error))
+    invited = gettext("Invited %(person)s. The link was sent.") if is_sent else gettext("Invited %(person)s.")
+    messages.success(request, invited % {"person": user.email})
     return _person(request, caller, user, "" if is_sent else link)
 
 
@@ -96,59 +106,102 @@ def _person(request: HttpRequest, caller: Caller, person: User, link: str = "") 
 def change_person(request: HttpRequest, person_id: int, act: str) -> HttpResponse:
     caller, person = admin_of(request), _find(person_id)
     try:
-        match act:
-            case "reset":
-                link, is_sent = people.reset(caller=caller, person=person)
-                messages.success(request, "The link was sent." if is_sent else "Pass this link on; it works once.")
-                return _person(request, caller, person, "" if is_sent else link)
-            case "change":
-                personas = request.POST.getlist("personas")
-                people.change(caller=caller, person=person, personas=personas, rights=request.POST.getlist("rights"))
-                messages.success(request, "Saved.")
-            case "hand-over":
-                moved = people.offboard(caller=caller, person=person, to=request.POST.get("to", ""))
-                messages.success(
-                    request,
-                    f"Handed over: {ownership.describe(moved.counts) or 'nothing'}. The account is disabled.",
-                )
-            case "take-back":
-                counts = people.undo_offboarding(
-                    caller=caller, person=person, hand_over_id=request.POST.get("hand_over", "")
-                )
-                kept = counts.pop("kept")
-                note = f" {kept} are gone or belong to someone else by now." if kept else ""
-                messages.success(
-                    request,
-                    f"Taken back: {ownership.describe(counts) or 'nothing'}.{note} The account is enabled again.",
-                )
-            case "end-access":
-                people.end_sessions(caller=caller, person=person)
-                ended = tokens.revoke_all(caller=caller, user=person)
-                messages.success(request, f"Signed out everywhere. {ended} tokens are revoked.")
-            case "end-app":
-                app = connected_apps.end(caller=caller, app_id=validate(UUID, request.POST.get("app", ""), "app"))
-                messages.success(request, f"Ended: “{app.name or app.address}”.")
-            case "unlink":
-                people.unlink_company_identity(caller=caller, person=person)
-                messages.success(request, "The link is removed. The next sign-in links the account again.")
-            case "reset-second-factor":
-                is_sent = people.reset_second_factor(caller=caller, person=person)
-                told = " and told by e-mail" if is_sent else ""
-                messages.success(request, f"The second factor is removed. {person} is signed out{told}.")
-            case "switch-off":
-                people.deactivate(caller=caller, person=person)
-                messages.success(
-                    request,
-                    "Account disabled. The person can’t sign in, and all tokens are revoked. Their memories stay.",
-                )
-            case "switch-on":
-                people.activate(caller=caller, person=person)
-                messages.success(request, "Account enabled again. New tokens have to be created.")
-            case _:
-                raise NotFound(f"{act!r} is not a known action")
+        if act == "reset":
+            link, is_sent = people.reset(caller=caller, person=person)
+            text = gettext("The link was sent.") if is_sent else gettext("Pass this link on. It works once.")
+            messages.success(request, text)
+            return _person(request, caller, person, "" if is_sent else link)
+        if act not in ACTS:
+            raise NotFound(f"{act!r} is not a known action")
+        messages.success(request, ACTS[act](caller, person, request.POST))
     except DomainError as error:
         messages.error(request, message_with_label(error))
     return redirect("admin:person", person_id=person_id)
+
+
+# -- actions on the page of a person: each returns the message of its success ------------------------------------
+
+
+def _change(caller: Caller, person: User, form: QueryDict) -> str:
+    people.change(caller=caller, person=person, personas=form.getlist("personas"), rights=form.getlist("rights"))
+    return gettext("Saved.")
+
+
+def _hand_over(caller: Caller, person: User, form: QueryDict) -> str:
+    if form.get("confirm") != "yes":
+        raise Invalid(gettext("is missing: tick the box to hand everything over"), field="confirm")
+    moved = people.offboard(caller=caller, person=person, to=form.get("to", ""))
+    counts = ownership.describe(moved.counts) or gettext("nothing")
+    return gettext("Handed over: %(counts)s. The account is disabled.") % {"counts": counts}
+
+
+def _take_back(caller: Caller, person: User, form: QueryDict) -> str:
+    counts = people.undo_offboarding(caller=caller, person=person, hand_over_id=form.get("hand_over", ""))
+    kept = counts.pop("kept")
+    lines = [gettext("Taken back: %(counts)s.") % {"counts": ownership.describe(counts) or gettext("nothing")}]
+    if kept:
+        lines.append(
+            ngettext(
+                "%(n)s item no longer exists or belongs to someone else by now.",
+                "%(n)s items no longer exist or belong to someone else by now.",
+                kept,
+            )
+            % {"n": kept}
+        )
+    lines.append(
+        gettext("The account is enabled again.") if person.is_active else gettext("The account stays disabled.")
+    )
+    return " ".join(lines)
+
+
+def _end_access(caller: Caller, person: User, form: QueryDict) -> str:
+    people.end_sessions(caller=caller, person=person)
+    ended = tokens.revoke_all(caller=caller, user=person)
+    return ngettext(
+        "Signed out everywhere. %(n)s token is revoked.", "Signed out everywhere. %(n)s tokens are revoked.", ended
+    ) % {"n": ended}
+
+
+def _end_app(caller: Caller, person: User, form: QueryDict) -> str:
+    app = connected_apps.end(caller=caller, app_id=validate(UUID, form.get("app", ""), "app"))
+    return gettext("Access ended: “%(app)s”.") % {"app": app.name or app.address}
+
+
+def _unlink(caller: Caller, person: User, form: QueryDict) -> str:
+    people.unlink_company_identity(caller=caller, person=person)
+    return gettext("The link is removed. The next sign-in links the account again.")
+
+
+def _reset_second_factor(caller: Caller, person: User, form: QueryDict) -> str:
+    is_sent = people.reset_second_factor(caller=caller, person=person)
+    if is_sent:
+        text = gettext("The second factor is removed. %(person)s is signed out and was told by e-mail.")
+    else:
+        text = gettext("The second factor is removed. %(person)s is signed out.")
+    return text % {"person": person}
+
+
+def _switch_off(caller: Caller, person: User, form: QueryDict) -> str:
+    people.deactivate(caller=caller, person=person)
+    return gettext("Account disabled. The person can’t sign in, and all tokens are revoked. Their memories stay.")
+
+
+def _switch_on(caller: Caller, person: User, form: QueryDict) -> str:
+    people.activate(caller=caller, person=person)
+    return gettext("Account enabled again. New tokens have to be created.")
+
+
+ACTS: Mapping[str, Callable[[Caller, User, QueryDict], str]] = {
+    "change": _change,
+    "hand-over": _hand_over,
+    "take-back": _take_back,
+    "end-access": _end_access,
+    "end-app": _end_app,
+    "unlink": _unlink,
+    "reset-second-factor": _reset_second_factor,
+    "switch-off": _switch_off,
+    "switch-on": _switch_on,
+}
 
 
 def _find(person_id: int) -> User:
