@@ -15,6 +15,7 @@ from memories.contract.display import show_invisible
 from memories.identity.caller import Caller
 from memories.models import SameWords, SameWordsDecision
 from memories.writing import same_words
+from memories.writing.text_places import places
 
 EXCERPT = 200  # maximum number of characters of a text in the list
 
@@ -38,6 +39,12 @@ def undecided(caller: Caller, rows: QuerySet[SameWords]) -> QuerySet[SameWords]:
     return rows.filter(decision=SameWordsDecision.OPEN)
 
 
+def erasable(caller: Caller, rows: QuerySet[SameWords]) -> QuerySet[SameWords]:
+    """Filter to undecided texts that can be erased here: not, for example, those that only a changeset changes."""
+    kept = [name for name, place in places().items() if place.changed_by]
+    return undecided(caller, rows).exclude(place__in=kept)
+
+
 def _seen(entry: SameWords) -> same_words.Found:
     return cast("same_words.Found", entry.seen)  # type: ignore[attr-defined]  # set when the row was read
 
@@ -47,7 +54,7 @@ ERASE = AdminAct(
     "Erase this, too",
     "Erases each of these texts for good: its author loses it. A text that has changed since it was found stays.",
     preview=preview,
-    narrow=undecided,
+    narrow=erasable,
 )
 LEAVE = AdminAct(
     "leave_same_words",

@@ -568,6 +568,8 @@ def test_the_portal_creates_tests_repeats_and_deletes(alice_user: User, receiver
     assert "whsec_" in click("rotate").content.decode()
     assert click("explode").status_code == 404
     click("delete")
+    assert Endpoint.objects.exists()  # the deletion has to be confirmed
+    click("delete", confirm="yes")
     assert not Endpoint.objects.exists()
 
 

@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods, require_POST
 
-from memories.contract.errors import NotFound
+from memories.contract.errors import Invalid, NotFound
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
 from memory_project.pages.sent_forms import carried_out
@@ -61,6 +61,8 @@ def change_webhook(request: HttpRequest, endpoint_id: UUID, act: str) -> HttpRes
             endpoints.repeat_delivery(caller=caller, delivery_id=request.POST.get("delivery", ""))
             message = gettext("The delivery is being repeated. Reload the page to see the result.")
         case "delete":
+            if request.POST.get("confirm") != "yes":
+                raise Invalid(gettext("is missing: tick the box to delete the webhook"), field="confirm")
             endpoints.delete_endpoint(caller=caller, endpoint_id=endpoint_id)
             message = gettext("Deleted.")
         case _:
