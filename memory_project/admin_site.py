@@ -12,6 +12,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, URLResolver, path, reverse
 
 from knowledge.freshness import comparison
+from memory_project.admin_tables import SECTIONS, TITLES
 
 
 class CommonplaceAdminSite(AdminSite):
@@ -22,6 +23,7 @@ class CommonplaceAdminSite(AdminSite):
     index_title = "Dashboard"
     site_url = "/"
     enable_nav_sidebar = False
+    table_titles = TITLES
 
     def __init__(self, name: str = "admin") -> None:
         super().__init__(name)
@@ -73,4 +75,21 @@ class CommonplaceAdminSite(AdminSite):
         return redirect("admin:tables")  # one page lists the tables of all apps
 
     def tables(self, request: HttpRequest) -> HttpResponse:
-        return render(request, "operate/tables.html", {"app_list": self.get_app_list(request)})
+        context = {"sections": self.sections(request)}
+        return render(request, "operate/tables.html", context)
+
+    def sections(self, request: HttpRequest) -> list[tuple[str, list[dict[str, Any]]]]:
+        """Return the tables that the person may see, below their headings."""
+        visible = {
+            model["model"]._meta.label_lower: {**model, "app": app["name"]}
+            for app in self.get_app_list(request)
+            for model in app["models"]
+        }
+        sections: dict[str, list[dict[str, Any]]] = {}
+        for heading, tables in SECTIONS.items():
+            rows = [{**visible.pop(label), "title": title} for label, title in tables.items() if label in visible]
+            if rows:
+                sections[str(heading)] = rows
+        for model in visible.values():  # of apps that a company has added
+            sections.setdefault(str(model["app"]), []).append({**model, "title": model["name"]})
+        return list(sections.items())

@@ -61,6 +61,7 @@ INSTALLED_APPS = [
     "memory_project.subscriptions.apps.SubscriptionsConfig",
     "memory_project.webhooks.apps.WebhooksConfig",
     "memory_project.pages.apps.PagesConfig",
+    "memory_project.preferences.apps.PreferencesConfig",
     "knowledge.graph.apps.GraphConfig",
     "knowledge.apps.KnowledgeConfig",
     "analysis.apps.AnalysisConfig",

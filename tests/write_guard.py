@@ -83,6 +83,7 @@ SERVICES = {
     "memory_project.memory_extension",
     "memory_project.notifications",
     "memory_project.pages",
+    "memory_project.preferences.services",
     "memory_project.rate_limits",
     "memory_project.rest.idempotency",
     "memory_project.rest.memory_extension",

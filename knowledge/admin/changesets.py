@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.contrib import admin
@@ -10,14 +10,18 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext, gettext_lazy, ngettext
 
 from knowledge.admin.insights import line_of
+from knowledge.admin.related import entity_links, insight_links, lines_of_changeset
 from knowledge.changesets import rollback
 from knowledge.changesets.diff import of_changes
 from knowledge.insights.queries import may_curate
-from knowledge.models import Change, Changeset, ChangesetState, Insight
+from knowledge.models import Change, Changeset, ChangesetState, Decision, Insight
 from memories.admin.actions import AdminAct
 from memories.admin.base import PickFilter, ReadOnlyAdmin, admin_caller, age, badge, entity_names
+from memories.admin.history import HistoryLine
+from memories.admin.rows import Link
 from memories.contract.errors import DomainError
 from memories.contract.urls import url_for
 from memories.identity.caller import Caller
@@ -26,7 +30,7 @@ from memories.identity.caller import Caller
 def preview_rollback(caller: Caller, changesets: Sequence[Changeset]) -> list[SafeString]:
     lines = []
     for changeset in changesets:
-        subject = entity_names([changeset.entity_urn]) if changeset.entity_urn else "No target entity"
+        subject = entity_names([changeset.entity_urn]) if changeset.entity_urn else gettext("No target entity")
         try:
             plan = rollback.roll_back_preview(caller=caller, changeset_id=changeset.pk)
             used = rollback.users_of_created(changeset)
@@ -37,19 +41,43 @@ def preview_rollback(caller: Caller, changesets: Sequence[Changeset]) -> list[Sa
         rows = format_html_join("", "<li>{}</li>", ((line_of(change),) for change in own_changes))
         conflicts = sum(not undo.is_ours for undo in plan)
         erased = sum(undo.is_erased for undo in plan)
-        notes = [f"others have changed {conflicts} of its values, so the rollback will be refused"] if conflicts else []
-        notes += [f"the earlier value of {erased} was erased, so the rollback will be refused"] if erased else []
-        note = "; ".join([*notes, *(f"removed, although others may use it: {usage}" for usage in used)])
-        kept = sum(undo.is_kept for undo in plan)
-        keeps = f"{kept} of its values stay, because other insights rely on them" if kept else ""
+        note = "; ".join([*_obstacles(conflicts, erased), *(_removed(usage) for usage in used)])
+        keeps = _keeps(sum(undo.is_kept for undo in plan))
         lines.append(format_html('{} <span class="fault">{}</span> {}<ul>{}</ul>', subject, note, keeps, rows))
     return lines
 
 
+def _obstacles(conflicts: int, erased: int) -> list[str]:
+    others = ngettext(
+        "others have changed %(n)s of its values, so the rollback will be refused",
+        "others have changed %(n)s of its values, so the rollback will be refused",
+        conflicts,
+    )
+    gone = ngettext(
+        "%(n)s earlier value was erased, so the rollback will be refused",
+        "%(n)s earlier values were erased, so the rollback will be refused",
+        erased,
+    )
+    return [text % {"n": count} for text, count in ((others, conflicts), (gone, erased)) if count]
+
+
+def _removed(usage: object) -> str:
+    return gettext("removed, although others may use it: %(usage)s") % {"usage": usage}
+
+
+def _keeps(kept: int) -> str:
+    text = ngettext(
+        "%(n)s of its values stays, because other insights rely on it",
+        "%(n)s of its values stay, because other insights rely on them",
+        kept,
+    )
+    return text % {"n": kept} if kept else ""
+
+
 ROLL_BACK = AdminAct(
     "roll_back",
-    "Roll back",
-    "Restores the previous values in the catalog and returns the insights to review.",
+    gettext_lazy("Roll back"),
+    gettext_lazy("Restores the previous values in the catalog and returns the insights to review."),
     permissions=["curate"],
     preview=preview_rollback,
     narrow=lambda caller, rows: rows.filter(
@@ -59,11 +87,11 @@ ROLL_BACK = AdminAct(
 
 
 class EntityFilter(PickFilter):
-    title, parameter_name, kind, column = "entity", "entity", "entity", "entity_urn"
+    title, parameter_name, kind, column = gettext_lazy("entity"), "entity", "entity", "entity_urn"
 
 
 class AppliedByFilter(PickFilter):
-    title, parameter_name, kind, column = "applied by", "by", "person", "applied_by"
+    title, parameter_name, kind, column = gettext_lazy("applied by"), "by", "person", "applied_by"
 
 
 class ChangeInline(admin.TabularInline[Change, Changeset]):
@@ -73,7 +101,7 @@ class ChangeInline(admin.TabularInline[Change, Changeset]):
     extra = 0
     can_delete = False
     classes = ["collapse"]
-    verbose_name_plural = "stored writes"
+    verbose_name_plural = gettext_lazy("stored writes")
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
@@ -85,17 +113,24 @@ class ChangesetAdmin(ReadOnlyAdmin):
     list_filter = ["state", "persona", "catalog", EntityFilter, AppliedByFilter]
     date_hierarchy = "created_at"
     search_fields = ["entity_urn", "applied_by"]
-    search_help_text = "Search by a part of the entity's URN, or by the curator who applied the changeset."
+    search_help_text = gettext_lazy(
+        "Search by a part of the entity's URN, or by the curator who applied the changeset."
+    )
     fieldsets = [
-        (None, {"fields": ["page", "subject", "badge", "diff", "sources", "applied_by", "created_at", "finished_at"]}),
-        ("Rolled back", {"fields": ["rolled_back_by", "rolled_back_at"]}),
-        ("Stored values", {"classes": ["collapse"], "fields": ["entity_urn", "insight_ids", "personas", "error"]}),
+        (None, {"fields": ["subject", "badge", "diff", "applied_by", "created_at", "finished_at"]}),
+        (gettext_lazy("Rolled back"), {"fields": ["rolled_back_by", "rolled_back_at"]}),
+        (
+            gettext_lazy("Stored values"),
+            {"classes": ["collapse"], "fields": ["entity_urn", "insight_ids", "personas", "error"]},
+        ),
     ]
-    readonly_fields = ["page", "subject", "badge", "diff", "sources"]
+    readonly_fields = ["subject", "badge", "diff"]
     inlines = [ChangeInline]
     actions = [ROLL_BACK.as_action()]
-    view_page = "admin:knowledge_changeset_changelist"
-    presets = (("Applied", "state__exact=applied"), ("Partial or failed", "state__in=partial,failed"))
+    presets = (
+        (gettext_lazy("Applied"), "state__exact=applied"),
+        (gettext_lazy("Partial or failed"), "state__in=partial,failed"),
+    )
 
     def has_curate_permission(self, request: HttpRequest) -> bool:
         return may_curate(admin_caller(request))
@@ -103,43 +138,49 @@ class ChangesetAdmin(ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Changeset]:
         return Changeset.objects.visible_to(admin_caller(request)).prefetch_related("changes")
 
-    def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Changeset | None:
-        changeset: Changeset | None = super().get_object(request, *args, **kwargs)
-        if changeset is not None:
-            changeset.visible_sources = visible_sources(admin_caller(request), changeset)  # type: ignore[attr-defined]
-        return changeset
+    def portal_link(self, row: Changeset) -> Link:
+        return Link(gettext("Open, roll back or export"), url_for("changeset", row.pk.hex))
 
-    @admin.display(description="changeset", ordering="entity_urn")
+    def links(self, request: HttpRequest, row: Changeset) -> Mapping[str, Sequence[Link]]:
+        entities = dict.fromkeys([row.entity_urn, *(change.urn for change in row.changes.all())])
+        return {
+            gettext("Source insights"): insight_links(visible_sources(admin_caller(request), row)),
+            gettext("Entities"): entity_links([urn for urn in entities if urn]),
+        }
+
+    def history_lines(self, request: HttpRequest, row: Changeset) -> Sequence[HistoryLine]:
+        sources = visible_sources(admin_caller(request), row)
+        decisions = Decision.objects.filter(insight__in=sources)
+        reviewed = [HistoryLine(one.at, one.get_kind_display(), one.by, one.notes) for one in decisions]
+        return sorted([*lines_of_changeset(row), *reviewed], key=lambda line: line.at, reverse=True)
+
+    @admin.display(description=gettext_lazy("changeset"), ordering="entity_urn")
     def subject(self, changeset: Changeset) -> str:
-        return entity_names([changeset.entity_urn]) if changeset.entity_urn else "No target entity"
+        return entity_names([changeset.entity_urn]) if changeset.entity_urn else gettext("No target entity")
 
-    @admin.display(description="state", ordering="state")
+    @admin.display(description=gettext_lazy("state"), ordering="state")
     def badge(self, changeset: Changeset) -> SafeString:
         return badge(changeset.state, changeset.get_state_display().lower())
 
-    @admin.display(description="changes")
+    @admin.display(description=gettext_lazy("changes"))
     def summary(self, changeset: Changeset) -> str:
-        titles = [f"{change.title} of {change.entity}" for change in of_changes(changeset.changes.all())]
-        return "; ".join(titles[:2]) + (f" and {len(titles) - 2} more" if len(titles) > 2 else "")
+        titles = [
+            gettext("%(value)s of %(entity)s") % {"value": change.title, "entity": change.entity}
+            for change in of_changes(changeset.changes.all())
+        ]
+        shown = "; ".join(titles[:2])
+        if len(titles) <= 2:
+            return shown
+        return gettext("%(changes)s and %(n)s more") % {"changes": shown, "n": len(titles) - 2}
 
-    @admin.display(description="applied", ordering="created_at")
+    @admin.display(description=gettext_lazy("applied"), ordering="created_at")
     def captured(self, changeset: Changeset) -> str:
         return age(changeset.created_at)
 
-    @admin.display(description="page")
-    def page(self, changeset: Changeset) -> SafeString:
-        return format_html('<a href="{}">Open, roll back or export</a>', url_for("changeset", changeset.pk.hex))
-
-    @admin.display(description="changes")
+    @admin.display(description=gettext_lazy("changes"))
     def diff(self, changeset: Changeset) -> SafeString:
         rows = ((line_of(change), change.outcome) for change in of_changes(changeset.changes.all()))
         return format_html("<ul>{}</ul>", format_html_join("", "<li>{} ({})</li>", rows))
-
-    @admin.display(description="source insights")
-    def sources(self, changeset: Changeset) -> SafeString:
-        insights: list[Insight] = getattr(changeset, "visible_sources", [])
-        rows = ((url_for("insight", insight.pk.hex), str(insight.record)) for insight in insights)
-        return format_html("<ul>{}</ul>", format_html_join("", '<li><a href="{}">{}</a></li>', rows))
 
 
 def visible_sources(caller: Caller, changeset: Changeset) -> list[Insight]:

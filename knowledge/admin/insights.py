@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
+from django.utils.translation import gettext, gettext_lazy
 
+from knowledge.admin.related import links_of_record, review_of_record
 from knowledge.catalog.current import get_readable_catalog
 from knowledge.catalog.snapshot import Snapshot
 from knowledge.changesets import suggested
@@ -22,25 +25,41 @@ from knowledge.review import clarifications
 from knowledge.review.cases import QUESTIONS, REASONS, effect_of
 from knowledge.review.seen import versions_of
 from memories.admin.actions import AdminAct
-from memories.admin.base import PickFilter, ReadOnlyAdmin, admin_caller, age, badge, entity_names, stacked
+from memories.admin.base import (
+    PickFilter,
+    ReadOnlyAdmin,
+    admin_caller,
+    age,
+    badge,
+    entity_names,
+    person,
+    stacked,
+    with_name,
+)
+from memories.admin.history import HistoryLine, add_source, lines_about
+from memories.admin.records import chain_list
+from memories.admin.rows import Link, add_links, links_of
 from memories.contract.display import show_invisible
 from memories.contract.urls import url_for
-from memories.history import chain
+from memories.history import chain, history
 from memories.identity.caller import Caller
+from memories.models import MemoryRecord
 
 
 def line_of(change: Readable) -> SafeString:
     before = format_html("<del>{}</del> ", change.before) if change.had_before else ""
-    after = "removed" if change.removes else format_html("<ins>{}</ins>", change.after)
-    return format_html("{} of {}: {}{}", change.title, change.entity, before, after)
+    after = gettext("removed") if change.removes else format_html("<ins>{}</ins>", change.after)
+    title = gettext("%(value)s of %(entity)s") % {"value": change.title, "entity": change.entity}
+    return format_html("{}: {}{}", title, before, after)
 
 
 def preview_approval(caller: Caller, insights: Sequence[Insight]) -> list[SafeString]:
     return [
         format_html(
-            "{} <small>· visibility once approved: {}</small>",
+            "{} <small>· {}</small>",
             show_invisible(str(insight.record)),
-            insight.get_wanted_visibility_display().lower(),
+            gettext("visibility once approved: %(visibility)s")
+            % {"visibility": insight.get_wanted_visibility_display().lower()},
         )
         for insight in insights
     ]
@@ -51,7 +70,7 @@ def preview_application(caller: Caller, insights: Sequence[Insight]) -> list[Saf
     lines = []
     for entry in [*preview.possible, *preview.impossible]:
         changes = format_html_join("", "<li>{}</li>", ((line_of(change),) for change in entry.effect.readable))
-        problem = "" if entry.effect.is_possible else entry.effect.error or "it suggests no change"
+        problem = "" if entry.effect.is_possible else entry.effect.error or gettext("it suggests no change")
         text = show_invisible(str(entry.insight.record))
         lines.append(format_html('{} <span class="fault">{}</span><ul>{}</ul>', text, problem, changes))
     return lines
@@ -69,17 +88,19 @@ CURATES = ["curate"]
 ACTS = [
     AdminAct(
         "approve",
-        "Approve",
-        "Each memory gets the visibility that its owner asked for. Unless you are an admin, your own insights and "
-        "those of personas that you don't hold are skipped and stay undecided.",
+        gettext_lazy("Approve"),
+        gettext_lazy(
+            "Each memory gets the visibility that its owner asked for. Unless you are an admin, your own insights and "
+            "those of personas that you don't hold are skipped and stay undecided."
+        ),
         permissions=CURATES,
         versions=versions_of,
         preview=preview_approval,
     ),
     AdminAct(
         "reject",
-        "Reject",
-        "Archives each memory and shows the reason to its author.",
+        gettext_lazy("Reject"),
+        gettext_lazy("Archives each memory and shows the reason to its author."),
         needs_reason=True,
         reasons=REASONS,
         permissions=CURATES,
@@ -87,8 +108,8 @@ ACTS = [
     ),
     AdminAct(
         "needs_more",
-        "Needs info",
-        "Asks the authors your question. The insights leave the queue until their authors have answered.",
+        gettext_lazy("Needs info"),
+        gettext_lazy("Asks the authors your question. The insights leave the queue until their authors have answered."),
         needs_reason=True,
         reasons=QUESTIONS,
         permissions=CURATES,
@@ -96,18 +117,20 @@ ACTS = [
     ),
     AdminAct(
         "hand_over",
-        "Hand to a colleague",
-        "Asks a colleague to decide. Other curators can still decide, too.",
+        gettext_lazy("Hand to a colleague"),
+        gettext_lazy("Asks a colleague to decide. Other curators can still decide, too."),
         choices=colleague_choices,
-        choice_label="The colleague",
+        choice_label=gettext_lazy("The colleague"),
         permissions=CURATES,
         versions=versions_of,
     ),
     AdminAct(
         "apply",
-        "Apply to the catalog",
-        "Writes the suggested changes of approved insights to the catalog. Each insight gets its own changeset, which "
-        "can be rolled back.",
+        gettext_lazy("Apply to the catalog"),
+        gettext_lazy(
+            "Writes the suggested changes of approved insights to the catalog. Each insight gets its own changeset, "
+            "which can be rolled back."
+        ),
         permissions=CURATES,
         versions=versions_of,
         preview=preview_application,
@@ -115,16 +138,21 @@ ACTS = [
     ),
     AdminAct(
         "roll_back_insight",
-        "Roll back",
-        "Restores the previous values in the catalog and returns the insights to review. An insight is skipped if "
-        "others have changed its values in the catalog since.",
+        gettext_lazy("Roll back"),
+        gettext_lazy(
+            "Restores the previous values in the catalog and returns the insights to review. An insight is skipped if "
+            "others have changed its values in the catalog since."
+        ),
         permissions=CURATES,
         narrow=in_states(InsightState.APPLIED),
     ),
     AdminAct(
         "undo_review",
-        "Undo decision",
-        "Undoes the last decision and returns the insights to review. Applied insights have to be rolled back instead.",
+        gettext_lazy("Undo decision"),
+        gettext_lazy(
+            "Undoes the last decision and returns the insights to review. Applied insights have to be rolled back "
+            "instead."
+        ),
         permissions=CURATES,
         versions=versions_of,
         narrow=in_states(InsightState.APPROVED, InsightState.REJECTED),
@@ -133,26 +161,26 @@ ACTS = [
 
 
 class EntityFilter(PickFilter):
-    title, parameter_name, kind, column = "entity", "entity", "entity", "record__entity_urns__contains"
+    title, parameter_name, kind, column = gettext_lazy("entity"), "entity", "entity", "record__entity_urns__contains"
 
 
 class WaitsForAuthor(admin.SimpleListFilter):
-    title, parameter_name = "open question", "question"
+    title, parameter_name = gettext_lazy("open question"), "question"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("open", "Waiting for the author"), ("none", "No open question")]
+        return [("open", gettext("Waiting for the author")), ("none", gettext("No open question"))]
 
     def queryset(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
         return rows.filter(question_at__isnull=self.value() == "none") if self.value() in ("open", "none") else rows
 
 
 class AuthorFilter(PickFilter):
-    title, parameter_name, kind, column = "author", "author", "person", "record__created_by"
+    title, parameter_name, kind, column = gettext_lazy("author"), "author", "person", "record__created_by"
 
 
 SHOWN = (
-    "page", "text", "badge", "category", "confidence", "persona", "captured_by", "captured_at", "about", "effect",
-    "replaced", "decisions", "chain", "changeset", "wanted_visibility", "assignee",
+    "content", "badge", "effect", "category", "confidence", "persona", "captured_by", "captured_at", "replaced", "chain",
+    "wanted_visibility", "assignee",
 )  # fmt: skip
 STORED = ("suggested_actions", "pending_edit", "question_at", "reviewed_at", "applied_at")
 
@@ -169,21 +197,20 @@ class InsightAdmin(ReadOnlyAdmin):
     date_hierarchy = "record__created_at"
     ordering = ["-record__created_at"]
     search_fields = ["record__content", "record__created_by"]
-    search_help_text = "Search by words of the text, an author, or the URN of an entity."
+    search_help_text = gettext_lazy("Search by words of the text, an author, or the URN of an entity.")
     fieldsets = [(None, {"fields": SHOWN}), ("Stored values", {"classes": ["collapse"], "fields": STORED})]
     readonly_fields = [*SHOWN, *STORED]
     actions = [act.as_action() for act in ACTS]
-    view_page = "admin:knowledge_insight_changelist"
     presets = (
-        ("Waiting", "state__exact=pending&question=none"),
-        ("Needs info", "state__exact=pending&question=open"),
-        ("Approved, not applied", "state__exact=approved"),
-        ("Applied", "state__exact=applied"),
+        (gettext_lazy("Waiting"), "state__exact=pending&question=none"),
+        (gettext_lazy("Needs info"), "state__exact=pending&question=open"),
+        (gettext_lazy("Approved, not applied"), "state__exact=approved"),
+        (gettext_lazy("Applied"), "state__exact=applied"),
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Insight]:
         rows = Insight.objects.visible_to(admin_caller(request)).select_related("record", "changeset")
-        return rows.defer("record__search")
+        return with_name(rows.defer("record__search"), "record__created_by")
 
     def has_curate_permission(self, request: HttpRequest) -> bool:
         return may_curate(admin_caller(request))
@@ -194,6 +221,22 @@ class InsightAdmin(ReadOnlyAdmin):
             insight.visible_chain = chain(admin_caller(request), insight.record)  # type: ignore[attr-defined]
         return insight
 
+    def portal_link(self, row: Insight) -> Link:
+        return Link(gettext("Open in the review"), url_for("insight", row.pk.hex))
+
+    def links(self, request: HttpRequest, row: Insight) -> Mapping[str, Sequence[Link]]:
+        caller = admin_caller(request)
+        memory = MemoryRecord.objects.visible_to(caller).filter(pk=row.pk).first()
+        address = reverse("admin:memories_memoryrecord_change", args=[row.pk])
+        own = [Link(show_invisible(str(row.record)), address)] if memory else []
+        related = links_of(caller, row.record)
+        others = [link for link in related.pop(gettext("Insights"), []) if str(row.pk) not in link.address]
+        return {gettext("Memory"): own, **related, gettext("Other insights"): others}
+
+    def history_lines(self, request: HttpRequest, row: Insight) -> Sequence[HistoryLine]:
+        caller = admin_caller(request)
+        return lines_about(caller, row.record, history(caller, row.record, getattr(row, "visible_chain", None)))
+
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Insight], search_term: str
     ) -> tuple[QuerySet[Insight], bool]:
@@ -201,84 +244,83 @@ class InsightAdmin(ReadOnlyAdmin):
             return queryset.filter(record__entity_urns__contains=[search_term.strip()]), False
         return super().get_search_results(request, queryset, search_term)
 
-    @admin.display(description="insight")
+    @admin.display(description=gettext_lazy("insight"))
+    def content(self, insight: Insight) -> str:
+        return show_invisible(insight.record.content)
+
+    @admin.display(description=gettext_lazy("insight"))
     def text(self, insight: Insight) -> SafeString:
         text = Truncator(show_invisible(insight.record.content)).chars(200)
         return stacked(text, entity_names(insight.record.entity_urns))
 
-    @admin.display(description="state", ordering="state")
+    @admin.display(description=gettext_lazy("state"), ordering="state")
     def kind(self, insight: Insight) -> SafeString:
         record = insight.record
-        return stacked(self.badge(insight), f"{record.category.replace('_', ' ')}, {record.confidence}")
+        kinds = f"{record.get_category_display()}, {record.get_confidence_display()}".lower()
+        return stacked(self.badge(insight), kinds)
 
-    @admin.display(description="captured by", ordering="record__created_by")
+    @admin.display(description=gettext_lazy("captured by"), ordering="record__created_by")
     def author(self, insight: Insight) -> SafeString:
-        return stacked(insight.record.created_by, insight.record.persona)
+        name = person(insight.record.created_by, getattr(insight, "person_name", None))
+        return stacked(name, insight.record.persona)
 
-    @admin.display(description="decision", ordering="reviewed_at")
+    @admin.display(description=gettext_lazy("decision"), ordering="reviewed_at")
     def decision(self, insight: Insight) -> SafeString:
-        assignment = f"handed to {insight.assignee}" if insight.assignee else ""
+        assignment = gettext("handed to %(person)s") % {"person": insight.assignee} if insight.assignee else ""
         return stacked(self.notes(insight), assignment)
 
-    @admin.display(description="state", ordering="state")
+    @admin.display(description=gettext_lazy("state"), ordering="state")
     def badge(self, insight: Insight) -> SafeString:
         has_question = insight.state == InsightState.PENDING and insight.question_at
-        return badge(insight.state, "needs info" if has_question else "")
+        return badge(insight.state, gettext("needs info") if has_question else insight.get_state_display().lower())
 
-    @admin.display(description="category", ordering="record__category")
+    @admin.display(description=gettext_lazy("category"), ordering="record__category")
     def category(self, insight: Insight) -> str:
-        return insight.record.category.replace("_", " ")
+        return insight.record.get_category_display().lower()
 
-    @admin.display(description="confidence", ordering="record__confidence")
+    @admin.display(description=gettext_lazy("confidence"), ordering="record__confidence")
     def confidence(self, insight: Insight) -> str:
-        return insight.record.confidence
+        return insight.record.get_confidence_display().lower()
 
-    @admin.display(description="persona", ordering="record__persona")
+    @admin.display(description=gettext_lazy("persona"), ordering="record__persona")
     def persona(self, insight: Insight) -> str:
         return insight.record.persona
 
-    @admin.display(description="captured by", ordering="record__created_by")
+    @admin.display(description=gettext_lazy("captured by"), ordering="record__created_by")
     def captured_by(self, insight: Insight) -> str:
         return insight.record.created_by
 
-    @admin.display(description="captured", ordering="record__created_at")
+    @admin.display(description=gettext_lazy("captured"), ordering="record__created_at")
     def captured_at(self, insight: Insight) -> str:
         return age(insight.record.created_at)
 
-    @admin.display(description="entities")
-    def about(self, insight: Insight) -> str:
-        return entity_names(insight.record.entity_urns)
-
-    @admin.display(description="decision")
+    @admin.display(description=gettext_lazy("decision"))
     def notes(self, insight: Insight) -> str:
         return f"{insight.reviewed_by}: {insight.review_notes}" if insight.review_notes else insight.reviewed_by
 
-    @admin.display(description="page")
-    def page(self, insight: Insight) -> SafeString:
-        return format_html('<a href="{}">Open in the review</a>', url_for("insight", insight.pk.hex))
-
-    @admin.display(description="changes to the catalog")
+    @admin.display(description=gettext_lazy("changes to the catalog"))
     def effect(self, insight: Insight) -> SafeString:
         effect = effect_of(insight, Snapshot(get_readable_catalog()))
         if effect.error:
             return format_html("<p>{}</p>", effect.error)
         return format_html("<ul>{}</ul>", format_html_join("", "<li>{}</li>", ((line_of(c),) for c in effect.readable)))
 
-    @admin.display(description="replaces")
+    @admin.display(description=gettext_lazy("replaces"))
     def replaced(self, insight: Insight) -> SafeString | str:
         return (
-            format_html('<a href="{}">a memory</a>', url_for("memory", insight.replaces_id.hex))
+            format_html(
+                '<a href="{}">{}</a>',
+                reverse("admin:memories_memoryrecord_change", args=[insight.replaces_id]),
+                gettext("a memory"),
+            )
             if insight.replaces_id
-            else "nothing"
+            else "–"
         )
 
-    @admin.display(description="correction chain")
+    @admin.display(description=gettext_lazy("correction chain"))
     def chain(self, insight: Insight) -> SafeString:
-        links = getattr(insight, "visible_chain", [])
-        rows = ((url_for("memory", link.pk.hex), show_invisible(link.content), link.status) for link in links)
-        return format_html("<ol>{}</ol>", format_html_join("", '<li><a href="{}">{}</a> ({})</li>', rows))
+        return chain_list(getattr(insight, "visible_chain", []), insight.pk)
 
-    @admin.display(description="decisions")
-    def decisions(self, insight: Insight) -> SafeString:
-        rows = ((f"{d.at:%Y-%m-%d %H:%M}", d.get_kind_display(), d.by, d.notes) for d in insight.decisions.all())
-        return format_html("<ol>{}</ol>", format_html_join("", "<li>{} {} by {} {}</li>", rows))
+
+add_source(review_of_record)
+add_links(links_of_record)

@@ -68,6 +68,7 @@ class CatalogEntity(models.Model):
 
     class Meta:
         db_table = "catalog_entities"
+        verbose_name_plural = "catalog entities"
         ordering = ["name", "urn"]
         indexes = [
             GinIndex(fields=["search"], name="catalog_words"),  # catalog_search

@@ -14,6 +14,9 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
+from django.utils.formats import number_format
+from django.utils.functional import Promise
+from django.utils.translation import gettext
 
 from memories.contract.errors import DomainError
 from memories.identity.caller import Caller
@@ -37,13 +40,13 @@ class AdminAct:
     """An entry of the action menu: the bulk action `name`, with the texts of its confirmation page."""
 
     name: str
-    label: str
-    description: str
+    label: str | Promise
+    description: str | Promise
     needs_reason: bool = False
     reasons: Sequence[str] = ()  # suggested reasons; users may enter any other text
     permissions: Sequence[str] = ()
     choices: Choices | None = None  # options to choose from, for example colleagues or personas
-    choice_label: str = ""
+    choice_label: str | Promise = ""
     asks_text: bool = False  # the action needs a text instead of an option, and only one row
     preview: Callable[[Caller, Sequence[Any]], Sequence[Any]] = as_they_are  # a text for each row, about the effect
     versions: Callable[[Collection[Any]], Mapping[UUID, str]] | None = None  # tokens of the rows' states
@@ -55,6 +58,7 @@ class AdminAct:
             return confirm(model_admin, request, rows, self)
 
         act.__name__ = self.name
+        act.definition = self  # type: ignore[attr-defined]  # for the page of a row, which shows the actions that apply
         return act
 
 
@@ -68,17 +72,28 @@ def confirm(model_admin: Any, request: HttpRequest, rows: QuerySet[Any], act: Ad
     chosen, rows = rows, act.narrow(caller, rows)
     total = rows.count()
     problem = _problem(request, act, total) if "confirm" in request.POST else ""
+    is_all, expected = request.POST.get("select_across") == "1", request.POST.get("expected", "")
+    if "confirm" in request.POST and not problem and is_all and expected.isdecimal() and total > int(expected):
+        # Nobody has seen this number. Rows that no longer match need no question.
+        problem = gettext("%(n)s rows match by now, and not %(expected)s. Check them and confirm again.") % {
+            "n": number_format(total, use_l10n=True, force_grouping=True),
+            "expected": expected,
+        }
     if "confirm" in request.POST and not problem:
         # A row that was shown and no longer fits stays in the batch, which reports what has changed.
         seen = {UUID(name[5:]): str(token) for name, token in request.POST.items() if SEEN.fullmatch(name)}
         ids = [*rows.values_list("pk", flat=True)[: bulk_actions.MAX_UNITS + 1]]
         ids += chosen.filter(pk__in=seen).exclude(pk__in=ids).values_list("pk", flat=True) if seen else []
         unseen = list(rows.exclude(pk__in=seen)[: bulk_actions.MAX_UNITS]) if act.versions else []
-        return _start(request, caller, ids, act, {**_versions(act, unseen), **seen})
+        back_to = model_admin.back_to(request)
+        return _start(request, caller, ids, act, {**_versions(act, unseen), **seen}, back_to)
     context = {
         **admin.site.each_context(request),
-        "title": f"{act.label}: {total:,}",
+        "title": f"{act.label}: {number_format(total, use_l10n=True, force_grouping=True)}",
         "opts": model_admin.model._meta,
+        "table_title": model_admin.table_title(),
+        "list_address": model_admin.list_address(),
+        "cancel_address": request.get_full_path(),
         "act": act,
         "lines": act.preview(caller, list(rows[:SHOWN])),
         "total": total,
@@ -105,16 +120,21 @@ def _versions(act: AdminAct, rows: Iterable[Any]) -> dict[UUID, str]:
 
 def _problem(request: HttpRequest, act: AdminAct, total: int) -> str:
     if act.needs_reason and not request.POST.get("reason", "").strip():
-        return "The reason is missing: the author needs to know why."
+        return gettext("The reason is missing: the author needs to know why.")
     if (act.choices or act.asks_text) and not request.POST.get("choice", "").strip():
-        return f"Fill in the field “{act.choice_label}”."
+        return gettext("Fill in the field “%(field)s”.") % {"field": act.choice_label}
     if act.asks_text and total > 1:
-        return "Choose a single row: the text replaces one memory."
+        return gettext("Choose a single row: the text replaces one memory.")
     return ""
 
 
 def _start(
-    request: HttpRequest, caller: Caller, ids: Sequence[UUID], act: AdminAct, seen: Mapping[UUID, str]
+    request: HttpRequest,
+    caller: Caller,
+    ids: Sequence[UUID],
+    act: AdminAct,
+    seen: Mapping[UUID, str],
+    back_to: str,
 ) -> HttpResponse | None:
     try:
         batch = bulk_actions.start(
@@ -123,7 +143,7 @@ def _start(
             unit_ids=ids,
             note=request.POST.get("reason", "").strip(),
             choice=request.POST.get("choice", "").strip(),
-            back_to=request.get_full_path(),
+            back_to=back_to,
             seen=seen,
         )
     except DomainError as error:

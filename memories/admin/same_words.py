@@ -79,7 +79,7 @@ class SameWordsAdmin(AdminsOnly):
     actions = [act.as_action() for act in (ERASE, LEAVE)]
     presets = (("Open", "decision__exact=open"),)
 
-    def get_list_display(self, request: HttpRequest) -> list[Any]:
+    def usual_columns(self, request: HttpRequest) -> list[Any]:
         caller = admin_caller(request)
 
         @admin.display(description="text")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 from urllib.parse import parse_qsl, urlencode
 
+from django.contrib.admin import site
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext, gettext_noop
 
@@ -14,7 +15,7 @@ from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memory_project.models import SavedView, User
 
-# Lists whose filters can be saved, by the names of their URLs
+# Lists whose filters can be saved, by the names of their URLs; the other lists of the admin are added below.
 PAGES = (
     "my-knowledge",
     "review-list",
@@ -27,13 +28,20 @@ PAGES = (
 TAKEN = gettext_noop("is already the name of one of your views")
 MAX_VIEWS = 12  # maximum number of views per person
 NAME = Annotated[str, Text(1, 60)]
-POSITION_PARAMETERS = ("after", "page", "as_of", "all")  # query parameters that are not saved in a view
+POSITION_PARAMETERS = ("after", "page", "as_of", "all", "p")  # query parameters that are not saved in a view
+
+
+def pages() -> list[str]:
+    """Return the names of the URLs of all lists whose filters can be saved."""
+    tables = [model._meta for model in site._registry]
+    lists = [f"admin:{table.app_label}_{table.model_name}_changelist" for table in tables]
+    return [*PAGES, *(name for name in lists if name not in PAGES)]
 
 
 def save(*, caller: Caller, name: str, page: str, query: str) -> SavedView:
     """Save the filters of a list. Raises Conflict if the name is taken or the person has MAX_VIEWS views already."""
     name = validate(NAME, name, "name")
-    check_choice("page", page, PAGES)
+    check_choice("page", page, pages())
     person = User.objects.get(email=caller.email)
     pairs = [(key, value) for key, value in parse_qsl(query) if key not in POSITION_PARAMETERS]
     if person.saved_views.count() >= MAX_VIEWS:

@@ -18,8 +18,8 @@ from knowledge.insights.capture import capture
 from knowledge.models import Changeset, Insight
 from knowledge.operations import Apply, Capture
 from memories import services
-from memories.admin import base
-from memories.admin.base import EstimatedPaginator
+from memories.admin import lists
+from memories.admin.lists import EstimatedPaginator
 from memories.admin.records import MemoryRecordAdmin
 from memories.identity.caller import Caller
 from memories.models import Batch, MemoryRecord
@@ -297,9 +297,9 @@ def test_large_counts_are_estimated(ada_user: User, monkeypatch: pytest.MonkeyPa
         services.remember(Remember(content=f"Fact number {number} of a few."), caller=alice)
     rows = MemoryRecord.objects.all()
     assert EstimatedPaginator(rows, 2).count == 4
-    assert base.planned_rows(rows) > 0
-    monkeypatch.setattr(base, "MAX_COUNT", 2)
-    monkeypatch.setattr(base, "planned_rows", lambda queryset: 123_456)
+    assert lists.planned_rows(rows) > 0
+    monkeypatch.setattr(lists, "MAX_COUNT", 2)
+    monkeypatch.setattr(lists, "planned_rows", lambda queryset: 123_456)
     assert EstimatedPaginator(rows, 2).count == 123_456
 
 

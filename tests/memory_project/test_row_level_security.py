@@ -70,7 +70,7 @@ PROTECTED = {
     "conversation_merges", "conversation_wipe_requests",
     "graphs", "graph_entities", "graph_observations", "graph_observation_moves", "graph_passages", "graph_relations",
     "graph_reflections", "graph_access_days", "graph_co_occurrences", "graph_upkeep_proposals",
-    "notifications", "saved_views", "mfa_authenticator", "company_identities", "exports",
+    "notifications", "saved_views", "preferences", "mfa_authenticator", "company_identities", "exports",
     "subscriptions", "subscription_items", "subscription_runs", "submissions", "default_views",
 }  # fmt: skip
 # Tables without policies, and why. A new table must be in one of the two lists.

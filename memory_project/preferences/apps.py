@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class PreferencesConfig(AppConfig):
+    name = "memory_project.preferences"
+    label = "preferences"
+    verbose_name = "Preferences"
+
+    def ready(self) -> None:
+        from memories import extensions, page_settings  # noqa: PLC0415 - needs loaded models
+        from memory_project.preferences import services  # noqa: PLC0415 - needs loaded models
+
+        extensions.register("memory_project.preferences.memory_extension.PreferencesMemoryExtension")
+        page_settings.use_store(services)
