@@ -1,19 +1,22 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.translation import gettext, gettext_lazy
 
 from analysis.models import Action, DeclaredSource, Session
+from analysis.sources import checks
 from analysis.sources import declaration as source_declaration
 from analysis.sql import declaration as sql_declaration
 from analysis.sql import engines
-from memories.admin.base import AdminsOnly, ExportsList
+from memories.admin.base import AdminsOnly, ExportsList, admin_caller
+from memories.admin.rows import TestAnswer
 from memories.contract.errors import DomainError
-from memories.identity.permissions import caller_from_request
 
 
 class DeclaredSourceForm(forms.ModelForm[DeclaredSource]):
@@ -42,6 +45,11 @@ class DeclaredSourceAdmin(ExportsList):
     list_display = ["name", "is_enabled", "updated_at"]
     list_filter = ["is_enabled"]
     search_fields = ["name", "declaration"]
+    test_title = gettext_lazy("Test: read one row")
+
+    def test(self, request: HttpRequest, row: DeclaredSource, values: Mapping[str, Any]) -> TestAnswer:
+        trial = checks.try_declaration(caller=admin_caller(request), name=row.name, text=row.declaration)
+        return TestAnswer(not trial.error, trial.error or gettext("The source answered."), trial.lines)
 
     def save_model(self, request: HttpRequest, obj: DeclaredSource, form: Any, change: bool) -> None:
         obj.updated_at = timezone.now()
@@ -63,4 +71,4 @@ class ActionAdmin(AdminsOnly):
     list_filter = ["state", "kind"]
 
     def get_queryset(self, request: HttpRequest) -> Any:
-        return Action.objects.visible_to(caller_from_request(request, channel="admin"))
+        return Action.objects.visible_to(admin_caller(request))

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from allauth.account import admin as allauth_admin
 from allauth.mfa.admin import Authenticator
@@ -14,13 +14,16 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django_q import admin as queue_admin
+from django.utils.translation import gettext, gettext_lazy, ngettext
+from django_q import admin as queue_admin  # noqa: F401 - registers its models, which admin_schedules.py replaces
 from oauth2_provider import admin as oauth_admin  # noqa: F401 - registers its models, which are hidden below
 from oauth2_provider import models as oauth
 
 from memories.admin.base import ExportsList, OperatorsOnly, ReadOnlyAdmin, admin_caller
-from memories.contract.errors import DomainError, Invalid
+from memories.admin.rows import TestAnswer
+from memories.contract.errors import Invalid
 from memories.models import PersonaMembership
+from memory_project import admin_schedules  # noqa: F401 - registers itself
 from memory_project.accounts import people
 from memory_project.accounts.django_permissions import effective_permissions
 from memory_project.accounts.tokens import revoke_token
@@ -41,7 +44,7 @@ class PersonForm(forms.ModelForm[User]):
         if self.instance.pk == self.editor.pk:
             for name in ("is_active", "is_staff", "is_superuser"):
                 if name in values and not values[name]:
-                    self.add_error(name, "This is your own account. Ask another admin.")
+                    self.add_error(name, gettext("This is your own account. Ask another admin."))
         return values
 
 
@@ -70,10 +73,10 @@ class PersonAdmin(ExportsList, UserAdmin):  # type: ignore[type-arg]  # not gene
     fieldsets = [
         (None, {"fields": ["email", "name", "password_state"]}),
         (
-            "Permissions",
+            gettext_lazy("Permissions"),
             {"fields": ["is_active", "is_staff", "is_superuser", "groups", "user_permissions"]},
         ),
-        ("Dates", {"fields": ["last_login", "date_joined"]}),
+        (gettext_lazy("Dates"), {"fields": ["last_login", "date_joined"]}),
     ]
     add_fieldsets = [
         (
@@ -91,7 +94,8 @@ class PersonAdmin(ExportsList, UserAdmin):  # type: ignore[type-arg]  # not gene
         if obj is None or not self.has_change_permission(request, obj):
             return fieldsets
         (title, options), *others = fieldsets
-        return [(title, {**options, "description": '<a href="../password/">Set another password</a>'}), *others]
+        link = format_html('<a href="../password/">{}</a>', gettext("Set another password"))
+        return [(title, {**options, "description": link}), *others]
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.is_superuser)
@@ -102,10 +106,12 @@ class PersonAdmin(ExportsList, UserAdmin):  # type: ignore[type-arg]  # not gene
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False  # memories name their owner: deactivate the account instead
 
-    @admin.display(description="password")
+    @admin.display(description=gettext_lazy("password"))
     def password_state(self, person: User) -> str:
         """Return whether the person has a password. Neither the hash nor its parts are shown."""
-        return "Set" if person.has_usable_password() else "Not set: the person can’t sign in with a password"
+        if person.has_usable_password():
+            return gettext("Set")
+        return gettext("Not set: the person can’t sign in with a password")
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         form = super().get_form(request, obj, change=change, **kwargs)
@@ -163,12 +169,13 @@ class ApiTokenAdmin(ReadOnlyAdmin):
     exclude = ["digest"]
     actions = ["revoke"]
 
-    @admin.action(description="Revoke")
+    @admin.action(description=gettext_lazy("Revoke"))
     def revoke(self, request: HttpRequest, rows: QuerySet[ApiToken]) -> None:
         caller = admin_caller(request)
         for token in rows:
             revoke_token(caller=caller, token_id=token.pk)
-        self.message_user(request, f"{len(rows)} revoked.", messages.SUCCESS)
+        text = ngettext("%(n)s token revoked.", "%(n)s tokens revoked.", len(rows)) % {"n": len(rows)}
+        self.message_user(request, text, messages.SUCCESS)
 
 
 # Rows of OAuth change by their services only. People end their apps on the Connect page, and admins on the page of the
@@ -202,7 +209,7 @@ class AuditEventAdmin(ReadOnlyAdmin):
     def get_exclude(self, request: HttpRequest, obj: Any = None) -> list[str]:
         return [] if request.user.is_superuser else ["arguments", "message"]
 
-    @admin.display(description="outcome", ordering="outcome")
+    @admin.display(description=gettext_lazy("outcome"), ordering="outcome")
     def badge(self, event: AuditEvent) -> SafeString:
         color = {"ok": "active", "error": "stale", "refused": "low"}[event.outcome]
         return format_html('<span class="badge {}">{}</span>', color, event.get_outcome_display())
@@ -230,21 +237,56 @@ class CompanyGroupAdmin(ExportsList):
     def get_queryset(self, request: HttpRequest) -> QuerySet[CompanyGroup]:
         return super().get_queryset(request).prefetch_related("personas")
 
-    @admin.display(description="personas")
+    @admin.display(description=gettext_lazy("personas"))
     def persona_names(self, group: CompanyGroup) -> str:
         return ", ".join(persona.name for persona in group.personas.all())
 
 
 class WebhookForm(forms.ModelForm[Webhook]):
+    """The URL contains a secret, so it is never shown again: an empty field keeps it."""
+
+    url = forms.CharField(
+        label=gettext_lazy("URL"),
+        max_length=500,
+        required=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "off", "class": "vTextField"}),
+    )
+    forget_url = forms.BooleanField(
+        label=gettext_lazy("Forget the stored URL"),
+        required=False,
+        help_text=gettext_lazy("The webhook is turned off."),
+    )
+
     class Meta:
         model = Webhook
         fields = ("persona", "url", "is_on")
 
-    def clean_url(self) -> str:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.stored_url = self.instance.url
+        if self.stored_url:
+            text = gettext("Stored: an address on %(host)s. It contains a secret, so it is not shown. Empty keeps it.")
+            self.fields["url"].help_text = text % {"host": self.instance.host}
+        else:
+            self.fields["url"].help_text = gettext("It is stored, and not shown again.")
+            self.fields.pop("forget_url")
+
+    def clean(self) -> dict[str, Any]:
+        values = super().clean() or self.cleaned_data
+        entered = values.get("url", "").strip()
+        if values.get("forget_url"):
+            if entered:
+                self.add_error("forget_url", gettext("Enter a new URL or forget the stored one, not both."))
+            values |= {"url": "", "is_on": False}
+            return values
         try:
-            return webhooks.check_url(self.cleaned_data["url"])
+            values["url"] = webhooks.check_url(entered) if entered else self.stored_url
         except Invalid as error:
-            raise forms.ValidationError(message_without_field(error)) from None
+            self.add_error("url", message_without_field(error))
+        else:
+            if values.get("is_on") and not values["url"]:
+                self.add_error("url", gettext("Enter the URL to which the numbers are posted."))
+        return values
 
 
 @admin.register(Webhook)
@@ -255,28 +297,31 @@ class WebhookAdmin(ExportsList):
     autocomplete_fields = ["persona"]
     readonly_fields = ["last_counts", "sent_at", "tried_at", "last_error"]
     search_fields = ["persona__name"]
+    test_title = gettext_lazy("Test: post the current numbers")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Webhook | None = None) -> list[str]:
         return ["persona", *self.readonly_fields] if obj else list(self.readonly_fields)
 
-    @admin.display(description="host")
+    def get_fields(self, request: HttpRequest, obj: Webhook | None = None) -> list[str]:
+        own = ["persona", "url", "is_on"]
+        return [*own[:2], *(["forget_url"] if obj and obj.url else []), *own[2:], *self.readonly_fields] if obj else own
+
+    @admin.display(description=gettext_lazy("host"))
     def host(self, webhook: Webhook) -> str:
-        return urlsplit(webhook.url).hostname or ""
+        return webhook.host
+
+    def test(self, request: HttpRequest, row: Webhook, values: Mapping[str, Any]) -> TestAnswer:
+        if not values["url"]:
+            return TestAnswer(False, gettext("There is no URL to post to."))
+        text, error = webhooks.try_out(caller=admin_caller(request), persona=row.persona, url=values["url"])
+        is_new = values["url"] != Webhook.objects.filter(pk=row.pk).values_list("url", flat=True).first()
+        note = [gettext("The URL is not shown again: enter it once more before you save.")] if is_new else []
+        return TestAnswer(not error, error or gettext("The host accepted the message."), [text, *note])
 
     def save_model(self, request: HttpRequest, obj: Webhook, form: Any, change: bool) -> None:
-        try:
-            webhook = webhooks.save(caller=admin_caller(request), persona=obj.persona, url=obj.url, is_on=obj.is_on)
-        except DomainError as error:
-            messages.error(request, error.message)
-        else:
-            obj.pk = webhook.pk
+        saved = webhooks.save(caller=admin_caller(request), persona=obj.persona, url=obj.url, is_on=obj.is_on)
+        obj.pk = saved.pk
 
-
-# Background work is read-only. A schedule or queued task can name any function, so editing one would be a way to run
-# arbitrary code on the server.
-for model in (queue_admin.Schedule, queue_admin.Success, queue_admin.Failure, queue_admin.OrmQ):
-    if admin.site.is_registered(model):
-        admin.site.unregister(model)
 
 # allauth's own tables of accounts stay empty, and second factors are nobody's but the person's.
 for model in (
@@ -288,25 +333,3 @@ for model in (
 ):
     if admin.site.is_registered(model):
         admin.site.unregister(model)
-
-
-@admin.register(queue_admin.Schedule)
-class ScheduleAdmin(OperatorsOnly):
-    list_display = ["name", "func", "minutes", "next_run"]
-
-
-@admin.register(queue_admin.Success, queue_admin.Failure)
-class TaskAdmin(OperatorsOnly):
-    list_display = ["name", "func", "started", "stopped"]
-    fields = ["name", "func", "started", "stopped", "attempt_count", "outcome"]
-    search_fields = ["name", "func"]
-
-    @admin.display(description="result")
-    def outcome(self, task: Any) -> str:
-        return str(task.result)[:2_000]
-
-
-@admin.register(queue_admin.OrmQ)
-class QueueRowAdmin(OperatorsOnly):
-    list_display = ["key", "lock"]
-    fields = ["key", "lock"]  # the payload is left out: it is a pickle, which is unsafe to load

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import uuid
 from typing import Any, ClassVar
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, BaseUserManager, PermissionsMixin
@@ -320,6 +321,10 @@ class Webhook(models.Model):
 
     def __str__(self) -> str:
         return f"{self.persona}"
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.url).hostname or ""
 
 
 class CompanyGroup(models.Model):

@@ -6,14 +6,25 @@ an earlier version must be updated, or the tasks fail.
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Annotated, Any
 
 from django.apps import apps
 from django.conf import settings
+from django.db import transaction
 from django.db.models import Q
+from django.utils import timezone
 from django_q.signing import SignedPackage
+from pydantic import Field
+
+from memories.contract.errors import Conflict, Forbidden, NotFound
+from memories.contract.operations import validate
+from memories.identity.caller import Caller
 
 APPS = ("memories", "analysis", "knowledge", "memory_project")
+MAX_MINUTES = 43_200  # 30 days
+Minutes = Annotated[int, Field(ge=1, le=MAX_MINUTES)]
+FOREVER, PAUSED = -1, 0  # values of Schedule.repeats
 # Old → new paths of functions that earlier versions have queued. Scheduled functions need no entry:
 # update_schedules() replaces their paths, and a run that is already queued fails once and is scheduled again.
 RENAMED_TASKS = {
@@ -53,18 +64,84 @@ def schedules() -> dict[str, tuple[str, int]]:
 
 
 def update_schedules() -> None:
-    """Make the schedules of functions in APPS equal to `schedules()`. Safe to repeat.
+    """Make the schedules of functions in APPS equal to `schedules()` and to what operators have set. Safe to repeat.
 
     Schedules of other functions stay, because an operator has added them.
     """
     Schedule = apps.get_model("django_q", "Schedule")
-    for name, (function, minutes) in schedules().items():
-        values: dict[str, Any] = {"func": function, "schedule_type": "I", "minutes": minutes, "repeats": -1}
+    set_by_operators = apps.get_model("preferences", "ScheduleSetting").objects.in_bulk()
+    for name, (function, usual) in schedules().items():
+        setting = set_by_operators.get(name)
+        values: dict[str, Any] = {
+            "func": function,
+            "schedule_type": "I",
+            "minutes": setting.minutes or usual if setting else usual,
+            "repeats": PAUSED if setting and setting.is_paused else FOREVER,
+        }
         Schedule.objects.update_or_create(name=name, defaults=values)
     our_functions = Q()
     for app in APPS:
         our_functions |= Q(func__startswith=f"{app}.")
     Schedule.objects.filter(our_functions).exclude(name__in=schedules()).delete()
+
+
+def change_schedule(*, caller: Caller, name: str, minutes: int, is_paused: bool) -> None:
+    """Set the interval of one of our schedules, or pause it. Raises Forbidden unless the caller is an operator."""
+    _require_operator(caller)
+    function, usual = _known(name)
+    minutes = validate(Minutes, minutes, "minutes")
+    Schedule, setting = apps.get_model("django_q", "Schedule"), apps.get_model("preferences", "ScheduleSetting")
+    with transaction.atomic():
+        row = Schedule.objects.select_for_update().filter(name=name, func=function).first()
+        if row is None:
+            raise Conflict(f"{name!r} was changed by an upgrade: load the page again", field="name")
+        if minutes == usual and not is_paused:
+            setting.objects.filter(pk=name).delete()
+        else:
+            own = {"minutes": minutes if minutes != usual else None, "is_paused": is_paused}
+            changed = {"changed_by": caller.email, "changed_at": timezone.now()}
+            setting.objects.update_or_create(pk=name, defaults=own | changed)
+        row.minutes, row.repeats = minutes, PAUSED if is_paused else FOREVER
+        row.next_run = first_run(next_run=row.next_run, minutes=minutes, now=timezone.now())
+        row.save(update_fields=["minutes", "repeats", "next_run"])
+
+
+def run_soon(*, caller: Caller, name: str) -> None:
+    """Let a worker run a schedule as soon as it can. Raises Conflict if the schedule is paused."""
+    _require_operator(caller)
+    _known(name)
+    rows = apps.get_model("django_q", "Schedule").objects.filter(name=name).exclude(repeats=PAUSED)
+    if not rows.update(next_run=timezone.now()):
+        raise Conflict("is paused: resume it first", field="name")
+
+
+def first_run(*, next_run: datetime, minutes: int, now: datetime) -> datetime:
+    """Return when a schedule runs first after its interval has become `minutes`.
+
+    A shorter interval counts from now. A schedule that was paused does not run at once for the time that it has missed.
+    """
+    soonest = now + timedelta(minutes=minutes)
+    return soonest if next_run < now else min(next_run, soonest)
+
+
+def next_runs(*, next_run: datetime, minutes: int, count: int = 5) -> list[datetime]:
+    """Return the times of the next runs, as the worker computes them."""
+    schedule = apps.get_model("django_q", "Schedule")(schedule_type="I", minutes=minutes)
+    runs = [next_run]
+    while len(runs) < count:
+        runs.append(schedule.calculate_next_run(runs[-1]))
+    return runs
+
+
+def _known(name: str) -> tuple[str, int]:
+    if name not in schedules():
+        raise NotFound(f"there is no schedule {name[:60]!r}", field="name")
+    return schedules()[name]
+
+
+def _require_operator(caller: Caller) -> None:
+    if not caller.is_operator:
+        raise Forbidden("only operators can change schedules")
 
 
 def rename_queued_tasks() -> None:

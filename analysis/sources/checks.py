@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from django.utils import timezone
@@ -12,13 +13,19 @@ from django.utils.translation import gettext
 from analysis import sources
 from analysis.models import SourceCheck
 from analysis.sources import SourceModel
-from analysis.sources.declaration import Source
+from analysis.sources.declaration import Source, parse
+from analysis.sources.envelopes import PageOf
 from analysis.sources.interface import UpstreamFailed
+from analysis.sql import declaration as sql_declaration
+from analysis.sql.declaration import is_sql
+from analysis.sql.execute import try_source
 from memories.contract.errors import Degraded, DomainError, Forbidden, NotFound
 from memories.database import connections
 from memories.identity.caller import Caller
 
 ERROR_LENGTH = 500
+TIME_LIMIT_S = 20.0  # of a test, whatever timeout the declaration names
+MAX_TRIED, MAX_FIELDS, MAX_VALUE = 5, 20, 60  # models, fields and characters that a trial tells
 
 
 @dataclass(frozen=True)
@@ -67,10 +74,61 @@ def test(*, caller: Caller, name: str) -> str:
     models = [model for model in sources.declared().values() if model.source and model.source.name == name]
     if not models:
         raise NotFound(gettext("there is no source %(name)r") % {"name": name[:60]}, field="name")
-    connections.close_if_pooled()  # don't hold a database connection while waiting for the source
     try:
-        with noted(models[0]), closing(sources.open_upstream(caller, models[0])) as upstream:
-            upstream.page(1, 1, {})
+        with noted(models[0]):
+            _first_page(caller, models[0])
     except DomainError as error:
         return error.message
     return ""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The answer of a source to a trial. `lines` tell what it returned."""
+
+    error: str
+    lines: Sequence[str] = ()
+
+
+def try_declaration(*, caller: Caller, name: str, text: str) -> Trial:
+    """Read one row by a valid declaration that need not be saved. Values are told only to those who may read them."""
+    if not caller.is_operator:
+        raise Forbidden("only operators can test sources")
+    try:
+        if is_sql(text):
+            return Trial("", try_source(sql_declaration.parse(name, text), TIME_LIMIT_S))
+        source = parse(name, text)
+        lines: list[str] = []
+        for model_name, resource in list(source.models.items())[:MAX_TRIED]:
+            model = SourceModel(model_name, resource, source)
+            lines.append(f"{model_name}: {_told(_first_page(caller, model), model.is_readable_by(caller))}")
+    except DomainError as error:
+        return Trial(error.message)
+    return Trial("", lines)
+
+
+def _told(page: PageOf, may_read: bool) -> str:
+    if not page.rows:
+        return "no rows"
+    row = page.rows[0]
+    fields = [f"{key} = {_short(value)}" if may_read else str(key) for key, value in list(row.items())[:MAX_FIELDS]]
+    return ", ".join(fields)
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= MAX_VALUE else f"{text[:MAX_VALUE]}…"
+
+
+def _first_page(caller: Caller, model: SourceModel) -> PageOf:
+    """Return a page with one row. Raises UpstreamFailed after TIME_LIMIT_S, even if the source keeps sending."""
+    connections.close_if_pooled()  # don't hold a database connection while waiting for the source
+    upstream = sources.open_upstream(caller, model)
+    pool = ThreadPoolExecutor(1, thread_name_prefix="source-test")
+    try:
+        return pool.submit(upstream.page, 1, 1, {}).result(timeout=TIME_LIMIT_S)
+    except TimeoutError:
+        raise UpstreamFailed(f"the source did not answer within {TIME_LIMIT_S:g} s") from None
+    finally:
+        upstream.close()  # which ends a request that is still running
+        pool.shutdown(wait=False)

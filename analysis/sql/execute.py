@@ -81,6 +81,19 @@ def run_query(operation: QuerySql, *, caller: Caller) -> QueryResult:
     return QueryResult(source, result, 1000 * (time.monotonic() - started))
 
 
+def try_source(source: SqlSource, timeout_s: float) -> list[str]:
+    """Run a statement that reads no table on a warehouse that need not be saved. Raises as `run_query`."""
+    connections.close_if_pooled()
+    started = time.monotonic()
+    bounds = Bounds(rows=1, bytes=10_000, text=100)
+    _within_time(ENGINES[source.engine](source), "SELECT 1 AS works", bounds, min(timeout_s, source.timeout_s))
+    took_ms = 1000 * (time.monotonic() - started)
+    return [
+        f"{source.engine} answered after {took_ms:.0f} ms",
+        f"read by: {', '.join(source.read_personas) or 'operators'}",
+    ]
+
+
 def notes_of(result: Result) -> list[str]:
     """Return what the result lacks, for whoever reads it."""
     notes = ["there are more rows: aggregate, filter, or raise limit"] if result.is_cut else []

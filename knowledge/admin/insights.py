@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
@@ -18,7 +18,7 @@ from knowledge.admin.related import links_of_record, review_of_record
 from knowledge.catalog.current import get_readable_catalog
 from knowledge.catalog.snapshot import Snapshot
 from knowledge.changesets import suggested
-from knowledge.changesets.diff import Readable
+from knowledge.changesets.diff import Readable, of_changes
 from knowledge.insights.queries import may_curate
 from knowledge.models import Insight, InsightState
 from knowledge.review import clarifications
@@ -41,7 +41,7 @@ from memories.admin.records import chain_list
 from memories.admin.rows import Link, add_links, links_of
 from memories.contract.display import show_invisible
 from memories.contract.urls import url_for
-from memories.history import chain, history
+from memories.history import chain
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 
@@ -85,6 +85,7 @@ def colleague_choices(caller: Caller) -> list[tuple[str, str]]:
 
 
 CURATES = ["curate"]
+UNDECIDED = Q(state=InsightState.PENDING) | ~Q(pending_edit={})  # including an edit that waits for approval
 ACTS = [
     AdminAct(
         "approve",
@@ -94,6 +95,7 @@ ACTS = [
             "those of personas that you don't hold are skipped and stay undecided."
         ),
         permissions=CURATES,
+        fits=UNDECIDED,
         versions=versions_of,
         preview=preview_approval,
     ),
@@ -104,6 +106,7 @@ ACTS = [
         needs_reason=True,
         reasons=REASONS,
         permissions=CURATES,
+        fits=UNDECIDED | Q(state=InsightState.APPROVED),
         versions=versions_of,
     ),
     AdminAct(
@@ -113,6 +116,7 @@ ACTS = [
         needs_reason=True,
         reasons=QUESTIONS,
         permissions=CURATES,
+        fits=UNDECIDED,
         versions=versions_of,
     ),
     AdminAct(
@@ -122,6 +126,7 @@ ACTS = [
         choices=colleague_choices,
         choice_label=gettext_lazy("The colleague"),
         permissions=CURATES,
+        fits=UNDECIDED,
         versions=versions_of,
     ),
     AdminAct(
@@ -179,8 +184,8 @@ class AuthorFilter(PickFilter):
 
 
 SHOWN = (
-    "content", "badge", "effect", "category", "confidence", "persona", "captured_by", "captured_at", "replaced", "chain",
-    "wanted_visibility", "assignee",
+    "content", "badge", "effect", "category", "confidence", "persona", "captured_by", "captured_at", "replaced",
+    "chain", "wanted_visibility", "assignee",
 )  # fmt: skip
 STORED = ("suggested_actions", "pending_edit", "question_at", "reviewed_at", "applied_at")
 
@@ -234,8 +239,7 @@ class InsightAdmin(ReadOnlyAdmin):
         return {gettext("Memory"): own, **related, gettext("Other insights"): others}
 
     def history_lines(self, request: HttpRequest, row: Insight) -> Sequence[HistoryLine]:
-        caller = admin_caller(request)
-        return lines_about(caller, row.record, history(caller, row.record, getattr(row, "visible_chain", None)))
+        return lines_about(admin_caller(request), row.record, getattr(row, "visible_chain", [row.record]))
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Insight], search_term: str
@@ -300,6 +304,11 @@ class InsightAdmin(ReadOnlyAdmin):
 
     @admin.display(description=gettext_lazy("changes to the catalog"))
     def effect(self, insight: Insight) -> SafeString:
+        if insight.state == InsightState.APPLIED and insight.changeset:  # the catalog has the new values already
+            done = format_html_join(
+                "", "<li>{}</li>", ((line_of(c),) for c in of_changes(insight.changeset.changes.all()))
+            )
+            return format_html("<ul>{}</ul>", done)
         effect = effect_of(insight, Snapshot(get_readable_catalog()))
         if effect.error:
             return format_html("<p>{}</p>", effect.error)

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
@@ -51,6 +51,11 @@ class AdminAct:
     preview: Callable[[Caller, Sequence[Any]], Sequence[Any]] = as_they_are  # a text for each row, about the effect
     versions: Callable[[Collection[Any]], Mapping[UUID, str]] | None = None  # tokens of the rows' states
     narrow: Callable[[Caller, Rows], Rows] = lambda caller, rows: rows  # filters to rows that the caller may act on
+    fits: Q | None = None  # the page of a row offers the action only if the row fits; in lists, the service decides
+
+    def offered(self, caller: Caller, rows: Rows) -> Rows:
+        rows = self.narrow(caller, rows)
+        return rows if self.fits is None else rows.filter(self.fits)
 
     def as_action(self) -> Callable[..., HttpResponse | None]:
         @admin.action(description=self.label, permissions=self.permissions or None)

@@ -26,9 +26,10 @@ class DateLink:
 
 
 def date_links(rows: QuerySet[Any], field: str, asked: Mapping[str, str]) -> list[DateLink]:
-    """Return links to the parts of the period that the filters in `asked` select: years (left out if there is only one), then months, then days.
+    """Return links to the parts of the period that the filters in `asked` select: years, then months, then days.
 
-    `rows` are all rows of the list. A part may turn out to be empty, because only the oldest row is looked up.
+    Years are left out if there is only one. `rows` are all rows of the list. A part may turn out to be empty, because
+    only the oldest row is looked up.
     """
     today = timezone.localdate()
     year, month, day = (_number(asked.get(f"{field}__{part}")) for part in ("year", "month", "day"))

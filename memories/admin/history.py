@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 
 MAX_LINES = 200
+SAME_ACT = timedelta(seconds=2)
 
 
 @dataclass(frozen=True)
@@ -39,25 +41,30 @@ def add_source(source: Source) -> None:
         _sources.append(source)
 
 
-def lines_about(
-    caller: Caller, record: MemoryRecord, changes: Sequence[HistoryEntry] | None = None
-) -> list[HistoryLine]:
-    """Return the history of a memory, newest first: its changes, and what other apps have stored about it."""
-    changes = history(caller, record) if changes is None else changes
-    lines = [line_of(entry) for entry in changes]
-    for source in _sources:
-        lines += source(caller, record.pk)
-    return sorted(lines, key=lambda line: line.at, reverse=True)[:MAX_LINES]
+def lines_about(caller: Caller, record: MemoryRecord, line: Sequence[MemoryRecord]) -> list[HistoryLine]:
+    """Return the history of a memory and its correction chain `line`, newest first."""
+    corrections = {link.pk: correction.content for link, correction in pairwise(line)}
+    lines = [_line_of(entry, corrections) for entry in history(caller, record, line)]
+    others = [other for source in _sources for other in source(caller, record.pk)]
+    lines += [other for other in others if not any(_is_same(other, own) for own in lines)]
+    return sorted(lines, key=lambda one: one.at, reverse=True)[:MAX_LINES]
 
 
-def line_of(entry: HistoryEntry) -> HistoryLine:
+def _is_same(other: HistoryLine, own: HistoryLine) -> bool:
+    """Return whether both tell of one act, for example an approval, which also changes the memory."""
+    is_near = abs(other.at - own.at) < SAME_ACT and other.by == own.by
+    return is_near and other.change.lower().startswith(own.change)
+
+
+def _line_of(entry: HistoryEntry, corrections: Mapping[UUID, str]) -> HistoryLine:
     before, after = entry.before, entry.after
-    details: list[str] = []
-    if before is not None:
-        pairs = ((before.status, after.status), (before.visibility, after.visibility))
-        details = [f"{old} → {new}" for old, new in pairs if old != new]
-    texts = ("", "") if before is None or before.content == after.content else (before.content, after.content)
-    return HistoryLine(entry.at, entry.change, entry.by, entry.reason, *texts, details=", ".join(details))
+    if before is None:
+        return HistoryLine(entry.at, entry.change, entry.by, entry.reason, after=after.content)
+    changed = ((before.status, after.status), (before.visibility, after.visibility))
+    details = ", ".join(f"{old} → {new}" for old, new in changed if old != new)
+    new_text = corrections.get(entry.record_id, "") if entry.change == "supersede" else after.content
+    texts = (before.content, new_text) if new_text and before.content != new_text else ("", "")
+    return HistoryLine(entry.at, entry.change, entry.by, entry.reason, *texts, details=details)
 
 
 def edits_of(row: Any) -> list[HistoryLine]:

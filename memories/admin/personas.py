@@ -1,11 +1,18 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from django import forms
+from django.conf import settings
 from django.contrib import admin
 from django.http import HttpRequest
+from django.utils.translation import gettext, gettext_lazy
 
 from memories.admin.base import ExportsList
-from memories.contract.tools import toolsets
+from memories.admin.rows import TestAnswer
+from memories.contract.tools import load_toolset, toolsets
+from memories.identity.caller import Caller
 from memories.models import Persona, PersonaMembership
 
 
@@ -43,6 +50,23 @@ class PersonaAdmin(ExportsList):
     list_filter = ["is_default"]
     search_fields = ["name", "title", "description"]
     inlines = [MembershipInline]
+    test_title = gettext_lazy("Test: show the tools of its agents")
+
+    def test(self, request: HttpRequest, row: Persona, values: Mapping[str, Any]) -> TestAnswer:
+        names = row.toolsets or settings.MCP_TOOLSETS
+        chosen = [name for name in toolsets() if "all" in names or name in names]
+        agent = Caller(
+            email="",
+            persona=row.name,
+            personas=frozenset({row.name}),
+            tools_allow=tuple(row.tools_allow),
+            tools_deny=tuple(row.tools_deny),
+        )
+        tools = [tool for name in chosen for tool in load_toolset(name)]
+        offered = [tool for tool in tools if tool.is_listed_for(agent)]
+        lines = [f"{tool.name}: {', '.join(tool.choices_for(agent))}".removesuffix(": ") for tool in offered]
+        text = gettext("Agents that choose no toolsets are offered %(offered)s of %(all)s tools.")
+        return TestAnswer(bool(offered), text % {"offered": len(offered), "all": len(tools)}, lines)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Persona | None = None) -> list[str]:
         return ["name", "is_default"] if obj else ["is_default"]  # memories refer to a persona by its name

@@ -31,7 +31,7 @@ from memories.admin.history import HistoryLine, lines_about
 from memories.admin.rows import Link, links_of
 from memories.contract.display import show_invisible
 from memories.contract.urls import url_for
-from memories.history import chain, history
+from memories.history import chain
 from memories.identity.caller import Caller
 from memories.models import Batch, Correction, MemoryRecord, Persona, StaleMemory, Status, Visibility
 
@@ -60,15 +60,21 @@ FORGET = AdminAct(
     gettext_lazy("Forget"),
     gettext_lazy("The memories are archived: kept, but no longer recalled. Their owners and admins can restore them."),
     narrow=decidable,
+    fits=~Q(status=Status.ARCHIVED),
 )
 RESTORE = AdminAct(
-    "restore", gettext_lazy("Restore"), gettext_lazy("Archived and stale memories become active again."), narrow=owned
+    "restore",
+    gettext_lazy("Restore"),
+    gettext_lazy("Archived and stale memories become active again."),
+    narrow=owned,
+    fits=Q(status__in=[Status.ARCHIVED, Status.STALE]),
 )
 VERIFY = AdminAct(
     "verify",
     gettext_lazy("Still true"),
     gettext_lazy("Stale memories become active again. The history shows who verified them."),
     narrow=decidable,
+    fits=Q(status__in=[Status.ACTIVE, Status.STALE]),
 )
 CORRECT = AdminAct(
     "correct",
@@ -77,6 +83,7 @@ CORRECT = AdminAct(
     asks_text=True,
     choice_label=gettext_lazy("The new text"),
     narrow=decidable,
+    fits=Q(status__in=[Status.ACTIVE, Status.STALE]),
 )
 SHARE = AdminAct(
     "share",
@@ -158,8 +165,7 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
         return Link(gettext("Open in the portal"), url_for("memory", row.pk.hex))
 
     def history_lines(self, request: HttpRequest, row: MemoryRecord) -> Sequence[HistoryLine]:
-        caller = admin_caller(request)
-        return lines_about(caller, row, history(caller, row, getattr(row, "visible_chain", None)))
+        return lines_about(admin_caller(request), row, getattr(row, "visible_chain", [row]))
 
     def links(self, request: HttpRequest, row: MemoryRecord) -> Mapping[str, Sequence[Link]]:
         return links_of(admin_caller(request), row) | {gettext("Bulk actions"): batch_links(admin_caller(request), row)}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import admin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.utils import unquote
+from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
 from django.db.models import Exists
 from django.http import HttpRequest, HttpResponse
@@ -56,6 +57,11 @@ def links_of(caller: Caller, record: MemoryRecord) -> dict[str, Sequence[Link]]:
     return {title: links for source in _link_sources for title, links in source(caller, record).items()}
 
 
+def names_of(emails: Collection[str]) -> dict[str, str]:
+    people = get_user_model()._default_manager.filter(email__in=emails).exclude(name="")
+    return dict(people.values_list("email", "name"))
+
+
 class RowPage(admin.ModelAdmin[Any]):
     test_title = ""  # label of the button that tests the values of the form; "": there is none
 
@@ -84,7 +90,7 @@ class RowPage(admin.ModelAdmin[Any]):
         """Return the name and the label of the actions that apply to the row in its state."""
         actions = {name: (act, label) for name, (act, _, label) in self.get_actions(request).items()}
         conditions = {
-            name: Exists(act.definition.narrow(admin_caller(request), self.model._default_manager.filter(pk=row.pk)))
+            name: Exists(act.definition.offered(admin_caller(request), self.model._default_manager.filter(pk=row.pk)))
             for name, (act, _) in actions.items()
             if hasattr(act, "definition")
         }
@@ -139,7 +145,8 @@ class RowPage(admin.ModelAdmin[Any]):
                 "portal_link": self.portal_link(obj),
                 "row_actions": self.row_actions(request, obj),
                 "links": {title: links for title, links in self.links(request, obj).items() if links},
-                "history": self.history_lines(request, obj),
+                "history": (lines := self.history_lines(request, obj)),
+                "names": names_of({line.by for line in lines}),
             }
         return super().render_change_form(request, context, add, change, form_url, obj)
 

@@ -19,7 +19,7 @@ from django.utils import timezone
 from knowledge.insights import queries as curation
 from memories import queries
 from memories.contract.errors import Forbidden, Invalid
-from memories.database import connections
+from memories.database import connections, identity
 from memories.identity.caller import Caller, system_caller
 from memories.models import Persona, Status, Visibility
 from memories.outbox import bounded_http
@@ -50,10 +50,13 @@ def check_url(url: str) -> str:
 def save(*, caller: Caller, persona: Persona, url: str, is_on: bool = True) -> Webhook:
     if not caller.is_operator:
         raise Forbidden("only operators can set up webhooks")
-    defaults = {"url": check_url(url), "is_on": is_on, "last_error": ""}
+    if is_on and not url:
+        raise Invalid("is missing: a webhook without a URL can't be on", field="url", allowed="an https URL")
+    defaults = {"url": check_url(url) if url else "", "is_on": is_on, "last_error": ""}
     return Webhook.objects.update_or_create(persona=persona, defaults=defaults)[0]
 
 
+@identity.service("operation")
 def counts(persona: str) -> dict[str, int]:
     """Count the insights and stale memories of a persona that need attention."""
     everything = system_caller()
@@ -75,6 +78,15 @@ def message(persona: str, numbers: dict[str, int]) -> dict[str, str]:
         f"{numbers['stale']} memories may no longer be true",
     ]
     return {"text": f"{persona}: {', '.join(parts)}. {settings.COMMONPLACE_URL}{reverse('review')}"}
+
+
+def try_out(*, caller: Caller, persona: Persona, url: str) -> tuple[str, str]:
+    """Post the current counts of a persona to a URL that need not be saved. Returns the text and the error, or ""."""
+    if not caller.is_operator:
+        raise Forbidden("only operators can test webhooks")
+    body = message(str(persona), counts(persona.name))
+    connections.close_if_pooled()
+    return body["text"], post(url, body)
 
 
 def send(webhook: Webhook) -> str:

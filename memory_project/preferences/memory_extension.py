@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memories.extensions import MemoryExtension, PersonalDataColumn
-from memory_project.preferences.models import Preference
+from memory_project.preferences.models import Preference, ScheduleSetting
 
 
 class PreferencesMemoryExtension(MemoryExtension):
     def personal_data(self) -> Sequence[PersonalDataColumn]:
-        return [PersonalDataColumn(Preference, "person__email")]
+        return [
+            PersonalDataColumn(Preference, "person__email"),
+            PersonalDataColumn(ScheduleSetting, "changed_by", stays=True),
+        ]

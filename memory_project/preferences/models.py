@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.db import models
+from django.utils import timezone
 
 
 class Preference(models.Model):
@@ -17,3 +18,19 @@ class Preference(models.Model):
 
     def __str__(self) -> str:
         return f"{self.key} of {self.person}"
+
+
+class ScheduleSetting(models.Model):
+    """An operator's change of a schedule. It outlasts an upgrade, which updates the schedules themselves."""
+
+    name = models.CharField(max_length=100, primary_key=True)
+    minutes = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: the usual interval.")
+    is_paused = models.BooleanField(default=False)
+    changed_by = models.CharField(max_length=254)
+    changed_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        db_table = "schedule_settings"
+
+    def __str__(self) -> str:
+        return self.name

@@ -106,17 +106,14 @@ class SubscriptionAdmin(ExportsList):
 
     def save_model(self, request: HttpRequest, obj: Subscription, form: Any, change: bool) -> None:
         caller, values = admin_caller(request), form.cleaned_data
-        try:
-            if change:
-                changed = {name: values[name] for name in form.changed_data}
-                if changed:
-                    operation = operations.ChangeSubscription.read({"id": obj.pk.hex, **changed})
-                    services.change(operation, caller=caller)
-                return
-            given = {name: values[name] for name in ("name", *SET_ONCE, "interval_min")}
-            obj.pk = services.add(operations.AddSubscription.read(given), caller=caller).pk
-        except DomainError as error:
-            messages.error(request, error.message)
+        if change:
+            changed = {name: values[name] for name in form.changed_data}
+            if changed:
+                operation = operations.ChangeSubscription.read({"id": obj.pk.hex, **changed})
+                services.change(operation, caller=caller)
+            return
+        given = {name: values[name] for name in ("name", *SET_ONCE, "interval_min")}
+        obj.pk = services.add(operations.AddSubscription.read(given), caller=caller).pk
 
     def _each(self, request: HttpRequest, rows: QuerySet[Subscription], perform: Any, done: str) -> None:
         caller, count = admin_caller(request), 0

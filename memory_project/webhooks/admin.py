@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext, gettext_lazy, ngettext
 
-from memories.admin.base import AdminsOnly, admin_caller
+from memories.admin.base import AdminsOnly, admin_caller, moment
+from memories.admin.rows import Link
 from memories.contract.errors import DomainError
 from memory_project.webhooks import endpoints, sending
 from memory_project.webhooks.models import Delivery, Endpoint
+
+DELIVERIES_SHOWN = 20
 
 
 def for_each(model_admin: admin.ModelAdmin[Any], request: HttpRequest, rows: Any, act: Callable[[Any], Any]) -> None:
@@ -28,7 +33,8 @@ def for_each(model_admin: admin.ModelAdmin[Any], request: HttpRequest, rows: Any
         else:
             done += 1
     if done:
-        model_admin.message_user(request, f"{done} done.", messages.SUCCESS)
+        text = ngettext("%(n)s row done.", "%(n)s rows done.", done) % {"n": done}
+        model_admin.message_user(request, text, messages.SUCCESS)
     for text in errors[:10]:
         model_admin.message_user(request, text, messages.ERROR)
 
@@ -37,25 +43,36 @@ def for_each(model_admin: admin.ModelAdmin[Any], request: HttpRequest, rows: Any
 class EndpointAdmin(AdminsOnly):
     list_display = ["name", "owner", "host", "kinds", "with_texts", "failing_since", "paused_at", "pause_reason"]
     list_filter = [("paused_at", admin.EmptyFieldListFilter), "with_texts", "created_at"]
-    search_fields = ["name", "owner", "url"]
-    exclude = ["nonce", "previous_nonce", "secret_digest"]
+    search_fields = ["name", "owner"]
+    exclude = ["url", "nonce", "previous_nonce", "secret_digest"]  # a URL may contain a secret
+    readonly_fields = ["host"]
     actions = ["pause", "resume", "send_test_event"]
 
-    @admin.display(description="host")
+    def links(self, request: HttpRequest, row: Endpoint) -> Mapping[str, Sequence[Link]]:
+        deliveries = endpoints.deliveries_of(admin_caller(request), row.pk)[:DELIVERIES_SHOWN]
+        address = "admin:webhooks_delivery_change"
+        return {
+            gettext("Deliveries"): [
+                Link(one.kind, reverse(address, args=[one.pk]), f"{one.get_state_display()}, {moment(one.created_at)}")
+                for one in deliveries
+            ]
+        }
+
+    @admin.display(description=gettext_lazy("host"))
     def host(self, endpoint: Endpoint) -> str:
         return endpoint.host
 
-    @admin.action(description="Pause")
+    @admin.action(description=gettext_lazy("Pause"))
     def pause(self, request: HttpRequest, rows: QuerySet[Endpoint]) -> None:
         caller = admin_caller(request)
         for_each(self, request, rows, lambda row: endpoints.pause_endpoint(caller=caller, endpoint_id=row.pk))
 
-    @admin.action(description="Resume")
+    @admin.action(description=gettext_lazy("Resume"))
     def resume(self, request: HttpRequest, rows: QuerySet[Endpoint]) -> None:
         caller = admin_caller(request)
         for_each(self, request, rows, lambda row: endpoints.resume_endpoint(caller=caller, endpoint_id=row.pk))
 
-    @admin.action(description="Send a test event")
+    @admin.action(description=gettext_lazy("Send a test event"))
     def send_test_event(self, request: HttpRequest, rows: QuerySet[Endpoint]) -> None:
         caller = admin_caller(request)
         for_each(self, request, rows, lambda row: endpoints.send_test_event(caller=caller, endpoint_id=row.pk))
@@ -70,11 +87,11 @@ class DeliveryAdmin(AdminsOnly):
     readonly_fields = ["message_id", "body"]
     actions = ["repeat"]
 
-    @admin.display(description="body, as it would be sent now")
+    @admin.display(description=gettext_lazy("body, as it would be sent now"))
     def body(self, delivery: Delivery) -> SafeString:
         return format_html("<code>{}</code>", sending.preview(delivery))
 
-    @admin.action(description="Repeat")
+    @admin.action(description=gettext_lazy("Repeat"))
     def repeat(self, request: HttpRequest, rows: QuerySet[Delivery]) -> None:
         caller = admin_caller(request)
         for_each(self, request, rows, lambda row: endpoints.repeat_delivery(caller=caller, delivery_id=row.pk))

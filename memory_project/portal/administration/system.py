@@ -26,7 +26,7 @@ from memories.contract.errors import DomainError, NotFound
 from memories.database import identity
 from memories.models import Batch, IndexJob
 from memories.models.index_job import JobStatus
-from memory_project import backups
+from memory_project import backups, schedules
 from memory_project.checks import row_security_problem
 from memory_project.models import Webhook
 from memory_project.notifications import webhooks
@@ -102,7 +102,7 @@ def test_connection(request: HttpRequest) -> HttpResponse:
 
 def _parts() -> list[Part]:
     state, catalog = embedding.state(), comparison.degraded()
-    overdue = Schedule.objects.filter(next_run__lt=timezone.now() - LATE).count()
+    overdue = Schedule.objects.filter(next_run__lt=timezone.now() - LATE).exclude(repeats=schedules.PAUSED).count()
     queued, exposed = OrmQ.objects.count(), row_security_problem()
     worker = f"no worker is running: {overdue} schedules are overdue" if overdue else f"{queued} tasks queued"
     is_model_on = state["state"] in ("ready", "idle", "loading")
