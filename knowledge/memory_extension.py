@@ -17,7 +17,7 @@ from knowledge.catalog import lineage
 from knowledge.context.memory_context import attach_memories
 from knowledge.freshness import baselines, comparison, detected_hints
 from knowledge.insights import entity_linking, redaction, sql_corrections
-from knowledge.models import CatalogEntity, Changeset, Decision, Insight, InsightState
+from knowledge.models import AssignmentRule, CatalogEntity, Changeset, Decision, Insight, InsightState
 from knowledge.portable_kinds import KINDS
 from knowledge.review import decisions
 from memories.contract.errors import Conflict, DomainError
@@ -124,6 +124,7 @@ class KnowledgeMemoryExtension(MemoryExtension):
         # These rows stay, under a pseudonym, because other people rely on them.
         columns = [
             (Insight, "reviewed_by"), (Insight, "edit_by"), (Insight, "applied_by"), (Decision, "by"),
+            (AssignmentRule, "assignee"), (AssignmentRule, "created_by"),
             (Changeset, "applied_by"), (Changeset, "rolled_back_by"),
         ]  # fmt: skip
         return [PersonalDataColumn(model, column, stays=True) for model, column in columns]

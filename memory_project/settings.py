@@ -414,6 +414,8 @@ RECALL_MIN_SCORE_TURNS = env.number("RECALL_MIN_SCORE_TURNS", 0.1, 0.0, 10.0)
 # Maximum number of rows of a scope that recall scans instead of using the indexes. is_small() in
 # memories/retrieval/ranking.py raises the limit automatically in large installations.
 RECALL_EXACT_SCAN_ROWS = env.number("RECALL_EXACT_SCAN_ROWS", 4_000, 0, 1_000_000)
+# age in days at which an insight that waits for review is overdue; assignment rules may set another
+REVIEW_TARGET_DAYS = env.number("REVIEW_TARGET_DAYS", 7, 1, 365)
 NEAR_DUPLICATE_COSINE = env.number("NEAR_DUPLICATE_COSINE", 0.90, 0.0, 1.0)  # minimum cosine of near duplicates
 # Minimum score of memories that no link but only words and meaning connect with a call (statement_match.py). Lower:
 # more memories, and more of them off the subject.

@@ -36,6 +36,8 @@ def apply(*, caller: Caller, insight_id: UUID | str, seen: str = "") -> Changese
     """
     insight = queries.insight(caller, insight_id)
     if insight.state == InsightState.APPLIED and insight.changeset:
+        if insight.applied_by != caller.email:  # a curator who saw it unapplied is told who applied it
+            require_unchanged(insight, seen, override=False)
         return insight.changeset
     require_unchanged(insight, seen, override=False)  # what is written below comes from the insight compared here
     applied = apply_changes(

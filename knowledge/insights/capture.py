@@ -16,7 +16,7 @@ from knowledge.extensions import Origin
 from knowledge.insights.lifecycle import replaceable_memory
 from knowledge.models import Insight, InsightState
 from knowledge.operations import Capture
-from knowledge.review import events
+from knowledge.review import assignment, events
 from memories import services
 from memories.contract.errors import Invalid, NotFound
 from memories.identity.caller import Caller
@@ -62,6 +62,7 @@ def capture(operation: Capture, *, caller: Caller) -> Captured:
 
     def save_insight(record: MemoryRecord) -> None:
         insight.record = record
+        assignment.assign(insight)
         insight.save(force_insert=True)
         events.announce(events.CAPTURED, insight, by=caller.email, to=[])
 

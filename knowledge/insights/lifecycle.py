@@ -143,7 +143,7 @@ def back_to_pending(caller: Caller, insight: Insight, change: str) -> None:
     insight.reviewed_by, insight.reviewed_at, insight.review_notes = "", None, ""
     insight.applied_by, insight.applied_at = "", None
     insight.pending_edit, insight.edit_by, insight.edit_at = {}, "", None
-    insight.question_at = None
+    insight.question_at, insight.snoozed_until = None, None
     insight.save()
     record = insight.record
     with revised(caller, record, change, ""):

@@ -8,8 +8,23 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib.postgres.aggregates import ArrayAgg
-from django.db.models import Count, F, Func, Max, Min, Q, TextField
+from django.db.models import (
+    Count,
+    DateTimeField,
+    DurationField,
+    ExpressionWrapper,
+    F,
+    Func,
+    Max,
+    Min,
+    Q,
+    TextField,
+    Value,
+)
+from django.db.models.functions import Coalesce
+from django.utils import timezone
 from django.utils.translation import gettext
 
 from knowledge.catalog import entity_view
@@ -46,9 +61,11 @@ def may_curate(caller: Caller) -> bool:
 def waiting(caller: Caller) -> InsightQuerySet:
     """Return the review queue, oldest first: pending insights and edits of approved ones.
 
-    Withdrawn insights and pending insights with an open question to their author are left out (see awaiting_authors).
+    Left out are withdrawn insights, and pending insights that are snoozed or have an open question to their author (see
+    `snoozed` and `awaiting_authors`).
     """
-    pending = Q(state=InsightState.PENDING, question_at__isnull=True)
+    is_awake = Q(snoozed_until__isnull=True) | Q(snoozed_until__lte=timezone.now())
+    pending = Q(state=InsightState.PENDING, question_at__isnull=True) & is_awake
     rows = Insight.objects.visible_to(caller).filter(pending | Q(edit_at__isnull=False))
     return rows.filter(record__status__in=LIVING).select_related("record").order_by("record__created_at", "pk")
 
@@ -57,6 +74,19 @@ def awaiting_authors(caller: Caller) -> InsightQuerySet:
     """Return pending insights with a curator's question that the author hasn't answered yet."""
     rows = Insight.objects.visible_to(caller).filter(state=InsightState.PENDING, question_at__isnull=False)
     return rows.filter(record__status__in=LIVING).select_related("record")
+
+
+def snoozed(caller: Caller) -> InsightQuerySet:
+    """Return pending insights that return to the queue later."""
+    return in_state(caller, InsightState.PENDING).filter(snoozed_until__gt=timezone.now())
+
+
+def with_due_time(rows: InsightQuerySet) -> InsightQuerySet:
+    """Add `due_at`: when the insight, or the pending edit, reaches the target age of its rule or of the setting."""
+    days = Coalesce(F("target_days"), Value(settings.REVIEW_TARGET_DAYS))
+    target = Func(days, template="make_interval(days => %(expressions)s)", output_field=DurationField())
+    since = Coalesce(F("edit_at"), F("record__created_at"))
+    return rows.annotate(due_at=ExpressionWrapper(since + target, output_field=DateTimeField()))
 
 
 def backlog(caller: Caller) -> InsightQuerySet:

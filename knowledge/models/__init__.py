@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from knowledge.models.assignment_rule import AssignmentRule
 from knowledge.models.baseline import Due, EntityBaseline
 from knowledge.models.catalog import (
     CatalogAspect,
@@ -16,6 +17,7 @@ from knowledge.models.failed_call import FailedCall
 from knowledge.models.insight import Insight, InsightState
 
 __all__ = [
+    "AssignmentRule",
     "CatalogAspect",
     "CatalogCursor",
     "CatalogEntity",

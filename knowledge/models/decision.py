@@ -19,6 +19,7 @@ class DecisionKind(models.TextChoices):
     NEEDS_MORE = "needs_more", gettext_lazy("Needs info")
     ANSWERED = "answered", gettext_lazy("Answered")
     HANDED_OVER = "handed_over", gettext_lazy("Handed over")
+    SNOOZED = "snoozed", gettext_lazy("Snoozed")
 
 
 class Decision(models.Model):
@@ -30,9 +31,7 @@ class Decision(models.Model):
     by = models.CharField(max_length=254)
     at = models.DateTimeField(default=timezone.now)
     notes = models.TextField(blank=True)
-    before = models.JSONField(
-        default=dict, help_text=gettext_lazy("For an approved edit: the earlier values of the fields.")
-    )
+    before = models.JSONField(default=dict, help_text=gettext_lazy("The values that undoing this decision restores."))
     overturns = models.CharField(
         max_length=254, blank=True, help_text=gettext_lazy("The curator whose earlier decision this one overturns.")
     )

@@ -80,7 +80,15 @@ class Insight(models.Model):
         help_text=gettext_lazy("When a curator asked the author a question; empty once it is answered."),
     )
     assignee = models.CharField(
-        max_length=254, blank=True, help_text=gettext_lazy("The curator to whom it was handed over.")
+        max_length=254, blank=True, help_text=gettext_lazy("The curator to whom a rule or a colleague has assigned it.")
+    )
+    snoozed_until = models.DateTimeField(
+        null=True,
+        blank=True,
+        help_text=gettext_lazy("Until then it is not in the review queue; empty if it is not snoozed."),
+    )
+    target_days = models.PositiveSmallIntegerField(
+        null=True, blank=True, help_text=gettext_lazy("Target age in days of its rule; empty: REVIEW_TARGET_DAYS.")
     )
     applied_by = models.CharField(max_length=254, blank=True)
     applied_at = models.DateTimeField(null=True, blank=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from knowledge.changesets import rollback, suggested
-from knowledge.review import clarifications, decisions
+from knowledge.review import clarifications, decisions, snooze
+from memories.contract.operations import validate
 from memories.writing.bulk_actions import BulkAction
 
 INSIGHT_ACTIONS = {
@@ -29,6 +32,7 @@ INSIGHT_ACTIONS = {
         lambda caller, pk, words: clarifications.request_changes(
             caller=caller, insight_id=pk, notes=words.note, seen=words.seen
         ),
+        inverse="undo_review",
         kind="insight",
     ),
     "hand_over": BulkAction(
@@ -36,6 +40,19 @@ INSIGHT_ACTIONS = {
         lambda caller, pk, words: clarifications.reassign(
             caller=caller, insight_id=pk, to=words.choice, notes=words.note, seen=words.seen
         ),
+        inverse="undo_review",
+        kind="insight",
+    ),
+    "snooze": BulkAction(
+        "Snoozed",
+        lambda caller, pk, words: snooze.snooze(
+            caller=caller,
+            insight_id=pk,
+            until=validate(datetime, words.choice, "until"),
+            notes=words.note,
+            seen=words.seen,
+        ),
+        inverse="undo_review",
         kind="insight",
     ),
     "apply": BulkAction(

@@ -11,6 +11,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from knowledge.catalog import entity_view
 from knowledge.catalog.current import get_readable_catalog
@@ -30,6 +31,7 @@ from knowledge.review.evidence import evidence_for
 from memories.contract.errors import DomainError
 from memories.contract.operations import validate
 from memories.database.queryset_sql import condition
+from memories.embedding import Vectors
 from memories.history import chain
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
@@ -38,13 +40,19 @@ from memories.retrieval.statements.comparison import is_same_fact
 
 NEIGHBOURS = 6
 MAX_ALIKE = 20  # maximum number of near-duplicates shown with an insight
-REASONS = ("Not true", "Known already", "Too vague to use", "Not for the catalog")  # preset reasons for a rejection
-QUESTIONS = (  # preset questions to the author
-    "Since when?",
-    "For which tables does it hold?",
-    "Where does this come from?",
-    "What should it say instead?",
-)
+# Preset reasons for a rejection, and preset questions to the author: the stored text, and the label on pages.
+REASONS = {
+    "Not true": gettext_lazy("Not true"),
+    "Known already": gettext_lazy("Known already"),
+    "Too vague to use": gettext_lazy("Too vague to use"),
+    "Not for the catalog": gettext_lazy("Not for the catalog"),
+}
+QUESTIONS = {
+    "Since when?": gettext_lazy("Since when?"),
+    "For which tables does it hold?": gettext_lazy("For which tables does it hold?"),
+    "Where does this come from?": gettext_lazy("Where does this come from?"),
+    "What should it say instead?": gettext_lazy("What should it say instead?"),
+}
 MIN_SIMILARITY = 0.5  # minimum cosine similarity of the neighbors of an insight that names no entity
 
 
@@ -59,11 +67,10 @@ def also_waiting(caller: Caller, insight: Insight) -> InsightQuerySet:
     return rows.exclude(pk=insight.pk)
 
 
-def _near_duplicates(caller: Caller, insight: Insight) -> list[Insight]:
+def _near_duplicates(caller: Caller, insight: Insight, vectors: Vectors | None) -> list[Insight]:
     rows = queries.waiting(caller).exclude(pk=insight.pk)
     if not caller.is_admin:  # only admins can decide on their own insights
         rows = rows.exclude(record__created_by=caller.email)
-    vectors = vectors_of([insight.pk]).get(insight.pk)
     if vectors is None or insight.state != InsightState.PENDING:
         return []
     records = MemoryRecord.objects.filter(pk__in=rows.order_by().values("pk"))
@@ -106,6 +113,7 @@ def build_case(caller: Caller, insight: Insight) -> ReviewCase:
     replaced = None
     if insight.replaces_id:
         replaced = MemoryRecord.objects.visible_to(caller).filter(pk=insight.replaces_id).first()
+    vectors = vectors_of([record.pk]).get(record.pk)
     catalog = Snapshot(get_readable_catalog())
     with contextlib.suppress(CatalogUnavailable, CatalogRefused):  # evidence_for reports the outage
         catalog.read(urns_of(record), entity_view.ASPECTS)
@@ -116,9 +124,9 @@ def build_case(caller: Caller, insight: Insight) -> ReviewCase:
         replaced=replaced,
         hides_replaced=bool(insight.replaces_id) and replaced is None,
         line=chain(caller, replaced or record),
-        neighbors=_neighbors(caller, insight, skip=[record.pk, insight.replaces_id]),
+        neighbors=_neighbors(caller, insight, vectors, skip=[record.pk, insight.replaces_id]),
         nearest=closest_memories(caller, [insight]).get(insight.pk),
-        alike=_near_duplicates(caller, insight),
+        alike=_near_duplicates(caller, insight, vectors),
     )
 
 
@@ -168,13 +176,14 @@ def problems_of(insight: Insight) -> list[str]:
     return problems
 
 
-def _neighbors(caller: Caller, insight: Insight, skip: Sequence[UUID | None]) -> list[MemoryRecord]:
+def _neighbors(
+    caller: Caller, insight: Insight, vectors: Vectors | None, skip: Sequence[UUID | None]
+) -> list[MemoryRecord]:
     """Return other memories about the same entities, or the most similar memories if the insight names no entity."""
     record = insight.record
     rejected = Insight.objects.filter(pk=OuterRef("pk"), state=InsightState.REJECTED)
     rows = MemoryRecord.objects.visible_to(caller).facts().exclude(Exists(rejected))
     rows = rows.filter(status__in=[Status.ACTIVE, Status.STALE]).exclude(pk__in=[pk for pk in skip if pk])
-    vectors = vectors_of([record.pk]).get(record.pk)
     if record.entity_urns:
         about = rows.filter(entity_urns__overlap=record.entity_urns)
         distances = dict.fromkeys(record.entity_urns, 0)

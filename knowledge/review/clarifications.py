@@ -18,11 +18,11 @@ from knowledge.insights.lifecycle import locked_insight
 from knowledge.models import Decision, DecisionKind, Insight, InsightState
 from knowledge.operations import AnswerQuestion
 from knowledge.review import events
-from knowledge.review.decisions import record_decision, reopen, under_review
+from knowledge.review.decisions import record_decision, reopen, step_values, under_review
+from knowledge.review.reviewers import has_right, reviewer
 from knowledge.review.seen import overridden
-from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
-from memories.identity.caller import CURATE, Caller
-from memories.identity.permissions import build_caller
+from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
+from memories.identity.caller import Caller
 from memories.models import Status
 
 MAX_COLLEAGUES = 100
@@ -40,10 +40,11 @@ def request_changes(
     with under_review(caller, insight_id, notes, seen, override) as insight:
         overturned = reopen(caller, insight) if seen or override else ""
         _require_pending(insight)
-        insight.question_at = timezone.now()
-        insight.save(update_fields=["question_at"])
+        before = step_values(insight, "question_at", "snoozed_until")
+        insight.question_at, insight.snoozed_until = timezone.now(), None
+        insight.save(update_fields=["question_at", "snoozed_until"])
         others = overridden(caller, insight, seen)
-        decision = record_decision(caller, insight, DecisionKind.NEEDS_MORE, notes, overturns=overturned)
+        decision = record_decision(caller, insight, DecisionKind.NEEDS_MORE, notes, before=before, overturns=overturned)
         events.announce_decision(insight, decision, to=[insight.record.created_by], overridden=others)
     return insight
 
@@ -73,15 +74,17 @@ def reassign(
     """
     with under_review(caller, insight_id, notes, seen, override) as insight:
         _require_pending(insight)
-        colleague = _curator(to)
-        if colleague is None or not colleague.can_review_for(insight.record.persona):
+        colleague = reviewer(to, insight.record.persona)
+        if colleague is None:
             curators = f"a curator of the persona {insight.record.persona}"
             raise NotFound(f"{to.strip()[:80]!r} can't decide on this insight", field="to", allowed=curators)
         if colleague.email == insight.record.created_by and not colleague.is_admin:
             raise Conflict(f"{colleague.email} is the author and can't review their own insight", field="to")
-        insight.assignee = colleague.email
-        insight.save(update_fields=["assignee"])
-        decision = record_decision(caller, insight, DecisionKind.HANDED_OVER, notes or f"to {colleague.email}")
+        before = step_values(insight, "assignee", "snoozed_until")
+        insight.assignee, insight.snoozed_until = colleague.email, None
+        insight.save(update_fields=["assignee", "snoozed_until"])
+        notes = notes or f"to {colleague.email}"
+        decision = record_decision(caller, insight, DecisionKind.HANDED_OVER, notes, before=before)
         events.announce_decision(insight, decision, to=[colleague.email])
     return insight
 
@@ -104,27 +107,22 @@ def question_of(insight: Insight) -> Decision | None:
     return insight.decisions.filter(kind=DecisionKind.NEEDS_MORE).last()
 
 
-def colleagues(caller: Caller) -> QuerySet[Any]:
+def colleagues(caller: Caller, *, persona: str = "", author: str = "") -> QuerySet[Any]:
     """Return at most MAX_COLLEAGUES users to whom the caller may reassign an insight.
 
-    These are the admins, and the curators who share a persona with the caller. An admin may choose any curator.
+    These are the admins, and the curators who share a persona with the caller. An admin may choose any curator. With
+    `persona` and `author`, these are only the users who can review this author's insights of the persona.
     """
-    rights = Q(groups__permissions__codename=CURATE) | Q(user_permissions__codename=CURATE) | Q(is_superuser=True)
-    rows = get_user_model().objects.filter(rights, is_active=True).exclude(email=caller.email).distinct()
+    rows = get_user_model().objects.filter(has_right()).exclude(email=caller.email).distinct()
     if not caller.is_admin:
         rows = rows.filter(Q(personas__name__in=caller.personas) | Q(is_superuser=True))
+    if persona:
+        rows = rows.filter(Q(personas__name=persona) | Q(is_superuser=True))
+    if author:
+        rows = rows.exclude(email=author, is_superuser=False)
     return rows.order_by("email")[:MAX_COLLEAGUES]
 
 
 def _require_pending(insight: Insight) -> None:
     if insight.state != InsightState.PENDING:
         raise Conflict(f"is {insight.state} already", field="insight_id")
-
-
-def _curator(email: str) -> Caller | None:
-    person = get_user_model().objects.filter(email=email.strip().lower(), is_active=True).first()
-    try:
-        caller = build_caller(person, channel="portal") if person else None
-    except DomainError:
-        return None
-    return caller if caller and caller.is_curator else None

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -26,7 +27,7 @@ from knowledge.insights.lifecycle import (
 )
 from knowledge.models import Decision, DecisionKind, Insight, InsightState
 from knowledge.operations import Appeal, EditAndApprove
-from knowledge.review import events
+from knowledge.review import assignment, events
 from knowledge.review.seen import overridden, require_own_or_seen, require_unchanged
 from memories import services
 from memories.contract.errors import Conflict, Forbidden
@@ -40,6 +41,7 @@ from memories.writing.duplicates import find_duplicate
 from memories.writing.revision import revised
 from memories.writing.undo import restore_status
 
+MOMENTS = ("question_at", "snoozed_until")  # columns of a step's `before` that hold times, in ISO format
 IN_FORCE = (InsightState.APPROVED, InsightState.APPLIED)
 # All fields that readers and their agents get, so that nothing reaches them unreviewed in the name of a curator. The
 # owner alone decides on the visibility.
@@ -103,10 +105,10 @@ def reject(
 
 
 def undo_review(*, caller: Caller, insight_id: UUID | str, seen: str = "", override: bool = False) -> Insight:
-    """Undo the approval or rejection of an insight, or only the approval of its edit if that was the last decision.
+    """Undo the last decision: an approval, a rejection, a question, a hand-over, a snooze, or the approval of an edit.
 
-    The approval of an insight can't be undone once a changeset applies it. Raises Forbidden unless the caller made the
-    decision or is an admin.
+    The approval of an insight can't be undone once a changeset applies it, nor a question that was answered. Raises
+    Forbidden unless the caller made the decision or is an admin. Every curator of the persona may end a snooze.
     """
     require_curator(caller)
     with transaction.atomic():
@@ -117,6 +119,8 @@ def undo_review(*, caller: Caller, insight_id: UUID | str, seen: str = "", overr
         if last is not None and last.kind == DecisionKind.EDIT_APPROVED:
             require_own_or_seen(caller, insight, last.by if caller.is_admin else "", seen=seen, override=override)
             return _undo_edit(caller, insight, last)
+        if insight.state == InsightState.PENDING:
+            return _undo_step(caller, insight, last, seen=seen, override=override)
         if insight.state not in (InsightState.APPROVED, InsightState.REJECTED):
             raise Conflict(f"is {insight.state}: there is no decision to undo", field="insight_id")
         if insight.changeset_id:
@@ -130,6 +134,26 @@ def undo_review(*, caller: Caller, insight_id: UUID | str, seen: str = "", overr
             _require_no_duplicate(caller, insight)
         _take_back(caller, insight, insight.reviewed_by)
         back_to_pending(caller, insight, "undo_review")
+    return insight
+
+
+def _undo_step(caller: Caller, insight: Insight, last: Decision | None, *, seen: str, override: bool) -> Insight:
+    """Undo a question, a hand-over or a snooze: restore the values that the pending insight had before it."""
+    if last is not None and last.kind in (DecisionKind.NEEDS_MORE, DecisionKind.HANDED_OVER) and last.before:
+        if last.by != caller.email and not caller.is_admin:
+            raise Forbidden(_not_yours(last.by), field="insight_id")
+        require_own_or_seen(caller, insight, last.by, seen=seen, override=override)
+        before, decided_by = last.before, last.by
+    elif insight.snoozed_until:
+        is_own = last is not None and last.kind == DecisionKind.SNOOZED and last.by == caller.email
+        before = last.before if is_own and last else {"snoozed_until": None}
+        decided_by = caller.email  # ending a colleague's snooze overturns no decision
+    else:
+        raise Conflict("is pending: there is no decision to undo", field="insight_id")
+    for name, value in before.items():
+        setattr(insight, name, datetime.fromisoformat(value) if name in MOMENTS and value else value)
+    insight.save(update_fields=list(before))
+    _take_back(caller, insight, decided_by)
     return insight
 
 
@@ -218,7 +242,9 @@ def keep_proposal(record: MemoryRecord, replaces: MemoryRecord) -> None:
     if waiting.filter(record__status__in=[Status.ACTIVE, Status.STALE]).exists():
         raise Conflict("is the same as a correction that waits for a curator", field="content")
     before = Insight.objects.get(pk=replaces.pk)
-    insight = Insight.objects.create(record=record, wanted_visibility=before.wanted_visibility, replaces=replaces)
+    insight = Insight(record=record, wanted_visibility=before.wanted_visibility, replaces=replaces)
+    assignment.assign(insight)
+    insight.save(force_insert=True)
     events.announce(events.CAPTURED, insight, by=record.edited_by or record.created_by, to=[])
 
 
@@ -329,14 +355,20 @@ def _require_no_duplicate(caller: Caller, insight: Insight) -> None:
         raise Conflict(f"has the same text as another memory, {reference(caller, duplicate)}", field="insight_id")
 
 
+def step_values(insight: Insight, *names: str) -> dict[str, Any]:
+    """Return the values of these columns before a step in the review, as undoing the step restores them."""
+    values = {name: getattr(insight, name) for name in names}
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in values.items()}
+
+
 def _not_yours(decided_by: str) -> str:
     return f"was decided by {decided_by}: only they or an admin can undo it"
 
 
 def _decide(caller: Caller, insight: Insight, state: InsightState, notes: str, decided_by: str, seen: str) -> None:
-    insight.state, insight.question_at = state, None
+    insight.state, insight.question_at, insight.snoozed_until = state, None, None
     insight.reviewed_by, insight.reviewed_at, insight.review_notes = caller.email, timezone.now(), notes.strip()
-    insight.save(update_fields=["state", "question_at", "reviewed_by", "reviewed_at", "review_notes"])
+    insight.save(update_fields=["state", "question_at", "snoozed_until", "reviewed_by", "reviewed_at", "review_notes"])
     kind = DecisionKind.APPROVED if state == InsightState.APPROVED else DecisionKind.REJECTED
     overturns = "" if decided_by == caller.email else decided_by
     colleagues = overridden(caller, insight, seen)

@@ -2,59 +2,98 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
 from django.conf import settings
 from django.db.models import Case, IntegerField, Q, Value, When
+from django.db.models.functions import Left
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
+from django_stubs_ext import StrOrPromise
 
 from knowledge.insights import queries
 from knowledge.models import Insight, InsightState
 from knowledge.models.insight import InsightQuerySet
+from knowledge.review.reviewers import without_assignee
 from memories.contract.fields import UNSTORABLE
 from memories.identity.caller import Caller
 from memories.models import Category, Confidence
 from memories.queries import MAX_COUNT
 from memories.retrieval.near_duplicates import group_near_duplicates
 
+MAX_ENTRIES = 40  # maximum number of insights listed beside one
+ENTRIES_BEFORE = 10  # how many of them precede it
+TEXT_SHOWN = 160  # number of characters of a claim in this list
 MAX_GROUPED = 1_000  # maximum number of insights that are compared with each other to find near-duplicates
-AGES = {"1": "Last 24 hours", "7": "Last seven days", "7+": "Older than a week", "30+": "Older than 30 days"}
+OVERDUE = "overdue"
+AGES = {
+    OVERDUE: gettext_lazy("Overdue"),
+    "1": gettext_lazy("Last 24 hours"),
+    "7": gettext_lazy("Last seven days"),
+    "7+": gettext_lazy("Older than a week"),
+    "30+": gettext_lazy("Older than 30 days"),
+}
+NO_ENTITY = "none"  # value of the filter `entity` for insights that name no catalog entity
 CONFIDENCE_RANK = Case(
     *(When(record__confidence=value, then=Value(rank)) for rank, value in enumerate(("high", "medium", "low"))),
     default=Value(3),
     output_field=IntegerField(),
 )
-SORTS: Mapping[str, tuple[str, tuple[Any, ...]]] = {
-    "oldest": ("Oldest first", ("record__created_at", "pk")),
-    "newest": ("Newest first", ("-record__created_at", "pk")),
-    "confidence": ("Most confident first", (CONFIDENCE_RANK, "record__created_at", "pk")),
-    "author": ("By author", ("record__created_by", "record__created_at", "pk")),
+SORTS: Mapping[str, tuple[StrOrPromise, tuple[Any, ...]]] = {
+    "oldest": (gettext_lazy("Oldest first"), ("record__created_at", "pk")),
+    "newest": (gettext_lazy("Newest first"), ("-record__created_at", "pk")),
+    "due": (gettext_lazy("Most overdue first"), ("due_at", "pk")),
+    "confidence": (gettext_lazy("Most confident first"), (CONFIDENCE_RANK, "record__created_at", "pk")),
+    "author": (gettext_lazy("By author"), ("record__created_by", "record__created_at", "pk")),
 }
-STATES: Mapping[str, tuple[str, Callable[[Caller], InsightQuerySet]]] = {
-    "pending": ("Waiting", queries.waiting),
-    "questions": ("Needs info", queries.awaiting_authors),
-    "approved": ("Approved, not applied", queries.backlog),
-    "applied": ("Applied", lambda caller: queries.in_state(caller, InsightState.APPLIED)),
-    "rejected": ("Rejected", lambda caller: queries.in_state(caller, InsightState.REJECTED)),
+STATES: Mapping[str, tuple[StrOrPromise, Callable[[Caller], InsightQuerySet]]] = {
+    "pending": (gettext_lazy("Waiting"), queries.waiting),
+    "snoozed": (gettext_lazy("Snoozed"), queries.snoozed),
+    "questions": (gettext_lazy("Needs info"), queries.awaiting_authors),
+    "approved": (gettext_lazy("Approved, not applied"), queries.backlog),
+    "applied": (gettext_lazy("Applied"), lambda caller: queries.in_state(caller, InsightState.APPLIED)),
+    "rejected": (gettext_lazy("Rejected"), lambda caller: queries.in_state(caller, InsightState.REJECTED)),
 }
 
 
 @dataclass(frozen=True)
-class QueuePosition:
-    """An insight's position in the queue, counted from 1, with the ids of the insights before and after it.
+class Entry:
+    """One line of the list beside an insight."""
 
-    The last insight is followed by the first. The first insight has no previous one.
+    pk: UUID
+    text: str  # the beginning of the claim
+    author: str
+    created_at: datetime
+    due_at: datetime
+    assignee: str
+
+    @property
+    def is_overdue(self) -> bool:
+        return self.due_at < timezone.now()
+
+
+@dataclass(frozen=True)
+class QueuePosition:
+    """An insight's position in the queue, counted from 1, with the ids of the others.
+
+    The last insight is followed by the first. The first insight has no previous one. `entries` are the insights around
+    it, or the first ones if it is not in the queue.
     """
 
     number: int
     total: int
-    next_id: UUID | None = None
+    following: Sequence[UUID] = ()  # the other insights in the order in which they come next
     previous_id: UUID | None = None
+    entries: Sequence[Entry] = ()
+
+    @property
+    def next_id(self) -> UUID | None:
+        return next(iter(self.following), None)
 
 
 @dataclass(frozen=True)
@@ -88,6 +127,10 @@ class Queue:
         rows = in_state(self.caller)
         if self.state == "pending" and not self.caller.is_admin:
             rows = rows.exclude(record__created_by=self.caller.email)  # curators can't decide on their own insights
+        if self.sort == "due" or self.age == OVERDUE:
+            rows = queries.with_due_time(rows)
+        if self.assignee == "nobody":
+            rows = without_assignee(rows)
         return rows.filter(self._condition()).order_by(*SORTS[self.sort][1])
 
     def _condition(self) -> Q:
@@ -100,12 +143,15 @@ class Queue:
         for word in self.q.split()[:10]:
             rule &= Q(record__content__icontains=word)
         if self.entity:
-            rule &= Q(record__entity_urns__contains=[self.entity])
-        if self.age:
+            is_none = self.entity == NO_ENTITY
+            rule &= Q(record__entity_urns=[]) if is_none else Q(record__entity_urns__contains=[self.entity])
+        if self.age == OVERDUE:
+            rule &= Q(due_at__lt=timezone.now())
+        elif self.age:
             cutoff = timezone.now() - timedelta(days=int(self.age.rstrip("+")))
             rule &= Q(record__created_at__lt=cutoff) if self.age.endswith("+") else Q(record__created_at__gte=cutoff)
-        if self.assignee:
-            rule &= Q(assignee=self.caller.email if self.assignee == "me" else "")
+        if self.assignee == "me":
+            rule &= Q(assignee=self.caller.email)
         return rule
 
     @property
@@ -138,16 +184,25 @@ class Queue:
         groups = group_near_duplicates(ids[:MAX_GROUPED], threshold=settings.NEAR_DUPLICATE_COSINE)
         return [*groups, *([pk] for pk in ids[MAX_GROUPED:])]
 
-    def locate(self, insight: Insight | None = None) -> QueuePosition:
+    def locate(self, insight: Insight | None = None, *, entries: bool = False) -> QueuePosition:
         """Return the insight's position. Its number is 0 for None and for an insight that is not in the queue."""
-        ids = self.ids()
-        if insight is None or insight.pk not in ids:
-            return QueuePosition(0, len(ids), next_id=ids[0] if ids else None)
-        index = ids.index(insight.pk)
-        other_ids = [*ids[index + 1 :], *ids[:index]]
-        return QueuePosition(
-            index + 1, len(ids), other_ids[0] if other_ids else None, ids[index - 1] if index else None
+        ids = tuple(self.ids())
+        index = ids.index(insight.pk) if insight is not None and insight.pk in ids else -1
+        first = max(0, min(index - ENTRIES_BEFORE, len(ids) - MAX_ENTRIES))
+        around = self._entries(ids[first : first + MAX_ENTRIES]) if entries else ()
+        if index < 0:
+            return QueuePosition(0, len(ids), ids, entries=around)
+        other_ids = (*ids[index + 1 :], *ids[:index])
+        previous_id = ids[index - 1] if index else None
+        return QueuePosition(index + 1, len(ids), other_ids, previous_id, around)
+
+    def _entries(self, ids: Sequence[UUID]) -> list[Entry]:
+        rows = queries.with_due_time(queries.by_ids(self.caller, ids)).annotate(
+            text=Left("record__content", TEXT_SHOWN)
         )
+        columns = ("pk", "text", "record__created_by", "record__created_at", "due_at", "assignee")
+        by_id = {row[0]: Entry(*row) for row in rows.values_list(*columns)}
+        return [by_id[pk] for pk in ids if pk in by_id]
 
 
 FILTERS = tuple(field.name for field in fields(Queue) if field.name != "caller")

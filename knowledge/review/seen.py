@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Self
@@ -27,6 +27,7 @@ REVISIONS_READ = 20
 SHOWN = 3  # maximum number of decisions that a refusal names
 TOKEN = re.compile(r"([a-z]{1,12})\.(\d{1,18})\.([0-9a-f]{10})\.([0-9a-f]{10})\.(0|[0-9a-f]{10})")
 NO_EDIT = "0"
+PROPOSAL_EDITED = "proposal_edited"
 TEXT_FIELDS = (
     "content", "summary", "tags", "dimension", "category", "confidence", "entity_urns", "related_columns",
 )  # fmt: skip
@@ -40,7 +41,27 @@ VERBS = {
     DecisionKind.NEEDS_MORE: "asked its author a question",
     DecisionKind.ANSWERED: "answered the question",
     DecisionKind.HANDED_OVER: "handed it over",
+    DecisionKind.SNOOZED: "snoozed it",
+    "applied": "applied it",
+    "rolled_back": "rolled its changeset back",
+    "edited": "edited it",
+    "edited_again": "wrote another edit",
 }
+
+
+@dataclass(frozen=True)
+class Step:
+    """What somebody did to an insight: a key of VERBS, or PROPOSAL_EDITED, whose author is not known."""
+
+    kind: str
+    by: str = ""
+    at: datetime | None = None
+
+    def __str__(self) -> str:
+        if self.kind == PROPOSAL_EDITED:
+            return "its suggested changes, its visibility or the memory that it replaces were edited"
+        on = f" on {self.at.astimezone(UTC):%Y-%m-%d at %H:%M} UTC" if self.at else ""
+        return f"{self.by or 'somebody'} {VERBS.get(self.kind, 'decided on it')}{on}"
 
 
 class ChangedMeanwhile(Conflict):
@@ -50,6 +71,7 @@ class ChangedMeanwhile(Conflict):
     """
 
     is_about_other = False
+    steps: Sequence[Step] = ()  # what has happened since, oldest first
 
 
 @dataclass(frozen=True)
@@ -106,12 +128,13 @@ def require_unchanged(insight: Insight, seen: str, override: bool) -> None:
     is_about_other = (before.edit == NO_EDIT) != (now.edit == NO_EDIT)
     if before == now or (override and not is_about_other):
         return
-    changes = "; ".join(_changes(insight, before, now)) or "its text was edited"
+    steps = _steps(insight, before, now)
+    changes = "; ".join(map(str, steps)) or "its text was edited"
     hint = "a decision on what it is now" if is_about_other else "the new `seen`, or override=true"
     error = ChangedMeanwhile(
         f"has changed since you saw it: {changes}. It is {insight.state} now", field="insight_id", allowed=hint
     )
-    error.is_about_other = is_about_other
+    error.is_about_other, error.steps = is_about_other, steps
     raise error
 
 
@@ -120,10 +143,12 @@ def require_own_or_seen(caller: Caller, insight: Insight, decided_by: str, *, se
     if seen or override or decided_by in ("", caller.email):
         return
     decision = Decision.objects.filter(insight=insight, by=decided_by).order_by("-pk").first()
-    what = said(decision) if decision else f"{decided_by} decided on it"
-    raise ChangedMeanwhile(
-        f"was decided by somebody else: {what}", field="insight_id", allowed="the new `seen`, or override=true"
+    step = step_of(decision) if decision else Step("", decided_by)
+    error = ChangedMeanwhile(
+        f"was decided by somebody else: {step}", field="insight_id", allowed="the new `seen`, or override=true"
     )
+    error.steps = [step]
+    raise error
 
 
 def overridden(caller: Caller, insight: Insight, seen: str) -> list[str]:
@@ -135,33 +160,46 @@ def overridden(caller: Caller, insight: Insight, seen: str) -> list[str]:
     return sorted(set(since.filter(kind__in=kinds).exclude(by=caller.email).values_list("by", flat=True)))
 
 
-def said(decision: Decision) -> str:
-    return f"{decision.by} {VERBS[DecisionKind(decision.kind)]} {_on(decision.at)}"
+def repeats(caller: Caller, insight: Insight, seen: str, kind: DecisionKind, notes: str) -> bool:
+    """Return whether the caller's last decision is this very one, and nobody else did anything since `seen`.
+
+    A form that was sent twice, for example by a double click, asks for a decision that has been made.
+    """
+    if not seen:
+        return False
+    newer = list(Decision.objects.filter(insight=insight, pk__gt=Version.parse(seen).decision).order_by("pk")[:2])
+    return [(row.by, row.kind, row.notes) for row in newer] == [(caller.email, kind, notes.strip())]
 
 
-def _changes(insight: Insight, before: Version, now: Version) -> list[str]:
+def step_of(decision: Decision) -> Step:
+    return Step(decision.kind, decision.by, decision.at)
+
+
+def _steps(insight: Insight, before: Version, now: Version) -> list[Step]:
     newer = Decision.objects.filter(insight=insight, pk__gt=before.decision).order_by("-pk")[:SHOWN]
-    changes = [said(decision) for decision in reversed(newer)]
+    steps = [step_of(decision) for decision in reversed(newer)]
     if now.state == InsightState.APPLIED != before.state and insight.applied_at:
-        changes.append(f"{insight.applied_by} applied it {_on(insight.applied_at)}")
+        steps.append(Step("applied", insight.applied_by, insight.applied_at))
     elif before.state == InsightState.APPLIED != now.state:
-        changes.append("its changeset was rolled back")
+        steps.append(_rollback(insight))
     if before.text != now.text and (edited := _last_edit(insight)):
-        changes.append(edited)
+        steps.append(edited)
     if before.proposal != now.proposal:
-        changes.append("its suggested changes, its visibility or the memory that it replaces were edited")
+        steps.append(Step(PROPOSAL_EDITED))
     if now.edit not in (before.edit, NO_EDIT) and insight.edit_at:
-        changes.append(f"{insight.edit_by} wrote another edit {_on(insight.edit_at)}")
-    return changes
+        steps.append(Step("edited_again", insight.edit_by, insight.edit_at))
+    return steps
 
 
-def _last_edit(insight: Insight) -> str:
-    """Return who changed the text last, and when; empty if its revisions don't tell."""
+def _rollback(insight: Insight) -> Step:
+    """Return who rolled the changeset of the insight back, and when, as its memory's revisions tell."""
+    revision = insight.record.revisions.filter(change="roll_back").order_by("-valid_to").first()
+    return Step("rolled_back", revision.changed_by, revision.valid_to) if revision else Step("rolled_back")
+
+
+def _last_edit(insight: Insight) -> Step | None:
+    """Return who changed the text last, and when, if its revisions tell."""
     for revision in insight.record.revisions.all()[:REVISIONS_READ]:  # newest first
         if revision.content != insight.record.content or set(TEXT_FIELDS) & set(revision.details):
-            return f"{revision.changed_by} edited it {_on(revision.valid_to)}"
-    return ""
-
-
-def _on(moment: datetime) -> str:
-    return f"on {moment.astimezone(UTC):%Y-%m-%d at %H:%M} UTC"
+            return Step("edited", revision.changed_by, revision.valid_to)
+    return None

@@ -4,7 +4,7 @@ from django.urls import path
 
 from memories.contract import url_converters  # noqa: F401 - registers the converter <id:…>
 from memory_project.portal.administration import activity
-from memory_project.portal.curation import chains, changesets, queue, review, stale
+from memory_project.portal.curation import assignment_rules, chains, changesets, queue, review, stale
 from memory_project.portal.search import ask, autocomplete, palette, saved_views
 from memory_project.portal.views import (
     account,
@@ -86,9 +86,13 @@ urlpatterns = [
     path("review/", review.next_in_queue, name="review"),
     path("review/all/", queue.queue_list, name="review-list"),
     path("review/act/", queue.bulk_decide, name="review-act"),
+    path("review/rules/", assignment_rules.rules, name="assignment-rules"),
+    path("review/rules/<int:rule_id>/", assignment_rules.rule, name="assignment-rule"),
+    path("review/rules/<int:rule_id>/delete/", assignment_rules.delete_rule, name="assignment-rule-delete"),
     path("review/<id:insight_id>/", review.review_detail, name="review-one"),
     path("review/<id:insight_id>/edit/", review.edit, name="review-edit"),
     path("review/<id:insight_id>/replaces/", review.set_replaced_memory, name="review-replace"),
+    path("review/<id:insight_id>/colleagues/", review.colleague_options, name="review-colleagues"),
     path("review/<id:insight_id>/undo/", review.undo, name="review-undo"),
     path("review/<id:insight_id>/<slug:act>/", review.decide, name="review-decide"),
     path("batches/", batches.batch_list, name="start-batch"),

@@ -2,19 +2,121 @@
 const root = document.documentElement;
 root.dataset.keys = localStorage.getItem("keys") || "on";
 
+// Keys. A held key acts once. While a panel is open (<details data-panel>, for example the reasons of a rejection), only
+// its own keys act, those that open another panel, and Escape, so that no sequence of keys decides what is not on view.
+const TYPING = "input:not([type=checkbox], [type=radio], [type=range], [type=button], [type=submit]), textarea, select, [contenteditable]";
+const openPanel = () => document.querySelector("[data-panel][open]");
+const summaryOf = (panel) => panel.querySelector(":scope > summary");
+
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && event.target.matches("input, textarea")) event.target.blur();
-  const typing = event.target.closest("input:not([type=checkbox], [type=radio], [type=range]), textarea, select, [contenteditable]");
-  if (typing || event.ctrlKey || event.metaKey || event.altKey || root.dataset.keys === "off") return;
-  const target = event.key === "/" ? document.getElementById("q") : [...document.querySelectorAll(`[data-key="${CSS.escape(event.key)}"]`)].find((element) => element.checkVisibility());
+  const at = event.target instanceof Element ? event.target : document.body;
+  if (event.key === "Escape") return leave(at, event);
+  if (event.repeat || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  if (at.closest(TYPING) || at.closest("dialog") || document.querySelector("dialog[open]") || root.dataset.keys === "off") return;
+  const target = event.key === "/" ? document.getElementById("q") : targetOf(event.key);
   if (!target) return;
   event.preventDefault();
   if (target.matches("input")) {
     target.focus();
     target.select();
-  } else {
-    target.click();
+    return;
   }
+  const panel = openPanel();
+  if (panel && !panel.contains(target)) panel.open = false;
+  if (target.matches("summary")) target.focus({ preventScroll: true }); // Tab then leads into the panel
+  target.click();
+});
+
+function targetOf(key) {
+  const panel = openPanel();
+  const acts = (element) => {
+    const own = element.closest("[data-panel]");
+    if (own && !own.open && element !== summaryOf(own)) return false; // inside a closed panel
+    if (panel && !panel.contains(element) && !(own && element === summaryOf(own))) return false; // behind the open panel
+    return element.checkVisibility();
+  };
+  const found = [...document.querySelectorAll(`[data-key="${CSS.escape(key)}"]`)].filter(acts);
+  // The key that opened a panel confirms in it, if it has a button with this key, and closes it otherwise.
+  return found.find((element) => panel?.contains(element) && element !== summaryOf(panel)) || found[0];
+}
+
+function leave(at, event) {
+  if (at.matches("input, textarea")) at.blur();
+  const panel = openPanel();
+  if (!panel || event.defaultPrevented) return;
+  panel.open = false;
+  summaryOf(panel).focus({ preventScroll: true });
+}
+
+// One panel at a time, also in browsers that don't know <details name>. A click elsewhere closes it.
+document.addEventListener("toggle", ({ target }) => {
+  if (!target.open || !target.matches("[data-panel]")) return;
+  for (const other of document.querySelectorAll("[data-panel][open]")) if (other !== target) other.open = false;
+}, true);
+document.addEventListener("pointerdown", ({ target }) => {
+  const panel = openPanel();
+  if (panel && !panel.contains(target) && !target.closest("form.decide")) panel.open = false;
+});
+
+// A form is sent once, whatever is pressed or clicked until the answer arrives. The second click of a double click may
+// come when the next insight is already on view: a decision by pointer is ignored shortly after another one.
+const SENT_MS = 4000;
+const DOUBLE_CLICK_MS = 500;
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("form.decide button");
+  if (!button || !event.detail || button.type !== "submit") return;
+  const last = Number(sessionStorage.getItem("decided") || 0);
+  if (Math.abs(Date.now() - last) < DOUBLE_CLICK_MS) {
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  } else {
+    sessionStorage.setItem("decided", Date.now());
+  }
+}, true);
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (form.method !== "post") return;
+  if (form.dataset.sent) {
+    event.preventDefault();
+    return event.stopImmediatePropagation();
+  }
+  form.dataset.sent = "yes";
+  setTimeout(() => { delete form.dataset.sent; }, SENT_MS); // for answers that don't replace the page, such as files
+}, true);
+for (const name of ["pageshow", "htmx:afterRequest"]) {
+  window.addEventListener(name, () => { for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent; });
+}
+
+// Offer to undo for some seconds. The time stands still while the message is pointed at, focused or in a hidden tab.
+function countDown(bar) {
+  let left = Number(bar.dataset.seconds) * 10;
+  const timer = setInterval(() => {
+    if (!bar.isConnected) return clearInterval(timer);
+    if (bar.matches(":hover, :focus-within") || document.hidden) return;
+    left -= 1;
+    if (left > 0) return;
+    clearInterval(timer);
+    bar.remove();
+  }, 100);
+}
+const countDowns = (root) => root.querySelectorAll(".undo[data-seconds]").forEach(countDown);
+countDowns(document);
+
+// htmx replaces the review of one insight by that of another. Back loads the page again, because a decision may have
+// been made since.
+if (window.htmx) htmx.config.refreshOnHistoryMiss = true;
+function showCurrentEntry() {
+  const current = document.querySelector(".pane [aria-current]");
+  if (current) current.closest("ol").scrollTop = current.parentElement.offsetTop - current.closest("ol").clientHeight / 3;
+}
+showCurrentEntry();
+document.addEventListener("htmx:afterSettle", () => {
+  const desk = document.getElementById("review");
+  if (!desk || desk.dataset.ready) return;
+  desk.dataset.ready = "yes";
+  labelKeys();
+  showCurrentEntry();
+  countDowns(desk);
 });
 
 // Selecting rows must not trigger a search, although the search form listens for changes inside the results.
@@ -43,7 +145,7 @@ document.addEventListener("click", async (event) => {
 function labelKeys() {
   for (const toggle of document.querySelectorAll(".keys-toggle")) {
     const on = root.dataset.keys !== "off";
-    toggle.textContent = on ? "Shortcuts on" : "Shortcuts off";
+    toggle.textContent = on ? toggle.dataset.on : toggle.dataset.off;
     toggle.setAttribute("aria-pressed", on);
   }
 }

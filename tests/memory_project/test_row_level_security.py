@@ -75,7 +75,7 @@ PROTECTED = {
 }  # fmt: skip
 # Tables without policies, and why. A new table must be in one of the two lists.
 OPEN = {
-    "memory_project_user": "accounts", "memory_project_apitoken": "found by its digest, before there is an identity",
+    "assignment_rules": "settings", "memory_project_user": "accounts", "memory_project_apitoken": "found by its digest, before there is an identity",
     "connected_apps": "found by its tokens, before there is an identity; no texts but the client's name",
     "service_accounts": "settings, read before there is an identity",
     "memory_project_auditevent": "written for refused calls, too; pages show it to admins only",

@@ -7,19 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.db.models import Exists, OuterRef
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
+from django_stubs_ext import StrOrPromise
 
 from knowledge.changesets import suggested
+from knowledge.insights import queries
 from knowledge.insights.similar_claims import ClosestMemory, closest_memories
-from knowledge.models import Insight
+from knowledge.models import Insight, InsightState
 from knowledge.review import queue as queues
 from knowledge.review.cases import QUESTIONS, REASONS
 from knowledge.review.queue import Queue
@@ -29,10 +36,10 @@ from memories.contract.fields import Id
 from memories.contract.list_export import list_export
 from memories.contract.operations import validate
 from memories.identity.caller import Caller
-from memories.models import Category, Confidence
+from memories.models import Batch, Category, Confidence
 from memories.queries import capped_counts
 from memories.writing import bulk_actions
-from memory_project.portal.curation.review import curator
+from memory_project.portal.curation.review import curator, snooze_dates, snooze_end
 from memory_project.portal.error_labels import message_with_label
 from memory_project.portal.search.autocomplete import colleagues
 from memory_project.portal.views.redirects import local_page
@@ -45,11 +52,12 @@ INSIGHT_COLUMNS = {  # of an exported list
     "reviewed_by": "reviewed_by", "reviewed_at": "reviewed_at", "review_notes": "review_notes",
     "applied_by": "applied_by", "applied_at": "applied_at", "changeset": "changeset_id",
 }  # fmt: skip
-ACTS = ("approve", "reject", "undo_review", "needs_more", "hand_over", "apply")
+ACTS = ("approve", "reject", "undo_review", "needs_more", "hand_over", "snooze", "apply")
+REPEATED_S = 30  # seconds within which the same bulk action on the same insights is a form that was sent twice
 # Actions that need a note, and the message if it is missing.
 NOTE_REQUIRED = {
-    "reject": "Enter a reason: the authors need to know why.",
-    "needs_more": "Enter a question: the authors need to know which information is missing.",
+    "reject": gettext_lazy("Enter a reason: the authors need to know why."),
+    "needs_more": gettext_lazy("Enter a question: the authors need to know which information is missing."),
 }
 
 
@@ -62,6 +70,7 @@ class Row:
     group: str  # id of the first insight of the group
     seen: str  # token of the insight's state, which a decision carries back
     alike: int  # number of near-duplicates that follow the first insight of the group; 0 for every other insight
+    is_overdue: bool
 
 
 @require_safe
@@ -86,7 +95,8 @@ def queue_list(request: HttpRequest) -> HttpResponseBase:
         "sorts": {name: title for name, (title, _) in queues.SORTS.items()},
         "reasons": REASONS,
         "questions": QUESTIONS,
-        "colleagues": colleagues(caller),
+        "colleagues": colleagues(caller) if queue.state == "pending" else [],
+        "dates": snooze_dates(),
         "previous_page": f"{query}&{urlencode({'page': number - 1})}" if number > 1 else "",
         "next_page": f"{query}&{urlencode({'page': number + 1})}" if number * GROUPS_PER_PAGE < len(groups) else "",
         "most": bulk_actions.MAX_UNITS,
@@ -100,7 +110,7 @@ def _page_number(request: HttpRequest, group_count: int) -> int:
     return max(1, min(number, -(-group_count // GROUPS_PER_PAGE)))
 
 
-def _states(caller: Caller, queue: Queue) -> list[tuple[str, str, int, str]]:
+def _states(caller: Caller, queue: Queue) -> list[tuple[str, StrOrPromise, int, str]]:
     """Return (state, title, count under the current filters, address) for each state."""
     counts = capped_counts(**{state: queue.in_state(state).rows for state in queues.STATES})
     return [
@@ -110,12 +120,20 @@ def _states(caller: Caller, queue: Queue) -> list[tuple[str, str, int, str]]:
 
 
 def _rows(caller: Caller, groups: Sequence[Sequence[UUID]]) -> list[Row]:
-    insights = Insight.objects.visible_to(caller).select_related("record")
+    insights: Any = queries.with_due_time(Insight.objects.visible_to(caller).select_related("record"))
     by_id = insights.defer("record__search").in_bulk([pk for group in groups for pk in group])
     claims = closest_memories(caller, list(by_id.values()))
     versions = versions_of(by_id.values())
+    now = timezone.now()
     return [
-        Row(by_id[pk], claims.get(pk), group[0].hex, versions[pk], len(group) - 1 if pk == group[0] else 0)
+        Row(
+            by_id[pk],
+            claims.get(pk),
+            group[0].hex,
+            versions[pk],
+            len(group) - 1 if pk == group[0] else 0,
+            by_id[pk].state == InsightState.PENDING and by_id[pk].due_at < now,
+        )
         for group in groups
         for pk in group
         if pk in by_id
@@ -140,12 +158,15 @@ def bulk_decide(request: HttpRequest) -> HttpResponse:
     if name == "apply" and "confirm" not in request.POST:
         return _apply_preview(request, caller, ids, back)
     try:
+        choice = snooze_end(request.POST).isoformat() if name == "snooze" else request.POST.get("to", "")
+        if sent_before := _sent_before(caller, name, ids, note, choice):
+            return redirect("batch", batch_id=sent_before.pk)
         batch = bulk_actions.start(
             caller=caller,
             act=name,
             unit_ids=ids,
             note=note,
-            choice=request.POST.get("to", ""),
+            choice=choice,
             back_to=back,
             seen=_seen(caller, request, ids),
         )
@@ -155,12 +176,21 @@ def bulk_decide(request: HttpRequest) -> HttpResponse:
     return redirect("batch", batch_id=batch.pk)
 
 
+def _sent_before(caller: Caller, act: str, ids: Sequence[str], note: str, choice: str) -> Batch | None:
+    """Return the batch of the same form, if it was sent twice, for example by a double click."""
+    since = timezone.now() - timedelta(seconds=REPEATED_S)
+    rows = bulk_actions.owned_by(caller).filter(act=act, note=note, choice=choice, created_at__gte=since)
+    unit_ids = sorted({validate(Id, pk, "ids") for pk in ids})
+    undone = Batch.objects.filter(undoes=OuterRef("pk"))
+    return rows.filter(unit_ids=unit_ids, undoes=None).exclude(Exists(undone)).first()
+
+
 def _problem(name: str, ids: Sequence[str], note: str) -> str:
     if not ids:
-        return "Select at least one insight first."
+        return gettext("Select at least one insight first.")
     if name not in ACTS:
-        return "Unknown action."
-    return "" if note else NOTE_REQUIRED.get(name, "")
+        return gettext("Unknown action.")
+    return "" if note else str(NOTE_REQUIRED.get(name, ""))
 
 
 def _chosen_ids(caller: Caller, request: HttpRequest) -> list[str]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
+from datetime import date, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
@@ -10,29 +13,36 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
+from django_htmx.middleware import HtmxDetails
 
 from knowledge.changesets import suggested
 from knowledge.insights import queries
 from knowledge.insights.lifecycle import edit as edit_insight
 from knowledge.insights.lifecycle import require_curator, set_replaced
-from knowledge.models import Insight, InsightState
+from knowledge.models import DecisionKind, Insight, InsightState
 from knowledge.operations import Edit
-from knowledge.review import clarifications, decisions
+from knowledge.review import clarifications, decisions, snooze
 from knowledge.review.cases import MAX_ALIKE, QUESTIONS, REASONS, also_waiting, build_case, decided_today
 from knowledge.review.queue import Queue, QueuePosition
-from knowledge.review.seen import ChangedMeanwhile, version_of, versions_of
+from knowledge.review.seen import ChangedMeanwhile, repeats, version_of, versions_of
 from memories.contract.errors import Conflict, DomainError, Invalid, NotFound
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
 from memories.queries import capped_counts
+from memory_project.accounts.names import name_of
+from memory_project.portal.curation.conflicts import conflict_of, steps_for
 from memory_project.portal.error_labels import message_with_label
 from memory_project.portal.proposal_forms import InsightForm
-from memory_project.portal.search.autocomplete import colleagues
+from memory_project.web import locale
 
 APPROVED_SHOWN = 20  # maximum number of approved insights listed when the queue is empty
 MAX_OVERTURNED = 5  # maximum number of the caller's overturned decisions listed when the queue is empty
 LAST = "last_decision"  # session key of the last decision, which the next page reports and may offer to undo
+UNDO_S = 10  # seconds for which a page offers to undo the last decision
+SNOOZES = {"1": gettext_lazy("Until tomorrow"), "7": gettext_lazy("For a week"), "30": gettext_lazy("For 30 days")}
 
 
 @require_safe
@@ -49,7 +59,7 @@ def next_in_queue(request: HttpRequest) -> HttpResponse:
         "against": list(decisions.overturned_decisions(caller)[:MAX_OVERTURNED]),
         "approved": list(queries.backlog(caller).order_by("record__created_at")[:APPROVED_SHOWN]),
         "decided": decided_today(caller).count(),
-        "last": request.session.get(LAST),
+        "last": _last(request),
     }
     return render(request, "review/empty.html", context)
 
@@ -65,7 +75,7 @@ def _show(
 ) -> HttpResponse:
     """Show the insight. With `conflict`, explain why the decision was refused, and keep what the curator entered."""
     review_queue = _queue(caller, request)
-    insight = queries.insight(caller, insight_id)
+    insight = _with_due_time(caller, insight_id)
     counts = capped_counts(decided=decided_today(caller), also=also_waiting(caller, insight))
     past_decisions = list(insight.decisions.all())
     case = build_case(caller, insight)
@@ -76,58 +86,40 @@ def _show(
         "insight": insight,
         "record": insight.record,
         "queue": review_queue,
-        "place": review_queue.locate(insight),
+        "place": review_queue.locate(insight, entries=True),
         "reasons": REASONS,
         "questions": QUESTIONS,
+        "snoozes": SNOOZES,
+        "dates": snooze_dates(),
         "talk": clarifications.conversation(past_decisions),
-        "colleagues": colleagues(caller),
         "may_replace": insight.state in (InsightState.PENDING, InsightState.APPROVED) and not insight.changeset_id,
         "is_own": insight.record.created_by == caller.email and not caller.is_admin,
-        "last": request.session.get(LAST),
+        "is_snoozed": bool(insight.snoozed_until and insight.snoozed_until > timezone.now()),
+        "is_overdue": insight.state == InsightState.PENDING and insight.due_at < timezone.now(),
+        "last": _last(request),
         **counts,
     }
-    return render(request, "review/one.html", context, status=409 if conflict else 200)
+    htmx: HtmxDetails = request.htmx  # type: ignore[attr-defined]
+    is_part = htmx.target == "review" and not htmx.history_restore_request
+    return render(
+        request, "review/_desk.html" if is_part else "review/one.html", context, status=409 if conflict else 200
+    )
 
 
-# The states in which a decision can be repeated after its curator has seen what colleagues did meanwhile.
-REPEATABLE = {
-    "approve": ("Approve", {InsightState.PENDING, InsightState.REJECTED}),
-    "reject": ("Reject", {InsightState.PENDING, InsightState.APPROVED}),
-    "needs-more": ("Ask", {InsightState.PENDING, InsightState.APPROVED, InsightState.REJECTED}),
-    "hand-over": ("Hand over", {InsightState.PENDING}),
-    "apply": ("Apply", {InsightState.PENDING, InsightState.APPROVED}),
-    "undo": ("Return to queue", {InsightState.APPROVED, InsightState.REJECTED}),
-}
+def _with_due_time(caller: Caller, insight_id: UUID) -> Any:
+    rows = queries.with_due_time(queries.by_ids(caller, [insight_id])).defer("record__search")
+    insight = rows.first()
+    if insight is None:
+        raise NotFound("no such insight", field="insight_id")
+    return insight
 
 
 def _show_conflict(
     request: HttpRequest, caller: Caller, insight_id: UUID, act: str, error: ChangedMeanwhile
 ) -> HttpResponse:
     insight = queries.insight(caller, insight_id)
-    label, states = REPEATABLE[act]
-    view = (
-        reverse("review-undo", args=[insight_id]) if act == "undo" else reverse("review-decide", args=[insight_id, act])
-    )
-    also = request.POST.getlist("also")
-    fields = [("reason", request.POST.get("reason", "")), ("to", request.POST.get("to", ""))]
-    fields += [(f"seen-{pk}", request.POST.get(f"seen-{pk}", "")) for pk in also]
-    if insight.pending_edit:
-        label, states = f"{label} the edit", set(InsightState) if act in ("approve", "reject") else set()
-    conflict = {
-        "fault": error.fault,
-        "label": label,
-        "address": view + _queue(caller, request).query_string,
-        "is_possible": insight.state in states and not error.is_about_other and not _is_being_applied(insight),
-        "note": request.POST.get("note", ""),
-        "reason": request.POST.get("reason", ""),
-        "version": version_of(insight),
-        "fields": [*(field for field in fields if field[1]), *(("also", pk) for pk in also)],
-    }
+    conflict = conflict_of(request, caller, insight, act, error, _queue(caller, request))
     return _show(request, caller, insight_id, conflict)
-
-
-def _is_being_applied(insight: Insight) -> bool:
-    return insight.state == InsightState.APPROVED and insight.changeset_id is not None
 
 
 @require_POST
@@ -140,25 +132,35 @@ def decide(request: HttpRequest, insight_id: UUID, act: str) -> HttpResponse:
     insight = queries.insight(caller, insight_id)
     duplicates = [pk for pk in request.POST.getlist("also") if pk != insight.pk.hex]
     position = review_queue.locate(insight)
+    following = _following(review_queue, position, duplicates)
+    address = _address(following, review_queue) if following else reverse("review") + review_queue.query_string
     try:
         outcome, extra = DECISIONS[act](caller, insight_id, _note(request), _seen(request, insight_id), request.POST)
     except ChangedMeanwhile as error:
+        if _is_repetition(request, caller, insight, act):
+            return redirect(address)
         return _show_conflict(request, caller, insight_id, act, error)
     except DomainError as error:
         messages.error(request, message_with_label(error))
         return redirect(_address(insight_id, review_queue))
     decided_too = _decide_alike(request, caller, act, duplicates)
     # The session keeps only ids, because a text in it would not be erased together with the memory.
-    request.session[LAST] = {"id": str(insight_id), "also": decided_too, "message": outcome, **extra}
-    following = _following(review_queue, position)
-    return redirect(_address(following, review_queue) if following else reverse("review") + review_queue.query_string)
+    last = {"id": str(insight_id), "also": decided_too, "message": outcome, "at": time.time()}
+    request.session[LAST] = {**last, **extra}
+    return redirect(address)
 
 
-def _following(review_queue: Queue, position: QueuePosition) -> UUID | None:
-    ids = review_queue.ids()  # read the queue again, because near-duplicates may have been decided too
-    if position.next_id in ids:
-        return position.next_id
-    return ids[min(max(position.number - 1, 0), len(ids) - 1)] if ids else None
+def _is_repetition(request: HttpRequest, caller: Caller, insight: Insight, act: str) -> bool:
+    """Return whether the same form was sent before, for example by a double click."""
+    kind = KINDS.get(act)
+    return kind is not None and repeats(caller, insight, _seen(request, insight.pk), kind, _note(request))
+
+
+def _following(review_queue: Queue, position: QueuePosition, decided: list[str]) -> UUID | None:
+    """Return the insight to show after a decision: the next in the queue that is not decided with this one."""
+    skipped = {*decided}
+    candidates = [pk for pk in position.following if pk.hex not in skipped]
+    return candidates[0] if candidates else None
 
 
 def _decide_alike(request: HttpRequest, caller: Caller, act: str, duplicates: list[str]) -> list[str]:
@@ -170,7 +172,8 @@ def _decide_alike(request: HttpRequest, caller: Caller, act: str, duplicates: li
             decided_ids.append(pk)
         except (DomainError, ValueError) as error:
             messages.error(
-                request, message_with_label(error) if isinstance(error, DomainError) else "There is no such insight."
+                request,
+                message_with_label(error) if isinstance(error, DomainError) else gettext("There is no such insight."),
             )
     return decided_ids
 
@@ -191,26 +194,31 @@ Outcome = tuple[str, dict[str, str]]
 
 def _approve(caller: Caller, insight_id: UUID, note: str, seen: str, data: Mapping[str, str]) -> Outcome:
     decisions.approve(caller=caller, insight_id=insight_id, notes=note, seen=seen)
-    return "Approved", {"undo": "yes"}
+    return gettext("Approved."), {"undo": "yes"}
 
 
 def _reject(caller: Caller, insight_id: UUID, note: str, seen: str, data: Mapping[str, str]) -> Outcome:
     if not note:
-        raise Invalid("is missing: the author needs to know why", field="reason")
+        raise Invalid(gettext("is missing: the author needs to know why"), field="reason")
     decisions.reject(caller=caller, insight_id=insight_id, notes=note, seen=seen)
-    return "Rejected", {"undo": "yes"}
+    return gettext("Rejected."), {"undo": "yes"}
 
 
 def _need_more(caller: Caller, insight_id: UUID, note: str, seen: str, data: Mapping[str, str]) -> Outcome:
     clarifications.request_changes(caller=caller, insight_id=insight_id, notes=note, seen=seen)
-    return "Sent back with your question", {}
+    return gettext("Sent back with your question."), {"undo": "yes"}
 
 
 def _hand_over(caller: Caller, insight_id: UUID, note: str, seen: str, data: Mapping[str, str]) -> Outcome:
-    insight = clarifications.reassign(
-        caller=caller, insight_id=insight_id, to=data.get("to", ""), notes=note, seen=seen
-    )
-    return f"Handed to {insight.assignee}", {}
+    to = data.get("to", "")
+    insight = clarifications.reassign(caller=caller, insight_id=insight_id, to=to, notes=note, seen=seen)
+    return gettext("Handed over to %(name)s.") % {"name": name_of(insight.assignee)}, {"undo": "yes"}
+
+
+def _snooze(caller: Caller, insight_id: UUID, note: str, seen: str, data: Mapping[str, str]) -> Outcome:
+    until = snooze_end(data)
+    snooze.snooze(caller=caller, insight_id=insight_id, until=until, notes=note, seen=seen)
+    return gettext("Snoozed until %(day)s.") % {"day": locale.day(until)}, {"undo": "yes"}
 
 
 def _apply(caller: Caller, insight_id: UUID, note: str, seen: str, data: Mapping[str, str]) -> Outcome:
@@ -219,7 +227,7 @@ def _apply(caller: Caller, insight_id: UUID, note: str, seen: str, data: Mapping
     if insight.state == InsightState.PENDING:
         seen = version_of(decisions.approve(caller=caller, insight_id=insight_id, notes=note, seen=seen))
     changeset = suggested.apply(caller=caller, insight_id=insight_id, seen=seen)
-    return "Applied", {"changeset": str(changeset.pk)}
+    return gettext("Applied."), {"changeset": str(changeset.pk)}
 
 
 DECISIONS: dict[str, Callable[[Caller, UUID, str, str, Mapping[str, str]], Outcome]] = {
@@ -227,8 +235,38 @@ DECISIONS: dict[str, Callable[[Caller, UUID, str, str, Mapping[str, str]], Outco
     "reject": _reject,
     "needs-more": _need_more,
     "hand-over": _hand_over,
+    "snooze": _snooze,
     "apply": _apply,
 }
+# What a decision is recorded as, for those that a form sent twice would repeat.
+KINDS = {
+    "approve": DecisionKind.APPROVED,
+    "reject": DecisionKind.REJECTED,
+    "needs-more": DecisionKind.NEEDS_MORE,
+}
+
+
+def snooze_end(data: Mapping[str, str]) -> datetime:
+    """Return the midnight at which the chosen day begins: a date, or a number of days from today."""
+    days, day = data.get("until", ""), timezone.localdate()
+    try:
+        day = day + timedelta(days=int(days)) if days in SNOOZES else date.fromisoformat(data.get("date", ""))
+    except ValueError:
+        raise Invalid(gettext("is missing or not a date"), field="until") from None
+    return timezone.make_aware(datetime.combine(day, datetime.min.time()))
+
+
+def snooze_dates() -> dict[str, date]:
+    """Return the first and the last day until which an insight can be snoozed."""
+    today = timezone.localdate()
+    return {"first": today + timedelta(days=1), "last": today + timedelta(days=snooze.MAX_DAYS - 1)}
+
+
+def _last(request: HttpRequest) -> Mapping[str, Any] | None:
+    """Return the last decision, and for how many seconds the page offers to undo it. None after UNDO_S."""
+    last = request.session.get(LAST)
+    seconds = UNDO_S - (time.time() - last.get("at", 0)) if last else 0
+    return {**last, "seconds": max(round(seconds), 1)} if last and seconds > 0 else None
 
 
 @require_POST
@@ -250,16 +288,30 @@ def undo(request: HttpRequest, insight_id: UUID) -> HttpResponse:
     last = request.session.get(LAST) or {}
     duplicates = last.get("also", []) if last.get("id") == str(insight_id) else []
     try:
-        for pk in [insight_id, *map(UUID, duplicates)]:
-            decisions.undo_review(caller=caller, insight_id=pk, seen=_seen(request, pk))
+        decisions.undo_review(caller=caller, insight_id=insight_id, seen=_seen(request, insight_id))
     except ChangedMeanwhile as error:
         return _show_conflict(request, caller, insight_id, "undo", error)
     except DomainError as error:
         messages.error(request, message_with_label(error))
-    else:
-        request.session.pop(LAST, None)
-        messages.success(request, "Undone. The insight is waiting for review again.")
+        return redirect(_address(insight_id, _queue(caller, request)))
+    for pk in map(UUID, duplicates):
+        try:
+            decisions.undo_review(caller=caller, insight_id=pk, seen=_seen(request, pk))
+        except DomainError as error:
+            messages.error(request, message_with_label(error))
+    request.session.pop(LAST, None)
+    messages.success(request, gettext("Undone. The insight is waiting for review again."))
     return redirect(_address(insight_id, _queue(caller, request)))
+
+
+@require_safe
+@login_required
+def colleague_options(request: HttpRequest, insight_id: UUID) -> HttpResponse:
+    """Return the options of the field for a colleague: curators who can review this insight."""
+    caller = curator(request)
+    insight = queries.insight(caller, insight_id)
+    people = clarifications.colleagues(caller, persona=insight.record.persona, author=insight.record.created_by)
+    return render(request, "review/_colleagues.html", {"colleagues": people})
 
 
 @login_required
@@ -269,7 +321,7 @@ def edit(request: HttpRequest, insight_id: UUID) -> HttpResponse:
     insight = queries.insight(caller, insight_id)
     form = InsightForm(request.POST or None, insight=insight)
     review_queue = _queue(caller, request)
-    seen, conflict = _seen(request, insight_id) or version_of(insight), ""
+    seen, conflict, steps = _seen(request, insight_id) or version_of(insight), "", []
     if request.method == "POST" and form.is_valid():
         try:
             edited = edit_insight(Edit.read({"insight_id": insight_id, "seen": seen, **form.values()}), caller=caller)
@@ -283,8 +335,9 @@ def edit(request: HttpRequest, insight_id: UUID) -> HttpResponse:
         except Conflict as error:  # what the curator typed stays in the form
             insight = queries.insight(caller, insight_id)
             seen, conflict = version_of(insight), error.fault
+            steps = steps_for(caller, error) if isinstance(error, ChangedMeanwhile) else []
         else:
-            messages.success(request, "Saved.")
+            messages.success(request, gettext("Saved."))
             return redirect(_address(insight_id, review_queue))
     context = {
         "form": form,
@@ -293,6 +346,7 @@ def edit(request: HttpRequest, insight_id: UUID) -> HttpResponse:
         "back": _address(insight_id, review_queue),
         "seen": seen,
         "conflict": conflict,
+        "steps": steps,
     }
     return render(request, "review/edit.html", context, status=409 if conflict else 200)
 
