@@ -46,7 +46,7 @@ class RuleForm(forms.Form):
 
     def __init__(self, caller: Caller, data: Any = None, *, rule: AssignmentRule | None = None) -> None:
         initial = {name: getattr(rule, name) for name in self.base_fields} if rule else {"assignee": caller.email}
-        super().__init__(data, initial=initial)
+        super().__init__(data, initial=initial, label_suffix="")
         self.rule = rule
         names = Persona.objects.order_by("name").values_list("name", flat=True)
         choices: dict[str, list[tuple[str, Any]]] = {
