@@ -19,7 +19,7 @@ from django_q import admin as queue_admin  # noqa: F401 - registers its models, 
 from oauth2_provider import admin as oauth_admin  # noqa: F401 - registers its models, which are hidden below
 from oauth2_provider import models as oauth
 
-from memories.admin.base import ExportsList, OperatorsOnly, ReadOnlyAdmin, admin_caller
+from memories.admin.base import ExportsList, ReadOnlyAdmin, admin_caller
 from memories.admin.rows import TestAnswer
 from memories.contract.errors import Invalid
 from memories.models import PersonaMembership

@@ -67,5 +67,3 @@ def preview(
             outcomes += [run_row(caller, batch, unit) for unit in ids[len(outcomes) : len(outcomes) + AT_ONCE]]
             transaction.set_rollback(True)
     return BulkPreview(ids, outcomes)
-
-

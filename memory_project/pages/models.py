@@ -10,7 +10,9 @@ KEPT = timedelta(days=1)
 class Submission(models.Model):
     """The form that a person sent last from one rendered page. No text of it is stored, only its digest."""
 
-    page = models.CharField(max_length=64, primary_key=True, help_text="Digest of the person and the page's CSRF token.")
+    page = models.CharField(
+        max_length=64, primary_key=True, help_text="Digest of the person and the page's CSRF token."
+    )
     owner = models.CharField(max_length=254)
     body = models.CharField(max_length=64, help_text="Digest of the address and the values of the form.")
     location = models.TextField(blank=True, help_text="The page shown after it. Empty while the request is running.")

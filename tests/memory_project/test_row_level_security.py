@@ -75,7 +75,8 @@ PROTECTED = {
 }  # fmt: skip
 # Tables without policies, and why. A new table must be in one of the two lists.
 OPEN = {
-    "assignment_rules": "settings", "memory_project_user": "accounts", "memory_project_apitoken": "found by its digest, before there is an identity",
+    "assignment_rules": "settings", "memory_project_user": "accounts",
+    "memory_project_apitoken": "found by its digest, before there is an identity",
     "connected_apps": "found by its tokens, before there is an identity; no texts but the client's name",
     "service_accounts": "settings, read before there is an identity",
     "memory_project_auditevent": "written for refused calls, too; pages show it to admins only",
@@ -90,7 +91,8 @@ OPEN = {
     "memory_tombstones": "ids of erased memories", "memory_quotations": "ids of rows",
     "memory_same_words": "ids of rows, and keyed hashes", "company_groups": "settings",
     "account_emailaddress": "stays empty", "account_emailconfirmation": "stays empty",
-    "schedule_settings": "settings", "socialaccount_socialaccount": "stays empty", "socialaccount_socialapp": "stays empty",
+    "schedule_settings": "settings", "socialaccount_socialaccount": "stays empty",
+    "socialaccount_socialapp": "stays empty",
     "socialaccount_socialtoken": "stays empty",
 }  # fmt: skip
 

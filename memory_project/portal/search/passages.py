@@ -29,7 +29,9 @@ def excerpt(text: str, query: str, passage: tuple[int, int] | None = None) -> st
     start, stop = passage or (0, len(text))
     if pattern and passage and not pattern.search(text, start, stop):
         start, stop = 0, len(text)
-    found = [m for _, m in zip(range(MAX_MATCHES), pattern.finditer(text, start, stop), strict=False)] if pattern else []
+    found = (
+        [m for _, m in zip(range(MAX_MATCHES), pattern.finditer(text, start, stop), strict=False)] if pattern else []
+    )
     if found:
         first = max(found, key=lambda match: len(_words_from(match.start(), found)))
         start = max(start, first.start() - BEFORE)

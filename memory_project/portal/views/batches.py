@@ -55,10 +55,7 @@ def batch_list(request: HttpRequest) -> HttpResponseBase:
     if download := list_export(request, caller, batches, columns, name="bulk-actions"):
         return download
     current_page = page(batches, request.GET.get("after", ""))
-    rows = [
-        (batch, label_of(batch.act), len(bulk_actions.completed_units(batch)))
-        for batch in current_page.rows
-    ]
+    rows = [(batch, label_of(batch.act), len(bulk_actions.completed_units(batch))) for batch in current_page.rows]
     return render(request, "portal/batches.html", {"rows": rows, "after": current_page.after})
 
 

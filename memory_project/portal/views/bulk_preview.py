@@ -95,7 +95,8 @@ def _choice(request: HttpRequest, act: Act) -> str:
     if act.choice != "tags":
         return request.POST.get(act.choice, "") if act.choice else ""
     tags = {
-        name: [tag.strip() for tag in request.POST.get(name, "").split(",") if tag.strip()] for name in ("add", "remove")
+        name: [tag.strip() for tag in request.POST.get(name, "").split(",") if tag.strip()]
+        for name in ("add", "remove")
     }
     return json.dumps(tags) if tags["add"] or tags["remove"] else ""
 

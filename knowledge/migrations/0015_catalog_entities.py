@@ -6,7 +6,7 @@ from django.db import migrations
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('knowledge', '0013_erasure_by_origin'),
+        ('knowledge', '0014_snooze_and_assignment_rules'),
     ]
 
     operations = [
