@@ -40,9 +40,12 @@ def known() -> frozenset[str]:
     return frozenset(ours | {key.rpartition(CONTEXT)[2] for key in theirs})
 
 
-def marked(text: str) -> str:
-    """Return the pseudo-translation of a message: about a third longer, between brackets."""
-    if text not in known():
+def marked(text: str, *, known_by: str = "") -> str:
+    """Return the pseudo-translation of a message: about a third longer, between brackets.
+
+    A plural form is in the catalog under the singular, `known_by`.
+    """
+    if (known_by or text) not in known():
         return text
     parts = FIXED.split(text)
     return OPEN + "".join(part if index % 2 else VOWEL.sub(r"\1\1", part) for index, part in enumerate(parts)) + CLOSE
@@ -55,7 +58,8 @@ class PseudoTranslation:
         return marked(message.rpartition(CONTEXT)[2])
 
     def ngettext(self, singular: str, plural: str, number: int) -> str:
-        return marked((singular if number == 1 else plural).rpartition(CONTEXT)[2])
+        one, many = (text.rpartition(CONTEXT)[2] for text in (singular, plural))
+        return marked(one if number == 1 else many, known_by=one)
 
     def language(self) -> str:
         return CODE
