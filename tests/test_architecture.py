@@ -6,6 +6,7 @@ Each test lists all violations at once.
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -134,4 +135,19 @@ def test_templates_keep_the_strict_content_security_policy() -> None:
             for script in text.split("<script")[1:]
             if not script.lstrip().startswith("src=")
         ]
+    assert violations == []
+
+
+def test_stylesheets_follow_the_direction_of_the_text() -> None:
+    """Physical sides would stay where they are in a language that is written from right to left."""
+    side = re.compile(
+        r"(?:margin|padding|border)-(?:left|right)\b|(?<![-\w])(?:left|right)\s*:|text-align:\s*(?:left|right)|float:"
+    )
+    four = re.compile(r"\b(?:margin|padding):\s*(\S+)\s+(\S+)\s+(\S+)\s+(\S+?)\s*[;}]")
+    violations = []
+    for file in sorted((ROOT / "static").rglob("*.css")):
+        for number, line in enumerate(file.read_text().splitlines(), 1):
+            found = [match[0] for match in side.finditer(line)]
+            found += [match[0] for match in four.finditer(line) if match[2] != match[4] and "(" not in match[0]]
+            violations += [f"{file.name}:{number} {text}" for text in found]
     assert violations == []

@@ -1,6 +1,7 @@
 // Page behavior that HTML lacks: single-key shortcuts, copy buttons, select all, and the browser history of searches.
 const root = document.documentElement;
 root.dataset.keys = localStorage.getItem("keys") || "on";
+const texts = document.getElementById("texts").dataset; // in the language of the page; see _script_texts.html
 
 // Keys. A held key acts once. While a panel is open (<details data-panel>, for example the reasons of a rejection), only
 // its own keys act, those that open another panel, and Escape, so that no sequence of keys decides what is not on view.
@@ -138,14 +139,14 @@ document.addEventListener("click", async (event) => {
   if (!button) return;
   await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
   const label = button.textContent;
-  button.textContent = button.dataset.copied || "Copied";
+  button.textContent = texts.copied;
   setTimeout(() => { button.textContent = label; }, 1500);
 });
 
 function labelKeys() {
   for (const toggle of document.querySelectorAll(".keys-toggle")) {
     const on = root.dataset.keys !== "off";
-    toggle.textContent = on ? toggle.dataset.on : toggle.dataset.off;
+    toggle.textContent = on ? texts.shortcutsOn : texts.shortcutsOff;
     toggle.setAttribute("aria-pressed", on);
   }
 }

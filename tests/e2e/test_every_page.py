@@ -52,6 +52,14 @@ START = [
     "/connect/",
 ]
 ABSOLUTE = "all => all.map(a => new URL(a.getAttribute('href'), document.baseURI).href)"
+# Turns the page around for a measurement, as a language that is written from right to left does.
+FROM_RIGHT_TO_LEFT = """() => {
+  const root = document.documentElement;
+  root.dir = "rtl";
+  const wider = root.scrollWidth - root.clientWidth;
+  root.dir = "ltr";
+  return wider;
+}"""
 MAX_FIRST_LOAD = 150_000  # bytes transferred, after compression
 
 
@@ -135,6 +143,9 @@ def test_every_page_in_light_dark_and_narrow_layouts(
             wider = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
             if wider > 0:
                 faults.append(f"{address} at {width} px: {wider} px too wide")
+            wider = page.evaluate(FROM_RIGHT_TO_LEFT)
+            if wider > 0:
+                faults.append(f"{address} from right to left at {width} px: {wider} px too wide")
         picture(page, f"{name}-small")
         watcher.muted = False
     assert not faults, "\n".join(faults)
