@@ -143,7 +143,7 @@ def test_stylesheets_follow_the_direction_of_the_text() -> None:
     side = re.compile(
         r"(?:margin|padding|border)-(?:left|right)\b|(?<![-\w])(?:left|right)\s*:|text-align:\s*(?:left|right)|float:"
     )
-    four = re.compile(r"\b(?:margin|padding):\s*(\S+)\s+(\S+)\s+(\S+)\s+(\S+?)\s*[;}]")
+    four = re.compile(r"\b(?:margin|padding):\s*([^\s;}]+)\s+([^\s;}]+)\s+([^\s;}]+)\s+([^\s;}]+)\s*[;}]")
     violations = []
     for file in sorted((ROOT / "static").rglob("*.css")):
         for number, line in enumerate(file.read_text().splitlines(), 1):
