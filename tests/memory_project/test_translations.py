@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from babel.messages.catalog import Catalog
@@ -122,3 +123,7 @@ def test_a_fuzzy_translation_is_reported() -> None:
     catalog = Catalog(locale="de", fuzzy=False)
     message = catalog.add("Rows", "Zeilen", flags=["fuzzy"])
     assert list(messages.faults_of(message, catalog, True)) == ["fuzzy"]
+
+
+def test_every_language_of_the_pages_has_a_catalog(settings: Any) -> None:
+    assert {"en", *messages.LANGUAGES} == {code for code, _ in settings.LANGUAGES}
