@@ -9,7 +9,6 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.utils.translation import gettext
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from memories.contract.errors import Degraded, Invalid
@@ -163,10 +162,7 @@ class Source(Connection):
             return ""
         # The variable is read at each use, so that the credential is stored nowhere else.
         if not (token := os.environ.get(self.token_env, "")):
-            raise Degraded(
-                gettext("the source %(value)r needs the environment variable %(token_env)s")
-                % {"value": self.name, "token_env": self.token_env}
-            )
+            raise Degraded(f"the source {self.name!r} needs the environment variable {self.token_env}")
         return token
 
 
@@ -175,14 +171,10 @@ def parse(name: str, text: str, *, is_from_file: bool = False) -> Source:
     try:
         declaration: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise Invalid(gettext("is not valid TOML: %(error)s") % {"error": error}, field=name) from None
+        raise Invalid(f"is not valid TOML: {error}", field=name) from None
     models = declaration.get("models")
     if not isinstance(models, dict) or not models:
-        raise Invalid(
-            gettext("is missing: declare at least one model"),
-            field=f"{name}.models",
-            allowed=gettext("[models.NAME] tables"),
-        )
+        raise Invalid("is missing: declare at least one model", field=f"{name}.models", allowed="[models.NAME] tables")
     named_models = {key: {**model, "name": key} if isinstance(model, dict) else model for key, model in models.items()}
     try:
         source = Source.model_validate({**declaration, "name": name, "models": named_models})

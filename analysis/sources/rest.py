@@ -12,7 +12,6 @@ from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
 import httpx
-from django.utils.translation import gettext
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt, stop_after_delay
 from tenacity.wait import wait_random_exponential
 
@@ -72,14 +71,10 @@ class RestUpstream:
         if as_user:
             if not as_user.isascii() or not as_user.isprintable():
                 raise Invalid(
-                    gettext("contains characters that an HTTP header can't hold"),
-                    field="user_id",
-                    allowed=gettext("printable ASCII"),
+                    "contains characters that an HTTP header can't hold", field="user_id", allowed="printable ASCII"
                 )
             if not source.impersonation_header:
-                raise Invalid(
-                    gettext("can't be passed on: the source declares no impersonation_header"), field="user_id"
-                )
+                raise Invalid("can't be passed on: the source declares no impersonation_header", field="user_id")
             headers[source.impersonation_header] = as_user
         must_be_public = source.must_be_public(urlsplit(source.base_url).hostname or "")
         transport = public_http.PublicTransport() if must_be_public else None

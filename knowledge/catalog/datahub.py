@@ -17,7 +17,6 @@ from urllib.parse import quote
 
 from django.conf import settings
 from django.utils import timezone
-from django.utils.translation import gettext
 
 from knowledge.catalog import entity_view
 from knowledge.catalog.interface import (
@@ -182,10 +181,7 @@ class DataHubCatalog:
             actual = value_at(write.aspect, now, write.path)
             if (expected is ABSENT) == (actual is ABSENT) and (expected is ABSENT or equal(expected, actual)):
                 return
-        raise CatalogRefused(
-            gettext("%(aspect)s of %(urn)s keeps being changed by others: try again")
-            % {"aspect": write.aspect, "urn": write.urn}
-        )
+        raise CatalogRefused(f"{write.aspect} of {write.urn} keeps being changed by others: try again")
 
     def _emit(
         self, write: Write, kind: str, body: Any, content_type: str, run: Run, headers: dict[str, str] | None = None
@@ -265,10 +261,7 @@ class DataHubCatalog:
         body = json.dumps({"query": query, "variables": variables})
         response = self._request(lambda graph: graph._session.post(address, data=body))
         if response.get("errors"):
-            raise CatalogRefused(
-                gettext("DataHub refused a query: %(value)s")
-                % {"value": str(response["errors"][0].get("message"))[:200]}
-            )
+            raise CatalogRefused(f"DataHub refused a query: {str(response['errors'][0].get('message'))[:200]}")
         return dict(response["data"])
 
 

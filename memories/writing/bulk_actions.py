@@ -16,10 +16,11 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.db import OperationalError, transaction
 from django.db.models import QuerySet
-from django.utils import timezone
+from django.utils import timezone, translation
 from django.utils.translation import gettext
 from django_q.tasks import async_task
 
@@ -268,6 +269,7 @@ def _run_slow_row(caller: Caller, batch: Batch) -> Batch:
     return batch
 
 
+@translation.override(settings.LANGUAGE_CODE)  # the errors are stored
 def run_row(caller: Caller, batch: Batch, unit: UUID) -> str:
     action, entered = BULK_ACTIONS[batch.act], ActionInput(batch.note, batch.choice, batch.seen.get(unit.hex, ""))
     started = timezone.now()

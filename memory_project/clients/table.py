@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from django.utils.translation import gettext_noop
+
 from memories.contract.errors import Invalid
 from memory_project.clients.connection import DESCRIPTION, TOKEN_VARIABLE, Connection
 
@@ -62,7 +64,7 @@ class Client:
 
     def where(self) -> str:
         """Return the place of the user's file for people, on every operating system."""
-        return self.place or " or ".join(dict.fromkeys(self.user.values()))
+        return self.place or ", ".join(dict.fromkeys(self.user.values()))
 
 
 def _expand(template: str) -> Path:
@@ -152,7 +154,7 @@ CLIENTS = (
         stdio=lambda connection: {"type": "stdio", **_command(connection)},
         user=_everywhere("~/.claude.json"),
         project=".mcp.json",
-        place="In a terminal",
+        place=gettext_noop("In a terminal"),
         override=("CLAUDE_CONFIG_DIR", ".claude.json"),
         variable="${%s}",
         shell=_claude_shell,
@@ -195,7 +197,7 @@ CLIENTS = (
             "win32": "%APPDATA%/Code/User/mcp.json",
         },
         project=".vscode/mcp.json",
-        place="MCP: Open User Configuration, or .vscode/mcp.json in a project",
+        place=gettext_noop("MCP: Open User Configuration, or .vscode/mcp.json in a project"),
         link=_vscode_link,
     ),
     Client(

@@ -103,6 +103,8 @@ LABELS: dict[str, str | Promise] = {
     "suggested_actions": gettext_lazy("catalog changes"),
     "source": gettext_lazy("source"),
     "reason": gettext_lazy("reason"),
+    "human": gettext_lazy("person"),
+    "ai": gettext_lazy("agent"),
     "assistant": gettext_lazy("assistant"),
     "system": gettext_lazy("system"),
     "tool": gettext_lazy("tool"),

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 from babel.messages.catalog import Catalog
+from django.contrib import admin
 
 from distribution import messages
+from memory_project import field_names
 
 TEMPLATE = """{% block title %}{% translate "Sign out" %}{% endblock %}
   {% if a %}
@@ -127,3 +129,21 @@ def test_a_fuzzy_translation_is_reported() -> None:
 
 def test_every_language_of_the_pages_has_a_catalog(settings: Any) -> None:
     assert {"en", *messages.LANGUAGES} == {code for code, _ in settings.LANGUAGES}
+
+
+def test_every_name_that_the_admin_derives_is_in_the_catalog() -> None:
+    models = [model for model in admin.site._registry if model.__module__.partition(".")[0] in messages.APPS]
+    names = {
+        str(field.verbose_name)
+        for model in models
+        for field in (*model._meta.local_fields, *model._meta.local_many_to_many)
+        if field._verbose_name is None  # type: ignore[attr-defined]  # the name that the model sets
+    }
+    assert names - set(field_names.FIELDS) == set()
+    tables = {
+        str(getattr(model._meta, name))
+        for model in models
+        for name in ("verbose_name", "verbose_name_plural")
+        if name not in model._meta.original_attrs
+    }
+    assert tables - set(field_names.TABLES) == set()

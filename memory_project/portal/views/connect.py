@@ -123,7 +123,7 @@ def client_configurations(token: str) -> list[Configuration]:
     return [
         Configuration(
             title=client.title,
-            place=client.where(),
+            place=gettext(client.where()),
             text=client.shell(connection) if client.shell else snippet(client, connection),
             link=client.link(connection) if client.link else "",
             wants_variable=bool(token) and client.needs_variable,
