@@ -216,6 +216,8 @@ def faults_of(message: Message, catalog: Catalog, complete: bool) -> Iterator[st
         yield "a percent sign must be doubled"
     if any(Counter(TAG.findall(text)) != Counter(TAG.findall(sources[-1])) for text in translations):
         yield "other HTML tags"
+    if any('"' in text for text in translations) and not any('"' in text for text in sources):
+        yield 'a straight ", which would end an attribute of a page'
     if any(text[:1].isspace() != sources[-1][:1].isspace() for text in translations) or any(
         text[-1:].isspace() != sources[-1][-1:].isspace() for text in translations
     ):

@@ -91,8 +91,12 @@ def _load_entity(catalog: Catalog, urn: str) -> entity_view.EntityView | None:
         return None
     entity = entity_view.load_entity(catalog, urn)
     if not entity.is_known or entity.removed:
-        problem = "was removed from the catalog" if entity.is_known else "is not in the catalog"
-        raise NotFound(f"{urn} {problem}", field="entity_urn")
+        problem = (
+            gettext("%(urn)s was removed from the catalog")
+            if entity.is_known
+            else gettext("%(urn)s is not in the catalog")
+        )
+        raise NotFound(problem % {"urn": urn}, field="entity_urn")
     return entity
 
 

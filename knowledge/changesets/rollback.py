@@ -164,8 +164,8 @@ def _restore(caller: Caller, catalog: Catalog, changeset: Changeset, skip_confli
     erased = [undo.change for undo in plan if undo.is_erased]
     kept = [undo for undo in plan if undo.is_kept]
     if not skip_conflicts:
-        _refuse(conflicts, "has values that others have changed since")
-        _refuse(erased, "has values whose earlier value was erased and can't be restored")
+        _refuse(conflicts, gettext("has values that others have changed since: %(changes)s"))
+        _refuse(erased, gettext("has values whose earlier value was erased and can't be restored: %(changes)s"))
     own_changes = [undo.change for undo in plan if undo.is_possible]
     deleted = {change.urn for change in own_changes if change.creates}
     run = Run(f"{changeset.run_id}-back", caller.email, {"rolls_back": changeset.pk.hex})
@@ -185,7 +185,7 @@ def _restore(caller: Caller, catalog: Catalog, changeset: Changeset, skip_confli
 def _refuse(changes: list[Change], message: str) -> None:
     if changes:
         raise Conflict(
-            f"{message}: {'; '.join(f'{change.urn} {change}' for change in changes[:5])}",
+            message % {"changes": "; ".join(f"{change.urn} {change}" for change in changes[:5])},
             field="changeset_id",
             allowed=gettext("skip_conflicts=true, which leaves these values as they are"),
         )

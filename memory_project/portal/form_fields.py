@@ -76,6 +76,7 @@ def form_field(
             choices=choices, **{"initial": field_schema.get("default"), **options, "required": True}
         )
     attrs: dict[str, Any] = {"maxlength": field_schema["maxLength"]} if "maxLength" in field_schema else {}
+    attrs |= {"minlength": field_schema["minLength"]} if field_schema.get("minLength", 0) > 1 else {}
     attrs |= {"autofocus": True} if autofocus else {}
     widget = forms.Textarea(attrs={**attrs, "rows": rows}) if rows else forms.TextInput(attrs=attrs)
     return forms.CharField(widget=widget, **options)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,7 @@ def test_a_compiled_file_that_differs_is_reported(source: Path, capsys: pytest.C
         ("%(n)s rows", "Zeilen", "placeholder n is missing"),
         ("%(n)s rows", "%(n)s Zeilen, 5 %", "a percent sign must be doubled"),
         ("<b>Rows</b>", "<i>Zeilen</i>", "other HTML tags"),
+        ("Rows", 'Die "Zeilen"', 'a straight ", which would end an attribute of a page'),
         ("Rows ", "Zeilen", "other white space at the ends"),
         (("%(n)s row", "%(n)s rows"), ("%(n)s Zeile", ""), "2 plural forms are needed"),
         (("%(n)s row", "%(n)s rows"), ("eine Zeile", "Zeilen"), "placeholder n is missing"),
@@ -147,3 +149,35 @@ def test_every_name_that_the_admin_derives_is_in_the_catalog() -> None:
         if name not in model._meta.original_attrs
     }
     assert tables - set(field_names.TABLES) == set()
+
+
+# Modules whose errors only agents, programs and operators see, or that run only in workers, which store the errors.
+IN_ENGLISH = (
+    "analysis/querying/", "analysis/sql/", "analysis/sources/", "analysis/child_ingest.py", "analysis/export.py",
+    "knowledge/catalog/", "knowledge/graph/", "knowledge/portable_kinds.py",
+    "memories/contract/tools.py", "memories/conversation/web_search.py", "memories/embedding/", "memories/portab",
+    "memory_project/clients/", "memory_project/exports/", "memory_project/imports/formats/",
+    "memory_project/imports/tasks.py", "analysis/ingest.py",
+    "memory_project/mcp/", "memory_project/oauth/", "memory_project/postgres/", "memory_project/rest/",
+    "memory_project/subscriptions/", "memory_project/webhooks/sending.py",
+)  # fmt: skip
+MAX_ERRORS_IN_ENGLISH = 40  # goes down with every module whose errors are translated
+ERRORS = {"Invalid", "NotFound", "Forbidden", "Conflict", "LimitReached", "Degraded", "Declined", "Upstream"}
+
+
+def test_errors_that_pages_show_are_translated() -> None:
+    found = []
+    for app in messages.APPS:
+        for file in sorted((messages.ROOT / app).rglob("*.py")):
+            path = str(file.relative_to(messages.ROOT))
+            if path.startswith(IN_ENGLISH) or {"mcp_tools", "management", "migrations", "demo"} & set(file.parts):
+                continue
+            if file.stem == "mcp_tools":
+                continue
+            for node in ast.walk(ast.parse(file.read_text())):
+                if not isinstance(node, ast.Call) or getattr(node.func, "id", "") not in ERRORS:
+                    continue
+                for message in node.args[:1]:
+                    if isinstance(message, ast.JoinedStr | ast.Constant):
+                        found.append(f"{path}:{node.lineno} {ast.unparse(message)[:80]}")
+    assert len(found) <= MAX_ERRORS_IN_ENGLISH, "\n".join(found)
