@@ -61,14 +61,9 @@ def form_field(
     which the form shows them. Any other field becomes a text input, or a text area of `rows` lines if `rows` is not 0,
     with the same maximum length. The form doesn't check the text itself: the operation validates it.
     """
-    options_label = FIELD_LABELS.get(name)
     schema = operation.input_schema(by_alias=False)
     field_schema = schema["properties"][name]
-    options = {
-        "required": name in schema.get("required", []),
-        **({"label": options_label} if options_label else {}),
-        **extra,
-    }
+    options = {"required": name in schema.get("required", []), "label": FIELD_LABELS.get(name), **extra}
     if "enum" in field_schema:
         values = sorted(field_schema["enum"], key=list(labels).index) if labels else field_schema["enum"]
         choices = [(value, (labels or LABELS).get(value) or value.replace("_", " ").title()) for value in values]
@@ -76,7 +71,6 @@ def form_field(
             choices=choices, **{"initial": field_schema.get("default"), **options, "required": True}
         )
     attrs: dict[str, Any] = {"maxlength": field_schema["maxLength"]} if "maxLength" in field_schema else {}
-    attrs |= {"minlength": field_schema["minLength"]} if field_schema.get("minLength", 0) > 1 else {}
     attrs |= {"autofocus": True} if autofocus else {}
     widget = forms.Textarea(attrs={**attrs, "rows": rows}) if rows else forms.TextInput(attrs=attrs)
     return forms.CharField(widget=widget, **options)
