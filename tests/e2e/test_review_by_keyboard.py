@@ -49,7 +49,7 @@ def test_entities_and_columns_are_picked_with_a_live_preview(sign_in: SignIn) ->
     page.wait_for_selector("#preview ins")
     assert "closed at ten" in page.inner_text("#preview")
     page.click("form button.primary")
-    page.wait_for_selector("text=Proposed: a curator decides.")
+    page.wait_for_selector("text=Proposed. A curator will review it.")
     assert page.inner_text(".badge.pending") == "pending"
 
 
