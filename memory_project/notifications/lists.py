@@ -146,6 +146,9 @@ def _add_notices(caller: Caller, groups: Sequence[Group], pks: Sequence[Sequence
 
 def _add_entities(caller: Caller, groups: Sequence[Group]) -> None:
     """Count for each group the notifications that the caller may still read, by the first entity of their memory."""
+    for group in groups:
+        group.readable = group.count  # a webhook endpoint is its owner's, and has no memory
+    groups = [group for group in groups if group.kind != "webhook_paused"]
     if not groups:
         return
     rule = Q(pk__in=[])

@@ -20,6 +20,7 @@ from memories.contract.errors import Forbidden
 from memories.database import connections
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
+from memory_project.accounts import names
 from memory_project.models import User
 from memory_project.web import locale
 
@@ -44,7 +45,7 @@ def load_recipient(person_id: int) -> tuple[User, Caller] | None:
 @contextmanager
 def in_language_of(person: User) -> Iterator[None]:
     """Write texts, dates and numbers within the block in the language and time zone of a person's account."""
-    with locale.using(person.language or settings.LANGUAGE_CODE, person.time_zone):
+    with names.read_once(), locale.using(person.language or settings.LANGUAGE_CODE, person.time_zone):
         yield
 
 

@@ -16,7 +16,7 @@ from django.utils import timezone, translation
 from knowledge.insights.capture import capture
 from knowledge.models import Insight
 from knowledge.operations import Capture
-from knowledge.review import decisions
+from knowledge.review import clarifications, decisions
 from memories import services
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
@@ -217,6 +217,21 @@ def test_the_digest_is_written_for_each_person_when_it_is_sent(
 def person_before(user: User) -> User:
     """Return the first recipient of a digest, who is not `user`."""
     return User.objects.filter(is_active=True).exclude(pk=user.pk).exclude(email="alice@example.org").order_by("pk")[0]
+
+
+def test_the_digest_is_written_in_the_recipient_s_language_and_names_people(
+    alice: Caller, cora: Caller, bob: Caller, bob_user: User, fact: MemoryRecord, on_monday: None
+) -> None:
+    User.objects.filter(pk=bob_user.pk).update(language="de")
+    insight = capture(Capture(insight_text="Margins exclude freight.", category="data_quality"), caller=bob).insight
+    clarifications.request_changes(caller=cora, insight_id=insight.pk, notes="Since <when>?")
+    with capture_language() as languages:
+        digest_and_alerts.send_digest()
+    assert languages == {"de", "en"}
+    (body,) = [message.body for message in mail.outbox if message.to == [bob_user.email]]
+    assert "cora@example.org: Since <when>?\n" in body
+    assert ("(Alice Arden)" in body, "alice@example.org" in body) == (True, False)
+    assert translation.get_language() == "en"
 
 
 def test_the_digest_of_an_admin_quotes_no_private_memories_of_others(
