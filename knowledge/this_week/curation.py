@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, Min, Q, Value
+from django.db.models import Count, Min, Q, QuerySet, Value
 from django.db.models.functions import TruncWeek
 from django.utils import timezone
 from django.utils.functional import Promise
@@ -46,28 +46,31 @@ class Waiting:
 
 @dataclass(frozen=True)
 class WeekOfReview:
-    """What happened in one week. `second` are decisions on insights that another curator had decided before."""
+    """The numbers of insights that were proposed and applied, and of decisions, in one week."""
 
     week: Week
     captured: int = 0
     applied: int = 0
     decided: int = 0
+
+
+@dataclass(frozen=True)
+class WeekOfAgreement:
+    """Decisions on insights that another curator had decided before, and how many of them agree with that one."""
+
+    week: Week
     second: int = 0
     agreed: int = 0
 
 
 @dataclass(frozen=True)
-class Agreement:
-    second: int
-    agreed: int
-
-    @property
-    def share(self) -> float:
-        return self.agreed / self.second if self.second else 0.0
+class Ages:
+    oldest: datetime | None  # when the insight that has waited longest was captured
+    counts: Sequence[tuple[Promise, int]]
 
 
-def ages(caller: Caller) -> list[tuple[Promise, int]]:
-    """Return the number of waiting insights by age."""
+def ages(caller: Caller) -> Ages:
+    """Return the numbers of waiting insights by age."""
     now = timezone.now()
     filters: dict[str, Any] = {}
     newest = now + timedelta(days=1)  # clocks of machines differ, so an insight may seem to be from the future
@@ -76,8 +79,8 @@ def ages(caller: Caller) -> list[tuple[Promise, int]]:
         rule = Q(record__created_at__lte=newest)
         filters[f"age_{index}"] = Count("pk", filter=rule & Q(record__created_at__gt=oldest) if oldest else rule)
         newest = oldest or newest
-    counts = queries.waiting(caller).order_by().aggregate(**filters)
-    return [(label, counts[f"age_{index}"]) for index, (_, label) in enumerate(AGES)]
+    found = queries.waiting(caller).order_by().aggregate(oldest=Min("record__created_at"), **filters)
+    return Ages(found["oldest"], [(label, found[f"age_{index}"]) for index, (_, label) in enumerate(AGES)])
 
 
 def waiting_by(caller: Caller, column: str) -> list[Waiting]:
@@ -92,29 +95,38 @@ def trend(caller: Caller, week: Week) -> list[WeekOfReview]:
     weeks = last_weeks(week, WEEKS)
     period = Period(weeks[0].period.start, week.period.end)
     visible = Insight.objects.visible_to(caller).order_by()
-    parts: list[Any] = [
-        visible.filter(period.holds(column)).annotate(kind=Value(kind), week=TruncWeek(column))
-        .values("kind", "week").annotate(total=Count("pk"))
-        for kind, column in (("captured", "record__created_at"), ("applied", "applied_at"))
-    ]  # fmt: skip
+    parts = [
+        _weekly("captured", visible.filter(period.holds("record__created_at")), "record__created_at"),
+        _weekly("applied", visible.filter(period.holds("applied_at")), "applied_at"),
+        _weekly("decided", _decisions(caller, period), "at"),
+    ]
     counts: dict[date, dict[str, int]] = {one.monday: {} for one in weeks}
     for row in parts[0].union(*parts[1:], all=True):
-        counts[timezone.localdate(row["week"])][row["kind"]] = row["total"]
-    for monday, decided, second, agreed in _decisions(caller, period):
-        counts[monday] |= {"decided": decided, "second": second, "agreed": agreed}
+        counts[timezone.localdate(row["week"])][row["event"]] = row["total"]
     return [WeekOfReview(one, **counts[one.monday]) for one in weeks]
 
 
-def _decisions(caller: Caller, period: Period) -> list[tuple[date, int, int, int]]:
-    """Return by week the approvals and rejections, those of a second curator, and those of them that agree."""
+def _weekly(event: str, rows: QuerySet[Any], column: str) -> Any:
+    return rows.order_by().annotate(event=Value(event), week=TruncWeek(column)).values("event", "week").annotate(
+        total=Count("pk")
+    )  # fmt: skip
+
+
+def _decisions(caller: Caller, period: Period) -> QuerySet[Decision]:
     kinds = (DecisionKind.APPROVED, DecisionKind.REJECTED)
-    rows = Decision.objects.filter(period.holds("at"), kind__in=kinds, insight__in=Insight.objects.visible_to(caller))
+    return Decision.objects.filter(period.holds("at"), kind__in=kinds, insight__in=Insight.objects.visible_to(caller))
+
+
+def agreement(caller: Caller, week: Week) -> list[WeekOfAgreement]:
+    """Return the weeks up to `week`, oldest first, with the decisions that followed one of another curator."""
+    weeks = last_weeks(week, WEEKS)
+    rows = _decisions(caller, Period(weeks[0].period.start, week.period.end)).order_by()
     statement = Statement()
     decisions = statement.table(
-        rows.order_by().annotate(week=TruncWeek("at")).values_list("week", "insight_id", "pk", "at", "kind", "by")
+        rows.annotate(week=TruncWeek("at")).values_list("week", "insight_id", "pk", "at", "kind", "by")
     )
     sql = f"""
-        SELECT week, count(*), count(*) FILTER (WHERE by <> before),
+        SELECT week, count(*) FILTER (WHERE by <> before),
             count(*) FILTER (WHERE by <> before AND kind = kind_before)
         FROM (
             SELECT week, kind, by,
@@ -125,8 +137,5 @@ def _decisions(caller: Caller, period: Period) -> list[tuple[date, int, int, int
         GROUP BY week
     """  # noqa: S608 - generated names
     # PostgreSQL returns the local Monday without a time zone.
-    return [(week.date(), decided, second, agreed) for week, decided, second, agreed in statement.run(sql)]
-
-
-def agreement(weeks: Sequence[WeekOfReview]) -> Agreement:
-    return Agreement(sum(week.second for week in weeks), sum(week.agreed for week in weeks))
+    found = {monday.date(): (second, agreed) for monday, second, agreed in statement.run(sql)}
+    return [WeekOfAgreement(one, *found.get(one.monday, (0, 0))) for one in weeks]

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from knowledge.this_week import curation
-from memories.identity.caller import Caller
 from memory_project.portal.templatetags.charts import Point
 from memory_project.web import locale
 
 
-def review_charts(caller: Caller, weeks: Sequence[curation.WeekOfReview], *, with_ages: bool = True) -> dict[str, Any]:
-    """Return the points of the charts about the review."""
+def age_points(ages: curation.Ages) -> list[Point]:
+    return [Point(str(label), count) for label, count in ages.counts]
+
+
+def trend_points(weeks: Sequence[curation.WeekOfReview]) -> dict[str, list[Point]]:
     labels = [locale.short_day(one.week.monday) for one in weeks]
-    rows = list(zip(labels, weeks, strict=True))
-    ages = curation.ages(caller) if with_ages else []
     return {
-        "ages": [Point(str(label), count) for label, count in ages],
-        "has_waiting": any(count for _, count in ages),
-        "captured": [Point(label, one.captured) for label, one in rows],
-        "decided": [Point(label, one.decided) for label, one in rows],
-        "applied": [Point(label, one.applied) for label, one in rows],
-        "second": [Point(label, one.second, one.second - one.agreed) for label, one in rows],
+        name: [Point(label, getattr(one, name)) for label, one in zip(labels, weeks, strict=True)]
+        for name in ("captured", "decided", "applied")
     }
+
+
+def agreement_points(weeks: Sequence[curation.WeekOfAgreement]) -> list[Point]:
+    """Return the second decisions by week. Those that disagree are the failed part."""
+    return [Point(locale.short_day(one.week.monday), one.second, one.second - one.agreed) for one in weeks]

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from knowledge.insights import queries as curation
 from knowledge.models import Insight
-from knowledge.this_week.curation import trend
+from knowledge.this_week import curation as review
 from knowledge.this_week.period import Week
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
@@ -22,7 +22,7 @@ from memories.retrieval import index_status
 from memory_project.audit import statistics
 from memory_project.audit.filters import CallFilter
 from memory_project.models import AuditEvent
-from memory_project.portal.review_charts import review_charts
+from memory_project.portal import review_charts
 from memory_project.portal.templatetags.charts import Point
 from memory_project.web import locale
 
@@ -36,11 +36,15 @@ def context(request: HttpRequest) -> dict[str, Any]:
     figures: dict[str, Any] = {
         "trends": trends,
         "applied_this_week": int(sum(week)),
-        "oldest": curation.waiting(caller).values_list("record__created_at", flat=True).first(),
         "coverage": index_status.coverage(index_status.model()),
     }
     if curation.may_curate(caller):
-        figures["review"] = review_charts(caller, trend(caller, Week.current()))
+        ages = review.ages(caller)
+        figures |= {
+            "oldest": ages.oldest,
+            "ages": review_charts.age_points(ages),
+            "review": review_charts.trend_points(review.trend(caller, Week.current())),
+        }
     if caller.is_admin:
         figures["calls"] = statistics.overall(CallFilter(span="day").rows())
     return figures

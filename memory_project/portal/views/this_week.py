@@ -22,7 +22,7 @@ from memories.queries import capped_counts
 from memory_project.audit import statistics
 from memory_project.models import AuditEvent
 from memory_project.notifications import inbox
-from memory_project.portal.review_charts import review_charts
+from memory_project.portal import review_charts
 from memory_project.web import locale
 
 MAX_TO_VERIFY = 5
@@ -44,16 +44,29 @@ def week_of_review(request: HttpRequest) -> HttpResponse:
     if not may_curate(caller):
         raise PermissionDenied
     week = Week.named(request.GET.get("week", ""))
-    weeks = curation.trend(caller, week)
+    agreement = curation.agreement(caller, week)
+    second, agreed = sum(one.second for one in agreement), sum(one.agreed for one in agreement)
     context = {
         **_head(week),
         "may_curate": True,
-        "authors": curation.waiting_by(caller, "record__created_by") if week.is_current else [],
-        "curators": curation.waiting_by(caller, "assignee") if week.is_current else [],
-        "agreement": curation.agreement(weeks),
-        **review_charts(caller, weeks, with_ages=week.is_current),
+        "second": second,
+        "agreed_share": agreed / second if second else 0,
+        "second_points": review_charts.agreement_points(agreement),
+        **review_charts.trend_points(curation.trend(caller, week)),
+        **(_waiting(caller) if week.is_current else {}),
     }
     return render(request, "portal/week_of_review.html", context)
+
+
+def _waiting(caller: Caller) -> dict[str, Any]:
+    """Return what is waiting now, which is not known of a past week."""
+    ages = curation.ages(caller)
+    return {
+        "ages": review_charts.age_points(ages),
+        "has_waiting": ages.oldest is not None,
+        "authors": curation.waiting_by(caller, "record__created_by"),
+        "curators": curation.waiting_by(caller, "assignee"),
+    }
 
 
 def _head(week: Week) -> dict[str, Any]:
