@@ -6,11 +6,11 @@ An unchanged memory is attached at most once an hour per connection. Pages show 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import UUID
 
-from django.db.models import Count
+from django.db.models import Count, Q
 from django.utils import timezone
 
 from memories.database.connections import async_commit
@@ -19,14 +19,19 @@ from memories.models import Feedback, Impression, MemoryRecord, Verdict
 
 AGAIN_AFTER = timedelta(hours=1)  # time until an unchanged memory may be attached again on the same connection
 KEPT_DAYS = 30  # days until an impression is deleted
+LATEST = 5  # number of the caller's own impressions that a memory's page lists
 MAX_IMPRESSIONS = 500  # maximum number of impressions read for one connection, the newest
 
 
 @dataclass(frozen=True)
 class Usage:
-    impressions: int  # number of impressions in the last KEPT_DAYS days
-    people: int  # number of people whose tool calls these impressions belong to
+    """How often a memory was attached in the last KEPT_DAYS days. Who the other people were is not part of it."""
+
+    own: int  # impressions of the caller's tool calls
+    others: int  # impressions of other people's tool calls
+    other_people: int  # number of these people
     useful: int  # number of marks as useful that count for others, at any time
+    latest: list[Impression] = field(default_factory=list)  # the caller's newest impressions
 
 
 def recent_versions(caller: Caller) -> dict[UUID, str]:
@@ -50,10 +55,24 @@ def record_impressions(caller: Caller, tool: str, versions: Mapping[UUID, str]) 
         )
 
 
-def usage_of(record: MemoryRecord) -> Usage:
+def usage_of(caller: Caller, record: MemoryRecord) -> Usage:
+    """Count the impressions of a memory that the caller may read.
+
+    Other people's impressions are counted for the memory's owner and admins only, and are neither named nor dated:
+    they would tell what a colleague works on.
+    """
     rows = Impression.objects.filter(record=record, at__gt=timezone.now() - timedelta(days=KEPT_DAYS))
+    own, others = Q(to=caller.email), ~Q(to=caller.email)
+    counts = rows.aggregate(
+        own=Count("pk", filter=own),
+        others=Count("pk", filter=others),
+        other_people=Count("to", filter=others, distinct=True),
+    )
+    if not caller.can_edit_for(record.created_by):
+        counts |= {"others": 0, "other_people": 0}
     useful = Feedback.objects.filter(record=record, verdict=Verdict.USEFUL, counts=True).count()
-    return Usage(rows.count(), rows.values("to").distinct().count(), useful)
+    latest = list(rows.filter(own).order_by("-at")[:LATEST]) if counts["own"] else []
+    return Usage(**counts, useful=useful, latest=latest)
 
 
 def impression_counts(record_ids: Sequence[UUID]) -> dict[UUID, int]:

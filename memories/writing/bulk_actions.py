@@ -280,9 +280,8 @@ def run_row(caller: Caller, batch: Batch, unit: UUID) -> str:
                 quotations.note([result.record.pk], BATCH_CHOICES, batch.pk, whole=True)
     except DomainError as error:
         return error.message
-    if isinstance(result, MemoryRecord) and (result.pending_message or result.updated_at < started):
-        return result.pending_message or UNCHANGED
-    return ""
+    is_unchanged = isinstance(result, MemoryRecord) and result.updated_at < started
+    return UNCHANGED if is_unchanged else ""
 
 
 def undo(*, caller: Caller, batch_id: UUID | str) -> Batch:

@@ -17,8 +17,8 @@ from memories.writing.revision import locked, revised
 def retag(operation: Retag, *, caller: Caller) -> MemoryRecord:
     """Add and remove tags. A tag that the memory has already, or does not have, changes nothing.
 
-    An edit of a memory that a curator has approved may need approval. Then the record is returned unchanged, with a
-    message in `pending_message`. Raises Conflict if the memory is archived or superseded.
+    Raises Conflict if the memory is archived or superseded, and if a curator has approved it: a curator decides about
+    edits of such a memory, one by one.
     """
     if not operation.add and not operation.remove:
         raise Invalid("is empty: no tag is added or removed", field="add", allowed="at least one tag")
@@ -31,9 +31,8 @@ def retag(operation: Retag, *, caller: Caller) -> MemoryRecord:
         if tags == record.tags:
             return record
         deferrals = [extension.defer_edit(caller, record, {"tags": tags}) for extension in extensions.registered()]
-        if pending := next(filter(None, deferrals), ""):
-            record.pending_message = pending
-            return record
+        if any(deferrals):  # the transaction is rolled back, and with it the proposed edit
+            raise Conflict("was approved by a curator: edit it on its page, and a curator decides", field="id")
         with revised(caller, record, "retag", operation.reason):
             record.tags = tags
     return record

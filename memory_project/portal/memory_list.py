@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from django.db.models import QuerySet
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.translation import gettext, gettext_lazy
+from django.utils.translation import gettext, gettext_lazy, ngettext
 
 from knowledge.catalog.entity_view import short_name
 from knowledge.insights import queries as curation
@@ -53,7 +53,12 @@ VALUES = {  # labels of fixed values
     "preference": gettext_lazy("Preference"), "correction": gettext_lazy("Correction"),
     "business_context": gettext_lazy("Business context"), "data_quality": gettext_lazy("Data quality"),
     "usage_guidance": gettext_lazy("Usage guidance"), "enhancement": gettext_lazy("Enhancement"),
-    "general": gettext_lazy("General"),
+    "general": gettext_lazy("General"), "high": gettext_lazy("High"), "medium": gettext_lazy("Medium"),
+    "low": gettext_lazy("Low"), "private": gettext_lazy("Private"), "persona": gettext_lazy("Persona"),
+    "everyone": gettext_lazy("Everyone"), "user": gettext_lazy("User"),
+    "agent_discovery": gettext_lazy("Agent discovery"), "enrichment_gap": gettext_lazy("Enrichment gap"),
+    "automation": gettext_lazy("Automation"), "lineage_event": gettext_lazy("Lineage event"),
+    "note": gettext_lazy("Note"),
 }  # fmt: skip
 
 
@@ -217,8 +222,18 @@ class Browse:
                 gettext("%(count)s new this week") % {"count": format_count(counts["new"])},
                 "my-knowledge",
             ),
-            Phase(gettext("Insight"), counts["proposed"], gettext("of your proposals in progress"), "my-insights"),
-            Phase(gettext("Knowledge"), counts["applied"], gettext("insights in the catalog"), "knowledge"),
+            Phase(
+                gettext("Insight"),
+                counts["proposed"],
+                ngettext("of your proposals is in progress", "of your proposals are in progress", counts["proposed"]),
+                "my-insights",
+            ),
+            Phase(
+                gettext("Knowledge"),
+                counts["applied"],
+                ngettext("insight in the catalog", "insights in the catalog", counts["applied"]),
+                "knowledge",
+            ),
         ]
 
     def _search(self) -> MemoryPage:

@@ -324,7 +324,9 @@ def test_impressions_and_useful_marks_are_counted(alice: Caller, bob: Caller) ->
         attached_texts(with_connection(bob, f"token {number}"))
     feedback.mark(MarkFeedback(record_id=record.pk, verdict="useful"), caller=bob)
     assert impressions.impression_counts([record.pk]) == {record.pk: 3}
-    assert impressions.usage_of(record) == impressions.Usage(impressions=3, people=1, useful=1)
+    assert impressions.usage_of(alice, record) == impressions.Usage(own=0, others=3, other_people=1, useful=1)
+    use = impressions.usage_of(bob, record)
+    assert (use.own, use.others, use.other_people, len(use.latest)) == (3, 0, 0, 3)
     Impression.objects.update(at=timezone.now() - timedelta(days=31))
     assert retention.delete_expired_rows() == {"memory_showings": 3}
 

@@ -451,13 +451,13 @@ def test_an_interrupted_bulk_correction_proposes_nothing_twice(
     insight: Insight, alice: Caller, cora: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decisions.approve(caller=cora, insight_id=insight.pk)
-    run: Callable[..., str] = bulk_actions._run_row
+    run: Callable[..., str] = bulk_actions.run_row
 
     def crash(*args: Any) -> str:
         run(*args)
         raise SystemExit
 
-    monkeypatch.setattr(bulk_actions, "_run_row", crash)
+    monkeypatch.setattr(bulk_actions, "run_row", crash)
     with pytest.raises(SystemExit):
         bulk_actions.start(caller=alice, act="correct", unit_ids=[insight.pk], choice="Closed orders are closed.")
     monkeypatch.undo()

@@ -13,6 +13,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from markdown_it import MarkdownIt
+from markdown_it.common.utils import escapeHtml
 
 from knowledge.catalog.entity_view import short_name
 from knowledge.changesets import diff
@@ -33,6 +34,7 @@ from memory_project.web.page_version import page_version
 
 register = template.Library()
 MARKUP = re.compile(r"[*_`#>|\[\]]+")  # characters of Markdown syntax, which the rendered page doesn't show
+MAX_HEADING = 120  # characters of a memory's text in a heading
 EDGE_WORDS = 4  # number of words at each end of a passage by which the browser finds it
 
 # Texts of agents are not trusted: HTML in them is escaped, and images are not rendered.
@@ -68,6 +70,21 @@ def export_links(context: Mapping[str, Any], filters: str = "") -> dict[str, str
 def markdown(text: str) -> SafeString:
     html = _markdown.render(visible_text(text))  # safe: the renderer escapes text, and raw HTML is off
     return SafeString(html.replace("<pre>", '<pre tabindex="0">'))  # focusable, so that the keyboard can scroll it
+
+
+@register.filter
+def plain_text(text: str) -> str:
+    """Return a text on one line, without the markup of Markdown."""
+    return visible_text(" ".join(re.sub(r"(?m)^\s*(#+|[*>-])\s+|\*\*|`", "", text).split()))
+
+
+@register.filter
+def is_one_line(text: str) -> bool:
+    """Return whether a text is short and has no markup, so that a heading can show it in full."""
+    return (
+        len(text) <= MAX_HEADING
+        and _markdown.render(visible_text(text)) == f"<p>{escapeHtml(visible_text(text))}</p>\n"
+    )
 
 
 @register.filter

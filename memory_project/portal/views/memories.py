@@ -10,8 +10,10 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
+from knowledge.changesets.traces import traces_of
 from knowledge.insights import queries as curation
 from knowledge.operations import Appeal
 from knowledge.review import decisions
@@ -21,7 +23,7 @@ from memories.contract.list_export import MEMORY_COLUMNS, download, is_wanted
 from memories.history import chain, history
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
-from memories.models import MemoryRecord, Persona, Status
+from memories.models import MemoryRecord, Persona, Status, Visibility
 from memories.operations import (
     DismissEntity,
     Erase,
@@ -100,7 +102,8 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
         "insight": insight,
         "decisions": list(insight.decisions.all()) if insight else [],
         "verdicts": verdicts,
-        "use": impressions.usage_of(record) if caller.can_edit_for(record.created_by) else None,
+        "use": impressions.usage_of(caller, record),
+        "traces": traces_of(caller, [version.pk for version in versions]),
         "own_word": own_feedback,
         "mark_counts": feedback.counts_for_others(caller, record),
         "chain": list(zip(versions, [None, *versions], strict=False)),
@@ -129,7 +132,9 @@ def create_memory(request: HttpRequest) -> HttpResponse:
         else:
             _report(request, result)
             return redirect("memory", record_id=result.record.pk)
-    return render(request, "portal/memory_form.html", {"form": form, "title": "New memory", "verb": "Remember"})
+    return render(
+        request, "portal/memory_form.html", {"form": form, "title": gettext("New memory"), "verb": gettext("Remember")}
+    )
 
 
 @login_required
@@ -143,7 +148,7 @@ def edit_memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
     record = queries.get(caller, record_id)
     correcting = "correct" in (request.POST or request.GET)
     if not (can_review(caller, record) if correcting else caller.can_edit_for(record.created_by)):
-        raise Forbidden("This memory belongs to another user: only its owner or an admin can change it.")
+        raise Forbidden(gettext("This memory belongs to another user: only its owner or an admin can change it."))
     form = MemoryForm(request.POST or None, initial=_initial(record), new=False)
     if request.method == "POST" and form.is_valid():
         try:
@@ -153,7 +158,7 @@ def edit_memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
             record = queries.get(caller, record_id)
             form.refuse(Invalid(error.fault, field=error.field, allowed=error.allowed))
         else:
-            message = "Corrected. The old text is kept in the history." if correcting else "Saved."
+            message = gettext("Corrected. The old text is kept in the history.") if correcting else gettext("Saved.")
             messages.success(
                 request,
                 f"{target.pending_message[0].upper()}{target.pending_message[1:]}."
@@ -161,7 +166,8 @@ def edit_memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
                 else message,
             )
             return redirect("memory", record_id=target.pk)
-    title, verb = ("Correct memory", "Save correction") if correcting else ("Edit memory", "Save")
+    title = gettext("Correct memory") if correcting else gettext("Edit memory")
+    verb = gettext("Save correction") if correcting else gettext("Save")
     context = {"form": form, "record": record, "title": title, "verb": verb, "correcting": correcting}
     context["seen"] = memory_versions([record])[record.pk]
     return render(request, "portal/memory_form.html", context)
@@ -191,32 +197,35 @@ def change_memory(request: HttpRequest, record_id: UUID, act: str) -> HttpRespon
 
 def _forget(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     services.forget(Forget.read({"record_id": record_id, "reason": request.POST.get("reason", "")}), caller=caller)
-    return "Forgotten. The memory is kept, but it is no longer recalled."
+    return gettext("Forgotten. The memory is kept, but it is no longer recalled.")
 
 
 def _restore(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     services.restore(Restore(record_id=record_id), caller=caller)
-    return "Restored. The memory is recalled again."
+    return gettext("Restored. The memory is recalled again.")
 
 
 def _verify(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     services.verify(Verify.read({"record_id": record_id, "note": request.POST.get("reason", "")}), caller=caller)
-    return "Verified as still true."
+    return gettext("Verified as still true.")
 
 
 def _share(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     record = services.share(
         Share.read({"record_id": record_id, "visibility": request.POST.get("visibility", "")}), caller=caller
     )
-    readers = {"private": "its owner only", "persona": f"the persona {record.persona}", "everyone": "everyone"}
-    return f"The memory is now visible to {readers[record.visibility]}."
+    if record.visibility == Visibility.PRIVATE:
+        return gettext("The memory is now visible to its owner only.")
+    if record.visibility == Visibility.EVERYONE:
+        return gettext("The memory is now visible to everyone.")
+    return gettext("The memory is now visible to the persona %(persona)s.") % {"persona": record.persona}
 
 
 def _reassign(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     record = services.reassign(
         Reassign.read({"record_id": record_id, "persona": request.POST.get("persona", "")}), caller=caller
     )
-    return f"Moved to the persona {record.persona}."
+    return gettext("Moved to the persona %(persona)s.") % {"persona": record.persona}
 
 
 def _other_personas(caller: Caller, record: MemoryRecord) -> list[Persona]:
@@ -230,27 +239,28 @@ def _dismiss_entity(caller: Caller, record_id: UUID, request: HttpRequest) -> st
     services.dismiss_entity(
         DismissEntity.read({"record_id": record_id, "urn": request.POST.get("urn", "")}), caller=caller
     )
-    return "Removed. The entity is not detected in this memory again."
+    return gettext("Removed. The entity is not detected in this memory again.")
 
 
 def _erase(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     erased = erasure.erase(
         Erase.read({"record_id": record_id, "confirm": request.POST.get("confirm") == "erase"}), caller=caller
     )
-    message = "Permanently erased."
+    sentences = [gettext("Permanently erased.")]
     if erased.removed:
-        message += f" Removed with it: {ownership.describe(erased.removed)}."
+        sentences.append(gettext("Removed with it: %(list)s.") % {"list": ownership.describe(erased.removed)})
     if erased.same_words:
-        message += (
-            f" Other texts that you can read have the same words: {ownership.describe(erased.same_words)}. They are no"
-            " copies of the memory, so they stay."
+        text = gettext(
+            "Other texts that you can read have the same words: %(list)s."
+            " They are no copies of the memory, so they stay."
         )
-    return message
+        sentences.append(text % {"list": ownership.describe(erased.same_words)})
+    return " ".join(sentences)
 
 
 def _useful(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     feedback.mark(MarkFeedback(record_id=record_id, verdict="useful"), caller=caller)
-    return "Thank you. Marked as useful."
+    return gettext("Thank you. Marked as useful.")
 
 
 def _wrong(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
@@ -259,26 +269,28 @@ def _wrong(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
         caller=caller,
     )
     if not mark.counts:
-        return "Marked as wrong. The memory is no longer recalled for you. Nothing changes for its other readers."
+        return gettext(
+            "Marked as wrong. The memory is no longer recalled for you. Nothing changes for its other readers."
+        )
     stale = queries.get(caller, record_id).status == Status.STALE
     if stale:
-        return "Marked as wrong. The memory is not recalled until it has been reviewed."
-    return "Marked as wrong. The memory is no longer recalled for you, and its owner is asked to review it."
+        return gettext("Marked as wrong. The memory is not recalled until it has been reviewed.")
+    return gettext("Marked as wrong. The memory is no longer recalled for you, and its owner is asked to review it.")
 
 
 def _withdraw(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     feedback.withdraw(caller=caller, record_id=record_id)
-    return "Your feedback was withdrawn."
+    return gettext("Your feedback was withdrawn.")
 
 
 def _undo(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     undo.undo(caller=caller, record_id=record_id, change=request.POST.get("change", ""))
-    return "Undone."
+    return gettext("Undone.")
 
 
 def _appeal(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     decisions.appeal(Appeal.read({"insight_id": record_id, "notes": request.POST.get("reason", "")}), caller=caller)
-    return "Appealed. A curator will review it again, with your reason."
+    return gettext("Appealed. A curator will review it again, with your reason.")
 
 
 LAST_ACT = "last_act"  # session key of the last action, which the stale review offers to undo
@@ -323,14 +335,12 @@ def _save(caller: Caller, record: MemoryRecord, form: MemoryForm, correcting: bo
 
 def _report(request: HttpRequest, result: services.Remembered) -> None:
     if result.existing:
-        messages.info(request, "This text is already remembered as this memory.")
+        messages.info(request, gettext("This text is already remembered as this memory."))
         return
-    messages.success(request, "Remembered.")
+    messages.success(request, gettext("Remembered."))
     if result.similar:
         closest = result.similar[0]
-        messages.warning(
-            request,
-            f"Closest existing memory ({closest.cosine:.0%} similar): “{closest.record}”. Correct one of the two?",
-        )
+        text = gettext("Closest existing memory (%(similar)s similar): “%(memory)s”. Correct one of the two?")
+        messages.warning(request, text % {"similar": f"{closest.cosine:.0%}", "memory": closest.record})
     if result.note:
         messages.warning(request, result.note)
