@@ -23,8 +23,8 @@ FORM = {"content": "Orders close at night.", "dimension": "knowledge", "category
 TOKEN = re.compile(r'name="csrfmiddlewaretoken" value="(\w+)"')
 
 
-def browser(user: User, **headers: str) -> Client:
-    client = Client(enforce_csrf_checks=True, **headers)
+def browser(user: User) -> Client:
+    client = Client(enforce_csrf_checks=True)
     client.force_login(user)
     return client
 
