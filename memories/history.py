@@ -36,6 +36,7 @@ class HistoryEntry:
     record_id: UUID
     before: State | None
     after: State
+    revision: int = 0  # id of the revision that keeps the state before; 0 for the first state
 
 
 @identity.service("history")
@@ -140,6 +141,7 @@ def history(caller: Caller, record: MemoryRecord, line: Sequence[MemoryRecord] |
                     link.pk,
                     before,
                     after,
+                    revision.pk,
                 )
             )
             after = before

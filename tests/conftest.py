@@ -15,7 +15,7 @@ from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
 from memories.models import MemoryRecord, Persona, PersonaMembership
 from memories.operations import Remember
-from memories.writing import bulk_actions
+from memories.writing import bulk_actions, bulk_preview
 from memory_project.models import User
 from memory_project.postgres.roles import statements
 from tests.acting_callers import wrap_services
@@ -61,8 +61,12 @@ def services_alone() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def patient_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a batch finish in its first slice even on a busy machine. Tests of slices set their own limit."""
+    """Let a batch finish in its first slice, and a preview check all rows, even on a busy machine.
+
+    Tests of slices set their own limit.
+    """
     monkeypatch.setattr(bulk_actions, "SLICE_S", 60.0)
+    monkeypatch.setattr(bulk_preview, "LIMIT_S", 60.0)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from memories.database.connections import async_commit
 from memories.identity.caller import Caller
-from memories.models import Feedback, Impression, MemoryRecord, Verdict
+from memories.models import Impression, MemoryRecord
 
 AGAIN_AFTER = timedelta(hours=1)  # time until an unchanged memory may be attached again on the same connection
 KEPT_DAYS = 30  # days until an impression is deleted
@@ -30,7 +30,6 @@ class Usage:
     own: int  # impressions of the caller's tool calls
     others: int  # impressions of other people's tool calls
     other_people: int  # number of these people
-    useful: int  # number of marks as useful that count for others, at any time
     latest: list[Impression] = field(default_factory=list)  # the caller's newest impressions
 
 
@@ -70,9 +69,8 @@ def usage_of(caller: Caller, record: MemoryRecord) -> Usage:
     )
     if not caller.can_edit_for(record.created_by):
         counts |= {"others": 0, "other_people": 0}
-    useful = Feedback.objects.filter(record=record, verdict=Verdict.USEFUL, counts=True).count()
     latest = list(rows.filter(own).order_by("-at")[:LATEST]) if counts["own"] else []
-    return Usage(**counts, useful=useful, latest=latest)
+    return Usage(**counts, latest=latest)
 
 
 def impression_counts(record_ids: Sequence[UUID]) -> dict[UUID, int]:

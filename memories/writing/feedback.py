@@ -12,6 +12,7 @@ all earlier marks.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from django.db import transaction
@@ -63,6 +64,13 @@ def withdraw(*, caller: Caller, record_id: UUID | str) -> None:
     """
     with transaction.atomic():
         _remove_mark(caller, _readable(caller, record_id))
+
+
+def useful_count(record: MemoryRecord, newest: Sequence[Feedback]) -> int:
+    """Return the number of marks as useful that count for others. `newest` are the marks of `feedback_for`."""
+    if len(newest) < MAX_SHOWN:  # these are all
+        return sum(1 for mark in newest if mark.counts and mark.verdict == Verdict.USEFUL)
+    return Feedback.objects.filter(record=record, verdict=Verdict.USEFUL, counts=True).count()
 
 
 def feedback_for(caller: Caller, record: MemoryRecord) -> tuple[list[Feedback], Feedback | None]:

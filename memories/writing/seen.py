@@ -6,7 +6,7 @@ A token reads for example `stale.31`: the status and the number of the last revi
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC
 from uuid import UUID
@@ -30,6 +30,11 @@ def memory_versions(records: Collection[MemoryRecord]) -> dict[UUID, str]:
     rows = MemoryRevision.objects.filter(record__in=[record.pk for record in records]).order_by()
     last = dict(rows.values_list("record").annotate(Max("pk")))
     return {record.pk: f"{record.status}.{last.get(record.pk, 0)}" for record in records}
+
+
+def version_after(record: MemoryRecord, revisions: Iterable[int]) -> str:
+    """Return the token of a memory of which all revisions are known."""
+    return f"{record.status}.{max(revisions, default=0)}"
 
 
 @contextmanager

@@ -155,6 +155,7 @@ def test_a_preview_says_what_would_change_and_changes_nothing(alice: Caller, bob
 
 def test_a_preview_that_takes_long_leaves_rows_unchecked(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memories.writing.bulk_preview.AT_ONCE", 2)
+    monkeypatch.setattr("memories.writing.bulk_preview.LIMIT_S", 1.0)
     clock = iter([0.0, 0.0, 9.0])
     monkeypatch.setattr("memories.writing.bulk_preview.time.monotonic", lambda: next(clock))
     result = preview(caller=alice, act="verify", unit_ids=[row.pk for row in create_memories(alice, 5)])

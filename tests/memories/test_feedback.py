@@ -10,7 +10,6 @@ from memories.contract.errors import Conflict, Invalid, NotFound
 from memories.identity.caller import Caller
 from memories.models import Feedback, MemoryRecord, Persona
 from memories.operations import Erase, Forget, MarkFeedback, RecallMemories, Restore, Share, Verify
-from memories.retrieval import impressions
 from memories.retrieval.recall import recall
 from memories.writing import erasure, feedback, undo
 
@@ -174,7 +173,7 @@ def test_marks_without_effect_are_shown_to_their_authors_and_the_owner(
     feedback.mark(MarkFeedback(record_id=for_everyone.pk, verdict="useful", note="push this"), caller=olga)
     shown = {caller.email: feedback.feedback_for(caller, for_everyone)[0] for caller in (alice, bob, olga)}
     assert [len(shown[caller.email]) for caller in (alice, bob, olga)] == [1, 0, 1]
-    assert impressions.usage_of(alice, for_everyone).useful == 0
+    assert feedback.useful_count(for_everyone, shown[alice.email]) == 0
 
 
 def test_a_curator_of_another_persona_counts_as_one_reader(

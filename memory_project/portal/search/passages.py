@@ -39,7 +39,7 @@ def excerpt(text: str, query: str, passage: tuple[int, int] | None = None) -> st
         start, stop = passage
     begin = _word_start(text, start)
     end = min(stop, begin + MAX_CHARS)
-    end = end if end == len(text) else _word_end(text, end)
+    end = _word_end(text, end)
     return f"{'… ' if begin else ''}{text[begin:end].strip()}{' …' if end < len(text) else ''}"
 
 
@@ -49,10 +49,14 @@ def _words_from(start: int, found: list[re.Match[str]]) -> set[str]:
 
 
 def _word_start(text: str, position: int) -> int:
-    space = text.find(" ", position, position + BEFORE // 2) if position else -1
+    if not position or text[position - 1].isspace():
+        return position
+    space = text.find(" ", position, position + BEFORE // 2)
     return space + 1 if space >= 0 else position
 
 
 def _word_end(text: str, position: int) -> int:
+    if position >= len(text) or text[position].isspace():
+        return position
     space = text.rfind(" ", position - BEFORE // 2, position)
     return space if space > 0 else position

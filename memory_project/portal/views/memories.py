@@ -20,7 +20,7 @@ from knowledge.review import decisions
 from memories import queries, services
 from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
 from memories.contract.list_export import MEMORY_COLUMNS, download, is_wanted
-from memories.history import chain, history
+from memories.history import HistoryEntry, chain, history
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
 from memories.models import MemoryRecord, Persona, Status, Visibility
@@ -41,7 +41,7 @@ from memories.retrieval import impressions
 from memories.retrieval.recall import hints_about
 from memories.writing import erasure, feedback, ownership, undo
 from memories.writing.revision import can_review
-from memories.writing.seen import memory_versions, unchanged
+from memories.writing.seen import memory_versions, unchanged, version_after
 from memories.writing.verification import last_verifications
 from memory_project.pages.default_views import default_view
 from memory_project.portal import onboarding
@@ -97,26 +97,35 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
     versions = chain(caller, record)
     verdicts, own_feedback = feedback.feedback_for(caller, record)
     insight, may_review = curation.insight_of(caller, record), can_review(caller, record)
+    may_change, changes = caller.can_edit_for(record.created_by), history(caller, record, versions)
     context = {
         "record": record,
         "insight": insight,
         "decisions": list(insight.decisions.all()) if insight else [],
         "verdicts": verdicts,
         "use": impressions.usage_of(caller, record),
-        "traces": traces_of(caller, [version.pk for version in versions]),
+        "useful": feedback.useful_count(record, verdicts),
+        "traces": traces_of(caller, [link.pk for link in versions]) if insight or len(versions) > 1 else [],
         "own_word": own_feedback,
         "mark_counts": feedback.counts_for_others(caller, record),
         "chain": list(zip(versions, [None, *versions], strict=False)),
-        "history": history(caller, record, versions),
+        "history": changes,
         "hint": hints_about([record.pk]).get(record.pk, ""),
-        "seen": memory_versions([record])[record.pk] if may_review else "",
+        "seen": _version(record, changes, knows_all=may_change) if may_review else "",
         "verification": last_verifications([record.pk]).get(record.pk) if record.last_verified_at else None,
-        "may_change": caller.can_edit_for(record.created_by),
+        "may_change": may_change,
         "personas": _other_personas(caller, record),
         "can_review": may_review,
         "successor": next((version for version in versions if record.superseded_by == version.pk), None),
     }
     return render(request, "portal/memory.html", context)
+
+
+def _version(record: MemoryRecord, changes: list[HistoryEntry], *, knows_all: bool) -> str:
+    """Return the token of the memory's state. Owners and admins see all revisions, so they need no query for it."""
+    if not knows_all:
+        return memory_versions([record])[record.pk]
+    return version_after(record, [change.revision for change in changes if change.record_id == record.pk])
 
 
 @login_required
@@ -230,6 +239,8 @@ def _reassign(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
 
 def _other_personas(caller: Caller, record: MemoryRecord) -> list[Persona]:
     if not caller.can_edit_for(record.created_by):
+        return []
+    if not caller.is_admin and not caller.personas - {record.persona}:
         return []
     rows = Persona.objects.exclude(name=record.persona)
     return list(rows if caller.is_admin else rows.filter(name__in=caller.personas))
