@@ -1,7 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 from allauth.account import admin as allauth_admin
 from allauth.mfa.admin import Authenticator
@@ -20,8 +21,10 @@ from oauth2_provider import admin as oauth_admin  # noqa: F401 - registers its m
 from oauth2_provider import models as oauth
 
 from memories.admin.base import ExportsList, ReadOnlyAdmin, admin_caller
+from memories.admin.history import HistoryLine, add_source
 from memories.admin.rows import TestAnswer
 from memories.contract.errors import Invalid
+from memories.identity.caller import Caller
 from memories.models import PersonaMembership
 from memory_project import admin_schedules  # noqa: F401 - registers itself
 from memory_project.accounts import people
@@ -30,6 +33,8 @@ from memory_project.accounts.tokens import revoke_token
 from memory_project.models import ApiToken, AuditEvent, CompanyGroup, ServiceAccount, User, Webhook
 from memory_project.notifications import webhooks
 from memory_project.portal.error_labels import message_without_field
+
+CALLS_SHOWN = 20
 
 
 class PersonForm(forms.ModelForm[User]):
@@ -215,6 +220,25 @@ class AuditEventAdmin(ReadOnlyAdmin):
         return format_html('<span class="badge {}">{}</span>', color, event.get_outcome_display())
 
 
+def calls_about(caller: Caller, record_id: UUID) -> Sequence[HistoryLine]:
+    """Return the latest calls by tools that named a memory. Only admins see the calls of other people."""
+    if not caller.is_admin:
+        return []
+    events = AuditEvent.objects.filter(record_ids__contains=[record_id]).exclude(channel__in=["portal", "admin"])
+    return [
+        HistoryLine(
+            event.at,
+            gettext("Call: %(tool)s") % {"tool": event.tool},
+            event.email,
+            details=f"{event.channel}, {event.get_outcome_display()}",
+        )
+        for event in events.order_by("-at")[:CALLS_SHOWN]
+    ]
+
+
+add_source(calls_about)
+
+
 @admin.register(CompanyGroup)
 class CompanyGroupAdmin(ExportsList):
     """What groups of the company's issuer give. Only admins may change them, because a group can make admins."""
@@ -294,7 +318,6 @@ class WebhookAdmin(ExportsList):
     form = WebhookForm
     list_display = ["persona", "host", "is_on", "sent_at", "last_error"]  # no URL, because it contains a secret
     list_filter = ["is_on"]
-    autocomplete_fields = ["persona"]
     readonly_fields = ["last_counts", "sent_at", "tried_at", "last_error"]
     search_fields = ["persona__name"]
     test_title = gettext_lazy("Test: post the current numbers")

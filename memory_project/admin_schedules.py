@@ -14,6 +14,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 from django.utils.translation import gettext, gettext_lazy, ngettext
 from django_q.models import Failure, OrmQ, Schedule, Success
 
@@ -60,6 +61,9 @@ class ScheduleAdmin(OperatorsOnly):
     def has_change_permission(self, request: HttpRequest, obj: Schedule | None = None) -> bool:
         # the functions of other schedules are an operator's own, who changes them where they were added
         return self.has_view_permission(request) and (obj is None or obj.name in schedules.schedules())
+
+    def row_title(self, row: Schedule) -> str:
+        return capfirst(row.name or row.func)
 
     @admin.display(description=gettext_lazy("state"), ordering="repeats")
     def state(self, row: Schedule) -> SafeString:

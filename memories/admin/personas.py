@@ -64,7 +64,8 @@ class PersonaAdmin(ExportsList):
         )
         tools = [tool for name in chosen for tool in load_toolset(name)]
         offered = [tool for tool in tools if tool.is_listed_for(agent)]
-        lines = [f"{tool.name}: {', '.join(tool.choices_for(agent))}".removesuffix(": ") for tool in offered]
+        choices = {tool.name: [choice for choice in tool.choices_for(agent) if choice] for tool in offered}
+        lines = [f"{name}: {', '.join(those)}" if those else name for name, those in choices.items()]
         text = gettext("Agents that choose no toolsets are offered %(offered)s of %(all)s tools.")
         return TestAnswer(bool(offered), text % {"offered": len(offered), "all": len(tools)}, lines)
 

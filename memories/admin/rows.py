@@ -20,6 +20,7 @@ from django.utils.text import Truncator, capfirst
 
 from memories.admin.history import HistoryLine, edits_of
 from memories.admin.lists import admin_caller
+from memories.contract.display import show_invisible
 from memories.contract.errors import DomainError
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
@@ -64,6 +65,9 @@ def names_of(emails: Collection[str]) -> dict[str, str]:
 
 class RowPage(admin.ModelAdmin[Any]):
     test_title = ""  # label of the button that tests the values of the form; "": there is none
+
+    def row_title(self, row: Any) -> str:
+        return show_invisible(Truncator(capfirst(str(row))).chars(120))
 
     def portal_link(self, row: Any) -> Link | None:
         """Return the link to the row's page in the portal."""
@@ -140,7 +144,7 @@ class RowPage(admin.ModelAdmin[Any]):
             context["test_title"], context["test_name"] = self.test_title, TEST
         if obj is not None and obj.pk:
             context |= {
-                "title": Truncator(capfirst(str(obj))).chars(120),
+                "title": self.row_title(obj),
                 "subtitle": None,
                 "portal_link": self.portal_link(obj),
                 "row_actions": self.row_actions(request, obj),
