@@ -325,9 +325,13 @@ class WebhookAdmin(ExportsList):
     def get_readonly_fields(self, request: HttpRequest, obj: Webhook | None = None) -> list[str]:
         return ["persona", *self.readonly_fields] if obj else list(self.readonly_fields)
 
-    def get_fields(self, request: HttpRequest, obj: Webhook | None = None) -> list[str]:
+    def get_fields(self, request: HttpRequest, obj: Webhook | None = None) -> Any:
         own = ["persona", "url", "is_on"]
-        return [*own[:2], *(["forget_url"] if obj and obj.url else []), *own[2:], *self.readonly_fields] if obj else own
+        return (
+            [*own[:2], *(["forget_url"] if obj is not None and obj.url else []), *own[2:], *self.readonly_fields]
+            if obj is not None
+            else own
+        )
 
     @admin.display(description=gettext_lazy("host"))
     def host(self, webhook: Webhook) -> str:

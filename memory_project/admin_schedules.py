@@ -63,7 +63,7 @@ class ScheduleAdmin(OperatorsOnly):
         return self.has_view_permission(request) and (obj is None or obj.name in schedules.schedules())
 
     def row_title(self, row: Schedule) -> str:
-        return capfirst(row.name or row.func)
+        return str(capfirst(row.name or row.func))
 
     @admin.display(description=gettext_lazy("state"), ordering="repeats")
     def state(self, row: Schedule) -> SafeString:

@@ -286,10 +286,6 @@ class InsightAdmin(ReadOnlyAdmin):
     def confidence(self, insight: Insight) -> str:
         return insight.record.get_confidence_display().lower()
 
-    @admin.display(description=gettext_lazy("persona"), ordering="record__persona")
-    def persona(self, insight: Insight) -> str:
-        return insight.record.persona
-
     @admin.display(description=gettext_lazy("captured by"), ordering="record__created_by")
     def captured_by(self, insight: Insight) -> str:
         return insight.record.created_by

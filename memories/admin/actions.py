@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.contrib import admin, messages
@@ -15,13 +15,15 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.utils.formats import number_format
-from django.utils.functional import Promise
 from django.utils.translation import gettext
 
 from memories.contract.errors import DomainError
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
 from memories.writing import bulk_actions
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 COMPARED = 200  # maximum number of rows whose state the confirmation page keeps
 SEEN = re.compile(r"seen-[0-9a-f]{32}")  # the field with the token of a row's state
@@ -40,13 +42,13 @@ class AdminAct:
     """An entry of the action menu: the bulk action `name`, with the texts of its confirmation page."""
 
     name: str
-    label: str | Promise
-    description: str | Promise
+    label: StrOrPromise
+    description: StrOrPromise
     needs_reason: bool = False
     reasons: Sequence[str] = ()  # suggested reasons; users may enter any other text
     permissions: Sequence[str] = ()
     choices: Choices | None = None  # options to choose from, for example colleagues or personas
-    choice_label: str | Promise = ""
+    choice_label: StrOrPromise = ""
     asks_text: bool = False  # the action needs a text instead of an option, and only one row
     preview: Callable[[Caller, Sequence[Any]], Sequence[Any]] = as_they_are  # a text for each row, about the effect
     versions: Callable[[Collection[Any]], Mapping[UUID, str]] | None = None  # tokens of the rows' states

@@ -123,7 +123,8 @@ def moment(at: Any) -> str:
 def with_name(rows: QuerySet[Any], column: str) -> QuerySet[Any]:
     """Annotate rows with `person_name`: the name of the person whose e-mail address the column holds."""
     people = get_user_model()._default_manager.filter(email=OuterRef(column))
-    return rows.annotate(person_name=Subquery(people.values("name")[:1]))
+    named: QuerySet[Any] = rows.annotate(person_name=Subquery(people.values("name")[:1]))
+    return named
 
 
 def person(email: str, name: str | None = None) -> SafeString:

@@ -81,7 +81,11 @@ class RowList(ChangeList):
         links = date_links(self.root_queryset, field, {name: str(value) for name, value in self.params.items()})
         parts = [f"{field}__{part}" for part in ("year", "month", "day")]
         return [
-            {"title": link.title, "address": self.get_query_string(link.params, parts), "current": link.is_current}
+            {
+                "title": link.title,
+                "address": self.get_query_string(dict(link.params), parts),
+                "current": link.is_current,
+            }
             for link in links
         ]
 

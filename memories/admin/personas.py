@@ -63,7 +63,7 @@ class PersonaAdmin(ExportsList):
             tools_deny=tuple(row.tools_deny),
         )
         tools = [tool for name in chosen for tool in load_toolset(name)]
-        offered = [tool for tool in tools if tool.is_listed_for(agent)]
+        offered = [tool for tool in tools if tool.choices_for(agent) and tool.is_listed_for(agent)]
         choices = {tool.name: [choice for choice in tool.choices_for(agent) if choice] for tool in offered}
         lines = [f"{name}: {', '.join(those)}" if those else name for name, those in choices.items()]
         text = gettext("Agents that choose no toolsets are offered %(offered)s of %(all)s tools.")

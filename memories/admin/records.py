@@ -269,7 +269,8 @@ class CorrectionAdmin(MemoryRecordAdmin):
         caller = admin_caller(request)
         earlier = MemoryRecord.objects.visible_to(caller).filter(pk=OuterRef("supersedes_id"))
         rows = with_name(queries.corrections(caller), "created_by")
-        return rows.annotate(text_before=Subquery(earlier.values("content")[:1]))
+        with_texts: QuerySet[MemoryRecord] = rows.annotate(text_before=Subquery(earlier.values("content")[:1]))
+        return with_texts
 
     @admin.display(description=gettext_lazy("replaces"))
     def before(self, record: MemoryRecord) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
@@ -24,6 +24,9 @@ from memories.contract.display import show_invisible
 from memories.contract.errors import DomainError
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 TEST = "_test"  # name of the button
 
@@ -64,7 +67,7 @@ def names_of(emails: Collection[str]) -> dict[str, str]:
 
 
 class RowPage(admin.ModelAdmin[Any]):
-    test_title = ""  # label of the button that tests the values of the form; "": there is none
+    test_title: StrOrPromise = ""  # label of the button that tests the values of the form; "": there is none
 
     def row_title(self, row: Any) -> str:
         return show_invisible(Truncator(capfirst(str(row))).chars(120))
@@ -92,7 +95,8 @@ class RowPage(admin.ModelAdmin[Any]):
 
     def row_actions(self, request: HttpRequest, row: Any) -> list[tuple[str, str]]:
         """Return the name and the label of the actions that apply to the row in its state."""
-        actions = {name: (act, label) for name, (act, _, label) in self.get_actions(request).items()}
+        found: Mapping[str, Any] = self.get_actions(request)
+        actions = {name: (act, label) for name, (act, _, label) in found.items()}
         conditions = {
             name: Exists(act.definition.offered(admin_caller(request), self.model._default_manager.filter(pk=row.pk)))
             for name, (act, _) in actions.items()
@@ -112,7 +116,8 @@ class RowPage(admin.ModelAdmin[Any]):
         row = self.get_object(request, unquote(object_id))
         if row is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[attr-defined, no-any-return]  # private
-        name, actions = request.POST["action"], self.get_actions(request)
+        name = request.POST["action"]
+        actions: Mapping[str, Any] = self.get_actions(request)
         if not self.has_view_or_change_permission(request, row) or name not in actions:
             raise PermissionDenied
         form = request.POST.copy()

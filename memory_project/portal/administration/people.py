@@ -58,7 +58,7 @@ def _people(request: HttpRequest, *, entered: Mapping[str, Any] | None = None, f
 @require_POST
 def invite(request: HttpRequest) -> HttpResponse:
     caller = admin_of(request)
-    entered = {
+    entered: dict[str, Any] = {
         "email": request.POST.get("email", ""),
         "name": request.POST.get("name", ""),
         "personas": request.POST.getlist("personas"),
