@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import Count, Max, Q
+from django.utils.translation import gettext_lazy
 
 from knowledge.catalog.entity_view import short_name
 from knowledge.changesets.writes import ERASE
@@ -20,7 +21,11 @@ from memories.models import MemoryRecord, Status
 from memories.models.record import MemoryRecordQuerySet, about_any
 
 MAX_ENTITIES = 40
-KINDS = {"entities": "Entities", "glossary": "Glossary", "documents": "Documents"}
+KINDS = {
+    "entities": gettext_lazy("Entities"),
+    "glossary": gettext_lazy("Glossary"),
+    "documents": gettext_lazy("Documents"),
+}
 GLOSSARY, DOCUMENTS = Q(urn__startswith="urn:li:glossary"), Q(urn__startswith="urn:li:document")
 
 

@@ -6,7 +6,7 @@ texts are never cached: they are read for what is in view, so that erased texts 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,14 +14,14 @@ from functools import cached_property
 from hashlib import sha256
 
 from django.core.cache import cache
-from django.db.models import Count
+from django.db.models import Q
 
 from knowledge.graph.clusters import Path, paths_of
 from knowledge.graph.models import Entity, Graph, Relation
 from knowledge.graph.queries import entities, in_force
 from memories.identity.caller import Caller
 
-MAX_LOADED = 6_000  # maximum number of entities in a structure; of a larger graph, those that changed last
+MAX_LOADED = 6_000  # maximum number of entities in a structure; of a larger graph, the newest
 MAX_EDGES = 40_000
 MAX_DRAWN = 60  # maximum number of entities drawn around a chosen one, or without clusters
 MAX_EXPANDED = 120  # the same, with the neighbors of expanded entities
@@ -37,7 +37,6 @@ class Structure:
 
     paths: dict[int, Path]
     edges: list[tuple[int, int]]
-    is_cut: bool = False
 
     @cached_property
     def neighbors(self) -> dict[int, list[int]]:
@@ -56,6 +55,20 @@ class Structure:
 
 
 @dataclass(frozen=True)
+class Contents:
+    """The types of a graph's entities by number. `is_cut` is set if only the newest entities are included."""
+
+    types: dict[int, str]
+    is_cut: bool
+
+    @property
+    def counts(self) -> list[tuple[str, int]]:
+        """The most frequent types with their counts."""
+        counts = Counter(self.types.values())
+        return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:MAX_TYPES]
+
+
+@dataclass(frozen=True)
 class Surroundings:
     """Numbers of entities around a center, nearest first, and how many neighbors the center has in all."""
 
@@ -69,41 +82,39 @@ def graphs_of(caller: Caller) -> list[Graph]:
     return sorted(rows, key=lambda graph: graph.created_by != caller.email)
 
 
-def types_of(graph: Graph, as_of: datetime | None) -> list[tuple[str, int]]:
-    """Return the most frequent types of entities with their counts."""
-    rows = entities(graph, as_of).order_by().values_list("entity_type").annotate(n=Count("pk"))
-    return list(rows.order_by("-n", "entity_type")[:MAX_TYPES])
+def contents_of(graph: Graph, as_of: datetime | None) -> Contents:
+    rows = entities(graph, as_of).order_by("-number").values_list("number", "entity_type")[: MAX_LOADED + 1]
+    newest = list(rows)
+    return Contents(dict(reversed(newest[:MAX_LOADED])), len(newest) > MAX_LOADED)
 
 
-def structure_of(graph: Graph, as_of: datetime | None = None, entity_type: str = "") -> Structure:
+def structure_of(graph: Graph, contents: Contents, as_of: datetime | None = None, entity_type: str = "") -> Structure:
     """Return the structure of a graph, or of its entities of one type. Earlier states are not cached."""
-    if as_of:
-        return _read(graph, as_of, entity_type)
+    numbers = [number for number, kind in contents.types.items() if not entity_type or kind == entity_type]
     kind = sha256(entity_type.encode()).hexdigest()[:16]
     key = f"graph-structure-{graph.pk.hex}-{graph.changed_at.timestamp()}-{graph.last_number}-{kind}"
-    found: Structure | None = cache.get(key)
-    if found is None:
-        found = _read(graph, as_of, entity_type)
-        cache.set(key, Structure(found.paths, found.edges, found.is_cut), CACHED_S)
+    found: Structure | None = None if as_of else cache.get(key)
+    if found is None or found.paths.keys() != set(numbers):
+        known = set(numbers)
+        edges = [(start, end) for start, end in _edges(graph, as_of) if start in known and end in known]
+        found = Structure(paths_of(numbers, edges), edges)
+        if not as_of:
+            cache.set(key, Structure(found.paths, found.edges), CACHED_S)
     return found
 
 
-def _read(graph: Graph, as_of: datetime | None, entity_type: str) -> Structure:
-    rows = entities(graph, as_of)
-    if entity_type:
-        rows = rows.filter(entity_type=entity_type)
-    numbers = list(rows.order_by("-updated_at", "-number").values_list("number", flat=True)[: MAX_LOADED + 1])
-    is_cut = len(numbers) > MAX_LOADED
-    numbers = sorted(numbers[:MAX_LOADED])
-    known = set(numbers)
-    relations = Relation.objects.filter(in_force(as_of=as_of), graph=graph).order_by("number")
-    pairs = relations.values_list("source__number", "target__number")[:MAX_EDGES]
-    edges = [(start, end) for start, end in pairs if start in known and end in known]
-    return Structure(paths_of(numbers, edges), edges, is_cut)
+def _edges(graph: Graph, as_of: datetime | None) -> list[tuple[int, int]]:
+    relations = Relation.objects.filter(in_force(as_of=as_of), graph=graph).order_by("-number")
+    return list(relations.values_list("source__number", "target__number")[:MAX_EDGES])
 
 
-def around(structure: Structure, center: int, expanded: Collection[int]) -> Surroundings:
-    """Return the center, its neighbors, and the neighbors of those neighbors that are expanded."""
+def around(
+    structure: Structure, center: int, expanded: Collection[int] = (), of_type: Collection[int] | None = None
+) -> Surroundings:
+    """Return the center, its neighbors, and the neighbors of those neighbors that are expanded.
+
+    If `of_type` is given, only these numbers are neighbors.
+    """
     found = {center: None}
     limit = MAX_DRAWN
     is_cut = False
@@ -111,7 +122,7 @@ def around(structure: Structure, center: int, expanded: Collection[int]) -> Surr
     while queue:
         number = queue.pop(0)
         for neighbor in structure.most_connected(structure.neighbors.get(number, ())):
-            if neighbor in found:
+            if neighbor in found or (of_type is not None and neighbor not in of_type):
                 continue
             if len(found) > limit:
                 is_cut = True
@@ -120,17 +131,17 @@ def around(structure: Structure, center: int, expanded: Collection[int]) -> Surr
             if neighbor in expanded:
                 queue.append(neighbor)
         limit = MAX_EXPANDED
-    return Surroundings(list(found), structure.degree(center), is_cut)
+    total = sum(of_type is None or other in of_type for other in structure.neighbors.get(center, ()))
+    return Surroundings(list(found), total, is_cut)
 
 
-def structure_around(graph: Graph, center: Entity, as_of: datetime | None) -> Structure:
-    """Return the structure of one entity and its neighbors, for an entity that a cut structure leaves out."""
-    relations = Relation.objects.filter(in_force(as_of=as_of))
-    pks = relations.filter(source=center).values("target").union(relations.filter(target=center).values("source"))
-    rows = entities(graph, as_of).filter(pk__in=pks).order_by("number")[: MAX_EXPANDED + 1]
-    numbers = [center.number, *rows.values_list("number", flat=True)]
-    edges = [(center.number, number) for number in numbers[1:]]
-    return Structure(dict.fromkeys(numbers, ()), edges, len(numbers) > MAX_EXPANDED)
+def structure_around(graph: Graph, center: int, as_of: datetime | None) -> Structure:
+    """Return the structure of one entity and its neighbors, for an entity that the graph's structure leaves out."""
+    relations = Relation.objects.filter(in_force(as_of=as_of), graph=graph)
+    rows = relations.filter(Q(source__number=center) | Q(target__number=center)).order_by("number")
+    edges = list(rows.values_list("source__number", "target__number")[: MAX_EXPANDED + 1])
+    numbers = dict.fromkeys([center, *(number for pair in edges for number in pair)])
+    return Structure(dict.fromkeys(numbers, ()), edges)
 
 
 def by_number(graph: Graph, numbers: Collection[int], as_of: datetime | None) -> dict[int, Entity]:

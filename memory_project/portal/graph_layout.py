@@ -40,7 +40,7 @@ def spread_out(boxes: Sequence[Box], edges: Sequence[tuple[int, int]]) -> list[t
     if not count:
         return []
     sizes = numpy.array([(box.width, box.height) for box in boxes])
-    ideal = float(numpy.sqrt((sizes[:, 0] * sizes[:, 1]).mean() * 2.4))
+    ideal = float(numpy.sqrt((sizes[:, 0] * sizes[:, 1]).mean() * 1.3))
     order = numpy.arange(count)
     radius = ideal * numpy.sqrt(order + 0.5) * 0.7
     at = numpy.stack([radius * numpy.cos(order * GOLDEN) * 1.3, radius * numpy.sin(order * GOLDEN)], axis=1)
@@ -55,7 +55,7 @@ def spread_out(boxes: Sequence[Box], edges: Sequence[tuple[int, int]]) -> list[t
             pull = along * (numpy.hypot(along[:, 0], along[:, 1]) / ideal)[:, None]
             numpy.add.at(move, starts, -pull)
             numpy.add.at(move, ends, pull)
-        move -= at * [0.08, 0.14]  # towards the middle, so that unconnected parts stay close; wider than high
+        move -= at * [0.15, 0.28]  # towards the middle, so that unconnected parts stay close; wider than high
         length = numpy.maximum(numpy.hypot(move[:, 0], move[:, 1]), 1e-6)
         limit = ideal * (1 - step / STEPS)
         at += move * (numpy.minimum(length, limit) / length)[:, None]

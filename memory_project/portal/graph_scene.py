@@ -54,7 +54,7 @@ def cluster_path(structure: Structure, number: int | None, depth: int) -> Path:
 def overview(structure: Structure, path: Path) -> Scene:
     """Return the scene of a cluster, or of the whole graph for an empty path."""
     if not path and len(structure.paths) <= MAX_DRAWN:
-        numbers = sorted(structure.paths)
+        numbers = structure.most_connected(structure.paths)
         return Scene(numbers=numbers, weights=_weights(structure, {number: number for number in numbers}))
     keys: dict[int, int | Path] = {}
     members: dict[Path, list[int]] = defaultdict(list)

@@ -8,6 +8,9 @@ from dataclasses import dataclass, replace
 WORDS = re.compile(r"[^\W_]+")
 # Scores of the ways in which a name can match, best first. Matches of different kinds are compared by them.
 SAME, LAST_PART, BEGINS, WORDS_BEGIN, INITIALS, CONTAINS, OTHER_WORDS = 100, 90, 80, 65, 55, 45, 35
+# Long texts contain many words, so they are compared by their rank: the best of them comes after names that contain the
+# text as words, and before all other names.
+BEST_TEXT, TEXT_STEP = 60, 4
 MAX_FOCUS = 9  # added to WORDS_BEGIN if the name has no other words
 
 

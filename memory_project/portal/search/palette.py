@@ -25,7 +25,7 @@ from memories.operations import RecallMemories
 from memories.retrieval.recall import recall
 from memories.retrieval.scope import Filters
 from memory_project.portal.search import destinations, palette_rows
-from memory_project.portal.search.matching import Match, score
+from memory_project.portal.search.matching import BEST_TEXT, TEXT_STEP, Match, score
 
 MAX_SHOWN = 12
 MAX_MEMORIES = 5
@@ -33,8 +33,6 @@ MIN_RECALLED = 3  # minimum number of characters for a search of memories; short
 MAX_CHOSEN = 3
 MAX_RECENT = 8
 MAX_KEY = 700  # maximum length of a key; the longest have a URN
-BEST_MEMORY = 48  # score of the best memory, between a name that contains the text and one that begins with it
-MEMORY_STEP = 4
 
 
 @require_safe
@@ -81,10 +79,7 @@ def _memories(caller: Caller, text: str) -> list[Match]:
         hits = recall(operation, caller=caller, filters=Filters()).hits
     except DomainError:
         return []  # without memories, the palette still shows everything else
-    return [
-        palette_rows.memory_match(hit.record, max(score(hit.record.content, text), BEST_MEMORY - MEMORY_STEP * rank))
-        for rank, hit in enumerate(hits)
-    ]
+    return [palette_rows.memory_match(hit.record, BEST_TEXT - TEXT_STEP * rank) for rank, hit in enumerate(hits)]
 
 
 def _by_keys(caller: Caller, pages: Sequence[Match], keys: Sequence[str]) -> list[Match]:

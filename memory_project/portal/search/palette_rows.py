@@ -29,7 +29,7 @@ from memories.conversation.statistics import living
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Persona
 from memory_project.models import SavedView, User
-from memory_project.portal.search.matching import CONTAINS, Match, score
+from memory_project.portal.search.matching import BEST_TEXT, CONTAINS, TEXT_STEP, Match, score
 
 MAX_OF_KIND = 5
 MAX_LABEL = 300
@@ -163,7 +163,10 @@ def search(caller: Caller, text: str) -> list[Match]:
         for name, kind in KINDS.items()
         if kind.searched and (name != "node" or max(map(len, words)) >= MAX_NODE_TEXT)
     ]
-    return [_match(caller, *row, text=text) for row in _union(parts)]
+    matches = [_match(caller, *row, text=text) for row in _union(parts)]
+    # An insight precedes the memory of the same rank, which may be the same text.
+    insights = (BEST_TEXT + 1 - TEXT_STEP * rank for rank in range(MAX_OF_KIND))
+    return [match.with_score(next(insights)) if match.key.startswith("insight:") else match for match in matches]
 
 
 def by_keys(caller: Caller, keys: Iterable[str]) -> dict[str, Match]:

@@ -20,7 +20,7 @@ from django.views.decorators.http import require_POST, require_safe
 from knowledge.catalog import neighbors
 from knowledge.context import timeline
 from knowledge.graph import drawing, graphs, queries
-from knowledge.graph.drawing import Structure
+from knowledge.graph.drawing import Contents, Structure
 from knowledge.graph.models import Entity, Graph, Relation
 from knowledge.graph.search import sql
 from memories.contract.fields import UNSTORABLE
@@ -102,23 +102,18 @@ def graph(request: HttpRequest) -> HttpResponse:
     matches = _matches(choice, as_of)
     if matches and (len(matches) == 1 or score(matches[0].name, choice.q) == SAME):
         choice = replace(choice, number=matches[0].number, expanded=[])  # the search centers what it found
-    types = drawing.types_of(choice.graph, as_of)
-    structure = drawing.structure_of(choice.graph, as_of, choice.entity_type)
-    center = _center(choice, structure, as_of)
-    shown = _surroundings(caller, choice, structure, center, as_of) if center else _clusters(
-        caller, choice, structure, as_of
-    )  # fmt: skip
+    contents = drawing.contents_of(choice.graph, as_of)
+    shown = _surroundings(caller, choice, contents, as_of) or _clusters(caller, choice, contents, as_of)
     context: dict[str, Any] = {
         "graphs": [
             (entry, choice.address(graph=entry.pk.hex, node="", cluster="", depth="", type="", expanded=[]))
             for entry in open_graphs
         ],
         "choice": choice,
-        "types": types,
+        "types": contents.counts,
         "oldest": max((timezone.now() - choice.graph.created_at).days, 1),
         "matches": [(entity, choice.address(node=entity.number, expanded=[])) for entity in matches],
-        "max_loaded": drawing.MAX_LOADED if structure.is_cut else None,
-        "total": len(structure.paths),
+        "max_loaded": drawing.MAX_LOADED if contents.is_cut else None,
         "may_share": bool(choice.graph.created_by) and caller.can_edit_for(choice.graph.created_by),
         "visibilities": WHO_READS,
         "overview": choice.address(node="", cluster="", depth="", expanded=[]),
@@ -135,14 +130,9 @@ def _matches(choice: Choice, as_of: datetime | None) -> list[Entity]:
     return sorted(found, key=lambda entity: -score(entity.name, choice.q))
 
 
-def _center(choice: Choice, structure: Structure, as_of: datetime | None) -> Entity | None:
-    if not choice.number:
-        return None
-    return drawing.by_number(choice.graph, [choice.number], as_of).get(choice.number)
-
-
-def _clusters(caller: Caller, choice: Choice, structure: Structure, as_of: datetime | None) -> dict[str, Any]:
+def _clusters(caller: Caller, choice: Choice, contents: Contents, as_of: datetime | None) -> dict[str, Any]:
     """Return the picture of the whole graph or of an opened cluster."""
+    structure = drawing.structure_of(choice.graph, contents, as_of, choice.entity_type)
     path = graph_scene.cluster_path(structure, choice.cluster, choice.depth)
     scene = graph_scene.overview(structure, path)
     found = drawing.by_number(choice.graph, scene.named, as_of)
@@ -158,14 +148,23 @@ def _clusters(caller: Caller, choice: Choice, structure: Structure, as_of: datet
     return {"picture": picture.drawn(), "depth": len(path), "larger": larger, "has_groups": bool(scene.groups)}
 
 
-def _surroundings(
-    caller: Caller, choice: Choice, structure: Structure, center: Entity, as_of: datetime | None
-) -> dict[str, Any]:
-    """Return the picture of an entity with its neighbors, and what is known of it."""
-    if center.number not in structure.paths:
-        structure = drawing.structure_around(choice.graph, center, as_of)
-    around = drawing.around(structure, center.number, choice.expanded)
+def _surroundings(caller: Caller, choice: Choice, contents: Contents, as_of: datetime | None) -> dict[str, Any]:
+    """Return the picture of the chosen entity with its neighbors of the chosen type, and what is known of it.
+
+    Returns {} if no entity is chosen, or if it isn't in the graph.
+    """
+    number = choice.number
+    if number is None:
+        return {}
+    structure = drawing.structure_of(choice.graph, contents, as_of)
+    if number not in structure.paths:
+        structure = drawing.structure_around(choice.graph, number, as_of)
+    of_type = {other for other, kind in contents.types.items() if kind == choice.entity_type}
+    around = drawing.around(structure, number, choice.expanded, of_type if choice.entity_type else None)
     found = drawing.by_number(choice.graph, around.numbers, as_of)
+    center = found.get(number)
+    if center is None:
+        return {}
     # Neighbors of only the chosen entity, because they take a place each.
     urns = {entity.urn for entity in found.values() if entity.urn}
     near = neighbors.neighbors_of([center.urn]) if center.urn else []
