@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,7 @@ from memory_project.portal.graph_scene import Group, Scene
 
 MAX_NAME = 24  # maximum number of characters shown of a name
 MAX_LABELS = 24  # maximum number of edges in a picture that shows the types of all relations
+MAX_HEAVIEST = 3  # number of edges that every cluster keeps, if it has so many
 MAX_CENTER_LABELS = 40  # maximum number of edges at the center whose types are shown
 RADIUS = 16
 LETTER = 7.4  # width of a letter of a name, a little more than on average
@@ -87,8 +89,12 @@ class Picture:
             self.links.append((start, end, len(kinds), ", ".join(dict.fromkeys(kinds)) if is_labelled else "", False))
 
     def add_weights(self, scene: Scene) -> None:
-        self.links += [(a, b, weight, "", False) for (a, b), weight in scene.weights.items()
-                       if a in self.nodes and b in self.nodes]  # fmt: skip
+        """Add the heaviest edges of each node. All edges between clusters would hide the names."""
+        drawn: Counter[Key] = Counter()
+        for (a, b), weight in sorted(scene.weights.items(), key=lambda item: -item[1]):  # stable
+            if a in self.nodes and b in self.nodes and min(drawn[a], drawn[b]) < MAX_HEAVIEST:
+                self.links.append((a, b, weight, "", False))
+                drawn.update((a, b))
 
     def add_lineage(self, number: int, urns: Sequence[str]) -> None:
         self.links += [(number, urn, 1, "", True) for urn in urns]

@@ -99,7 +99,7 @@ function zoomable(frame) {
   for (const kind of ["pointerup", "pointercancel", "lostpointercapture"]) view.addEventListener(kind, (event) => pointers.delete(event.pointerId));
   view.addEventListener("dragstart", (event) => event.preventDefault()); // links would be dragged instead
   view.addEventListener("click", (event) => {
-    if (dragged > 4) event.preventDefault(); // the end of a drag opens nothing
+    if (dragged > 4 && event.detail) event.preventDefault(); // the end of a drag opens nothing; Enter has no detail
     dragged = 0;
   }, true);
 
