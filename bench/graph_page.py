@@ -5,8 +5,8 @@
 Imports a graph of one person whose entities have mostly relations with others nearby, some with a few hubs, and 500
 with one hub. Requests the overview (with an empty cache and with a full one), an opened cluster, the hub, one type, and
 a search, through the complete Django middleware. Prints for each the number of queries, the median and the slowest
-server time in ms, the median CPU time of Django alone (on a busy machine, it waits in between), the nodes drawn, and the
-size of the response in kB.
+server time in ms, the median CPU time of Django alone (on a busy machine, it waits in between), the nodes drawn, and
+the size of the response in kB.
 """
 
 from __future__ import annotations

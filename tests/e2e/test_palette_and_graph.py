@@ -1,0 +1,124 @@
+"""The palette, the graph and the page of an entity in a browser, by keyboard and by pointer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from tests.e2e.conftest import Watcher
+
+SignIn = Callable[..., Any]
+ENTITY = "/knowledge/entity/?urn=urn:li:dataset:(urn:li:dataPlatform:snowflake,fernhill.sales.orders,PROD)"
+
+
+def type_into_palette(page: Any, text: str) -> None:
+    page.keyboard.press("Control+k")
+    with page.expect_response(lambda response: "q=" + text.replace(" ", "+") in response.url.replace("%20", "+")):
+        page.fill("#palette-q", text)
+    page.wait_for_function("text => document.getElementById('palette').dataset.asked === text", arg=text)
+    page.wait_for_selector("#palette [role=option][aria-selected=true]")
+
+
+def active(page: Any) -> str:
+    """Return the text of the option that a screen reader announces."""
+    return str(
+        page.evaluate("document.getElementById(document.activeElement.getAttribute('aria-activedescendant')).innerText")
+    )
+
+
+def test_the_palette_remembers_what_was_chosen_for_the_same_letters(sign_in: SignIn, watcher: Watcher) -> None:
+    page = sign_in("maya")
+    type_into_palette(page, "refunds")
+    first = active(page)
+    page.keyboard.press("ArrowDown")
+    second = active(page)
+    assert first != second
+    watcher.muted = True
+    faults = Axe().run(page, context="#palette", options={"resultTypes": ["violations"]}).response["violations"]
+    watcher.muted = False
+    assert [fault["id"] for fault in faults] == []
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    type_into_palette(page, "refunds")
+    assert active(page) == second
+    page.keyboard.press("ArrowUp")  # from the first to the last option
+    assert "Remember" in active(page)
+    page.keyboard.press("Escape")
+    page.keyboard.press("Control+k")
+    page.fill("#palette-q", "")
+    page.wait_for_selector("#palette .group:has-text('Recent')")
+    assert active(page) == second
+    stored = page.evaluate("JSON.stringify(localStorage)")
+    assert second.partition("\n")[0] not in stored  # only keys are stored, no texts
+
+
+def test_enter_before_the_results_opens_the_best_of_them(sign_in: SignIn) -> None:
+    page = sign_in("maya")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("stale review")
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    assert page.url.endswith("/stale/")
+
+
+def test_actions_of_the_palette_act_on_the_page(sign_in: SignIn) -> None:
+    page = sign_in("maya")
+    before = page.evaluate("document.documentElement.dataset.theme")
+    type_into_palette(page, "switch theme")
+    page.keyboard.press("Enter")
+    page.wait_for_function("before => document.documentElement.dataset.theme !== before", arg=before)
+    type_into_palette(page, "keyboard shortcuts")
+    page.keyboard.press("Enter")
+    assert page.is_visible("#keys-sheet")
+
+
+def test_the_graph_is_moved_and_opened_by_keys_and_pointer(sign_in: SignIn) -> None:
+    page = sign_in("maya")
+    page.goto("/graph/")
+    page.focus(".graph-view")
+    boxes = [view_box(page)]
+    for key in ("+", "ArrowRight", "ArrowDown", "-", "0"):
+        page.keyboard.press(key)
+        boxes.append(view_box(page))
+    assert len({tuple(box) for box in boxes}) == len(boxes)
+    assert boxes[1][2] < boxes[0][2]  # + zooms in
+    assert boxes[2][0] > boxes[1][0]  # → moves to the right
+    view = page.locator(".graph-view").bounding_box()
+    page.mouse.move(view["x"] + 200, view["y"] + 200)
+    page.mouse.down()
+    page.mouse.move(view["x"] + 260, view["y"] + 230, steps=3)
+    page.mouse.up()
+    assert view_box(page)[0] < boxes[-1][0]
+    assert page.url.endswith("/graph/")
+    node = page.locator("svg.graph a[data-x]").first
+    with page.expect_navigation():
+        node.press("Enter")
+    assert "node=" in page.url
+    page.fill("#q", "Monday report")
+    with page.expect_navigation():
+        page.press("#q", "Enter")
+    assert page.get_attribute("svg.graph a[aria-current]", "aria-label").startswith("Monday report")
+
+
+def view_box(page: Any) -> list[float]:
+    return [round(float(number), 2) for number in page.get_attribute("svg.graph", "viewBox").split()]
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_tabs_of_an_entity_are_changed_in_place_and_by_address(sign_in: SignIn, width: int) -> None:
+    page = sign_in("maya", viewport={"width": width, "height": 844})
+    page.goto(ENTITY)
+    page.focus("#tab-history")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("h2#history")
+    assert page.evaluate("document.activeElement.id") == "tab-history"
+    assert re.search(r"tab=history", page.url)
+    page.reload()
+    assert page.is_visible("h2#history")
+    page.go_back()
+    page.wait_for_selector("h2#says")
+    assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
