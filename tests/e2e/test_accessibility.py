@@ -1,0 +1,186 @@
+"""The main stories by keyboard alone, and what axe can't see: the focus, announcements, contrast themes and motion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+SignIn = Callable[..., Any]
+MAX_STOPS = 150  # maximum number of Tab presses until an element has the focus
+# What is wrong with the element that has the focus: not indicated, outside of the window, covered, or without a name.
+FAULTS = """() => {
+  const element = document.activeElement;
+  if (!element || element === document.body) return null;
+  const label = element.closest("label");
+  const isOutlined = (e) => e && getComputedStyle(e).outlineStyle !== "none" && parseFloat(getComputedStyle(e).outlineWidth) > 0;
+  const shown = getComputedStyle(element).opacity === "0" && label ? label : element;
+  const box = shown.getClientRects()[0] ?? new DOMRect();
+  const x = box.left + box.width / 2, y = box.top + Math.min(box.height / 2, 20);
+  const top = document.elementFromPoint(x, y);
+  const name = element.ariaLabel || element.getAttribute("aria-labelledby") || element.labels?.length
+    || element.textContent.trim() || element.querySelector("title") || element.title;
+  return [
+    isOutlined(element) || isOutlined(label) ? "" : "no visible focus",
+    box.right > 0 && box.bottom > 0 && x < innerWidth && y < innerHeight && y > 0 ? "" : "outside of the window",
+    !top || shown.contains(top) || top.contains(shown) ? "" : `covered by ${top.outerHTML.slice(0, 60)}`,
+    name ? "" : "no name",
+  ].filter(Boolean).map((fault) => `${fault}: ${element.outerHTML.slice(0, 120)}`);
+}"""
+
+
+def tab_to(page: Any, selector: str) -> None:
+    """Press Tab until an element that matches the selector has the focus."""
+    for _ in range(MAX_STOPS):
+        if page.evaluate("selector => document.activeElement.matches(selector)", selector):
+            return
+        page.keyboard.press("Tab")
+    raise AssertionError(f"Tab does not reach {selector} on {page.url}")
+
+
+def press_enter(page: Any, selector: str) -> None:
+    """Reach a link or a button with Tab, and follow it with Enter."""
+    tab_to(page, selector)
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+
+
+def test_find_create_and_correct_by_keyboard(sign_in: SignIn) -> None:
+    page = sign_in("maya")
+    page.keyboard.press("/")
+    page.keyboard.type("refunds")
+    page.wait_for_selector(".card mark")
+    press_enter(page, ".card .text a")
+    assert page.is_visible(".fact")
+    page.goto("/memories/new/")
+    tab_to(page, "#id_content")
+    page.keyboard.type("The kiosk in Lille counts umbrellas as groceries.")
+    press_enter(page, "main form button.primary")
+    assert "umbrellas" in page.inner_text(".fact")
+    press_enter(page, "main a[href*='correct=1']")
+    tab_to(page, "#id_content")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("The kiosk in Lille counts umbrellas as fashion.")
+    press_enter(page, "main form button.primary")
+    assert "fashion" in page.inner_text(".fact")
+
+
+def test_propose_decide_and_apply_by_keyboard(sign_in: SignIn) -> None:
+    author = sign_in("maya")
+    author.goto("/insights/propose/")
+    tab_to(author, "#id_content")
+    author.keyboard.type("The kiosk in Namur sells tickets of the tram.")
+    press_enter(author, "main form[data-draft] button.primary")
+    curator = sign_in("priya")
+    curator.goto("/review/all/?q=kiosk+Namur+tram")
+    press_enter(curator, ".rows .wide a")
+    address = curator.url
+    press_enter(curator, "[data-key=a]")
+    curator.goto(address)
+    assert curator.is_visible(".badge.approved")
+    tab_to(curator, "[data-key=p]")
+    curator.keyboard.press("Enter")
+    confirm = "details[open] button[formaction*='/apply/']"
+    if curator.url == address and curator.locator(confirm).count():
+        press_enter(curator, confirm)
+    curator.wait_for_load_state()
+    curator.goto(address)
+    assert curator.is_visible(".badge.applied")
+
+
+@pytest.mark.parametrize("width", [1280, 640])  # 640 px is a window of 1280 px at 200 % zoom
+def test_the_focus_is_always_visible(sign_in: SignIn, width: int) -> None:
+    page = sign_in("priya", viewport={"width": width, "height": 720 if width == 1280 else 400})
+    faults: dict[str, None] = {}
+    for address in ("/?q=refunds", "/ask/?q=refunds", "/insights/propose/", "/review/", "/changesets/"):
+        page.goto(address)
+        for _ in range(70):
+            page.keyboard.press("Tab")
+            found = page.evaluate(FAULTS)
+            if found is None:  # after the last stop
+                break
+            faults |= dict.fromkeys(f"{address}: {fault}" for fault in found)
+    assert not faults, "\n".join(faults)
+
+
+def test_swaps_are_announced_and_keep_the_focus(sign_in: SignIn) -> None:
+    page = sign_in("maya")
+    page.fill("#q", "refunds")
+    page.wait_for_function("document.getElementById('announcements').textContent.includes('match')")
+    facet = page.locator(".facets input").nth(1)
+    facet.focus()
+    facet_id = facet.get_attribute("id")
+    with page.expect_response(lambda response: "/?" in response.url):
+        page.keyboard.press("Space")
+    page.wait_for_function("!document.querySelector('.htmx-request, .htmx-settling, .htmx-swapping')")
+    page.wait_for_function("id => document.activeElement.id === id", arg=facet_id)
+
+
+def test_the_focus_moves_to_what_replaces_its_control(sign_in: SignIn) -> None:
+    """A button that htmx replaces is found again; if it is gone, the new part gets the focus."""
+    page = sign_in("maya")
+    page.goto("/ask/")
+    for body, expected in (("<button>Go on</button>", "Go on"), ("<p>Done</p>", "Done")):
+        page.route("**/swapped/", lambda route, body=body: route.fulfill(body=f"<div id='part'>{body}</div>"))
+        page.evaluate(
+            "() => { const part = document.createElement('div'); part.id = 'part'; document.querySelector('#part')?.remove();"
+            ' part.innerHTML = \'<button hx-get="/swapped/" hx-target="#part" hx-swap="outerHTML">Go on</button>\';'
+            " document.querySelector('main').append(part); htmx.process(part); part.firstChild.focus(); }"
+        )
+        page.keyboard.press("Enter")
+        page.wait_for_selector(f"#part:not(:has([hx-get])) >> text={expected}")
+        page.wait_for_function("text => document.activeElement.textContent === text", arg=expected)
+        page.unroute("**/swapped/")
+
+
+def test_a_message_is_announced_after_a_form(sign_in: SignIn) -> None:
+    page = sign_in("maya")
+    page.goto("/memories/new/")
+    page.fill("#id_content", "The kiosk in Huy opens at seven on market days.")
+    page.click("main form button.primary")
+    page.wait_for_function("document.getElementById('announcements').textContent.length > 0")
+    assert page.inner_text("#announcements") == page.inner_text(".messages").strip()
+
+
+def test_nothing_moves_if_the_person_prefers_it_so(sign_in: SignIn) -> None:
+    page = sign_in("maya", reduced_motion="reduce")
+    page.goto("/connect/")
+    moving = """() => {
+      document.querySelector("main").insertAdjacentHTML("beforeend", "<p class='waiting'>Waiting</p>");
+      return ["", "::before", "::after"].flatMap((part) => [...document.querySelectorAll("*")]
+        .filter((e) => { const s = getComputedStyle(e, part || null); return s.animationName !== "none" || parseFloat(s.transitionDuration) > 0; })
+        .map((e) => e.outerHTML.slice(0, 80)));
+    }"""
+    assert page.evaluate(moving) == []
+    page.emulate_media(reduced_motion="no-preference")
+    assert page.evaluate(moving)  # there is something to stop
+
+
+def test_a_contrast_theme_shows_what_is_chosen_and_what_has_the_focus(sign_in: SignIn) -> None:
+    page = sign_in("maya", forced_colors="active")
+    page.goto("/?q=refunds")
+    outline = "selector => getComputedStyle(document.querySelector(selector)).outlineStyle"
+    assert page.evaluate(outline, ".side [aria-current]") == "solid"
+    assert page.evaluate(outline, ".facets label:has(:checked)") == "solid"
+    assert page.evaluate(outline, ".facets label:not(:has(:checked))") == "none"
+    colors = (
+        "() => { const s = getComputedStyle(document.querySelector('.primary')); return [s.color, s.backgroundColor]; }"
+    )
+    text, background = page.evaluate(colors)
+    assert text != background
+    page.goto("/graph/")  # the system does not choose the colors of SVG
+    drawn = "() => getComputedStyle(document.querySelector('svg.graph .node-name')).fill"
+    canvas_text = "() => { const p = document.createElement('p'); p.style.color = 'CanvasText'; document.body.append(p); return getComputedStyle(p).color; }"
+    if page.locator("svg.graph .node-name").count():
+        assert page.evaluate(drawn) == page.evaluate(canvas_text)
+
+
+def test_pages_reflow_at_320_px(sign_in: SignIn) -> None:
+    page = sign_in("priya", viewport={"width": 320, "height": 700})  # 1280 px at 400 % zoom
+    faults = []
+    for address in ("/", "/ask/?q=refunds", "/memories/new/", "/insights/propose/", "/review/", "/changesets/"):
+        page.goto(address)
+        wider = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        faults += [f"{address}: {wider} px too wide"] if wider > 0 else []
+    assert not faults, "\n".join(faults)
