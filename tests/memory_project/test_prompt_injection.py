@@ -11,11 +11,12 @@ import pytest
 from mcp.types import TextContent
 
 from knowledge.catalog.embedded import LocalCatalog
+from memories.contract.delivery import QUOTATIONS
 from memories.contract.tools import ToolResponse
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.responses import QUOTED
-from memory_project.mcp.responses import QUOTATIONS, as_result
+from memory_project.mcp.responses import as_result
 from memory_project.mcp.server import CommonplaceServer, build_server
 from tests.analysis.conftest import api, warehouse
 from tests.fake_rest_api import Api

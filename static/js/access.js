@@ -1,4 +1,5 @@
-// What screen readers and keyboards need when htmx replaces a part of the page: announcements, and the focus.
+// For screen readers and keyboards: announcements, and a focus that stays and can be seen, also when htmx replaces a part
+// of the page.
 
 // Browsers announce changes of a live region, but not one that is inserted together with its text. So the texts of
 // inserted regions are repeated in this one, which stays.
@@ -18,6 +19,12 @@ function announce(regions) {
 
 // Messages about what a form did are there when the page opens. They are announced once the region is known.
 setTimeout(() => announce([...document.querySelectorAll(".messages[role=status] li")]), 200);
+
+// Browsers don't scroll to a control of which a part can be seen, for example in the navigation of a narrow window.
+document.addEventListener("focusin", ({ target }) => {
+  if (!target.matches("a, button, input, select, summary") || !target.matches(":focus-visible")) return;
+  (target.closest("label") ?? target).scrollIntoView({ block: "nearest", inline: "nearest" });
+});
 
 const focused = new WeakMap(); // request → what had the focus inside the replaced part
 const inserted = new Map(); // request → the elements that it has inserted
