@@ -1,285 +1,70 @@
-"""Measure the queries and the time of each page with 100,000 memories and 5,000 insights.
+"""Measure every page and fragment of portal and admin: queries, server time, and size of the response.
 
-    python bench/pages.py [--records 100000] [--insights 5000] [--rounds 5]
+    python bench/pages.py [--rows 200000] [--skewed] [--keep] [--only TEXT] [--show] [--rounds 5]
 
-Fills its own database with records of 100 owners in 5 personas, a small catalog, insights in every state, stale
-memories with baselines, corrections, and 100,000 audited calls. Then requests every page as an analyst, as a curator
-and as an admin, through the complete Django middleware, and prints the number of queries, the median and the slowest
-server time in ms, and the size of the response. Vectors are random because pages don't use them.
+Fills its own database (page_data.py) with 200,000 memories of 500 owners, 5,000 waiting insights, 10,000 entities and
+the rows that come with them. Then requests, as an analyst, a curator and an admin, every address that the pages link to,
+one for each route, and some with filters, searches and late pages. Requests go through all middleware. Prints the number
+of queries, the median and the slowest server time, the slowest query in ms, and the size of the response, those that
+exceed a limit first.
+
+--skewed distributes the rows unevenly: one owner has 150,000 memories, a tag is on 100,000, there are 5,000 tags,
+nearly everybody holds the first persona, and the curator holds 200. --keep leaves the database for the next run with
+--keep. --only measures addresses that contain a text, and --show prints their queries.
 """
 
 from __future__ import annotations
 
 import argparse
-import random
 import statistics
+import sys
 import time
-from datetime import timedelta
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
-import numpy as np
 import scratch
 from django.core.management import call_command
+from page_data import ADMIN, CURATOR, Size, fill
 
-OWNERS, PERSONAS, TABLES = 100, 5, 40
-WORDS = ["revenue", "refunds", "orders", "returns", "shipments", "stock", "suppliers", "prices", "discounts", "tax"]
-
-
-def urn(number: int) -> str:
-    return f"urn:li:dataset:(urn:li:dataPlatform:snowflake,bench.table_{number:02d},PROD)"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--records", type=int, default=100_000)
-    parser.add_argument("--insights", type=int, default=5_000)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--show", metavar="PAGE", help="print this page's queries with their times")
-    options = parser.parse_args()
-    scratch.setup()
-    call_command("collectstatic", "--no-input", verbosity=0)
-    with scratch.database():
-        started = time.perf_counter()
-        people = fill(options.records, options.insights)
-        print(f"filled with {options.records:,} memories in {time.perf_counter() - started:.0f} s\n")
-        report(people, options.rounds, options.show)
+MAX_QUERIES, MAX_MS = 12, 300
+MAX_WIDTH = 52  # maximum number of characters of an address in the table
+ENTITY = "urn:li:dataset:(urn:li:dataPlatform:snowflake,fernhill.sales.table_0,PROD)"  # the one with the most memories
+# Addresses with parameters that the links of the pages don't have. The first character of a fragment's address is "~".
+PORTAL = (
+    "/?q=refunds of stock in table_3", "/?q=revenue", "/?tag=tag0", "/?tag=tag0&category=correction", "/?category=correction",
+    f"/?entity={quote(ENTITY)}", "/?sort=oldest", "/?status=stale", "/?status=archived", "/?owner=me", "/?kind=conversation",
+    "/?q=revenue&as_of=2026-06-01", "/?after=2025-12-31T00:00:00+00:00~00000000-0000-4000-8000-000000000000",
+    "~/?q=revenue", "~/?tag=tag0", "/find/?q=", "/find/?q=re", "/find/?q=revenue", "/find/?q=table_17", "/find/?q=person",
+    "/pick/entity/?q=table", "/pick/entity/?q=table_17", f"/pick/column/?q=col&about={quote(ENTITY)}", "/pick/person/?q=person", "/pick/tag/?q=tag1",
+    f"/knowledge/entity/?urn={quote(ENTITY)}", "/knowledge/?q=table_17", "/knowledge/?q=revenue", "/knowledge/?type=dataset",
+    "/graph/?q=table_17", "/activity/?outcome=error", "/stale/?whose=all", "/news/?page=2", "/insights/?state=applied",
+)  # fmt: skip
+REVIEW = (
+    *(f"/review/all/?state={state}" for state in ("pending", "questions", "approved", "applied", "rejected")),
+    "/review/all/?sort=author", "/review/all/?sort=confidence", "/review/all/?q=revenue", "/review/all/?page=60",
+    f"/review/all/?entity={quote(ENTITY)}", "/review/all/?age=30%2B", "/changesets/?state=applied", f"/changesets/?entity={quote(ENTITY)}",
+)  # fmt: skip
+LIST_PARAMETERS = ("?q=revenue", "?p=20", "?_facets=True")  # of every list of the admin
 
 
-# -- test data -----------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Measurement:
+    role: str
+    address: str
+    status: int
+    queries: int
+    median: float
+    slowest: float
+    slowest_query: float
+    size: int
+    statements: list[tuple[float, str]]
 
-
-def fill(records: int, insights: int) -> dict[str, Any]:
-    from django.db import connection  # noqa: PLC0415 - after setup()
-
-    from memories.retrieval import term_statistics  # noqa: PLC0415 - after setup()
-
-    people = make_people()
-    make_catalog()
-    rows = make_records(records)
-    make_insights(rows[:insights])
-    make_baselines(rows)
-    make_calls(records)
-    term_statistics.refresh()
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE")
-    return people
-
-
-def make_people() -> dict[str, Any]:
-    from django.contrib.auth.models import Group  # noqa: PLC0415 - after setup()
-
-    from memories.models import Persona, PersonaMembership  # noqa: PLC0415 - after setup()
-    from memory_project.models import User  # noqa: PLC0415 - after setup()
-
-    personas = [Persona.objects.create(name=f"persona{n}") for n in range(PERSONAS)]
-    users = [User(email=f"owner{n}@bench.example", password="!") for n in range(OWNERS)]
-    users = User.objects.bulk_create(users)
-    PersonaMembership.objects.bulk_create(
-        PersonaMembership(user=user, persona=personas[n % PERSONAS], is_default=True) for n, user in enumerate(users)
-    )
-    curator = User.objects.create_user("curator@bench.example", None, is_staff=True)
-    curator.groups.add(Group.objects.get(name="Curators"))
-    for index, persona in enumerate(personas[:2]):
-        PersonaMembership.objects.create(user=curator, persona=persona, is_default=index == 0)
-    admin = User.objects.create_superuser("admin@bench.example", None)
-    PersonaMembership.objects.create(user=admin, persona=personas[0], is_default=True)
-    return {"analyst": users[0], "curator": curator, "admin": admin}
-
-
-def make_catalog() -> None:
-    from knowledge.catalog.embedded import LocalCatalog  # noqa: PLC0415 - after setup()
-
-    catalog = LocalCatalog()
-    for number in range(TABLES):
-        name = f"bench.table_{number:02d}"
-        fields = [
-            {"fieldPath": f"column_{c}", "nullable": True, "nativeDataType": "VARCHAR", "description": f"Column {c}."}
-            for c in range(20)
-        ]
-        about = {"name": name, "qualifiedName": name, "description": f"One row per thing of {name}."}
-        catalog.put(urn(number), "datasetProperties", about, {})
-        catalog.put(urn(number), "schemaMetadata", {"schemaName": name, "fields": fields}, {})
-        if number:
-            upstreams = [{"dataset": urn(number - 1)}]
-            catalog.put(urn(number), "upstreamLineage", {"upstreams": upstreams}, {})
-
-
-def make_records(count: int) -> list[Any]:
-    from django.utils import timezone  # noqa: PLC0415 - after setup()
-
-    from memories import embedding  # noqa: PLC0415 - after setup()
-    from memories.models import Category, Dimension, MemoryRecord, Passage  # noqa: PLC0415 - after setup()
-    from memories.retrieval import vector_index  # noqa: PLC0415 - after setup()
-
-    dice, space = random.Random(7), np.random.default_rng(7)
-    now = timezone.now()
-    rows: list[Any] = []
-    for number in range(count):
-        owner = number % OWNERS
-        text = f"{' '.join(dice.choices(WORDS, k=9))} in bench.table_{number % TABLES:02d}, note {number}."
-        row = MemoryRecord(
-            created_by=f"owner{owner}@bench.example",
-            persona=f"persona{owner % PERSONAS}",
-            visibility=dice.choices(["persona", "private", "everyone"], [80, 10, 10])[0],
-            dimension=dice.choice(Dimension.values),
-            category=dice.choice(Category.values),
-            content=text.capitalize(),
-            tags=dice.sample(WORDS, k=2),
-            entity_urns=[urn(number % TABLES)],
-            created_at=now - timedelta(minutes=dice.randrange(400_000)),
-            embedding_model="bench",
-            embedding_text_hash=embedding.text_hash(text.capitalize()),
-        )
-        if number % 100 == 7:
-            row.status, row.stale_at = "stale", now - timedelta(hours=number % 900)
-            row.stale_reason = f"bench.table_{number % TABLES:02d}: the column column_{number % 3} was removed"
-        if number % 50 == 3 and number > 100:  # corrects the record 100 rows earlier, which has the same owner
-            row.supersedes = rows[-100]
-            old = rows[-100]
-            old.status, old.superseded_by, old.superseded_at = "superseded", row.pk, now
-            old.stale_at, old.stale_reason = None, ""
-        rows.append(row)
-    for start in range(0, count, 2_000):
-        part = MemoryRecord.objects.bulk_create(rows[start : start + 2_000])
-        Passage.objects.bulk_create(
-            Passage(record=row, start=0, stop=len(row.content), vector=space.standard_normal(384)) for row in part
-        )
-    vector_index.train()
-    return [row for row in rows if row.status == "active"]
-
-
-def make_insights(rows: list[Any]) -> None:
-    from django.utils import timezone  # noqa: PLC0415 - after setup()
-
-    from knowledge.models import Change, Changeset, Insight  # noqa: PLC0415 - after setup()
-    from memories.models import MemoryRecord  # noqa: PLC0415 - after setup()
-
-    now, insights, changesets, changes = timezone.now(), [], [], []
-    for number, row in enumerate(rows):
-        state = ("pending", "pending", "approved", "rejected", "applied")[number % 5]
-        action = {"action_type": "update_description", "target": "column:column_1", "detail": row.content}
-        insight = Insight(record=row, state=state, suggested_actions=[action])
-        if state != "pending":
-            insight.reviewed_by, insight.reviewed_at = "curator@bench.example", now
-        if state == "applied":
-            changeset = Changeset(
-                entity_urn=row.entity_urns[0],
-                persona=row.persona,
-                personas=[row.persona],
-                catalog="local",
-                state="applied",
-                insight_ids=[row.pk.hex],
-                applied_by="curator@bench.example",
-                created_at=row.created_at,
-            )
-            changesets.append(changeset)
-            changes.append(
-                Change(
-                    changeset=changeset,
-                    position=0,
-                    request=0,
-                    change_type="update_description",
-                    urn=row.entity_urns[0],
-                    aspect="editableSchemaMetadata",
-                    path=["editableSchemaFieldInfo", "column_1", "description"],
-                    operation="add",
-                    had_before=False,
-                    written=row.content,
-                    outcome="landed",
-                )
-            )
-            insight.changeset, insight.applied_by, insight.applied_at = changeset, "curator@bench.example", now
-        insights.append(insight)
-    Changeset.objects.bulk_create(changesets)
-    Change.objects.bulk_create(changes)
-    Insight.objects.bulk_create(insights)
-    pending = [insight.pk for insight in insights if insight.state == "pending"]
-    MemoryRecord.objects.filter(pk__in=pending).update(visibility="private")
-
-
-def make_baselines(rows: list[Any]) -> None:
-    from knowledge.models import EntityBaseline  # noqa: PLC0415 - after setup()
-    from memories.models import MemoryRecord  # noqa: PLC0415 - after setup()
-
-    columns = {f"column_{c}": ["VARCHAR", True] for c in range(22)}  # two columns more than the tables have now
-    stale = MemoryRecord.objects.filter(status="stale").only("pk", "entity_urns")
-    EntityBaseline.objects.bulk_create(
-        EntityBaseline(record=row, urn=row.entity_urns[0], existed=True, columns=columns) for row in stale
-    )
-
-
-def make_calls(count: int) -> None:
-    from django.utils import timezone  # noqa: PLC0415 - after setup()
-
-    from memory_project.models import AuditEvent  # noqa: PLC0415 - after setup()
-
-    dice, now = random.Random(8), timezone.now()
-    AuditEvent.objects.bulk_create(
-        (
-            AuditEvent(
-                at=now - timedelta(seconds=dice.randrange(30 * 86_400)),
-                email=f"owner{dice.randrange(OWNERS)}@bench.example",
-                channel="mcp-http",
-                tool=dice.choice(["memory_recall", "memory_manage", "capture_insight", "catalog_search"]),
-                outcome="error" if dice.random() < 0.03 else "ok",
-                duration_ms=dice.expovariate(1 / 20),
-            )
-            for _ in range(count)
-        ),
-        batch_size=5_000,
-    )
-
-
-# -- measurement ---------------------------------------------------------------------------------------------
-
-
-def pages(role: str, user: Any) -> list[tuple[str, str]]:
-    """Return the names and addresses of the pages of this role, with ids of rows that the user may see."""
-    from django.urls import reverse  # noqa: PLC0415 - after setup()
-
-    from knowledge.insights import queries as curation  # noqa: PLC0415 - after setup()
-    from memories import queries  # noqa: PLC0415 - after setup()
-    from memories.identity.permissions import build_caller  # noqa: PLC0415 - after setup()
-
-    caller = build_caller(user, channel="bench")
-    correction = queries.corrections(caller)[0]
-    addresses = [
-        ("My Knowledge", "/"),
-        ("… filtered", "/?category=correction&tag=stock"),
-        ("… an entity", f"/?entity={urn(3)}"),
-        ("… search", "/?q=refunds+of+stock+in+table_03"),
-        ("memory", reverse("memory", args=[correction.pk])),
-        ("chain", reverse("chain", args=[correction.pk])),
-        ("New memory", "/memories/new/"),
-        ("My Insights", "/insights/"),
-        ("Knowledge", "/knowledge/"),
-        ("entity", f"/knowledge/entity/?urn={urn(3)}"),
-        ("Stale review", "/stale/"),
-        ("Activity", "/activity/"),
-        ("Connect", "/connect/"),
-    ]
-    if role != "analyst":
-        changeset = curation.changesets(caller)[0]
-        review_address = reverse("review-one", args=[curation.waiting(caller)[7].pk])
-        addresses += [
-            ("Review", review_address),
-            ("all insights", "/review/all/"),
-            ("Changesets", "/changesets/"),
-            ("changeset", reverse("changeset", args=[changeset.pk])),
-            ("roll back", reverse("roll-back", args=[changeset.pk])),
-            ("Corrections", "/corrections/"),
-            ("Dashboard", "/admin/"),
-            ("Tables", "/admin/tables/"),
-            ("memories (table)", "/admin/memories/memoryrecord/"),
-            ("… one month", "/admin/memories/memoryrecord/?created_at__year=2026&created_at__month=11"),
-            ("… with counts", "/admin/memories/memoryrecord/?_facets=True"),
-            ("insights (table)", "/admin/knowledge/insight/"),
-            ("stale (table)", "/admin/memories/stalememory/"),
-        ]
-    if role == "admin":
-        addresses += [("System", "/admin/system/"), ("Indexing", "/admin/indexing/")]
-        addresses += [("Audit", "/admin/audit/"), ("People", "/admin/people/"), ("person", f"/admin/people/{user.pk}/")]
-    return addresses
+    @property
+    def excess(self) -> float:
+        """By what factor the page exceeds a limit; at most 1 if it does not."""
+        return max(self.median / MAX_MS, self.queries / MAX_QUERIES)
 
 
 class StatementRecorder:
@@ -296,31 +81,93 @@ class StatementRecorder:
             self.statements.append((1000 * (time.perf_counter() - started), sql))
 
 
-def report(people: dict[str, Any], rounds: int, show: str | None) -> None:
-    from django.db import connection  # noqa: PLC0415 - after setup()
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--skewed", action="store_true")
+    parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--only", default="", metavar="TEXT")
+    parser.add_argument("--role", default="")
+    parser.add_argument("--show", action="store_true")
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    scratch.setup()
+    if options.skewed:
+        from django.db import connection  # noqa: PLC0415 - after setup()
+
+        connection.settings_dict["TEST"]["NAME"] = "bench_skewed"
+    call_command("collectstatic", "--no-input", verbosity=0)
+    with scratch.database(keep=options.keep) as is_new:
+        if is_new:
+            started = time.perf_counter()
+            fill(Size(options.rows, options.skewed))
+            print(f"filled with {options.rows:,} memories in {time.perf_counter() - started:.0f} s\n")
+        measured: list[Measurement] = []
+        for role, email in (("analyst", "owner7@bench.example"), ("curator", CURATOR), ("admin", ADMIN)):
+            if role.startswith(options.role):
+                measured += measure_role(role, email, options.only, options.rounds)
+        report(measured, options.show)
+
+
+def measure_role(role: str, email: str, only: str, rounds: int) -> Iterator[Measurement]:
     from django.test import Client  # noqa: PLC0415 - after setup()
 
-    print(f"{'as':8} {'page':18} {'queries':>7} {'median':>8} {'slowest':>8} {'kB':>6}")
-    for role, user in people.items():
-        client = Client(HTTP_HOST="localhost")
-        client.force_login(user)
-        for name, address in pages(role, user):
-            client.get(address)  # warms up templates and query plans
-            recorder = StatementRecorder()
-            with connection.execute_wrapper(recorder):
-                response = client.get(address)
-            assert response.status_code == 200, (address, response.status_code)
-            times = []
-            for _ in range(rounds):
-                started = time.perf_counter()
-                client.get(address)
-                times.append(1000 * (time.perf_counter() - started))
-            median, slowest, size = statistics.median(times), max(times), len(response.content) / 1000
-            mark = "  <—" if len(recorder.statements) > 12 or median > 150 else ""
-            print(f"{role:8} {name:18} {len(recorder.statements):7} {median:8.0f} {slowest:8.0f} {size:6.0f}{mark}")
-            if show == name:
-                for took, sql in recorder.statements:
-                    print(f"    {took:7.1f} ms  {sql[:160]}")
+    from memory_project.models import User  # noqa: PLC0415 - after setup()
+
+    client = Client(HTTP_HOST="localhost", raise_request_exception=False)
+    client.force_login(User.objects.get(email=email))
+    for address in addresses(client, role, only):
+        if only in address:
+            yield measure(client, role, address, rounds)
+
+
+def addresses(client: Any, role: str, only: str) -> list[str]:
+    from tests.page_crawl import crawl  # noqa: PLC0415 - after setup()
+
+    fixed = [*PORTAL, *(REVIEW if role != "analyst" else ())]
+    if only and any(only in address for address in fixed):
+        return fixed
+    found = crawl(client)
+    lists = [address for route, address in found.items() if route.endswith("_changelist")]
+    return [*found.values(), *fixed, *(address.partition("?")[0] + part for address in lists for part in LIST_PARAMETERS)]
+
+
+def measure(client: Any, role: str, address: str, rounds: int) -> Measurement:
+    from django.db import connection  # noqa: PLC0415 - after setup()
+
+    headers = {"HX-Request": "true"} if address.startswith("~") else {}
+    address = address.removeprefix("~")
+    client.get(address, headers=headers)  # warms up templates and query plans
+    recorder = StatementRecorder()
+    with connection.execute_wrapper(recorder):
+        response = client.get(address, headers=headers)
+    body = b"".join(response) if response.streaming else response.content
+    times: list[float] = []
+    while len(times) < rounds and sum(times) < 3_000:
+        started = time.perf_counter()
+        client.get(address, headers=headers)
+        times.append(1000 * (time.perf_counter() - started))
+    slowest_query = max((took for took, _ in recorder.statements), default=0)
+    name = address + (" (fragment)" if headers else "")
+    return Measurement(
+        role, name, response.status_code, len(recorder.statements), statistics.median(times), max(times), slowest_query,
+        len(body), recorder.statements,
+    )  # fmt: skip
+
+
+def report(measured: list[Measurement], show: bool) -> None:
+    print(f"{'as':8} {'page':{MAX_WIDTH}} {'status':>6} {'queries':>7} {'median':>7} {'slowest':>7} {'query':>6} {'kB':>6}")
+    for row in sorted(measured, key=lambda row: -row.excess):
+        address = row.address if len(row.address) <= MAX_WIDTH else f"{row.address[: MAX_WIDTH - 1]}…"
+        mark = "  <—" if row.excess > 1 or row.status >= 400 else ""
+        print(
+            f"{row.role:8} {address:{MAX_WIDTH}} {row.status:6} {row.queries:7} {row.median:7.0f} {row.slowest:7.0f}"
+            f" {row.slowest_query:6.0f} {row.size / 1000:6.0f}{mark}"
+        )
+        for took, sql in row.statements if show else ():
+            print(f"    {took:7.1f} ms  {' '.join(sql.split())}")
+    over = sum(row.excess > 1 for row in measured)
+    print(f"\n{over} of {len(measured)} exceed {MAX_QUERIES} queries or {MAX_MS} ms", file=sys.stderr)
 
 
 if __name__ == "__main__":

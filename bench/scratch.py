@@ -37,23 +37,36 @@ def _as_superuser() -> None:
 
 
 @contextmanager
-def database() -> Iterator[None]:
+def database(*, keep: bool = False) -> Iterator[bool]:
+    """Create the database for the block, and yield whether it is new.
+
+    With `keep`, it is not dropped at the end, and the next block with `keep` finds it with its rows.
+    """
     from django.db import connection  # noqa: PLC0415 - after setup()
 
     from memory_project.postgres.roles import statements  # noqa: PLC0415 - after setup()
     from memory_project.postgres.server import LEAKPROOF  # noqa: PLC0415 - after setup()
 
-    connection.creation.create_test_db(verbosity=0, autoclobber=True)
+    connection.creation.create_test_db(verbosity=0, autoclobber=True, keepdb=keep)
     with connection.cursor() as cursor:
+        cursor.execute("SELECT NOT EXISTS (SELECT FROM memory_records)")
+        is_new = bool(cursor.fetchone()[0])
         if role := connection.settings_dict.get("IDENTITY_ROLE"):
             for statement in [LEAKPROOF, *statements(role, connection.pg_version)]:  # type: ignore[attr-defined]
                 cursor.execute(statement)
     try:
-        yield
+        yield is_new
     finally:
-        with connection.cursor() as cursor:  # server threads of this process may still hold connections
-            cursor.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            )
-        connection.creation.destroy_test_db(connection.settings_dict["NAME"], verbosity=0)
+        if not keep:
+            _drop()
+
+
+def _drop() -> None:
+    from django.db import connection  # noqa: PLC0415 - after setup()
+
+    with connection.cursor() as cursor:  # server threads of this process may still hold connections
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+    connection.creation.destroy_test_db(connection.settings_dict["NAME"], verbosity=0)
