@@ -47,7 +47,7 @@ def database(*, keep: bool = False) -> Iterator[bool]:
     from memory_project.postgres.roles import statements  # noqa: PLC0415 - after setup()
     from memory_project.postgres.server import LEAKPROOF  # noqa: PLC0415 - after setup()
 
-    connection.creation.create_test_db(verbosity=0, autoclobber=True, keepdb=keep)
+    connection.creation.create_test_db(verbosity=0, autoclobber=True, keepdb=keep, serialize=False)
     with connection.cursor() as cursor:
         cursor.execute("SELECT NOT EXISTS (SELECT FROM memory_records)")
         is_new = bool(cursor.fetchone()[0])

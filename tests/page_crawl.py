@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urljoin, urlsplit
 
+from django.db import connection
 from django.http import Http404
 from django.test import Client
 from django.urls import resolve
@@ -15,28 +19,41 @@ LINK = re.compile(r'\b(?:href|hx-get|data-[a-z-]+)="((?:/|\?)[^"#]*)"')
 START = ("/", "/admin/", "/admin/tables/", "/review/all/", "/stale/?whose=all", "/changesets/", "/conversations/", "/graph/")
 # Addresses that the crawl does not open: they end the session, or are for programs.
 NOT_OPENED = ("sign-out", "logout", "api-", "oauth", "static", "favicon")
+# Links of a route that are tried before it is given up: it may take no GET, or the person may open only some rows.
+MAX_REFUSALS = 5
 
 
-def crawl(client: Client, start: Sequence[str] = START) -> dict[str, str]:
-    """Return route → address, for each route that the links reach from `start` and that answers with a page."""
-    found: dict[str, str] = {}
-    refused: set[str] = set()
+@dataclass(frozen=True)
+class Page:
+    address: str
+    queries: int  # number of SQL statements that the first request has taken
+
+
+def crawl(client: Client, start: Sequence[str] = START) -> dict[str, Page]:
+    """Return the page of each route that the links reach from `start`, by the name of the route."""
+    found: dict[str, Page] = {}
+    refusals: Counter[str] = Counter()
     waiting = list(start)
     while waiting:
         address = waiting.pop(0)
         route = route_of(address)
-        if not route or route in found or route in refused or any(word in route for word in NOT_OPENED):
+        if not route or route in found or refusals[route] == MAX_REFUSALS or any(word in route for word in NOT_OPENED):
             continue
-        response = client.get(address)
+        counter = StatementCounter()
+        with connection.execute_wrapper(counter):
+            response = client.get(address)
         if response.status_code != 200:
-            # the address of a row that this person may not open; another row's may work
-            refused |= {route} if response.status_code in (403, 405) else set()
-            continue
-        found[route] = address
-        if not response.streaming and response.headers.get("Content-Type", "").startswith("text/html"):
+            refusals[route] += 1
+        elif is_page(response):
+            found[route] = Page(address, counter.count)
             links = LINK.findall(response.content.decode())
             waiting += [urljoin(address, html.unescape(link)) for link in dict.fromkeys(links)]
     return found
+
+
+def is_page(response: Any) -> bool:
+    is_file = response.streaming or "attachment" in response.headers.get("Content-Disposition", "")
+    return not is_file and response.headers.get("Content-Type", "").startswith("text/html")
 
 
 def route_of(address: str) -> str:
@@ -44,3 +61,14 @@ def route_of(address: str) -> str:
         return resolve(urlsplit(address).path).view_name
     except Http404:
         return ""
+
+
+class StatementCounter:
+    """Count the statements of a request, except for savepoints, which a test has in place of transactions."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, run: Callable[..., Any], sql: str, *rest: Any) -> Any:
+        self.count += not sql.startswith(("SAVEPOINT", "RELEASE", "ROLLBACK TO"))
+        return run(sql, *rest)
