@@ -454,7 +454,7 @@ def work(size: Size) -> None:
     )  # fmt: skip
     insert(
         Endpoint, 40, id=key("endpoint"), owner=person, set_up_by=person, name="'Endpoint ' || n", url="'https://hooks.bench.example/' || n",
-        kinds="ARRAY['memory.created']", nonce="md5(n::text)", secret_digest="'x'",
+        kinds="ARRAY['memory.changed']", nonce="md5(n::text)", secret_digest="'x'",
     )  # fmt: skip
     insert(
         Delivery, size.share(20_000), endpoint_id=key("endpoint", "n % 40"), kind="'memory.created'", record_id=key("memory"),

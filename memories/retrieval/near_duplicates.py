@@ -60,8 +60,7 @@ NEAREST = """
     SELECT record_id, distance FROM (
         SELECT p.record_id, min(p.vector <=> wanted.vector) AS distance
         FROM unnest(%(vectors)s::text[]::vector[]) AS wanted(vector) CROSS JOIN LATERAL (
-            SELECT passage.record_id, passage.vector FROM memory_passages passage
-            JOIN memory_records ON memory_records.id = passage.record_id
+            SELECT passage.record_id, passage.vector FROM memory_passages passage {join}
             WHERE NOT passage.short_term AND passage.record_id <> ALL(%(besides)s) AND {scope}
             ORDER BY {distance} LIMIT {looked_at}
         ) p GROUP BY p.record_id
@@ -79,9 +78,21 @@ def nearest_records(
     """
     is_exact = is_small(scope) if exact is None else exact
     distance = _distance("passage.vector", "wanted.vector", exact=is_exact)
-    sql = NEAREST.format(scope=scope.sql, distance=distance, looked_at=LOOKED_AT)
+    join, within = _in_scope(scope, "passage", exact=is_exact)
+    sql = NEAREST.format(join=join, scope=within, distance=distance, looked_at=LOOKED_AT)
     texts = [str(vector.tolist()) for vector in vectors]
     return dict(prepared_statements.rows(sql, {**scope.params, "vectors": texts, "besides": list(besides)}))
+
+
+def _in_scope(scope: Condition, passage: str, *, exact: bool) -> tuple[str, str]:
+    """Return a join of passages with their records and a condition on it, which together select those of the scope.
+
+    Without `exact`, they keep the planner from reading the scope in place of the vector index, as in ranking.py.
+    """
+    same_record = f"memory_records.id = {passage}.record_id"
+    if exact:
+        return f"JOIN memory_records ON {same_record}", scope.sql
+    return "", f"EXISTS (SELECT FROM memory_records WHERE {same_record} AND {scope.sql} OFFSET 0)"  # noqa: S608
 
 
 def _distance(first: str, second: str, *, exact: bool) -> str:
@@ -138,7 +149,7 @@ def similar_records(
 NEAREST_OF = """
     SELECT subject.record_id, near.record_id
     FROM memory_passages subject {subject_record} CROSS JOIN LATERAL (
-        SELECT p.record_id FROM memory_passages p JOIN memory_records ON memory_records.id = p.record_id
+        SELECT p.record_id FROM memory_passages p {join}
         WHERE NOT p.short_term AND {scope} AND p.record_id <> subject.record_id {same_entities}
         ORDER BY {distance} LIMIT 2
     ) near
@@ -155,9 +166,12 @@ def nearest_of(
     Only the records of the passages nearest to each passage are compared. Short-term turns are left out. With
     `same_entities`, records must share an entity to be compared, so that in a large scope few distances are computed.
     """
+    is_exact = same_entities or is_small(scope)
+    join, within = _in_scope(scope, "p", exact=is_exact)
     sql = NEAREST_OF.format(
-        scope=scope.sql,
-        distance=_distance("p.vector", "subject.vector", exact=same_entities or is_small(scope)),
+        join=join,
+        scope=within,
+        distance=_distance("p.vector", "subject.vector", exact=is_exact),
         subject_record=SUBJECT_RECORD if same_entities else "",
         same_entities=SAME_ENTITIES if same_entities else "",
     )

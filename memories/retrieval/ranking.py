@@ -94,11 +94,14 @@ LEXICAL = """
             ) best WHERE rows_before < %(candidates)s
         )) ORDER BY coverage DESC, id LIMIT %(candidates)s
     ) covering"""
+# With a join in place of EXISTS, or without OFFSET 0, the planner would read the whole scope and then its vectors. It
+# takes the scope for a few rows, because the policies of row-level security repeat the scope's conditions.
 SEMANTIC_INDEXED = """
     SELECT record_id FROM (
         SELECT p.record_id, {distance} AS distance
-        FROM memory_passages p JOIN memory_records ON memory_records.id = p.record_id
-        WHERE NOT p.short_term AND {scope} ORDER BY distance LIMIT %(passages)s
+        FROM memory_passages p WHERE NOT p.short_term AND EXISTS (
+            SELECT FROM memory_records WHERE memory_records.id = p.record_id AND {scope} OFFSET 0
+        ) ORDER BY distance LIMIT %(passages)s
     ) nearest GROUP BY record_id ORDER BY min(distance) LIMIT %(candidates)s"""
 NEAR = """
     SELECT id FROM (
