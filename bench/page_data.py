@@ -170,12 +170,28 @@ def people(size: Size) -> None:
         " WHERE name LIKE 'persona%') p ON "
     )
     own = f"p.p = {persona_of(size)} OR p.p = (n * 7 + 1) % {size.personas}"
-    insert(PersonaMembership, numbered + own, user_id="u.id", persona_id="p.persona_id", is_default=f"p.p = {persona_of(size)}")
     insert(
-        ApiToken, numbered.partition(" JOIN ")[0], user_id="u.id", name="'Laptop'", prefix="'cpt_' || n", digest=digest("token")
+        PersonaMembership,
+        numbered + own,
+        user_id="u.id",
+        persona_id="p.persona_id",
+        is_default=f"p.p = {persona_of(size)}",
     )
-    views = [SavedView(person=person, name="Stock", page="my-knowledge", query="tag=tag3") for person in (curator, admin)]
-    views += [SavedView(person=person, name="Waiting long", page="review-list", query="age=7%2B") for person in (curator, admin)]
+    insert(
+        ApiToken,
+        numbered.partition(" JOIN ")[0],
+        user_id="u.id",
+        name="'Laptop'",
+        prefix="'cpt_' || n",
+        digest=digest("token"),
+    )
+    views = [
+        SavedView(person=person, name="Stock", page="my-knowledge", query="tag=tag3") for person in (curator, admin)
+    ]
+    views += [
+        SavedView(person=person, name="Waiting long", page="review-list", query="age=7%2B")
+        for person in (curator, admin)
+    ]
     SavedView.objects.bulk_create(views)
 
 
@@ -185,7 +201,9 @@ def digest(kind: str) -> str:
 
 def persona_of(size: Size, n: str = "n") -> str:
     """Return SQL for the number of the persona of owner n."""
-    return f"(CASE WHEN {n} < 400 THEN 0 ELSE {n} % {size.personas} END)" if size.is_skewed else f"({n} % {size.personas})"
+    return (
+        f"(CASE WHEN {n} < 400 THEN 0 ELSE {n} % {size.personas} END)" if size.is_skewed else f"({n} % {size.personas})"
+    )
 
 
 def catalog(size: Size) -> None:
@@ -209,7 +227,13 @@ def catalog(size: Size) -> None:
         qualified_name=table_name("n"), description=sentence(70, "n"), platform="'snowflake'",
         columns="(SELECT string_agg('column_' || c, ' ') FROM generate_series(0, 19) c)",
     )  # fmt: skip
-    insert(LineageEdge, f"generate_series(1, {size.entities - 1}) n", downstream=urn("n"), upstream=urn("n / 4"), said_by=urn("n"))
+    insert(
+        LineageEdge,
+        f"generate_series(1, {size.entities - 1}) n",
+        downstream=urn("n"),
+        upstream=urn("n / 4"),
+        said_by=urn("n"),
+    )
     insert(EntityState, size.entities, catalog="'local'", urn=urn("n"), fingerprint=digest("state"))
 
 
@@ -218,10 +242,20 @@ def memories(size: Size) -> None:
 
     # a correction (n % 50 = 3) has the owner of the memory that it corrects
     number = "(CASE WHEN n % 50 = 3 THEN n - 1 ELSE n END)"
-    owner_n = f"(CASE WHEN {dice(1, 4, number)} > 0 THEN 0 ELSE {dice(2, size.owners, number)} END)" if size.is_skewed else dice(2, size.owners, number)
+    owner_n = (
+        f"(CASE WHEN {dice(1, 4, number)} > 0 THEN 0 ELSE {dice(2, size.owners, number)} END)"
+        if size.is_skewed
+        else dice(2, size.owners, number)
+    )
     entity = rare(3, size.entities)
-    shares = ("everyone", "everyone", "everyone", "persona", "private") if size.is_skewed else ("persona",) * 8 + ("private", "everyone")
-    first_tag = f"(CASE WHEN {dice(5, 2)} = 0 THEN 0 ELSE {rare(6, size.tags)} END)" if size.is_skewed else rare(6, size.tags)
+    shares = (
+        ("everyone", "everyone", "everyone", "persona", "private")
+        if size.is_skewed
+        else ("persona",) * 8 + ("private", "everyone")
+    )
+    first_tag = (
+        f"(CASE WHEN {dice(5, 2)} = 0 THEN 0 ELSE {rare(6, size.tags)} END)" if size.is_skewed else rare(6, size.tags)
+    )
     insert(
         MemoryRecord, size.memories, id=key("memory"), created_at=ago(4, 600_000), updated_at=ago(4, 600_000),
         created_by=owner(owner_n), persona=f"'persona' || {persona_of(size, owner_n)}", visibility=one_of(shares, 7),
@@ -425,7 +459,14 @@ def work(size: Size) -> None:
 
     person = f"(CASE n % 4 WHEN 0 THEN {owner('7')} WHEN 1 THEN '{CURATOR}' WHEN 2 THEN '{ADMIN}' ELSE {owner('n % 500')} END)"
     analyses = size.share(300)
-    insert(Session, analyses, analysis_id="'analysis ' || n", owner=person, persona="'persona0'", last_used_at=ago(90, 9_000))
+    insert(
+        Session,
+        analyses,
+        analysis_id="'analysis ' || n",
+        owner=person,
+        persona="'persona0'",
+        last_used_at=ago(90, 9_000),
+    )
     sessions = f"(SELECT id, substring(analysis_id FROM '[0-9]+')::int AS n FROM {Session._meta.db_table}) s, generate_series(0, 99) k"
     insert(
         IngestedRecord, sessions, session_id="s.id", model="'orders'", record_id="k::text", expires_at="now() + interval '1 day'",

@@ -131,7 +131,11 @@ def addresses(client: Any, role: str, only: str) -> list[str]:
         return fixed
     found = crawl(client)
     lists = [page.address for route, page in found.items() if route.endswith("_changelist")]
-    return [*(page.address for page in found.values()), *fixed, *(address.partition("?")[0] + part for address in lists for part in LIST_PARAMETERS)]
+    return [
+        *(page.address for page in found.values()),
+        *fixed,
+        *(address.partition("?")[0] + part for address in lists for part in LIST_PARAMETERS),
+    ]
 
 
 def measure(client: Any, role: str, address: str, rounds: int) -> Measurement:

@@ -16,7 +16,16 @@ from django.test import Client
 from django.urls import resolve
 
 LINK = re.compile(r'\b(?:href|hx-get|data-[a-z-]+)="((?:/|\?)[^"#]*)"')
-START = ("/", "/admin/", "/admin/tables/", "/review/all/", "/stale/?whose=all", "/changesets/", "/conversations/", "/graph/")
+START = (
+    "/",
+    "/admin/",
+    "/admin/tables/",
+    "/review/all/",
+    "/stale/?whose=all",
+    "/changesets/",
+    "/conversations/",
+    "/graph/",
+)
 # Addresses that the crawl does not open: they end the session, or are for programs.
 NOT_OPENED = ("sign-out", "logout", "api-", "oauth", "static", "favicon")
 # Links of a route that are tried before it is given up: it may take no GET, or the person may open only some rows.

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from django.core.cache import cache
 from django.db.models import Avg, Count, F, Max, Min, Q, Value
 from django.db.models.functions import TruncMinute
 from django.utils import timezone
@@ -24,6 +25,8 @@ OPEN = Q(status__in=[JobStatus.PENDING, JobStatus.RUNNING])
 UNRESOLVED = Q(status=JobStatus.FAILED, resolved_at__isnull=True)
 CAUSES_SHOWN = 20
 CAUSE_LENGTH = 300
+COUNTS_KEY = "index-coverage"
+PARTS = ("expected", "indexed")
 
 
 @dataclass(frozen=True)
@@ -51,8 +54,12 @@ class Coverage:
 
 
 @identity.service("operation")
-def coverage(model: str) -> list[Coverage]:
-    """Return the coverage of each kind of row: how many should have a vector, and how many have one of this model."""
+def coverage(model: str, *, kept_s: int = 0) -> list[Coverage]:
+    """Return the coverage of each kind of row: how many should have a vector, and how many have one of this model.
+
+    With `kept_s`, these numbers may have been counted so many seconds ago, because counting takes a second with a
+    million rows. The numbers of jobs are always current.
+    """
     jobs = {
         row["source_kind"]: row
         for row in IndexJob.objects.filter(OPEN | UNRESOLVED)
@@ -60,22 +67,40 @@ def coverage(model: str) -> list[Coverage]:
         .values("source_kind")
         .annotate(open=Count("pk", filter=OPEN), failed=Count("pk", filter=UNRESOLVED))
     }
-    counts: dict[str, tuple[int, int]] = {}
-    first, *rest = (_row_counts(kind, source, model) for kind, source in sorted(SOURCES.items()))
-    for row in first.union(*rest, all=True):
-        counts[row["source_kind"]] = (row["expected"], row["indexed"])
+    key = f"{COUNTS_KEY}-{model}"
+    counts = cache.get(key) if kept_s else None
+    if counts is None:
+        counts = _counts(model)
+        cache.set(key, counts, kept_s)
     coverages = []
     for kind in sorted(SOURCES):
         row = jobs.get(kind)
         open_jobs, failures = (row["open"], row["failed"]) if row else (0, 0)
-        coverages.append(Coverage(kind, *counts.get(kind, (0, 0)), open_jobs=open_jobs, failures=failures))
+        expected, indexed = (counts.get((kind, part), 0) for part in PARTS)
+        coverages.append(Coverage(kind, expected, indexed, open_jobs=open_jobs, failures=failures))
     return coverages
 
 
-def _row_counts(kind: str, source: VectorSource, model: str) -> Any:
-    good = ~source.missing & Q(embedding_text_hash__isnull=False, embedding_model=model)
-    rows = source.rows().order_by().annotate(source_kind=Value(kind)).values("source_kind")
-    return rows.annotate(expected=Count("pk"), indexed=Count("pk", filter=good))
+def _counts(model: str) -> dict[tuple[str, str], int]:
+    """Return the number of rows by kind and part."""
+    parts = [part for kind, source in sorted(SOURCES.items()) for part in _row_counts(kind, source, model)]
+    return {(row["source_kind"], row["part"]): row["rows"] for row in parts[0].union(*parts[1:], all=True)}
+
+
+def _row_counts(kind: str, source: VectorSource, model: str) -> list[Any]:
+    """Return a query for each of PARTS.
+
+    The second is no conditional count of the first, because PostgreSQL can then join the rows with their vectors, in
+    place of one search for each row.
+    """
+    rows = source.rows().order_by()
+    good = rows.filter(source.has_vectors, embedding_text_hash__isnull=False, embedding_model=model)
+    return [
+        part_rows.annotate(source_kind=Value(kind), part=Value(part))
+        .values("source_kind", "part")
+        .annotate(rows=Count("pk"))
+        for part, part_rows in zip(PARTS, (rows, good), strict=True)
+    ]
 
 
 @identity.service("operation")

@@ -48,7 +48,7 @@ class VectorSource:
     text: Expression | F  # the text to embed, as an expression on a row
     vectors: type[models.Model]
     vector_column: str
-    missing: Q  # true for a row without vectors
+    has_vectors: Q
     index: Callable[[Mapping[UUID, str], embedding.Waiting], dict[UUID, Vectors]]
 
     @property
@@ -62,7 +62,7 @@ class VectorSource:
             output_field=models.BinaryField(),
         )
         is_current = Q(embedding_text_hash__isnull=False, embedding_text_hash=sha256, embedding_model=model)
-        return self.rows().filter(self.missing | ~is_current)
+        return self.rows().filter(~self.has_vectors | ~is_current)
 
 
 SOURCES: Registry[VectorSource] = Registry("vector sources")
@@ -106,7 +106,7 @@ def passage_source(
         return {pk: part.vectors for pk, part in units.items()}
 
     has_passages = Exists(table._default_manager.filter(**{owner: OuterRef("pk")}))
-    return VectorSource(kind, rows, text, table, "vector", missing=Q(~has_passages), index=index_rows)
+    return VectorSource(kind, rows, text, table, "vector", has_vectors=Q(has_passages), index=index_rows)
 
 
 MEMORIES = VectorSource(
@@ -115,7 +115,7 @@ MEMORIES = VectorSource(
     SPOKEN,
     vectors=Passage,
     vector_column="vector",
-    missing=Q(~Exists(Passage.objects.filter(record=OuterRef("pk")))),
+    has_vectors=Q(Exists(Passage.objects.filter(record=OuterRef("pk")))),
     index=index_memories,
 )
 

@@ -106,7 +106,7 @@ SOURCE = indexing.VectorSource(
     F("content"),
     vectors=Reflection,
     vector_column="vector",
-    missing=Q(vector__isnull=True),
+    has_vectors=Q(vector__isnull=False),
     index=index_reflections,
 )
 

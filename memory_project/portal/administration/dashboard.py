@@ -36,7 +36,7 @@ def context(request: HttpRequest) -> dict[str, Any]:
     figures: dict[str, Any] = {
         "trends": trends,
         "applied_this_week": int(sum(week)),
-        "coverage": index_status.coverage(index_status.model()),
+        "coverage": index_status.coverage(index_status.model(), kept_s=60),
     }
     if curation.may_curate(caller):
         ages = review.ages(caller)

@@ -24,7 +24,7 @@ from memory_project.portal.templatetags.charts import Point
 def indexing(request: HttpRequest, **admin: Any) -> HttpResponse:
     model = index_status.model()
     points, took = index_status.throughput()
-    coverage = index_status.coverage(model)
+    coverage = index_status.coverage(model, kept_s=10)
     context = {
         "state": embedding.state(),
         "model": model,

@@ -1,0 +1,33 @@
+"""The filter of memories by persona, for all lists of the admin.
+
+Django's own filter reads the values of all memories, which takes most of a second with 200,000 of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Exists, OuterRef
+from django.http import HttpRequest
+
+from memories.admin.base import admin_caller
+from memories.models import MemoryRecord, Persona
+
+
+class PersonaFilter(admin.AllValuesFieldListFilter):
+    """A filter with the personas of the memories that the caller may read."""
+
+    def __init__(self, field: Any, request: HttpRequest, *args: Any, **options: Any) -> None:
+        super().__init__(field, request, *args, **options)
+        # The first memory of each persona that the caller may read is found in an index.
+        readable = MemoryRecord.objects.visible_to(admin_caller(request))
+        used = Exists(readable.filter(persona=OuterRef("name")))
+        self.lookup_choices = Persona.objects.filter(used).order_by("name").values_list("name", flat=True)
+
+
+admin.FieldListFilter.register(
+    lambda field: field.name == "persona" and issubclass(field.model, MemoryRecord),
+    PersonaFilter,
+    take_priority=True,
+)
