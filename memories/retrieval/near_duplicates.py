@@ -97,7 +97,7 @@ def _in_scope(scope: Condition, passage: str, *, exact: bool) -> tuple[str, str]
     same_record = f"memory_records.id = {passage}.record_id"
     if exact:
         return f"JOIN memory_records ON {same_record}", scope.sql
-    return "", f"EXISTS (SELECT FROM memory_records WHERE {same_record} AND {scope.sql} OFFSET 0)"  # noqa: S608
+    return "", f"EXISTS (SELECT FROM memory_records WHERE {same_record} AND {scope.sql} OFFSET 0)"
 
 
 def _distance(first: str, second: str, *, exact: bool) -> str:

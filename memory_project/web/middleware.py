@@ -232,6 +232,9 @@ def error_response(request: HttpRequest, message: str, code: str, status: int, t
         return JsonResponse(problem(status, message, code), status=status, content_type=MEDIA_TYPE)
     if is_for_programs(request.path):
         return JsonResponse({"error": message, "code": code}, status=status)
-    context: dict[str, Any] = {"title": title or TITLES.get(status, gettext("This is not possible")), "message": message}
+    context: dict[str, Any] = {
+        "title": title or TITLES.get(status, gettext("This is not possible")),
+        "message": message,
+    }
     context |= {"texts": typed_texts(request), "page": page_of_form(request) if request.method == "POST" else ""}
     return HttpResponse(render_to_string("fault.html", context), status=status)
