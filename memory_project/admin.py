@@ -326,12 +326,9 @@ class WebhookAdmin(ExportsList):
         return ["persona", *self.readonly_fields] if obj else list(self.readonly_fields)
 
     def get_fields(self, request: HttpRequest, obj: Webhook | None = None) -> Any:
-        own = ["persona", "url", "is_on"]
-        return (
-            [*own[:2], *(["forget_url"] if obj is not None and obj.url else []), *own[2:], *self.readonly_fields]
-            if obj is not None
-            else own
-        )
+        if obj is None:
+            return ["persona", "url", "is_on"]
+        return ["persona", "url", *(["forget_url"] if obj.url else []), "is_on", *self.readonly_fields]
 
     @admin.display(description=gettext_lazy("host"))
     def host(self, webhook: Webhook) -> str:

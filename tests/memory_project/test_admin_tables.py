@@ -14,8 +14,10 @@ from django.urls import reverse
 from django.utils import timezone
 from django_q.models import Schedule
 
+from analysis import sources
 from analysis.models import DeclaredSource
 from analysis.sources import checks
+from analysis.sources.envelopes import PageOf
 from memories import services
 from memories.admin import lists
 from memories.admin.base import ExportsList
@@ -277,7 +279,7 @@ def test_a_source_is_tested_before_it_is_saved(otto_user: User, monkeypatch: pyt
     page = text(client.post(add, form))
     assert ("Test failed" in page, "no public address" in page) == (True, True)
     assert "[models.people]" in page  # what was entered stays
-    monkeypatch.setattr(checks, "_first_page", lambda caller, model: checks.PageOf([{"id": 7, "name": "<b>Ann</b>"}]))
+    monkeypatch.setattr(checks, "_first_page", lambda caller, model: PageOf([{"id": 7, "name": "<b>Ann</b>"}]))
     page = text(client.post(add, form))
     assert ("Test succeeded" in page, "id = 7, name = &lt;b&gt;Ann&lt;/b&gt;" in page) == (True, True)
     secret = declaration.replace("[models", 'read_personas = ["sales"]\n[models')
@@ -300,7 +302,7 @@ def test_a_test_ends_though_the_source_keeps_sending(otto: Caller, monkeypatch: 
             Slow.closed = True
 
     monkeypatch.setattr(checks, "TIME_LIMIT_S", 0.05)
-    monkeypatch.setattr(checks.sources, "open_upstream", lambda caller, model: Slow())
+    monkeypatch.setattr(sources, "open_upstream", lambda caller, model: Slow())
     text = 'base_url = "https://crm.example"\n[models.people]\nendpoint = "people"\n'
     assert "did not answer within 0.05 s" in checks.try_declaration(caller=otto, name="crm", text=text).error
     assert Slow.closed
@@ -318,7 +320,12 @@ def test_the_address_of_a_webhook_is_written_only(
 ) -> None:
     settings.WEBHOOK_HOSTS = ["hooks.example"]
     sent: list[str] = []
-    monkeypatch.setattr(webhooks, "post", lambda url, body: sent.append(url) or "")  # type: ignore[func-returns-value]
+
+    def post(url: str, body: dict[str, str]) -> str:
+        sent.append(url)
+        return ""
+
+    monkeypatch.setattr(webhooks, "post", post)
     client = browser(otto_user)
     form = {"persona": personas["sales"].pk, "url": "https://hooks.example/secret", "is_on": "on"}
     page = text(client.post(reverse("admin:memory_project_webhook_add"), {**form, TEST: "1"}))
