@@ -7,6 +7,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext, gettext_lazy
 
 from knowledge.models import CatalogAspect, CatalogCursor, CatalogEntity, EntityBaseline
 from memories.admin.base import OperatorsOnly, ReadOnlyAdmin, admin_caller, entity_names
@@ -22,9 +23,9 @@ class CatalogEntityAdmin(ReadOnlyAdmin):
     exclude = ["search"]
     readonly_fields = ["page"]
 
-    @admin.display(description="page")
+    @admin.display(description=gettext_lazy("page"))
     def page(self, entity: CatalogEntity) -> SafeString:
-        return format_html('<a href="{}">Open in the portal</a>', url_for("entity", entity.urn))
+        return format_html('<a href="{}">{}</a>', url_for("entity", entity.urn), gettext("Open in the portal"))
 
 
 @admin.register(CatalogAspect)
@@ -34,7 +35,7 @@ class CatalogAspectAdmin(ReadOnlyAdmin):
     search_fields = ["urn"]
     date_hierarchy = "created_at"
 
-    @admin.display(description="entity", ordering="urn")
+    @admin.display(description=gettext_lazy("entity"), ordering="urn")
     def entity(self, row: CatalogAspect) -> str:
         return entity_names([row.urn])
 
@@ -56,6 +57,6 @@ class EntityBaselineAdmin(ReadOnlyAdmin):
         visible = MemoryRecord.objects.visible_to(admin_caller(request)).values("pk")
         return EntityBaseline.objects.filter(record__in=visible).select_related("record")
 
-    @admin.display(description="entity", ordering="urn")
+    @admin.display(description=gettext_lazy("entity"), ordering="urn")
     def entity(self, baseline: EntityBaseline) -> str:
         return entity_names([baseline.urn])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.contrib import admin, messages
 from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest
+from django.utils.translation import gettext, gettext_lazy, ngettext
 
 from knowledge.graph.maintenance import proposals
 from knowledge.graph.models import Entity, Graph, Observation, Reflection, UpkeepProposal, UpkeepState
@@ -13,20 +14,25 @@ from memories.admin.base import AdminsOnly, admin_caller
 
 ACCEPT = AdminAct(
     "accept_upkeep",
-    "Accept",
-    "Ends the duplicate, which can be undone, or splits the entity by its current topics, which can't be undone.",
+    gettext_lazy("Accept"),
+    gettext_lazy(
+        "Ends the duplicate, which can be undone, or splits the entity by its current topics, which can't be undone."
+    ),
     narrow=lambda caller, rows: rows.filter(state=UpkeepState.OPEN),
 )
 DISMISS = AdminAct(
     "dismiss_upkeep",
-    "Dismiss",
-    "Changes nothing in the graph. The proposal is not made again. Tools that list splits or duplicates leave it out.",
+    gettext_lazy("Dismiss"),
+    gettext_lazy(
+        "Changes nothing in the graph. The proposal is not made again. Tools that list splits or duplicates leave it "
+        "out."
+    ),
     narrow=lambda caller, rows: rows.filter(state=UpkeepState.OPEN),
 )
 REOPEN = AdminAct(
     "reopen_upkeep",
-    "Open again",
-    "Undoes the decision. An ended duplicate becomes active again. A split can't be undone.",
+    gettext_lazy("Open again"),
+    gettext_lazy("Undoes the decision. An ended duplicate becomes active again. A split can't be undone."),
     narrow=lambda caller, rows: rows.exclude(state=UpkeepState.OPEN),
 )
 
@@ -43,25 +49,31 @@ class GraphAdmin(AdminsOnly):
         living = Q(entities__deleted_at=None, entities__is_placeholder=False)
         return Graph.objects.annotate(living=Count("entities", filter=living))
 
-    @admin.display(description="entities")
+    @admin.display(description=gettext_lazy("entities"))
     def entity_count(self, graph: Graph) -> int:
         return int(graph.living)  # type: ignore[attr-defined]  # annotated above
 
-    @admin.action(description="Look for duplicates and splits")
+    @admin.action(description=gettext_lazy("Look for duplicates and splits"))
     def look(self, request: HttpRequest, rows: QuerySet[Graph]) -> None:
         caller = admin_caller(request)
         counts = [proposals.check_graph(caller=caller, graph=graph) for graph in rows]
         open_count = UpkeepProposal.objects.filter(entity__graph__in=rows, state=UpkeepState.OPEN).count()
         new = sum(count or 0 for count in counts)
-        later = " A worker checks the large graphs later." if None in counts else ""
-        messages.info(request, f"{new} new proposals; {open_count} are open, under Upkeep proposals.{later}")
+        text = ngettext("%(n)s new proposal.", "%(n)s new proposals.", new) % {"n": new}
+        messages.info(request, text)
+        text = ngettext(
+            "%(n)s is open, under Proposed maintenance.", "%(n)s are open, under Proposed maintenance.", open_count
+        )
+        messages.info(request, text % {"n": open_count})
+        if None in counts:
+            messages.info(request, gettext("A worker checks the large graphs later."))
 
 
 class ObservationInline(admin.TabularInline[Observation, Entity]):
     model = Observation
     fields = readonly_fields = ("number", "text", "kind", "similarity_flag", "created_at", "superseded_at", "ended_at")
     extra, can_delete = 0, False
-    verbose_name_plural = "observations"
+    verbose_name_plural = gettext_lazy("observations")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Observation]:
         return Observation.objects.defer("folded", "grams")
@@ -98,13 +110,13 @@ class UpkeepProposalAdmin(AdminsOnly):
     search_fields = ["entity__name", "entity__graph__created_by"]
     date_hierarchy = "created_at"
     actions = [act.as_action() for act in (ACCEPT, DISMISS, REOPEN)]
-    presets = (("Open", "state__exact=open"),)
+    presets = ((gettext_lazy("Open"), "state__exact=open"),)
 
-    @admin.display(description="score", ordering="score")
+    @admin.display(description=gettext_lazy("score"), ordering="score")
     def likeness(self, proposal: UpkeepProposal) -> str:
         return f"{proposal.score:.2f}"
 
-    @admin.display(description="graph")
+    @admin.display(description=gettext_lazy("graph"))
     def graph(self, proposal: UpkeepProposal) -> str:
         return str(proposal.entity.graph)
 

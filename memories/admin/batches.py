@@ -5,6 +5,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext, gettext_lazy
 
 from memories.admin.base import ReadOnlyAdmin, admin_caller, age
 from memories.contract.errors import DomainError
@@ -30,7 +31,7 @@ class BatchAdmin(ReadOnlyAdmin):
         caller = admin_caller(request)
         return Batch.objects.all() if caller.is_admin else bulk_actions.owned_by(caller)
 
-    @admin.action(description="Undo")
+    @admin.action(description=gettext_lazy("Undo"))
     def undo(self, request: HttpRequest, rows: QuerySet[Batch]) -> None:
         for batch in rows:
             try:
@@ -39,25 +40,27 @@ class BatchAdmin(ReadOnlyAdmin):
             except DomainError as error:
                 messages.error(request, f"{batch}: {error.message}")
             else:
-                messages.success(request, f"{batch}: undo has started.")
+                messages.success(request, gettext("%(batch)s: the undo has started.") % {"batch": batch})
 
-    @admin.display(description="action")
+    @admin.display(description=gettext_lazy("action"))
     def label(self, batch: Batch) -> str:
         act = bulk_actions.BULK_ACTIONS.get(batch.act)
         return f"{act.label if act else batch.act}: {len(batch.unit_ids):,}"
 
-    @admin.display(description="done")
+    @admin.display(description=gettext_lazy("done"))
     def progress(self, batch: Batch) -> str:
-        return "all" if batch.finished_at else f"{len(batch.outcomes):,} of {len(batch.unit_ids):,}"
+        if batch.finished_at:
+            return gettext("all")
+        return gettext("%(done)s of %(all)s") % {"done": len(batch.outcomes), "all": len(batch.unit_ids)}
 
-    @admin.display(description="refused")
+    @admin.display(description=gettext_lazy("refused"))
     def refused(self, batch: Batch) -> int:
         return sum(1 for outcome in batch.outcomes if outcome)
 
-    @admin.display(description="started", ordering="created_at")
+    @admin.display(description=gettext_lazy("started"), ordering="created_at")
     def captured(self, batch: Batch) -> str:
         return age(batch.created_at)
 
-    @admin.display(description="page")
+    @admin.display(description=gettext_lazy("page"))
     def page(self, batch: Batch) -> SafeString:
-        return format_html('<a href="{}">Open</a>', url_for("batch", batch.pk.hex))
+        return format_html('<a href="{}">{}</a>', url_for("batch", batch.pk.hex), gettext("Open"))

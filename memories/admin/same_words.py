@@ -8,6 +8,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext, gettext_lazy
 
 from memories.admin.actions import AdminAct
 from memories.admin.base import AdminsOnly, admin_caller, age, badge, stacked
@@ -30,7 +31,7 @@ def preview(caller: Caller, entries: Sequence[SameWords]) -> list[SafeString]:
 
 def excerpt(found: same_words.Found) -> str:
     if not found.text:
-        return "The text is gone."
+        return gettext("The text is gone.")
     text = show_invisible(found.text)
     return text if len(text) <= EXCERPT else f"{text[:EXCERPT]}…"
 
@@ -51,15 +52,17 @@ def _seen(entry: SameWords) -> same_words.Found:
 
 ERASE = AdminAct(
     "erase_same_words",
-    "Erase this, too",
-    "Erases each of these texts for good: its author loses it. A text that has changed since it was found stays.",
+    gettext_lazy("Erase this, too"),
+    gettext_lazy(
+        "Erases each of these texts for good: its author loses it. A text that has changed since it was found stays."
+    ),
     preview=preview,
     narrow=erasable,
 )
 LEAVE = AdminAct(
     "leave_same_words",
-    "Leave it",
-    "The texts stay, because their authors wrote them independently.",
+    gettext_lazy("Leave it"),
+    gettext_lazy("The texts stay, because their authors wrote them independently."),
     preview=preview,
     narrow=undecided,
 )
@@ -73,19 +76,19 @@ class SameWordsAdmin(AdminsOnly):
     list_select_related = ["tombstone"]
     date_hierarchy = "found_at"
     search_fields = ["tombstone__created_by", "tombstone__erased_by"]
-    search_help_text = "Search by the owner of the erased memory, or by the person who erased it."
+    search_help_text = gettext_lazy("Search by the owner of the erased memory, or by the person who erased it.")
     fields = ["place", "whole_text", "owner", "erased", "found_at", "badge", "decided_by", "decided_at"]
     readonly_fields = ["whole_text", "owner", "erased", "badge"]
     actions = [act.as_action() for act in (ERASE, LEAVE)]
-    presets = (("Open", "decision__exact=open"),)
+    presets = ((gettext_lazy("Open"), "decision__exact=open"),)
 
     def usual_columns(self, request: HttpRequest) -> list[Any]:
         caller = admin_caller(request)
 
-        @admin.display(description="text")
+        @admin.display(description=gettext_lazy("text"))
         def text(entry: SameWords) -> SafeString:
             found = entry.seen = same_words.look(caller, entry)  # type: ignore[attr-defined]  # for the column owner
-            note = "changed since it was found" if found.text and found.has_changed else entry.place
+            note = gettext("changed since it was found") if found.text and found.has_changed else entry.place
             return stacked(excerpt(found), note)
 
         return [text, "owner", "erased", "found", "badge", "decided_by"]
@@ -96,23 +99,26 @@ class SameWordsAdmin(AdminsOnly):
             entry.seen = same_words.look(admin_caller(request), entry)  # type: ignore[attr-defined]
         return entry
 
-    @admin.display(description="text")
+    @admin.display(description=gettext_lazy("text"))
     def whole_text(self, entry: SameWords) -> str:
-        return show_invisible(_seen(entry).text) or "The text is gone."
+        return show_invisible(_seen(entry).text) or gettext("The text is gone.")
 
-    @admin.display(description="owner")
+    @admin.display(description=gettext_lazy("owner"))
     def owner(self, entry: SameWords) -> str:
         return _seen(entry).owner or "–"
 
-    @admin.display(description="erased memory")
+    @admin.display(description=gettext_lazy("erased memory"))
     def erased(self, entry: SameWords) -> Any:
-        return stacked(f"of {entry.tombstone.created_by}", f"erased by {entry.tombstone.erased_by}")
+        return stacked(
+            gettext("of %(person)s") % {"person": entry.tombstone.created_by},
+            gettext("erased by %(person)s") % {"person": entry.tombstone.erased_by},
+        )
 
-    @admin.display(description="found", ordering="found_at")
+    @admin.display(description=gettext_lazy("found"), ordering="found_at")
     def found(self, entry: SameWords) -> str:
         return age(entry.found_at)
 
-    @admin.display(description="decision", ordering="decision")
+    @admin.display(description=gettext_lazy("decision"), ordering="decision")
     def badge(self, entry: SameWords) -> SafeString:
         is_open = entry.decision == SameWordsDecision.OPEN
         return badge("pending" if is_open else "", str(SameWordsDecision(entry.decision).label))

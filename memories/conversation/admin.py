@@ -7,8 +7,9 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext, gettext_lazy
 
-from memories.admin.base import AdminsOnly, admin_caller
+from memories.admin.base import AdminsOnly, admin_caller, moment
 from memories.admin.base import age as age_of
 from memories.admin.records import FORGET, RESTORE
 from memories.contract.display import show_invisible
@@ -48,21 +49,21 @@ class ConversationMemoryAdmin(AdminsOnly):
         rows = ConversationMemory.objects.visible_to(admin_caller(request)).filter(tier__in=TIERS)
         return rows.defer("search")  # type: ignore[return-value]  # rows of the proxy model
 
-    @admin.display(description="text")
+    @admin.display(description=gettext_lazy("text"))
     def text(self, record: ConversationMemory) -> str:
         return show_invisible(record.spoken[:MAX_TEXT])
 
-    @admin.display(description="uses", ordering="access_count")
+    @admin.display(description=gettext_lazy("uses"), ordering="access_count")
     def uses(self, record: ConversationMemory) -> int:
         return record.access_count
 
-    @admin.display(description="expires", ordering="expires_at")
+    @admin.display(description=gettext_lazy("expires"), ordering="expires_at")
     def expiry(self, record: ConversationMemory) -> str:
-        return f"{record.expires_at:%Y-%m-%d %H:%M}" if record.expires_at else "never"
+        return moment(record.expires_at) if record.expires_at else gettext("never")
 
-    @admin.display(description="page")
+    @admin.display(description=gettext_lazy("page"))
     def page(self, record: ConversationMemory) -> SafeString:
-        return format_html('<a href="{}">Open</a>', url_for("memory", record.pk.hex))
+        return format_html('<a href="{}">{}</a>', url_for("memory", record.pk.hex), gettext("Open"))
 
 
 @admin.register(UserDecision)
@@ -79,7 +80,7 @@ class CachedAnswerAdmin(AdminsOnly):
     date_hierarchy = "created_at"
     exclude = ["vector"]
 
-    @admin.display(description="stored", ordering="created_at")
+    @admin.display(description=gettext_lazy("stored"), ordering="created_at")
     def age(self, entry: CachedAnswer) -> str:
         return age_of(entry.created_at)
 

@@ -8,6 +8,7 @@ from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext, gettext_lazy
 
 from memories.admin.base import ExportsList, OperatorsOnly, admin_caller, age, badge
 from memories.contract.errors import DomainError, Invalid
@@ -32,7 +33,7 @@ class SubscriptionForm(forms.ModelForm[Subscription]):
         super().__init__(*args, **kwargs)
         if "persona" in self.fields:
             names = [(name, name) for name in Persona.objects.order_by("name").values_list("name", flat=True)]
-            self.fields["persona"] = forms.ChoiceField(choices=[("", "Your own"), *names], required=False)
+            self.fields["persona"] = forms.ChoiceField(choices=[("", gettext("Your own")), *names], required=False)
 
     def clean(self) -> dict[str, Any]:
         values = super().clean() or {}
@@ -86,22 +87,24 @@ class SubscriptionAdmin(ExportsList):
         own = ["name", *SET_ONCE, "interval_min"]
         return [*own, "is_paused", "created_by", "history"] if obj else own
 
-    @admin.display(description="last result")
+    @admin.display(description=gettext_lazy("last result"))
     def health(self, row: Subscription) -> SafeString | str:
         state: str = row.last_state  # type: ignore[attr-defined]  # annotated above
         return badge(COLORS[RunState(state)], str(RunState(state).label)) if state else "–"
 
-    @admin.display(description="last run")
+    @admin.display(description=gettext_lazy("last run"))
     def last_run(self, row: Subscription) -> str:
         return age(row.last_at)  # type: ignore[attr-defined]  # annotated above
 
-    @admin.display(description="runs")
+    @admin.display(description=gettext_lazy("runs"))
     def history(self, row: Subscription) -> SafeString:
         lines = [
             (run.pk, f"{run.started_at:%Y-%m-%d %H:%M}", _outcome(run)) for run in row.runs.order_by("-started_at")[:10]
         ]
         runs = format_html_join("", '<p><a href="../../../subscriptionrun/{}/change/">{}</a> {}</p>', lines)
-        texts = format_html('<p><a href="../../../subscriptionitem/?subscription__id__exact={}">Texts</a></p>', row.pk)
+        texts = format_html(
+            '<p><a href="../../../subscriptionitem/?subscription__id__exact={}">{}</a></p>', row.pk, gettext("Texts")
+        )
         return runs + texts
 
     def save_model(self, request: HttpRequest, obj: Subscription, form: Any, change: bool) -> None:
@@ -134,23 +137,23 @@ class SubscriptionAdmin(ExportsList):
 
         self._each(request, rows, start, "queued; the result is under Runs")
 
-    @admin.action(description="Run now")
+    @admin.action(description=gettext_lazy("Run now"))
     def sync(self, request: HttpRequest, rows: QuerySet[Subscription]) -> None:
         self._start(request, rows)
 
-    @admin.action(description="Plan: show what would change")
+    @admin.action(description=gettext_lazy("Plan: show what would change"))
     def plan(self, request: HttpRequest, rows: QuerySet[Subscription]) -> None:
         self._start(request, rows, plan=True)
 
-    @admin.action(description="Run now, and confirm the missing files of the waiting run")
+    @admin.action(description=gettext_lazy("Run now, and confirm the missing files of the waiting run"))
     def sync_with_removals(self, request: HttpRequest, rows: QuerySet[Subscription]) -> None:
         self._start(request, rows, confirms=True)
 
-    @admin.action(description="Pause")
+    @admin.action(description=gettext_lazy("Pause"))
     def pause(self, request: HttpRequest, rows: QuerySet[Subscription]) -> None:
         self._set_paused(request, rows, True)
 
-    @admin.action(description="Resume")
+    @admin.action(description=gettext_lazy("Resume"))
     def resume(self, request: HttpRequest, rows: QuerySet[Subscription]) -> None:
         self._set_paused(request, rows, False)
 
@@ -161,11 +164,11 @@ class SubscriptionAdmin(ExportsList):
 
         self._each(request, rows, change, "paused" if is_paused else "resumed")
 
-    @admin.action(description="Remove, and keep the memories")
+    @admin.action(description=gettext_lazy("Remove, and keep the memories"))
     def remove_keep(self, request: HttpRequest, rows: QuerySet[Subscription]) -> None:
         self._remove(request, rows, operations.KEEP)
 
-    @admin.action(description="Remove, and forget the memories")
+    @admin.action(description=gettext_lazy("Remove, and forget the memories"))
     def remove_forget(self, request: HttpRequest, rows: QuerySet[Subscription]) -> None:
         self._remove(request, rows, operations.FORGET)
 
@@ -197,19 +200,19 @@ class RunAdmin(OperatorsOnly):
     def get_queryset(self, request: HttpRequest) -> QuerySet[SubscriptionRun]:
         return SubscriptionRun.objects.filter(subscription__in=services.visible_to(admin_caller(request)))
 
-    @admin.display(description="result", ordering="state")
+    @admin.display(description=gettext_lazy("result"), ordering="state")
     def result(self, run: SubscriptionRun) -> SafeString:
         return badge(COLORS[RunState(run.state)], run.get_state_display())
 
-    @admin.display(description="progress")
+    @admin.display(description=gettext_lazy("progress"))
     def progress(self, run: SubscriptionRun) -> str:
-        return f"{run.done:,} of {run.total:,}"
+        return gettext("%(done)s of %(all)s") % {"done": run.done, "all": run.total}
 
-    @admin.display(description="summary")
+    @admin.display(description=gettext_lazy("summary"))
     def summary(self, run: SubscriptionRun) -> str:
         return ", ".join(f"{count:,} {what}" for what, count in sorted(run.counts.items())) or run.error
 
-    @admin.display(description="changes")
+    @admin.display(description=gettext_lazy("changes"))
     def changes(self, run: SubscriptionRun) -> SafeString:
         lines = [(line["what"], line["text"], line.get("why", "")) for line in run.report]
         return format_html_join("", "<p>{} <code>{}</code> {}</p>", lines)
@@ -221,17 +224,20 @@ class ItemAdmin(OperatorsOnly):
     list_filter = ["state", "subscription"]
     list_select_related = ["subscription"]
     search_fields = ["path"]
-    presets = (("Conflicts", "state__exact=conflicting"), ("Refused", "state__exact=refused"))
+    presets = (
+        (gettext_lazy("Conflicts"), "state__exact=conflicting"),
+        (gettext_lazy("Refused"), "state__exact=refused"),
+    )
     fields = ["subscription", "path", "key", "result", "reason", "memory", "is_ours", "version", "updated_at"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[SubscriptionItem]:
         return SubscriptionItem.objects.filter(subscription__in=services.visible_to(admin_caller(request)))
 
-    @admin.display(description="state", ordering="state")
+    @admin.display(description=gettext_lazy("state"), ordering="state")
     def result(self, item: SubscriptionItem) -> SafeString:
         return badge({"kept": "active", "conflicting": "stale", "refused": "low"}[item.state], item.get_state_display())
 
-    @admin.display(description="memory")
+    @admin.display(description=gettext_lazy("memory"))
     def memory(self, item: SubscriptionItem) -> SafeString | str:
         if item.record_id is None:
             return "–"

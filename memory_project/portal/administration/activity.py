@@ -9,6 +9,7 @@ from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
 from memories.contract.list_export import list_export
@@ -31,6 +32,12 @@ EXPORTED = (
     "request_chars",
     "response_chars",
 )
+SPAN_TITLES = {
+    "hour": gettext_lazy("last hour"),
+    "day": gettext_lazy("last day"),
+    "week": gettext_lazy("last week"),
+    "month": gettext_lazy("last month"),
+}
 
 
 @require_safe
@@ -77,7 +84,7 @@ def _context(request: HttpRequest, call_filter: CallFilter) -> dict[str, Any]:
         "tools": statistics.by_tool(call_filter.rows()),
         "overall": statistics.overall(call_filter.rows()),
         "points": points,
-        "spans": list(SPANS),
+        "spans": [(span, SPAN_TITLES[span]) for span in SPANS],
         "outcomes": AuditEvent.Outcome,
         "query": urlencode(call_filter.params()),
         "next_page": "?" + urlencode({**call_filter.params(), "after": current_page.after}),

@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_POST, require_safe
 from django_q.tasks import async_task
 
@@ -49,14 +50,16 @@ def index_action(request: HttpRequest) -> HttpResponse:
         case "retry":
             count = index_status.retry(caller=caller, kind=kind, cause=cause)
             async_task("memories.tasks.close_gaps")
-            messages.success(request, f"{count} failed jobs are queued again.")
+            text = ngettext("%(n)s failed job is queued again.", "%(n)s failed jobs are queued again.", count)
+            messages.success(request, text % {"n": count})
         case "dismiss":
             count = index_status.dismiss(caller=caller, kind=kind, cause=cause)
-            messages.success(request, f"{count} failed jobs are dismissed.")
+            text = ngettext("%(n)s failed job is dismissed.", "%(n)s failed jobs are dismissed.", count)
+            messages.success(request, text % {"n": count})
         case "reindex":
             index_status.check_reindex(caller=caller, kind=kind)
             async_task("memories.tasks.reindex", kind)
-            messages.success(request, "All rows are queued again; the bar below shows the progress.")
+            messages.success(request, gettext("All rows are queued again. The bar below shows the progress."))
         case other:
             raise NotFound(f"{other[:40]!r} is not a known action")
     # “watch” makes the page reload every two seconds, because the queued jobs start only after about a second.

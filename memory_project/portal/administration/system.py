@@ -14,6 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_POST, require_safe
 from django_q.models import Failure, OrmQ, Schedule
 
@@ -49,7 +50,7 @@ class Part:
 
     @property
     def label(self) -> str:
-        return {"ok": "ok", "stale": "degraded"}.get(self.state, "failed")
+        return {"ok": gettext("ok"), "stale": gettext("degraded")}.get(self.state, gettext("failed"))
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def test_connection(request: HttpRequest) -> HttpResponse:
         messages.error(request, message_with_label(refusal))
     else:
         report = messages.error if error else messages.success
-        report(request, f"{name}: {error or 'the test succeeded'}.")
+        report(request, f"{name}: {error or gettext('the test succeeded')}.")
     return redirect(reverse("admin:system"))
 
 
@@ -104,45 +105,55 @@ def _parts() -> list[Part]:
     state, catalog = embedding.state(), comparison.degraded()
     overdue = Schedule.objects.filter(next_run__lt=timezone.now() - LATE).exclude(repeats=schedules.PAUSED).count()
     queued, exposed = OrmQ.objects.count(), row_security_problem()
-    worker = f"no worker is running: {overdue} schedules are overdue" if overdue else f"{queued} tasks queued"
+    worker = _worker(overdue, queued)
     is_model_on = state["state"] in ("ready", "idle", "loading")
     newest = max((file.stat().st_mtime for file in backups.list_backups()), default=None)
+    version = connection.cursor().connection.info.server_version // 10_000
+    complete = gettext("the last comparison with the memories was complete")
+    protected = gettext("PostgreSQL checks who reads a row")
+    provider = f"{state['state']}: {state.get('detail') or '–'}"
+    backup = _age_of(newest) if newest else gettext("none yet; create one with manage.py backup")
     return [
-        Part("Database", "ok", f"PostgreSQL {connection.cursor().connection.info.server_version // 10_000}"),
-        Part("Row-level security", "failed" if exposed else "ok", exposed or "PostgreSQL checks who reads a row"),
-        Part("Embeddings", "ok" if is_model_on else "stale", f"{state['state']}: {state.get('detail') or '–'}"),
-        Part("Catalog", "stale" if catalog else "ok", catalog or "the last comparison with the memories was complete"),
-        Part("Background work", "failed" if overdue else "ok", worker),
-        Part(
-            "Backups",
-            "ok" if newest else "stale",
-            _age_of(newest) if newest else "none yet; create one with manage.py backup",
-        ),
+        Part(gettext("Database"), "ok", f"PostgreSQL {version}"),
+        Part(gettext("Row-level security"), "failed" if exposed else "ok", exposed or protected),
+        Part(gettext("Embeddings"), "ok" if is_model_on else "stale", provider),
+        Part(gettext("Catalog"), "stale" if catalog else "ok", catalog or complete),
+        Part(gettext("Background work"), "failed" if overdue else "ok", worker),
+        Part(gettext("Backups"), "ok" if newest else "stale", backup),
     ]
 
 
+def _worker(overdue: int, queued: int) -> str:
+    if not overdue:
+        return ngettext("%(n)s task queued", "%(n)s tasks queued", queued) % {"n": queued}
+    text = ngettext(
+        "no worker is running: %(n)s schedule is overdue", "no worker is running: %(n)s schedules are overdue", overdue
+    )
+    return text % {"n": overdue}
+
+
 def _age_of(timestamp: float) -> str:
-    days = (timezone.now().timestamp() - timestamp) / 86_400
-    return f"the latest is {days:.0f} days old"
+    days = round((timezone.now().timestamp() - timestamp) / 86_400)
+    return ngettext("the latest is %(n)s day old", "the latest is %(n)s days old", days) % {"n": days}
 
 
 @identity.service("operation")
 def _work() -> list[Work]:
     rows: list[tuple[str, Any, str]] = [
-        ("bulk actions", Batch.objects.filter(finished_at=None), reverse("admin:memories_batch_changelist")),
+        (gettext("bulk actions"), Batch.objects.filter(finished_at=None), reverse("admin:memories_batch_changelist")),
         (
-            "embeddings to compute",
+            gettext("embeddings to compute"),
             IndexJob.objects.filter(status__in=[JobStatus.PENDING, JobStatus.RUNNING]),
             reverse("admin:indexing"),
         ),
-        ("downloads", Ingest.objects.filter(state=IngestState.RUNNING), reverse("analyses")),
-        ("actions on sources", Action.objects.filter(state=ActionState.RUNNING), reverse("analyses")),
+        (gettext("downloads"), Ingest.objects.filter(state=IngestState.RUNNING), reverse("analyses")),
+        (gettext("actions on sources"), Action.objects.filter(state=ActionState.RUNNING), reverse("analyses")),
         (
-            "changesets not started",
+            gettext("changesets not started"),
             Changeset.objects.filter(state=ChangesetState.PLANNED),
             reverse("admin:knowledge_changeset_changelist"),
         ),
-        ("queued tasks", OrmQ.objects.all(), reverse("admin:django_q_ormq_changelist")),
+        (gettext("queued tasks"), OrmQ.objects.all(), reverse("admin:django_q_ormq_changelist")),
     ]
     return [Work(name, rows_of_kind.count(), page) for name, rows_of_kind, page in rows]
 
