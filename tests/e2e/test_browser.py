@@ -158,7 +158,9 @@ def test_forget_several_memories_and_undo(sign_in: SignIn) -> None:
     before = page.inner_text(".bar [role=status]")
     for index in range(3):
         page.locator(".pick").nth(index).check()
-    page.click("text=Forget selected")
+    page.click("text=Forget…")
+    page.wait_for_selector("text=3 memories will be changed")
+    page.click("button.primary:has-text('Forget')")
     page.wait_for_selector("text=3 of 3 done")
     page.keyboard.press("u")
     page.wait_for_selector("h1:has-text('Undone')")

@@ -22,6 +22,7 @@ NO_PAGES = {
     "review-decide", "analysis-export", "analysis-action", "resume-action",
     "clear-analysis", "review-act", "review-replace", "answer-question", "propose-preview", "pick", "palette",
     "save-view", "remove-view", "read-news", "follow-news", "diff-memory", "close-first-run", "system-test",
+    "preview-batch", "rename-view", "default-view",
     "start-batch", "wipe", "share-graph", "drop-cache", "decide-merge", "forget-turn",
     "batch", "batch-on", "repeat-batch", "undo-batch", "resume-changeset", "replay-changeset", "export-changeset",
     "password_reset_confirm", "forgot-password", "password_reset_done", "sign-in",

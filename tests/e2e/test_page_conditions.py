@@ -42,6 +42,63 @@ def test_typed_text_survives_the_end_of_a_session(sign_in: SignIn) -> None:
     assert page.input_value("#id_content") == ""  # submitted text is not restored
 
 
+def drafts(page: Any) -> list[str]:
+    return [key for key in page.evaluate("Object.keys(localStorage)") if key.startswith("draft ")]
+
+
+def test_a_draft_lives_until_it_is_sent_discarded_or_the_person_signs_out(sign_in: SignIn, watcher: Watcher) -> None:
+    page = sign_in("maya")
+    page.goto("/memories/new/")
+    page.fill("#id_content", TYPED)
+    page.goto("/")  # leaving at once, before anything was sent
+    page.goto("/memories/new/")
+    assert page.input_value("#id_content") == ""  # offered, not filled in
+    assert TYPED in page.inner_text(".draft-offer")
+    page.click("[data-restore]")
+    page.fill("#id_content", "short")
+    page.click("button.primary")
+    page.wait_for_selector(".errorlist")  # refused by the server: the draft stays
+    page.fill("#id_content", TYPED)
+    page.goto("/memories/new/")
+    assert TYPED in page.inner_text(".draft-offer")
+    page.click("[data-discard]")
+    assert (page.locator(".draft-offer").count(), drafts(page)) == (0, [])
+    page.fill("#id_content", TYPED)
+    page.click(".who button:has-text('Sign out')")
+    page.wait_for_selector("#id_password")
+    assert drafts(page) == []
+
+
+def test_a_page_from_before_a_sign_in_in_another_tab_loses_no_text(sign_in: SignIn, watcher: Watcher) -> None:
+    page = sign_in("maya")
+    page.goto("/memories/new/")
+    page.fill("#id_content", TYPED)
+    page.context.clear_cookies(name="csrftoken")
+    page.click("button.primary")
+    page.wait_for_selector("h1:has-text('The form has expired')")
+    assert TYPED in page.inner_text("pre.typed")
+    page.click("text=Open the form again")
+    page.click("[data-restore]")
+    assert page.input_value("#id_content") == TYPED
+    page.dblclick("button.primary")
+    page.wait_for_selector(".fact")
+    assert drafts(page) == []
+
+
+def test_fields_for_secrets_are_not_kept(sign_in: SignIn) -> None:
+    page = sign_in("maya")
+    page.goto("/memories/new/")
+    page.evaluate("""() => {
+        const form = document.querySelector('form.panel');
+        for (const name of ['api_token', 'code']) form.append(Object.assign(document.createElement('input'), {name}));
+        form.elements.code.autocomplete = 'one-time-code';
+        for (const name of ['content', 'api_token', 'code']) form.elements[name].value = 'Some text for ' + name;
+        form.dispatchEvent(new Event('submit', {cancelable: true}));
+    }""")
+    stored = page.evaluate("JSON.stringify(localStorage)")
+    assert ("Some text for content" in stored, "for api_token" in stored, "for code" in stored) == (True, False, False)
+
+
 def test_typed_text_is_not_restored_for_another_user(sign_in: SignIn) -> None:
     page = sign_in("maya")
     page.goto("/memories/new/")
@@ -51,7 +108,7 @@ def test_typed_text_is_not_restored_for_another_user(sign_in: SignIn) -> None:
     page.goto("/sign-in/?next=/memories/new/")
     sign_in_again(page, "jonas")
     page.wait_for_url("**/memories/new/")
-    assert page.input_value("#id_content") == ""
+    assert (page.input_value("#id_content"), page.locator(".draft-offer").count(), drafts(page)) == ("", 0, [])
 
 
 def test_a_search_continues_after_signing_in_again(sign_in: SignIn) -> None:

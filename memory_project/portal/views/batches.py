@@ -40,7 +40,7 @@ LABELS = {
 
 
 def label_of(act: str) -> str:
-    if act.startswith("undo_"):
+    if act.startswith("undo_") and act.removeprefix("undo_") in LABELS:
         return gettext("Undone")
     return str(LABELS.get(act, bulk_actions.BULK_ACTIONS[act].label))
 
