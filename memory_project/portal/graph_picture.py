@@ -127,9 +127,10 @@ def add_scene(
             href = address(node="", cluster=group.numbers[0], depth=len(group.path), expanded=[])
             picture.add_group(group, leaders, href)
     for number in scene.numbers:
-        if entity := found.get(number):
+        if number in found:
+            urn = found[number].urn
             href = address(node=number, cluster="", depth="", expanded=[])
-            picture.add_entity(entity, href, counts.get(entity.urn, (0, 0)))
+            picture.add_entity(found[number], href, counts.get(urn, (0, 0)))
 
 
 def _node(name: str, href: str, counts: tuple[int, int], style: str) -> dict[str, Any]:

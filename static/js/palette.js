@@ -115,9 +115,12 @@ palette?.addEventListener("htmx:afterSwap", () => {
   paletteField.setAttribute("aria-expanded", options.length > 0);
   status.textContent = options.length ? `${status.dataset.some}: ${options.length}` : status.dataset.none;
   selectOption(options[0]);
-  if (enterWaits && shownText === typedLetters() && options.length) choose(options[0], false);
+  if (!enterWaits || shownText !== typedLetters()) return;
   enterWaits = false;
+  if (options.length) choose(options[0], false);
 });
+paletteField?.addEventListener("input", () => { enterWaits = false; });
+palette?.addEventListener("close", () => { enterWaits = false; });
 
 // Visible rows of all lists on the page, in document order.
 function rows() {

@@ -231,15 +231,11 @@ def test_the_graph_page_has_at_most_12_queries(
     Entity.objects.update(urn=ORDERS)
     client = Client()
     client.force_login(alice_user)
-    for params in (
-        {},
-        {"cluster": 10, "depth": 1},
-        {"node": 1},
-        {"node": 10, "expanded": "11,12"},
-        {"q": "script"},
-        {"node": 1, "type": "Table"},
-        {"type": "Table"},
-    ):
+    addresses: list[dict[str, Any]] = [
+        {}, {"cluster": 10, "depth": 1}, {"node": 1}, {"node": 10, "expanded": "11,12"}, {"q": "script"},
+        {"node": 1, "type": "Table"}, {"type": "Table"},
+    ]  # fmt: skip
+    for params in addresses:
         client.get(reverse("graph"), params)
         cache.clear()
         with django_assert_max_num_queries(12):

@@ -178,6 +178,11 @@ def test_the_palette_is_scoped_and_shows_hostile_names_as_text(
     mine = text(browser(alice_user), "palette", q="orders")
     assert "<img" not in mine
     assert {"node", "insight", "conversation"} <= {key.partition(":")[0] for key, _ in options(mine)}
+    (key,) = [key for key, _ in options(mine) if key.startswith("conversation:")]
+    assert "talk" not in key  # browsers store keys
+    for user, is_found in ((alice_user, True), (bob_user, False)):
+        recent = browser(user).get(reverse("palette"), {"recent": key}).content.decode()
+        assert ("talk about orders" in recent) == is_found
     theirs = text(browser(bob_user), "palette", q="orders")
     assert {"node", "insight", "conversation"} & {key.partition(":")[0] for key, _ in options(theirs)} == set()
     assert "talk about orders" not in text(browser(ada_user), "palette", q="talk about")

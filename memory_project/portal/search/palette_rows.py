@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_, or_
+from typing import Any
 from uuid import UUID
 
 from django.core.exceptions import ValidationError
 from django.db.models import Case, F, IntegerField, Model, Q, QuerySet, TextField, Value, When
 from django.db.models.expressions import Combinable
-from django.db.models.functions import Cast, Coalesce, Concat, Left, NullIf
+from django.db.models.functions import MD5, Cast, Coalesce, Concat, Left, NullIf
 from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.http import urlencode
@@ -46,7 +47,7 @@ class Kind:
     """
 
     title: Promise
-    rows: Callable[[Caller], QuerySet[object]]
+    rows: Callable[[Caller], QuerySet[Any]]
     key: str
     label: Combinable
     place: Combinable
@@ -60,16 +61,16 @@ def _address(route: str, **params: str) -> str:
     return f"{reverse(route)}?{urlencode(params)}"
 
 
-def _insights(caller: Caller) -> QuerySet[object]:
+def _insights(caller: Caller) -> QuerySet[Any]:
     return Insight.objects.visible_to(caller).exclude(state=InsightState.SUPERSEDED)
 
 
-def _personas(caller: Caller) -> QuerySet[object]:
+def _personas(caller: Caller) -> QuerySet[Any]:
     rows = Persona.objects.all()
     return rows if caller.is_admin else rows.filter(name__in=caller.personas)
 
 
-def _people(caller: Caller) -> QuerySet[object]:
+def _people(caller: Caller) -> QuerySet[Any]:
     """Return people with an active account. Callers who aren't admins get only people of their personas."""
     rows = User.objects.filter(is_active=True)
     if caller.is_admin:
@@ -77,13 +78,14 @@ def _people(caller: Caller) -> QuerySet[object]:
     return rows.filter(pk__in=User.objects.filter(personas__name__in=caller.personas).values("pk"))
 
 
-def _nodes(caller: Caller) -> QuerySet[object]:
+def _nodes(caller: Caller) -> QuerySet[Any]:
     graphs = Graph.objects.visible_to(caller).values("pk")
     return Entity.objects.filter(graph__in=graphs, deleted_at=None, is_placeholder=False)
 
 
-def _conversations(caller: Caller) -> QuerySet[object]:
-    return living(caller.email).exclude(conversation_id="").order_by("conversation_id").distinct("conversation_id")
+def _conversations(caller: Caller) -> QuerySet[Any]:
+    rows = living(caller.email).exclude(conversation_id="").order_by("conversation_id").distinct("conversation_id")
+    return rows.annotate(digest=MD5("conversation_id"))  # a key without the name, which may be a text
 
 
 def _node_address(key: str, place: str) -> str:
@@ -137,8 +139,8 @@ KINDS: dict[str, Kind] = {
         shows_place=True, bonus=3,
     ),
     "conversation": Kind(
-        gettext_lazy("Conversation"), _conversations, "conversation_id", F("conversation_id"), NOTHING,
-        lambda key, place: _address("conversation", id=key), ("conversation_id",), bonus=2,
+        gettext_lazy("Conversation"), _conversations, "digest", F("conversation_id"), F("conversation_id"),
+        lambda key, place: _address("conversation", id=place), ("conversation_id",), bonus=2,
     ),
     "analysis": Kind(
         gettext_lazy("Analysis"), lambda caller: Session.objects.owned_by(caller), "pk", F("analysis_id"), NOTHING,
@@ -172,9 +174,9 @@ def search(caller: Caller, text: str) -> list[Match]:
 def by_keys(caller: Caller, keys: Iterable[str]) -> dict[str, Match]:
     by_kind: dict[str, list[str]] = {}
     for key in keys:
-        kind, _, rest = key.partition(":")
-        if kind in KINDS and rest:
-            by_kind.setdefault(kind, []).append(rest)
+        name, _, rest = key.partition(":")
+        if name in KINDS and rest:
+            by_kind.setdefault(name, []).append(rest)
     parts = []
     for name, values in by_kind.items():
         kind = KINDS[name]
@@ -187,6 +189,8 @@ def by_keys(caller: Caller, keys: Iterable[str]) -> dict[str, Match]:
 
 def _valid(model: type[Model], name: str, values: Iterable[str]) -> list[object]:
     """Return the values that the field can have. Others come from a browser whose storage was changed."""
+    if name == "digest":
+        return list(values)
     field = model._meta.pk if name == "pk" else model._meta.get_field(name)
     valid = []
     for value in values:
@@ -205,20 +209,21 @@ def memory_match(record: MemoryRecord, points: float) -> Match:
     )
 
 
-def _part(name: str, rows: QuerySet[object]) -> QuerySet[object]:
+def _part(name: str, rows: QuerySet[Any]) -> QuerySet[Any]:
     kind = KINDS[name]
-    return rows.annotate(
+    part: QuerySet[Any] = rows.annotate(
         kind=Cast(Value(name, TextField()), TextField()),
         key=Cast(F(kind.key), TextField()),
         label=Cast(kind.label, TextField()),
         place=Cast(kind.place, TextField()),
     )
+    return part
 
 
-def _union(parts: Sequence[QuerySet[object]]) -> list[tuple[str, str, str, str]]:
+def _union(parts: Sequence[QuerySet[Any]]) -> list[tuple[str, str, str, str]]:
     if not parts:
         return []
-    return list(parts[0].union(*parts[1:], all=True)) if len(parts) > 1 else list(parts[0])  # type: ignore[arg-type]
+    return list(parts[0].union(*parts[1:], all=True)) if len(parts) > 1 else list(parts[0])
 
 
 def _has(words: Sequence[str], fields: Sequence[str]) -> Q:

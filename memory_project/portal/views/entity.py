@@ -5,7 +5,7 @@ A tab runs only its own queries. Its link works without scripts; htmx replaces o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -69,7 +69,7 @@ class Subject:
         text = self.params.get(name, "")
         return min(int(text), most) if text.isdecimal() and len(text) < 10 else default
 
-    def names(self, **urns: Sequence[str] | dict[str, Any]) -> dict[str, str]:
+    def names(self, **urns: Any) -> dict[str, str]:
         """Return display names by URN. Names that the catalog doesn't have, or can't give now, are missing."""
         if self.catalog is None:
             return {}

@@ -201,7 +201,8 @@ def _node(
     choice: Choice, center: Entity, relations: list[Relation], by_pk: dict[UUID, Entity], as_of: datetime | None
 ) -> dict[str, Any]:
     (node,) = queries.nodes_of([center], as_of)
-    from_here, to_here = [], []
+    from_here: list[tuple[str, Entity, str]] = []
+    to_here: list[tuple[str, Entity, str]] = []
     for relation in relations:
         if center.pk in (relation.source_id, relation.target_id):
             is_outgoing = relation.source_id == center.pk
