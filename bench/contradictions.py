@@ -3,8 +3,9 @@
     python bench/contradictions.py [--part held] [--show] [TABLE]
 
 The pairs of part "tuned" were read while the rules were written. Those of part "held" were written before and not read,
-so their figures tell what to expect of other texts. Each pair is read in both orders. `--show` prints the pairs that
-are judged wrongly. TABLE has one JSON object a line, with the keys part, conflict, kind, language, first and second.
+those of part "later" after the rules, so their figures tell what to expect of other texts. Each pair is read in both
+orders. `--show` prints the pairs that are judged wrongly. TABLE has one JSON object a line, with the keys part,
+conflict, kind, language, first and second.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 
 import scratch
 
+PARTS = ("tuned", "held", "later")
 COLUMNS = ("pairs", "conflicts", "reported", "right", "precision", "recall")
 
 
@@ -46,7 +48,7 @@ def _share(part: int, whole: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", choices=("tuned", "held"), help="only this part")
+    parser.add_argument("--part", choices=PARTS, help="only this part")
     parser.add_argument("--show", action="store_true", help="print the pairs that are judged wrongly")
     table = scratch.ROOT / "tests" / "data" / "contradiction_pairs.jsonl"
     parser.add_argument("table", type=Path, nargs="?", default=table)
@@ -54,7 +56,7 @@ def main() -> None:
     scratch.setup()
     pairs = [json.loads(line) for line in arguments.table.read_text(encoding="utf-8").splitlines()]
     print(f"{'':22}" + "".join(f"{name:>10}" for name in COLUMNS))
-    for part in [arguments.part] if arguments.part else ("tuned", "held"):
+    for part in [arguments.part] if arguments.part else PARTS:
         counts = judge((pair for pair in pairs if pair["part"] == part), show=arguments.show)
         for group, of in counts.items():
             figures = [of[name] for name in COLUMNS[:4]]

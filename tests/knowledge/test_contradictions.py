@@ -15,10 +15,10 @@ TABLE = Path(__file__).parent.parent / "data" / "contradiction_pairs.jsonl"
 PAIRS: list[dict[str, Any]] = [json.loads(line) for line in TABLE.read_text(encoding="utf-8").splitlines()]
 
 
-@pytest.mark.parametrize("part", ["tuned", "held"])
+@pytest.mark.parametrize("part", ["tuned", "held", "later"])
 def test_reported_contradictions_are_real_and_most_real_ones_are_reported(part: str) -> None:
     pairs = [pair for pair in PAIRS if pair["part"] == part]
-    assert len(pairs) > 100
+    assert len(pairs) > 40
     reported = [pair for pair in pairs if contradiction(pair["first"], pair["second"])]
     right = [pair for pair in reported if pair["conflict"]]
     wrong = [f"{pair['first']} | {pair['second']}" for pair in reported if not pair["conflict"]]

@@ -202,7 +202,7 @@ ANTONYMS: dict[str, tuple[str, ...]] = {
         "grew shrank", "sent received", "lent borrowed", "came went", "found lost", "kept lost", "encrypt decrypt",
         "attach detach", "appear disappear", "since until", "wholesale retail", "on off", "allowed forbidden",
         "allowed denied", "accepted rejected", "approved rejected", "full incremental", "complete partial",
-        "percentage fraction", "always sometimes",
+        "percentage fraction", "always sometimes", "positive negative",
     ),
     "de": (
         "mit ohne", "vor nach", "mehr weniger", "meiste wenigste", "hoch niedrig", "höher niedriger",

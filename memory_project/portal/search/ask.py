@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -86,7 +86,7 @@ class Answer:
     memories: Sequence[Found]
     catalog: CatalogMatches
     agent: AgentView
-    left_out: Sequence[str] = field(default_factory=list)
+    left_out: Sequence[reasons.LeftOut]
 
 
 @require_safe

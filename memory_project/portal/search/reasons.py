@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from django.utils.translation import gettext, ngettext
 
@@ -82,18 +83,24 @@ def trust(
     return found
 
 
-def left_out(result: Recall) -> list[str]:
-    """Return which matching memories neither the page nor an agent gets."""
+@dataclass(frozen=True)
+class LeftOut:
+    status: str
+    sentence: str
+
+
+def left_out(result: Recall) -> list[LeftOut]:
+    """Return which matching memories neither the page nor an agent gets, by their status."""
     stale, superseded = (result.left_out.get(status, 0) for status in (Status.STALE, Status.SUPERSEDED))
     found = []
     if stale:
         text = ngettext("%(n)s stale memory matches, too.", "%(n)s stale memories match, too.", stale)
-        found.append(text % {"n": locale.number(stale)})
+        found.append(LeftOut(Status.STALE, text % {"n": locale.number(stale)}))
     if superseded:
         text = ngettext(
             "%(n)s memory that was corrected since matches, too.",
             "%(n)s memories that were corrected since match, too.",
             superseded,
         )
-        found.append(text % {"n": locale.number(superseded)})
+        found.append(LeftOut(Status.SUPERSEDED, text % {"n": locale.number(superseded)}))
     return found
