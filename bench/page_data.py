@@ -139,8 +139,6 @@ def fill(size: Size) -> None:
         cursor.execute("ANALYZE")
     vector_index.train()
     term_statistics.refresh()
-    with connection.cursor() as cursor:
-        cursor.execute("VACUUM ANALYZE")
 
 
 def people(size: Size) -> None:

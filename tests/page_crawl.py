@@ -1,4 +1,4 @@
-"""The pages and fragments that a person can open: the addresses that the pages themselves link to, one for each route."""
+"""The pages and fragments that a person can open: one address for each route, found by following links."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ START = (
     "/graph/",
 )
 # Addresses that the crawl does not open: they end the session, or are for programs.
-NOT_OPENED = ("sign-out", "logout", "api-", "oauth", "static", "favicon")
+NOT_OPENED = ("autocomplete", "sign-out", "logout", "api-", "oauth", "static", "favicon")
 # Links of a route that are tried before it is given up: it may take no GET, or the person may open only some rows.
 MAX_REFUSALS = 5
 
@@ -51,6 +51,8 @@ def crawl(client: Client, start: Sequence[str] = START) -> dict[str, Page]:
         counter = StatementCounter()
         with connection.execute_wrapper(counter):
             response = client.get(address)
+        if response.status_code >= 500:
+            raise AssertionError(f"{address} fails with {response.status_code}")
         if response.status_code != 200:
             refusals[route] += 1
         elif is_page(response):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -67,11 +68,12 @@ def coverage(model: str, *, kept_s: int = 0) -> list[Coverage]:
         .values("source_kind")
         .annotate(open=Count("pk", filter=OPEN), failed=Count("pk", filter=UNRESOLVED))
     }
-    key = f"{COUNTS_KEY}-{model}"
+    key = f"{COUNTS_KEY}-{hashlib.sha256(model.encode()).hexdigest()}"
     counts = cache.get(key) if kept_s else None
     if counts is None:
         counts = _counts(model)
-        cache.set(key, counts, kept_s)
+        if kept_s:
+            cache.set(key, counts, kept_s)
     coverages = []
     for kind in sorted(SOURCES):
         row = jobs.get(kind)
