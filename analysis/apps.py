@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy
 
 
 class AnalysisConfig(AppConfig):
     name = "analysis"
-    verbose_name = "Analysis"
+    verbose_name = gettext_lazy("Analysis")
     toolsets = {"analysis": "analysis.mcp_tools.TOOLS", "query": "analysis.mcp_tools.QUERY_TOOLS"}
 
     def ready(self) -> None:

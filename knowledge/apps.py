@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy
 
 
 class KnowledgeConfig(AppConfig):
     name = "knowledge"
-    verbose_name = "Knowledge"
+    verbose_name = gettext_lazy("Knowledge")
     toolsets = {"knowledge": "knowledge.mcp_tools.TOOLS"}
 
     def ready(self) -> None:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy
 
 
 class MemoriesConfig(AppConfig):
     name = "memories"
-    verbose_name = "Memories"
+    verbose_name = gettext_lazy("Memories")
     toolsets = {"memory": "memories.mcp_tools.TOOLS"}
 
     def ready(self) -> None:

@@ -4,11 +4,12 @@ import gc
 
 from django.apps import AppConfig
 from django.contrib.admin.apps import AdminConfig as DjangoAdminConfig
+from django.utils.translation import gettext_lazy
 
 
 class MemoryProjectConfig(AppConfig):
     name = "memory_project"
-    verbose_name = "Access and audit"
+    verbose_name = gettext_lazy("Access and audit")
 
     def ready(self) -> None:
         from knowledge import extensions as knowledge_extensions  # noqa: PLC0415 - needs the models

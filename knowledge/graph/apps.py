@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy
 
 
 class GraphConfig(AppConfig):
     name = "knowledge.graph"
     label = "graph"
-    verbose_name = "Knowledge graph"
+    verbose_name = gettext_lazy("Knowledge graph")
     toolsets = {"graph": "knowledge.graph.mcp_tools.TOOLS"}
 
     def ready(self) -> None:

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy
 
 
 class ConversationConfig(AppConfig):
     name = "memories.conversation"
     label = "conversation"
-    verbose_name = "Conversations"
+    verbose_name = gettext_lazy("Conversations")
     toolsets = {"conversation": "memories.conversation.mcp_tools.TOOLS"}
 
     def ready(self) -> None:

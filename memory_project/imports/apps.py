@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy
 
 
 class ImportsConfig(AppConfig):
     name = "memory_project.imports"
     label = "imports"
-    verbose_name = "Imports"
+    verbose_name = gettext_lazy("Imports")
 
     def ready(self) -> None:
         from memories import extensions  # noqa: PLC0415 - needs loaded models

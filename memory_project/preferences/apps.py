@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy
 
 
 class PreferencesConfig(AppConfig):
     name = "memory_project.preferences"
     label = "preferences"
-    verbose_name = "Preferences"
+    verbose_name = gettext_lazy("Preferences")
 
     def ready(self) -> None:
         from memories import extensions, page_settings  # noqa: PLC0415 - needs loaded models

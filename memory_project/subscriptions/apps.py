@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy
 
 
 class SubscriptionsConfig(AppConfig):
     name = "memory_project.subscriptions"
     label = "subscriptions"
-    verbose_name = "Subscriptions to sources"
+    verbose_name = gettext_lazy("Subscriptions to sources")
 
     def ready(self) -> None:
         from memories import extensions  # noqa: PLC0415 - needs loaded models

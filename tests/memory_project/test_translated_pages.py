@@ -35,11 +35,21 @@ SAME = [
     (r"urn:li:\S*|https?://\S*|~?/?[\w.-]*/[\w./~-]*|\S+@\S+|[0-9a-f]{8,}", "identifiers and addresses"),
     (r"\d+ (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)(?: \d{4})?", "dates of the locale"),
     (r"title|aria-label|placeholder|alt|value(?==)", "the attribute of the text"),
+    (r"[0-9a-f]{8}-[0-9a-f-]{27}|\d{4}-\d\d-\d\d(?: [\d:]+)?", "ids and times as they are stored"),
+    (r"(?:auth|memory|graph|catalog|analysis|index)_[a-z_]+", "names of tables"),
+    (r"alt=(?:True|False)", "Django's icons of boolean values"),
+    (r"Settings → Developer → Edit Config|zed: open settings file|%APPDATA%/\S*", "menus and files of other programs"),
+    (r"PostgreSQL \d+|deterministic(?:-384)?", "versions and models"),
     (r"Revenue", "the word that a correction of the test's data keeps"),
 ]
 # Routes whose pages are made for programs and for operators of the database, in English.
 ENGLISH = {"api-start", "api-docs", "api-redoc", "api-schema"}
-DJANGO = ("_add", "_delete", "_history", "_password_change")  # pages of tables whose texts are Django's
+DJANGO = (
+    "_add",
+    "_delete",
+    "_history",
+    "_password_change",
+)  # pages of tables whose texts are Django's; those of django_q_ have no translation
 MAX_UNTRANSLATED = 330  # goes down with every page whose texts are tagged
 MAX_LITERALS = 20  # the same
 
@@ -64,7 +74,13 @@ def crawl(client: Client) -> dict[str, str]:
         address = waiting.pop(0)
         route = name_of(address)
         key = f"{route} {address}" if address in START else route
-        if not route or route in NO_PAGES | ENGLISH or route.endswith(DJANGO) or key in seen:
+        if (
+            not route
+            or route in NO_PAGES | ENGLISH
+            or route.endswith(DJANGO)
+            or route.startswith("django_q_")
+            or key in seen
+        ):
             continue
         seen.add(key)
         response = client.get(address, follow=True)
@@ -105,17 +121,18 @@ def stored_texts() -> set[str]:
             and not field.is_relation
         ]
         for row in model._base_manager.values_list(*shown):
-            texts |= {" ".join(text.split()) for text in strings_of(list(row))}
+            texts |= {" ".join(text.split()).lower() for text in strings_of(list(row))}
     values = {*labels.LABELS, *labels.HAPPENED}
     return {text for text in texts if len(text) > 1 and text not in values}
 
 
 def remainder(text: str, data: list[str]) -> str:
     """Return what is left of a text without data and fragments that are the same in every language."""
-    if len(text.split()) > 1 and any(text in stored for stored in data):
+    text = text.removesuffix(" · Commonplace").removeprefix("› ").lower()  # titles and paths capitalize data
+    if len(text.split()) > 1 and any(text.rstrip("… ") in stored for stored in data):
         return ""  # a part of a stored text, as word-by-word differences show it
     for pattern, _ in SAME:
-        text = re.sub(rf"(?<!\w)(?:{pattern})(?!\w)", " ", text)
+        text = re.sub(rf"(?<!\w)(?:{pattern})(?!\w)", " ", text, flags=re.IGNORECASE)
     for stored in data:
         if stored in text:
             text = re.sub(rf"(?<!\w){re.escape(stored)}(?!\w)", " ", text)
