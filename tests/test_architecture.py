@@ -141,7 +141,7 @@ def test_templates_keep_the_strict_content_security_policy() -> None:
 def test_stylesheets_follow_the_direction_of_the_text() -> None:
     """Physical sides would stay where they are in a language that is written from right to left."""
     side = re.compile(
-        r"(?:margin|padding|border)-(?:left|right)\b|(?<![-\w])(?:left|right)\s*:|text-align:\s*(?:left|right)|float:"
+        r"(?:margin|padding|border)-(?:left|right)\b|(?<![-\w])(?:left|right)\s*:|text-align:\s*(?:left|right)|float:\s*(?:left|right)"
     )
     four = re.compile(r"\b(?:margin|padding):\s*([^\s;}]+)\s+([^\s;}]+)\s+([^\s;}]+)\s+([^\s;}]+)\s*[;}]")
     violations = []

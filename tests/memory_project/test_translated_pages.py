@@ -50,7 +50,7 @@ DJANGO = (
     "_history",
     "_password_change",
 )  # pages of tables whose texts are Django's; those of django_q_ have no translation
-MAX_UNTRANSLATED = 330  # goes down with every page whose texts are tagged
+MAX_UNTRANSLATED = 270  # goes down with every page whose texts are tagged
 MAX_LITERALS = 20  # the same
 
 
