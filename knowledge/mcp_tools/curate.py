@@ -27,6 +27,9 @@ from memories.contract.tools import Hints, Tool
 from memories.identity.caller import Caller
 
 
+MAX_WITHOUT_ENTITY = 20  # maximum number of insights without an entity that the overview of the queue contains
+
+
 class RefusedResponse(TypedDict):
     id: str
     error: str
@@ -40,7 +43,8 @@ class QueueResponse(TypedDict):
     more_entities: bool
     by_category: dict[str, int]
     by_confidence: dict[str, int]
-    insights: NotRequired[list[InsightResponse]]
+    without_entity: NotRequired[int]  # number of waiting insights that name no entity; `review` can't reach them
+    insights: NotRequired[list[InsightResponse]]  # the oldest of them
 
 
 class EntityReviewResponse(TypedDict):
@@ -126,6 +130,13 @@ class ExportResponse(TypedDict):
 def _bulk_review(caller: Caller, operation: operations.CountQueue) -> QueueResponse:
     # overview() returns exactly these keys
     response: QueueResponse = {**queries.overview(caller)}  # type: ignore[typeddict-item]
+    rows = queries.waiting(caller).filter(record__entity_urns=[])
+    if count := rows.count():
+        insights = list(rows[:MAX_WITHOUT_ENTITY])
+        versions = versions_of(insights)
+        items: list[Any] = [{**responses.insight_response(row), "seen": versions[row.pk]} for row in insights]
+        response["without_entity"] = count
+        response["insights"], _ = fit_items(items)
     return response
 
 

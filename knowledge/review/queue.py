@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Case, IntegerField, Q, Value, When
-from django.db.models.functions import Left
+from django.db.models import Case, IntegerField, Q, QuerySet, Value, When, Window
+from django.db.models.functions import Left, RowNumber
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 from django_stubs_ext import StrOrPromise
@@ -21,13 +21,15 @@ from knowledge.models import Insight, InsightState
 from knowledge.models.insight import InsightQuerySet
 from knowledge.review.reviewers import without_assignee
 from memories.contract.fields import UNSTORABLE
+from memories.database.queryset_sql import Statement
 from memories.identity.caller import Caller
 from memories.models import Category, Confidence
 from memories.queries import MAX_COUNT
 from memories.retrieval.near_duplicates import group_near_duplicates
 
+MAX_OTHERS = 60  # maximum number of insights from the beginning of the queue that are read with an insight
 MAX_ENTRIES = 40  # maximum number of insights listed beside one
-ENTRIES_BEFORE = 10  # how many of them precede it
+ENTRIES_BEFORE = 10  # how many of them precede it, if it is not one of the first or last
 TEXT_SHOWN = 160  # number of characters of a claim in this list
 MAX_GROUPED = 1_000  # maximum number of insights that are compared with each other to find near-duplicates
 OVERDUE = "overdue"
@@ -61,6 +63,18 @@ STATES: Mapping[str, tuple[StrOrPromise, Callable[[Caller], InsightQuerySet]]] =
 }
 
 
+ENTRY_COLUMNS = ("pk", "text", "record__created_by", "record__created_at", "due_at", "assignee")
+# The numbered queue around an insight, and its beginning, which follows its end. A row of counts comes with each.
+LOCATE = """
+    , place AS (
+        SELECT coalesce((SELECT number FROM {queue} WHERE pk = %s), 0) AS number,
+               (SELECT count(*) FROM {queue}) AS total {counts}
+    )
+    SELECT place.*, entry.* FROM place LEFT JOIN {queue} entry ON entry.number <= %s
+        OR entry.number BETWEEN least(place.number - %s, place.total - {most}) AND place.number + %s
+    ORDER BY entry.number"""
+
+
 @dataclass(frozen=True)
 class Entry:
     """One line of the list beside an insight."""
@@ -87,9 +101,10 @@ class QueuePosition:
 
     number: int
     total: int
-    following: Sequence[UUID] = ()  # the other insights in the order in which they come next
+    following: Sequence[UUID] = ()  # the insights that come next, nearest first; at least MAX_OTHERS if there are
     previous_id: UUID | None = None
     entries: Sequence[Entry] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def next_id(self) -> UUID | None:
@@ -184,25 +199,33 @@ class Queue:
         groups = group_near_duplicates(ids[:MAX_GROUPED], threshold=settings.NEAR_DUPLICATE_COSINE)
         return [*groups, *([pk] for pk in ids[MAX_GROUPED:])]
 
-    def locate(self, insight: Insight | None = None, *, entries: bool = False) -> QueuePosition:
-        """Return the insight's position. Its number is 0 for None and for an insight that is not in the queue."""
-        ids = tuple(self.ids())
-        index = ids.index(insight.pk) if insight is not None and insight.pk in ids else -1
-        first = max(0, min(index - ENTRIES_BEFORE, len(ids) - MAX_ENTRIES))
-        around = self._entries(ids[first : first + MAX_ENTRIES]) if entries else ()
-        if index < 0:
-            return QueuePosition(0, len(ids), ids, entries=around)
-        other_ids = (*ids[index + 1 :], *ids[:index])
-        previous_id = ids[index - 1] if index else None
-        return QueuePosition(index + 1, len(ids), other_ids, previous_id, around)
+    def locate(self, insight: Insight | None = None, **counted: QuerySet[Any]) -> QueuePosition:
+        """Return the insight's position. Its number is 0 for None and for an insight that is not in the queue.
 
-    def _entries(self, ids: Sequence[UUID]) -> list[Entry]:
-        rows = queries.with_due_time(queries.by_ids(self.caller, ids)).annotate(
-            text=Left("record__content", TEXT_SHOWN)
+        `counted` are querysets to count in the same query; see `QueuePosition.counts`.
+        """
+        number = Window(RowNumber(), order_by=SORTS[self.sort][1])
+        rows = queries.with_due_time(self.rows).annotate(number=number, text=Left("record__content", TEXT_SHOWN))
+        statement = Statement()
+        queue = statement.table(rows.order_by().values("number", *ENTRY_COLUMNS))
+        tables = [statement.table(others.order_by().values("pk")[:MAX_COUNT]) for others in counted.values()]
+        counts = [f"(SELECT count(*) FROM {table})" for table in tables]  # noqa: S608 - generated names
+        select = LOCATE.format(queue=queue, most=MAX_ENTRIES, counts="".join(f", {count}" for count in counts))
+        window = (insight.pk if insight else None, MAX_OTHERS, ENTRIES_BEFORE, MAX_ENTRIES - ENTRIES_BEFORE)
+        found = statement.run(select, window)
+        (index, total), numbers = found[0][:2], found[0][2 : 2 + len(counts)]
+        entries = {row[2 + len(counts)]: Entry(*row[3 + len(counts) :]) for row in found if total}
+        after = [entry.pk for place, entry in entries.items() if place > index]
+        before = [entry.pk for place, entry in entries.items() if place < index]
+        first = max(1, min(index - ENTRIES_BEFORE, total - MAX_ENTRIES + 1))
+        return QueuePosition(
+            index,
+            total,
+            (*after, *before),
+            entries[index - 1].pk if index > 1 else None,
+            tuple(entry for place, entry in entries.items() if first <= place < first + MAX_ENTRIES),
+            dict(zip(counted, numbers, strict=True)),
         )
-        columns = ("pk", "text", "record__created_by", "record__created_at", "due_at", "assignee")
-        by_id = {row[0]: Entry(*row) for row in rows.values_list(*columns)}
-        return [by_id[pk] for pk in ids if pk in by_id]
 
 
 FILTERS = tuple(field.name for field in fields(Queue) if field.name != "caller")

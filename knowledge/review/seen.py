@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Self
@@ -97,10 +97,15 @@ def version_of(insight: Insight) -> str:
     return versions_of([insight])[insight.pk]
 
 
-def versions_of(insights: Collection[Insight]) -> dict[UUID, str]:
-    """Return the token of each insight, in one query. The insights' records must be loaded."""
-    rows = Decision.objects.filter(insight__in=[insight.pk for insight in insights]).order_by()
-    last = dict(rows.values_list("insight").annotate(Max("pk")))
+def versions_of(insights: Collection[Insight], known: Mapping[UUID, int] | None = None) -> dict[UUID, str]:
+    """Return the token of each insight, in one query. The insights' records must be loaded.
+
+    `known` has the numbers of last decisions that the caller has loaded already.
+    """
+    last = dict(known or {})
+    if unknown := [insight.pk for insight in insights if insight.pk not in last]:
+        rows = Decision.objects.filter(insight__in=unknown).order_by()
+        last |= dict(rows.values_list("insight").annotate(Max("pk")))
     return {insight.pk: str(_version(insight, last.get(insight.pk, 0))) for insight in insights}
 
 

@@ -47,7 +47,7 @@ async function decide(item, insight, action, urn) {
 }
 
 async function reload(urn) {
-  await knowledge({ action: "review", entity_urn: urn });
+  await knowledge(urn ? { action: "review", entity_urn: urn } : { action: "bulk_review" });
   document.getElementById("title").focus();
 }
 
@@ -74,7 +74,9 @@ function showQueue(result) {
     act(item, "open", () => reload(row.urn));
     return item;
   });
-  page("Review queue", [`${result.total_pending} waiting`, result.more_entities && "more entities wait than are listed"], items);
+  items.push(...(result.insights ?? []).map((insight) => insightItem(insight, "")));
+  const alone = result.without_entity && `${result.without_entity} of them name no entity`;
+  page("Review queue", [`${result.total_pending} waiting`, alone, result.more_entities && "more entities wait than are listed"], items);
 }
 
 /* Results of apply_knowledge are told apart by their keys. */

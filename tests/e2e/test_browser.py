@@ -113,6 +113,8 @@ def test_edit_approve_apply_and_roll_back_an_insight(sign_in: SignIn) -> None:
     page.wait_for_selector(".change")
     assert "Pack sizes of Tarn are wrong" in page.inner_text(".change ins")
     page.keyboard.press("p")
+    assert "Pack sizes of Tarn are wrong" in page.inner_text("[data-panel][open] ins")
+    page.keyboard.press("p")
     page.wait_for_selector("text=View changeset")
     page.click("text=View changeset")
     page.wait_for_selector("text=Changes written")

@@ -35,6 +35,52 @@ def test_a_curator_asks_the_author_and_sees_the_answer(sign_in: SignIn) -> None:
     assert "Since March." in curator_page.inner_text(".talk")
 
 
+def test_no_sequence_of_keys_decides_what_is_not_on_view(sign_in: SignIn) -> None:
+    page = sign_in("priya")
+    page.goto("/review/")
+    address, keys = page.url, page.keyboard
+    for sequence in ("r Escape m Escape 1", "r a j u e", "Escape z Escape 2", "p Escape 1", "r r 1"):
+        for key in sequence.split():
+            keys.press(key)
+    for _ in range(3):  # a held key opens a panel, and confirms nothing in it
+        keys.down("p")
+    keys.up("p")
+    keys.press("m")
+    assert page.locator("[data-panel][open]").count() == 1
+    keys.press("Escape")
+    keys.press("h")
+    page.wait_for_selector("#to option", state="attached")
+    panel, bar = page.locator("[data-panel][open] .reasons").bounding_box(), page.locator(".dock").bounding_box()
+    assert panel["x"] >= bar["x"] and panel["x"] + panel["width"] <= bar["x"] + bar["width"]
+    keys.press("Escape")
+    assert page.url == address
+    with page.expect_navigation():
+        keys.down("a")
+    decided = page.inner_text(".queue .quiet")
+    keys.down("a")
+    keys.up("a")
+    page.reload()
+    assert page.inner_text(".queue .quiet") == decided
+
+
+def test_two_panes_and_a_double_click(sign_in: SignIn) -> None:
+    page = sign_in("priya", viewport={"width": 1440, "height": 900})
+    page.goto("/review/")
+    first = page.url
+    page.keyboard.press("j")
+    page.wait_for_url(lambda url: url != first)
+    page.wait_for_selector(f".pane [aria-current][href='{page.url[page.url.index('/review/') :]}']")
+    assert page.evaluate("document.activeElement.tagName") == "H1"
+    page.go_back()
+    page.wait_for_selector(f".pane [aria-current][href='{first[first.index('/review/') :]}']")
+    before = int(page.inner_text(".queue .quiet").split()[0])
+    page.dblclick("#decide button.primary >> nth=0")
+    page.wait_for_selector(".undo")
+    assert int(page.inner_text(".queue .quiet").split()[0]) == before + 1
+    page.keyboard.press("u")
+    page.wait_for_selector("text=Undone")
+
+
 def test_entities_and_columns_are_picked_with_a_live_preview(sign_in: SignIn) -> None:
     page = sign_in("maya")
     page.goto("/insights/propose/")

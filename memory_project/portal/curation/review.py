@@ -31,7 +31,6 @@ from knowledge.review.seen import ChangedMeanwhile, repeats, version_of, version
 from memories.contract.errors import Conflict, DomainError, Invalid, NotFound
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
-from memories.queries import capped_counts
 from memory_project.accounts.names import name_of
 from memory_project.portal.curation.conflicts import conflict_of, steps_for
 from memory_project.portal.error_labels import message_with_label
@@ -76,17 +75,18 @@ def _show(
     """Show the insight. With `conflict`, explain why the decision was refused, and keep what the curator entered."""
     review_queue = _queue(caller, request)
     insight = _with_due_time(caller, insight_id)
-    counts = capped_counts(decided=decided_today(caller), also=also_waiting(caller, insight))
+    place = review_queue.locate(insight, decided=decided_today(caller), also=also_waiting(caller, insight))
     past_decisions = list(insight.decisions.all())
+    last_decision = {insight.pk: max((decision.pk for decision in past_decisions), default=0)}
     case = build_case(caller, insight)
     context = {
         "case": case,
-        "seen": [(pk.hex, token) for pk, token in versions_of([insight, *case.alike]).items()],
+        "seen": [(pk.hex, token) for pk, token in versions_of([insight, *case.alike], last_decision).items()],
         "conflict": conflict,
         "insight": insight,
         "record": insight.record,
         "queue": review_queue,
-        "place": review_queue.locate(insight, entries=True),
+        "place": place,
         "reasons": REASONS,
         "questions": QUESTIONS,
         "snoozes": SNOOZES,
@@ -97,7 +97,7 @@ def _show(
         "is_snoozed": bool(insight.snoozed_until and insight.snoozed_until > timezone.now()),
         "is_overdue": insight.state == InsightState.PENDING and insight.due_at < timezone.now(),
         "last": _last(request),
-        **counts,
+        **place.counts,
     }
     htmx: HtmxDetails = request.htmx  # type: ignore[attr-defined]
     is_part = htmx.target == "review" and not htmx.history_restore_request
