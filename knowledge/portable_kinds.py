@@ -16,8 +16,8 @@ from memories.portability import Kind, Parent, Values, of_record
 
 UNREVIEWED: dict[str, Any] = {
     "state": InsightState.PENDING, "changeset_id": None, "reviewed_by": "", "reviewed_at": None, "review_notes": "",
-    "pending_edit": {}, "edit_by": "", "edit_at": None, "question_at": None, "assignee": "", "applied_by": "",
-    "applied_at": None,
+    "pending_edit": {}, "edit_by": "", "edit_at": None, "question_at": None, "assignee": "",
+    "snoozed_until": None, "target_days": None, "applied_by": "", "applied_at": None,
 }  # fmt: skip
 
 
@@ -40,7 +40,7 @@ INSIGHT = Kind(
     columns=(
         "record_id", "state", "suggested_actions", "wanted_visibility", "replaces_id", "beside_id", "changeset_id",
         "reviewed_by", "reviewed_at", "review_notes", "pending_edit", "edit_by", "edit_at", "question_at", "assignee",
-        "applied_by", "applied_at",
+        "snoozed_until", "target_days", "applied_by", "applied_at",
     ),
     key=("record_id",),
     owner="record__created_by",

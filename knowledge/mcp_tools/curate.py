@@ -26,7 +26,6 @@ from memories.contract.errors import Conflict, DomainError, Forbidden, NotFound
 from memories.contract.tools import Hints, Tool
 from memories.identity.caller import Caller
 
-
 MAX_WITHOUT_ENTITY = 20  # maximum number of insights without an entity that the overview of the queue contains
 
 
