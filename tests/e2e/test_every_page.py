@@ -20,7 +20,8 @@ from tests.e2e.conftest import Watcher, picture
 NO_PAGES = {
     "first-call", "make-token", "change-webhook", "revoke-token", "sign-out", "health", "change-memory", "review-undo",
     "review-decide", "analysis-export", "analysis-action", "resume-action",
-    "clear-analysis", "review-act", "review-replace", "review-colleagues", "assignment-rule", "assignment-rule-delete", "answer-question", "propose-preview", "pick", "palette",
+    "clear-analysis", "review-act", "review-replace", "review-colleagues", "assignment-rule", "assignment-rule-delete",
+    "answer-question", "propose-preview", "pick", "palette",
     "save-view", "remove-view", "read-news", "follow-news", "diff-memory", "close-first-run", "system-test",
     "preview-batch", "rename-view", "default-view",
     "start-batch", "wipe", "share-graph", "drop-cache", "decide-merge", "forget-turn",
