@@ -26,6 +26,7 @@ from knowledge.review.cases import QUESTIONS, REASONS, effect_of
 from knowledge.review.seen import versions_of
 from memories.admin.actions import AdminAct
 from memories.admin.base import (
+    PersonaFilter,
     PickFilter,
     ReadOnlyAdmin,
     admin_caller,
@@ -169,6 +170,10 @@ class EntityFilter(PickFilter):
     title, parameter_name, kind, column = gettext_lazy("entity"), "entity", "entity", "record__entity_urns__contains"
 
 
+class InsightPersonaFilter(PersonaFilter):
+    column = "record__persona"
+
+
 class WaitsForAuthor(admin.SimpleListFilter):
     title, parameter_name = gettext_lazy("open question"), "question"
 
@@ -196,7 +201,7 @@ class InsightAdmin(ReadOnlyAdmin):
         "text", "kind", "author", "captured_at", "decision",
     ]  # fmt: skip
     list_filter = [
-        "state", "record__category", "record__confidence", "record__persona", EntityFilter, AuthorFilter,
+        "state", "record__category", "record__confidence", InsightPersonaFilter, EntityFilter, AuthorFilter,
         WaitsForAuthor, "assignee",
     ]  # fmt: skip
     date_hierarchy = "record__created_at"

@@ -15,10 +15,11 @@ from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_lazy
 
 from memories.admin.lists import ListPage, admin_caller
 from memories.admin.rows import RowPage
+from memories.models import Persona
 
 __all__ = ["ListPage", "RowPage", "admin_caller"]
 
@@ -94,6 +95,19 @@ class PickFilter(admin.SimpleListFilter):
 
     def choices(self, changelist: Any) -> list[dict[str, Any]]:  # type: ignore[override]  # a single entry, the typed value
         return [{"selected": bool(self.value()), "query_string": "", "display": self.value() or ""}]
+
+
+class PersonaFilter(admin.SimpleListFilter):
+    """The personas by name. Django would read all rows of the table to find the values of the column."""
+
+    title, parameter_name = gettext_lazy("persona"), "persona"
+    column = "persona"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(persona.name, str(persona)) for persona in Persona.objects.order_by("name")]
+
+    def queryset(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        return rows.filter(**{self.column: self.value()}) if self.value() else rows
 
 
 def entity_names(urns: list[str]) -> str:

@@ -16,6 +16,7 @@ from django.utils.translation import gettext, gettext_lazy
 from memories import queries
 from memories.admin.actions import AdminAct
 from memories.admin.base import (
+    PersonaFilter,
     PickFilter,
     ReadOnlyAdmin,
     admin_caller,
@@ -130,8 +131,8 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
         "fact", "kind", "owner", "captured", "stale_reason",
     ]  # fmt: skip
     list_filter = [
-        "status", "category", "confidence", "dimension", "visibility", "persona", EntityFilter, AuthorFilter, TagFilter,
-        "source", "tier",
+        "status", "category", "confidence", "dimension", "visibility", PersonaFilter, EntityFilter, AuthorFilter,
+        TagFilter, "source", "tier",
     ]  # fmt: skip
     date_hierarchy = "created_at"
     ordering = ["-created_at"]
@@ -234,7 +235,7 @@ class StaleMemoryAdmin(MemoryRecordAdmin):
     """Stale memories that the user may decide about, longest stale first."""
 
     list_display = ["fact", "stale_reason", "waits", "kind", "owner", "last_verified_at"]
-    list_filter = ["category", "confidence", "persona", EntityFilter, AuthorFilter]
+    list_filter = ["category", "confidence", PersonaFilter, EntityFilter, AuthorFilter]
     date_hierarchy = "stale_at"
     ordering = ["stale_at"]
     actions = [act.as_action() for act in (VERIFY, CORRECT, FORGET, SHARE)]
@@ -261,8 +262,9 @@ class CorrectionAdmin(MemoryRecordAdmin):
     """Memories that superseded another memory, with the text of that memory if the user may read it."""
 
     list_display = ["fact", "before", "kind", "owner", "captured"]
-    list_filter = ["status", "category", "persona", EntityFilter, AuthorFilter]
+    list_filter = ["status", "category", PersonaFilter, EntityFilter, AuthorFilter]
     actions = [act.as_action() for act in (FORGET, CORRECT, RESTORE)]
+    date_hierarchy = None  # no index finds the oldest correction
     presets = ()
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[MemoryRecord]:

@@ -199,7 +199,9 @@ class RowPage(admin.ModelAdmin[Any]):
             def clean(self) -> Any:
                 values = super().clean()
                 if refusal is not None:
-                    self.add_error(refusal.field if refusal.field in self.fields else None, refusal.message)
+                    is_known = refusal.field in self.fields
+                    text = f"{refusal.fault}; allowed: {refusal.allowed}" if refusal.allowed else refusal.fault
+                    self.add_error(refusal.field if is_known else None, text if is_known else refusal.message)
                 return values
 
             def is_valid(self) -> bool:

@@ -27,7 +27,7 @@ from memories.contract.errors import Conflict, Forbidden, Invalid
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
 from memories.models import Batch, MemoryRecord, Persona
-from memories.operations import Remember, Supersede
+from memories.operations import Remember, Revise, Supersede
 from memory_project import schedules
 from memory_project.accounts import people
 from memory_project.admin_tables import TITLES
@@ -266,6 +266,18 @@ def test_the_portal_leads_to_the_admin_and_back(ada_user: User, alice_user: User
     assert row_page(fact) in text(browser(ada_user).get(in_portal))
     assert in_portal in text(browser(ada_user).get(row_page(fact)))
     assert row_page(fact) not in text(browser(alice_user).get(in_portal))
+
+
+def test_the_page_of_a_row_needs_as_many_queries_for_more_history(
+    ada_user: User, alice: Caller, fact: MemoryRecord, django_assert_max_num_queries: Any
+) -> None:
+    for number in range(6):
+        text_now = f"Revenue in the sales mart excludes refunds, version {number}."
+        services.revise(Revise(record_id=fact.pk, content=text_now), caller=alice)
+    client = browser(ada_user)
+    client.get(row_page(fact))
+    with django_assert_max_num_queries(18):
+        client.get(row_page(fact))
 
 
 # -- forms ----------------------------------------------------------------------------------------------------
