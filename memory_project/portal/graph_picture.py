@@ -11,6 +11,7 @@ from typing import Any
 
 from django.urls import reverse
 from django.utils.http import urlencode
+from django.utils.text import Truncator
 from django.utils.translation import gettext, ngettext
 
 from knowledge.catalog.entity_view import short_name
@@ -23,6 +24,7 @@ MAX_NAME = 24  # maximum number of characters shown of a name
 MAX_LABELS = 24  # maximum number of edges in a picture that shows the types of all relations
 MAX_HEAVIEST = 3  # number of edges that every cluster keeps, if it has so many
 MAX_CENTER_LABELS = 40  # maximum number of edges at the center whose types are shown
+MAX_WHOLE_NAME = 200  # of a name in the list and in tooltips; names have up to 5,000 characters
 RADIUS = 16
 LETTER = 7.4  # width of a letter of a name, a little more than on average
 LINE = 15  # height of a line of text
@@ -142,7 +144,8 @@ def _node(name: str, href: str, counts: tuple[int, int], style: str) -> dict[str
         }  # fmt: skip
     short = _shortened(name)
     return {
-        "name": name, "short": short, "href": href, "count": total, "memories": memories, "has_stale": bool(stale),
+        "name": Truncator(name).chars(MAX_WHOLE_NAME), "short": short,
+        "href": href, "count": total, "memories": memories, "has_stale": bool(stale),
         "style": style, "radius": RADIUS, "type": "", "size": "",
         "box": Box(max(_width(short), 2 * RADIUS) + GAP, 2 * RADIUS + LINE + GAP),
     }  # fmt: skip

@@ -204,6 +204,11 @@ def test_an_entity_beyond_the_newest_ones_is_drawn_with_its_neighbors(
     assert page(alice_user, node=number("Orders")).count('class="node ') == 3
 
 
+def test_long_names_are_shortened(alice: Caller, alice_user: User) -> None:
+    create_entities(CreateEntities(entities=[{"name": f"{n} {'x' * 4_000}"} for n in range(9)]), caller=alice)
+    assert len(page(alice_user)) < 60_000
+
+
 def test_a_search_centers_the_entity_that_it_finds(alice_user: User, web: None) -> None:
     assert "Report and its neighbors" in page(alice_user, q="report")
     assert "Tills and its neighbors" in page(alice_user, q="about till")
