@@ -1,9 +1,10 @@
-"""Test data for bench/pages.py, written by SQL of the form INSERT … SELECT, because it has hundreds of thousands of rows.
+"""Test data for bench/pages.py, written by INSERT … SELECT, because there are hundreds of thousands of rows.
 
 Every row is computed from its number, so two runs make the same data. Columns that are not named here get the default
 of their model, so a new column needs no change here.
 """
 
+# ruff: noqa: E501, S608 - expressions of SQL are easier to compare in one line each, and all of them are constants
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -122,7 +123,7 @@ def insert(model: Any, count: int | str, /, **columns: str) -> None:
             values[field.column] = PLACEHOLDER
             params.append(field.get_db_prep_save(field.get_default(), connection))
     names = ", ".join(f'"{name}"' for name in values)
-    sql = f'INSERT INTO "{model._meta.db_table}" ({names}) SELECT {", ".join(values.values())} FROM {rows}'  # noqa: S608
+    sql = f'INSERT INTO "{model._meta.db_table}" ({names}) SELECT {", ".join(values.values())} FROM {rows}'
     with connection.cursor() as cursor:
         cursor.execute(sql.replace("%", "%%").replace(PLACEHOLDER, "%s"), params)
 
@@ -300,7 +301,7 @@ def corrections(size: Size) -> None:
 
     with connection.cursor() as cursor:
         cursor.execute(
-            f"UPDATE memory_records SET supersedes_id = {key('memory', 'n - 1')}"  # noqa: S608 - constants
+            f"UPDATE memory_records SET supersedes_id = {key('memory', 'n - 1')}"
             f" FROM generate_series(3, {size.memories - 1}, 50) n WHERE id = {key('memory')} AND status <> 'archived'"
         )
 

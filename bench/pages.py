@@ -3,10 +3,10 @@
     python bench/pages.py [--rows 200000] [--skewed] [--keep] [--only TEXT] [--show] [--rounds 5]
 
 Fills its own database (page_data.py) with 200,000 memories of 500 owners, 5,000 waiting insights, 10,000 entities and
-the rows that come with them. Then requests, as an analyst, a curator and an admin, every address that the pages link to,
-one for each route, and some with filters, searches and late pages. Requests go through all middleware. Prints the number
-of queries, the median of the server time, that of the CPU time of this process and its database connection, the slowest
-query, all in ms, and the size of the response, those that exceed a limit first.
+the rows that come with them. Then requests, as an analyst, a curator and an admin, every address that the pages link
+to, one for each route, and some with filters, searches and late pages. Requests go through all middleware. Prints the
+number of queries, the median of the server time, that of the CPU time of this process and its database connection, the
+slowest query, all in ms, and the size of the response. Those that exceed a limit come first.
 
 --skewed distributes the rows unevenly: one owner has 150,000 memories, a tag is on 100,000, there are 5,000 tags,
 nearly everybody holds the first persona, and the curator holds 200. --keep leaves the database for the next run with
@@ -34,18 +34,21 @@ MAX_WIDTH = 52  # maximum number of characters of an address in the table
 ENTITY = "urn:li:dataset:(urn:li:dataPlatform:snowflake,fernhill.sales.table_0,PROD)"  # the one with the most memories
 # Addresses with parameters that the links of the pages don't have. The first character of a fragment's address is "~".
 PORTAL = (
-    "/?q=refunds of stock in table_3", "/?q=revenue", "/?tag=tag0", "/?tag=tag0&category=correction", "/?category=correction",
-    f"/?entity={quote(ENTITY)}", "/?sort=oldest", "/?status=stale", "/?status=archived", "/?owner=me", "/?kind=conversation",
-    "/?q=revenue&as_of=2026-06-01", "/?after=2025-12-31T00:00:00+00:00~00000000-0000-4000-8000-000000000000",
-    "~/?q=revenue", "~/?tag=tag0", "/find/?q=", "/find/?q=re", "/find/?q=revenue", "/find/?q=table_17", "/find/?q=person",
-    "/pick/entity/?q=table", "/pick/entity/?q=table_17", f"/pick/column/?q=col&about={quote(ENTITY)}", "/pick/person/?q=person", "/pick/tag/?q=tag1",
-    f"/knowledge/entity/?urn={quote(ENTITY)}", "/knowledge/?q=table_17", "/knowledge/?q=revenue", "/knowledge/?type=dataset",
-    "/graph/?q=table_17", "/activity/?outcome=error", "/stale/?whose=all", "/news/?page=2", "/insights/?state=applied",
+    "/?q=refunds of stock in table_3", "/?q=revenue", "/?tag=tag0", "/?tag=tag0&category=correction",
+    "/?category=correction", f"/?entity={quote(ENTITY)}", "/?sort=oldest", "/?status=stale", "/?status=archived",
+    "/?owner=me", "/?kind=conversation", "/?q=revenue&as_of=2026-06-01",
+    "/?after=2025-12-31T00:00:00+00:00~00000000-0000-4000-8000-000000000000", "~/?q=revenue", "~/?tag=tag0",
+    "/find/?q=", "/find/?q=re", "/find/?q=revenue", "/find/?q=table_17", "/find/?q=person",
+    "/pick/entity/?q=table", "/pick/entity/?q=table_17", f"/pick/column/?q=col&about={quote(ENTITY)}",
+    "/pick/person/?q=person", "/pick/tag/?q=tag1", f"/knowledge/entity/?urn={quote(ENTITY)}", "/knowledge/?q=table_17",
+    "/knowledge/?q=revenue", "/knowledge/?type=dataset", "/graph/?q=table_17", "/activity/?outcome=error",
+    "/stale/?whose=all", "/news/?page=2", "/insights/?state=applied",
 )  # fmt: skip
 REVIEW = (
     *(f"/review/all/?state={state}" for state in ("pending", "questions", "approved", "applied", "rejected")),
     "/review/all/?sort=author", "/review/all/?sort=confidence", "/review/all/?q=revenue", "/review/all/?page=60",
-    f"/review/all/?entity={quote(ENTITY)}", "/review/all/?age=30%2B", "/changesets/?state=applied", f"/changesets/?entity={quote(ENTITY)}",
+    f"/review/all/?entity={quote(ENTITY)}", "/review/all/?age=30%2B", "/changesets/?state=applied",
+    f"/changesets/?entity={quote(ENTITY)}",
 )  # fmt: skip
 LIST_PARAMETERS = ("?q=revenue", "?p=20", "?_facets=True")  # of every list of the admin
 

@@ -48,7 +48,8 @@ def whole_cosine(first: Vectors, second: Vectors) -> float:
 
 # The vectors in pgvector's binary format, because reading them as text takes five times as long.
 VECTORS_OF = """
-    SELECT record_id, vector_send(vector) FROM memory_passages WHERE record_id = ANY(%s::uuid[]) ORDER BY record_id, start"""
+    SELECT record_id, vector_send(vector) FROM memory_passages
+    WHERE record_id = ANY(%s::uuid[]) ORDER BY record_id, start"""
 VECTOR_HEADER = 4  # bytes before the numbers: the number of dimensions, and two unused bytes
 
 

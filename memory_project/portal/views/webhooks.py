@@ -88,7 +88,8 @@ def _page(request: HttpRequest, caller: Caller, fresh: Endpoint | None = None, s
         "kinds": {kind: gettext(title) for kind, title in KINDS.items()},
         "may_create": endpoints.may_have_endpoints(caller),
         "entries": [
-            (endpoint, endpoints.deliveries_of(caller, endpoint.pk)[:DELIVERIES_SHOWN]) for endpoint in own
+            (row, row.latest)  # type: ignore[attr-defined]  # loaded by the query
+            for row in endpoints.with_latest_deliveries(own, DELIVERIES_SHOWN)
         ],
     }  # fmt: skip
     response = render(request, "portal/webhooks.html", context)

@@ -1,0 +1,59 @@
+"""Every page takes at most 12 queries, however many rows there are: those that the links reach, as each role."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from django.test import Client
+
+from memory_project.models import User
+from tests.page_crawl import crawl
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "bench"))
+
+import page_data
+
+MAX_QUERIES = 12
+CHANGE_PAGE = "shows history, correction chain and related rows, each scoped by the caller"
+# Pages that need more, with the number that they may take and the reason. None depends on the number of rows.
+EXCEPTIONS: dict[str, tuple[int, str]] = {
+    "entity": (24, "columns, lineage, memories, insights, changesets and history of an entity on one page"),
+    "graph": (20, "asks for the neighbors of each drawn entity in the catalog's lineage, at most MAX_CATALOG"),
+    "memory": (16, "history, chain, verdicts, verification and insight of a memory"),
+    "review-one": (16, "reads the evidence of an insight, the effect on the catalog and the queue"),
+    "roll-back": (14, "plans the roll-back against current values in the catalog"),
+    "stale-review": (16, "the first page lists memories to verify beside the stale ones"),
+    "admin:system": (21, "health, sources, webhooks, work and storage on one page"),
+    "admin:person": (14, "personas, tokens, apps, groups and hand-overs of a person"),
+    "admin:knowledge_changeset_changelist": (14, "filters with the values of three columns"),
+    "admin:knowledge_insight_changelist": (14, "filters with the values of two columns"),
+    "admin:memory_project_user_change": (16, "the form has a list of choices for each relation"),
+    "admin:memories_memoryrecord_change": (21, CHANGE_PAGE),
+    "admin:memories_stalememory_change": (21, CHANGE_PAGE),
+    "admin:memories_correction_change": (23, CHANGE_PAGE),
+    "admin:memories_correction_history": (14, CHANGE_PAGE),
+}
+
+
+@pytest.fixture
+def people(db: None) -> dict[str, User]:
+    """Fill the database with enough rows that a list with one query for each row exceeds the limit."""
+    page_data.fill(page_data.Size(memories=600, owners=40))
+    emails = {"analyst": "owner7@bench.example", "curator": page_data.CURATOR, "admin": page_data.ADMIN}
+    return {role: User.objects.get(email=email) for role, email in emails.items()}
+
+
+def test_pages_take_few_queries(people: dict[str, User]) -> None:
+    excess, routes = [], set()
+    for role, person in people.items():
+        client = Client()
+        client.force_login(person)
+        for route, page in crawl(client).items():
+            routes.add(route)
+            limit, _ = EXCEPTIONS.get(route, (MAX_QUERIES, ""))
+            if page.queries > limit:
+                excess.append(f"{route} as {role}: {page.queries} queries, {page.address}")
+    assert not excess, "\n".join(excess)
+    assert set(EXCEPTIONS) <= routes  # no exception outlives its page
