@@ -115,12 +115,13 @@ def insert(model: Any, count: int | str, /, **columns: str) -> None:
     if unknown := set(columns) - known:
         raise ValueError(f"{model.__name__} has no {unknown}")
     for field in model._meta.concrete_fields:
+        column = str(field.column)
         if field.attname in columns:
-            values[field.column] = columns[field.attname]
+            values[column] = columns[field.attname]
         elif isinstance(field, models.UUIDField) and field.primary_key:
-            values[field.column] = "gen_random_uuid()"
+            values[column] = "gen_random_uuid()"
         elif not field.generated and not isinstance(field, models.AutoField):
-            values[field.column] = PLACEHOLDER
+            values[column] = PLACEHOLDER
             params.append(field.get_db_prep_save(field.get_default(), connection))
     names = ", ".join(f'"{name}"' for name in values)
     sql = f'INSERT INTO "{model._meta.db_table}" ({names}) SELECT {", ".join(values.values())} FROM {rows}'

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Exists, OuterRef
+from django.db.models import Count, Exists, OuterRef
 from django.http import HttpRequest
 
 from memories.admin.base import admin_caller
@@ -24,6 +24,12 @@ class PersonaFilter(admin.AllValuesFieldListFilter):
         readable = MemoryRecord.objects.visible_to(admin_caller(request))
         used = Exists(readable.filter(persona=OuterRef("name")))
         self.lookup_choices = Persona.objects.filter(used).order_by("name").values_list("name", flat=True)
+
+    def get_facet_queryset(self, changelist: Any) -> dict[str, int]:
+        """Count the rows of all personas in one pass. Django's own filter has a condition for each persona."""
+        rows = changelist.get_queryset(self.request, exclude_parameters=self.expected_parameters())
+        counts = dict(rows.order_by().values_list(self.lookup_kwarg).annotate(count=Count(changelist.pk_attname)))
+        return {f"{number}__c": counts.get(name, 0) for number, name in enumerate(self.lookup_choices)}
 
 
 admin.FieldListFilter.register(
