@@ -23,7 +23,36 @@ SENTENCES = (
     "A negative %2$s in %1$s means that the %4$s were reversed, not that the %3$s is wrong",
     "Finance reports %3$s net of %4$s, as %1$s does in %2$s",
 )
-WORDS = ["revenue", "refunds", "orders", "returns", "shipments", "stock", "suppliers", "prices", "discounts", "visitors", "sessions", "carts", "stores", "ledger", "currency", "exchange", "tills", "training", "outlets", "vouchers", "exports", "invoices", "margin", "tax", "customers", "loyalty", "regions", "pallets"]
+WORDS = [
+    "revenue",
+    "refunds",
+    "orders",
+    "returns",
+    "shipments",
+    "stock",
+    "suppliers",
+    "prices",
+    "discounts",
+    "visitors",
+    "sessions",
+    "carts",
+    "stores",
+    "ledger",
+    "currency",
+    "exchange",
+    "tills",
+    "training",
+    "outlets",
+    "vouchers",
+    "exports",
+    "invoices",
+    "margin",
+    "tax",
+    "customers",
+    "loyalty",
+    "regions",
+    "pallets",
+]
 SCHEMAS = ("sales", "supply", "finance", "web", "stores", "people")
 
 
