@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext
 from django_q.signing import SignedPackage
 from pydantic import Field
 
@@ -94,7 +95,9 @@ def change_schedule(*, caller: Caller, name: str, minutes: int, is_paused: bool)
     with transaction.atomic():
         row = Schedule.objects.select_for_update().filter(name=name, func=function).first()
         if row is None:
-            raise Conflict(f"{name!r} was changed by an upgrade: load the page again", field="name")
+            raise Conflict(
+                gettext("%(name)r was changed by an upgrade: load the page again") % {"name": name}, field="name"
+            )
         if minutes == usual and not is_paused:
             setting.objects.filter(pk=name).delete()
         else:
@@ -112,7 +115,7 @@ def run_soon(*, caller: Caller, name: str) -> None:
     _known(name)
     rows = apps.get_model("django_q", "Schedule").objects.filter(name=name).exclude(repeats=PAUSED)
     if not rows.update(next_run=timezone.now()):
-        raise Conflict("is paused: resume it first", field="name")
+        raise Conflict(gettext("is paused: resume it first"), field="name")
 
 
 def first_run(*, next_run: datetime, minutes: int, now: datetime) -> datetime:
@@ -135,13 +138,13 @@ def next_runs(*, next_run: datetime, minutes: int, count: int = 5) -> list[datet
 
 def _known(name: str) -> tuple[str, int]:
     if name not in schedules():
-        raise NotFound(f"there is no schedule {name[:60]!r}", field="name")
+        raise NotFound(gettext("there is no schedule %(name)r") % {"name": name[:60]}, field="name")
     return schedules()[name]
 
 
 def _require_operator(caller: Caller) -> None:
     if not caller.is_operator:
-        raise Forbidden("only operators can change schedules")
+        raise Forbidden(gettext("only operators can change schedules"))
 
 
 def rename_queued_tasks() -> None:

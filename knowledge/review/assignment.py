@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext
 from pydantic import Field
 
 from knowledge.insights import queries
@@ -61,22 +62,25 @@ def save_rule(operation: SaveRule, *, caller: Caller) -> tuple[AssignmentRule, i
         "target_days": operation.target_days,
     }  # fmt: skip
     if not any(values[name] for name in ("entity_urn", "domain_urn", "category")):
-        raise Invalid("is missing: choose an entity, a domain or a category", field="category")
+        raise Invalid(gettext("is missing: choose an entity, a domain or a category"), field="category")
     if values["domain_urn"] and not str(values["domain_urn"]).startswith("urn:li:domain:"):
-        raise Invalid("is not a domain", field="domain_urn", allowed="a domain of the catalog")
+        raise Invalid(gettext("is not a domain"), field="domain_urn", allowed=gettext("a domain of the catalog"))
     colleague = reviewer(operation.assignee, operation.persona)
     if colleague is None:
         raise Invalid(
-            f"{operation.assignee[:80]!r} can't review insights of the persona {operation.persona}",
+            gettext("%(assignee)r can't review insights of the persona %(persona)s")
+            % {"assignee": operation.assignee[:80], "persona": operation.persona},
             field="assignee",
-            allowed="a curator who holds the persona, or an admin",
+            allowed=gettext("a curator who holds the persona, or an admin"),
         )
     with transaction.atomic():
         rule = AssignmentRule(created_by=caller.email)
         if operation.rule_id is not None:
             rule = get_rule(caller, operation.rule_id, lock=True)
         elif AssignmentRule.objects.filter(persona=operation.persona).count() >= MAX_RULES:
-            raise Conflict(f"has {MAX_RULES} rules already: delete one first", field="persona")
+            raise Conflict(
+                gettext("has %(max_rules)s rules already: delete one first") % {"max_rules": MAX_RULES}, field="persona"
+            )
         for name, value in values.items():
             setattr(rule, name, value)
         rule.assignee = colleague.email
@@ -84,7 +88,7 @@ def save_rule(operation: SaveRule, *, caller: Caller) -> tuple[AssignmentRule, i
             with transaction.atomic():
                 rule.save()
         except IntegrityError:
-            raise Conflict("has a rule with the same conditions already", field="persona") from None
+            raise Conflict(gettext("has a rule with the same conditions already"), field="persona") from None
         return rule, _assign_waiting(caller, rule)
 
 
@@ -100,7 +104,7 @@ def get_rule(caller: Caller, rule_id: int, *, lock: bool = False) -> AssignmentR
     rows = AssignmentRule.objects.select_for_update() if lock else AssignmentRule.objects.all()
     rule = rows.filter(pk=rule_id).first()
     if rule is None:
-        raise NotFound("no such rule", field="rule_id")
+        raise NotFound(gettext("no such rule"), field="rule_id")
     _require_reviewer(caller, rule.persona)
     return rule
 
@@ -133,7 +137,11 @@ def domains_of(urns: Iterable[str]) -> frozenset[str]:
 def _require_reviewer(caller: Caller, persona: str) -> None:
     require_curator(caller)
     if not caller.can_review_for(persona):
-        raise Forbidden(f"belongs to the persona {persona}: only its curators can change its rules", field="persona")
+        raise Forbidden(
+            gettext("belongs to the persona %(persona)s: only its curators can change its rules")
+            % {"persona": persona},
+            field="persona",
+        )
 
 
 def _matches(rule: AssignmentRule, category: str, urns: Sequence[str], domains: frozenset[str]) -> bool:

@@ -13,6 +13,7 @@ from django.contrib.auth import get_user_model
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from knowledge.insights.lifecycle import locked_insight
 from knowledge.models import Decision, DecisionKind, Insight, InsightState
@@ -36,7 +37,7 @@ def request_changes(
     An insight that was decided meanwhile returns to review, if the caller saw the decision or overrides it.
     """
     if not notes.strip():
-        raise Invalid("is missing: write what the author should clarify", field="review_notes")
+        raise Invalid(gettext("is missing: write what the author should clarify"), field="review_notes")
     with under_review(caller, insight_id, notes, seen, override) as insight:
         overturned = reopen(caller, insight) if seen or override else ""
         _require_pending(insight)
@@ -53,9 +54,11 @@ def answer(operation: AnswerQuestion, *, caller: Caller) -> Insight:
     with transaction.atomic():
         insight = locked_insight(caller, operation.insight_id)
         if not caller.can_edit_for(insight.record.created_by):
-            raise Forbidden("belongs to another user: only its author or an admin can answer", field="insight_id")
+            raise Forbidden(
+                gettext("belongs to another user: only its author or an admin can answer"), field="insight_id"
+            )
         if insight.question_at is None:
-            raise Conflict("has no open question", field="insight_id")
+            raise Conflict(gettext("has no open question"), field="insight_id")
         insight.question_at = None
         insight.save(update_fields=["question_at"])
         asker = insight.decisions.filter(kind=DecisionKind.NEEDS_MORE).last()
@@ -77,9 +80,14 @@ def reassign(
         colleague = reviewer(to, insight.record.persona)
         if colleague is None:
             curators = f"a curator of the persona {insight.record.persona}"
-            raise NotFound(f"{to.strip()[:80]!r} can't decide on this insight", field="to", allowed=curators)
+            raise NotFound(
+                gettext("%(to)r can't decide on this insight") % {"to": to.strip()[:80]}, field="to", allowed=curators
+            )
         if colleague.email == insight.record.created_by and not colleague.is_admin:
-            raise Conflict(f"{colleague.email} is the author and can't review their own insight", field="to")
+            raise Conflict(
+                gettext("%(email)s is the author and can't review their own insight") % {"email": colleague.email},
+                field="to",
+            )
         before = step_values(insight, "assignee", "snoozed_until")
         insight.assignee, insight.snoozed_until = colleague.email, None
         insight.save(update_fields=["assignee", "snoozed_until"])
@@ -125,4 +133,4 @@ def colleagues(caller: Caller, *, persona: str = "", author: str = "") -> QueryS
 
 def _require_pending(insight: Insight) -> None:
     if insight.state != InsightState.PENDING:
-        raise Conflict(f"is {insight.state} already", field="insight_id")
+        raise Conflict(gettext("is %(state)s already") % {"state": insight.state}, field="insight_id")

@@ -17,6 +17,7 @@ from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from knowledge.insights.lifecycle import (
     back_to_pending,
@@ -122,14 +123,16 @@ def undo_review(*, caller: Caller, insight_id: UUID | str, seen: str = "", overr
         if insight.state == InsightState.PENDING:
             return _undo_step(caller, insight, last, seen=seen, override=override)
         if insight.state not in (InsightState.APPROVED, InsightState.REJECTED):
-            raise Conflict(f"is {insight.state}: there is no decision to undo", field="insight_id")
+            raise Conflict(
+                gettext("is %(state)s: there is no decision to undo") % {"state": insight.state}, field="insight_id"
+            )
         if insight.changeset_id:
-            raise Conflict("is being applied: roll back the changeset instead", field="insight_id")
+            raise Conflict(gettext("is being applied: roll back the changeset instead"), field="insight_id")
         if insight.reviewed_by != caller.email and not caller.is_admin:
             raise Forbidden(_not_yours(insight.reviewed_by), field="insight_id")
         require_own_or_seen(caller, insight, insight.reviewed_by, seen=seen, override=override)
         if insight.state == InsightState.APPROVED and insight.record.status == Status.ARCHIVED:
-            raise Conflict("belongs to a memory that is archived", field="insight_id")
+            raise Conflict(gettext("belongs to a memory that is archived"), field="insight_id")
         if insight.state == InsightState.REJECTED:
             _require_no_duplicate(caller, insight)
         _take_back(caller, insight, insight.reviewed_by)
@@ -149,7 +152,7 @@ def _undo_step(caller: Caller, insight: Insight, last: Decision | None, *, seen:
         before = last.before if is_own and last else {"snoozed_until": None}
         decided_by = caller.email  # ending a colleague's snooze overturns no decision
     else:
-        raise Conflict("is pending: there is no decision to undo", field="insight_id")
+        raise Conflict(gettext("is pending: there is no decision to undo"), field="insight_id")
     for name, value in before.items():
         setattr(insight, name, datetime.fromisoformat(value) if name in MOMENTS and value else value)
     insight.save(update_fields=list(before))
@@ -185,9 +188,14 @@ def appeal(operation: Appeal, *, caller: Caller) -> Insight:
     with transaction.atomic():
         insight = locked_insight(caller, operation.insight_id)
         if not caller.can_edit_for(insight.record.created_by):
-            raise Forbidden("belongs to another user: only its owner or an admin can appeal", field="insight_id")
+            raise Forbidden(
+                gettext("belongs to another user: only its owner or an admin can appeal"), field="insight_id"
+            )
         if insight.state != InsightState.REJECTED:
-            raise Conflict(f"is {insight.state}: only rejected insights can be appealed", field="insight_id")
+            raise Conflict(
+                gettext("is %(state)s: only rejected insights can be appealed") % {"state": insight.state},
+                field="insight_id",
+            )
         _require_no_duplicate(caller, insight)
         rejecter = insight.reviewed_by
         decision = record_decision(caller, insight, DecisionKind.APPEALED, operation.notes)
@@ -220,7 +228,7 @@ def defer_edit(caller: Caller, record: MemoryRecord, changes: Mapping[str, Any])
     if insight is None:
         return ""
     if insight.state == InsightState.APPROVED and insight.changeset_id:
-        raise Conflict("is being applied to the catalog right now", field="id")
+        raise Conflict(gettext("is being applied to the catalog right now"), field="id")
     validate(JsonObject, record.metadata | differs.get("metadata", {}), "metadata")
     insight.pending_edit, insight.edit_by, insight.edit_at = differs, caller.email, timezone.now()
     insight.save(update_fields=["pending_edit", "edit_by", "edit_at"])
@@ -240,7 +248,7 @@ def keep_proposal(record: MemoryRecord, replaces: MemoryRecord) -> None:
     """
     waiting = Insight.objects.filter(replaces=replaces, state=InsightState.PENDING, record__content=record.content)
     if waiting.filter(record__status__in=[Status.ACTIVE, Status.STALE]).exists():
-        raise Conflict("is the same as a correction that waits for a curator", field="content")
+        raise Conflict(gettext("is the same as a correction that waits for a curator"), field="content")
     before = Insight.objects.get(pk=replaces.pk)
     insight = Insight(record=record, wanted_visibility=before.wanted_visibility, replaces=replaces)
     assignment.assign(insight)
@@ -334,25 +342,35 @@ def under_review(
         require_curator_of(caller, insight.record)
         authors = {insight.record.created_by, insight.edit_by} if insight.pending_edit else {insight.record.created_by}
         if caller.email in authors and not caller.is_admin:
-            raise Forbidden("is your own: another curator has to review it", field="insight_id")
+            raise Forbidden(gettext("is your own: another curator has to review it"), field="insight_id")
         require_unchanged(insight, seen, override)
         if insight.record.status not in (Status.ACTIVE, Status.STALE) and insight.state != InsightState.REJECTED:
-            raise Conflict(f"belongs to a memory that is {insight.record.status}", field="insight_id")
+            raise Conflict(
+                gettext("belongs to a memory that is %(status)s") % {"status": insight.record.status},
+                field="insight_id",
+            )
         yield insight
 
 
 def _require_state(insight: Insight, allowed: set[InsightState]) -> None:
     if insight.state not in allowed or insight.changeset_id:
-        by = f" by {insight.reviewed_by}" if insight.reviewed_by else ""
+        fault = (
+            gettext("is %(state)s already by %(person)s") if insight.reviewed_by else gettext("is %(state)s already")
+        )
         # An approval of a rejected insight is possible, once its curator has seen the rejection.
         is_open = insight.state == InsightState.REJECTED and InsightState.REJECTED not in allowed
         hint = "override=true, to decide otherwise" if is_open and InsightState.APPROVED not in allowed else ""
-        raise Conflict(f"is {insight.state} already{by}", field="insight_id", allowed=hint)
+        raise Conflict(
+            fault % {"state": insight.state, "person": insight.reviewed_by}, field="insight_id", allowed=hint
+        )
 
 
 def _require_no_duplicate(caller: Caller, insight: Insight) -> None:
     if duplicate := find_duplicate(insight.record):
-        raise Conflict(f"has the same text as another memory, {reference(caller, duplicate)}", field="insight_id")
+        raise Conflict(
+            gettext("has the same text as another memory, %(memory)s") % {"memory": reference(caller, duplicate)},
+            field="insight_id",
+        )
 
 
 def step_values(insight: Insight, *names: str) -> dict[str, Any]:

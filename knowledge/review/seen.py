@@ -18,6 +18,7 @@ from uuid import UUID
 
 from django.db.models import Max
 from django.utils.crypto import salted_hmac
+from django.utils.translation import gettext
 
 from knowledge.models import Decision, DecisionKind, Insight, InsightState
 from memories.contract.errors import Conflict, Invalid
@@ -86,7 +87,11 @@ class Version:
     def parse(cls, token: str) -> Self:
         match = TOKEN.fullmatch(token)
         if match is None:
-            raise Invalid(f"{token[:80]!r} is not a state of an insight", field="seen", allowed="`seen` of the review")
+            raise Invalid(
+                gettext("%(token)r is not a state of an insight") % {"token": token[:80]},
+                field="seen",
+                allowed=gettext("`seen` of the review"),
+            )
         return cls(match[1], int(match[2]), match[3], match[4], match[5])
 
     def __str__(self) -> str:

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from knowledge.models import DecisionKind, Insight, InsightState
 from knowledge.review import events
@@ -26,11 +27,16 @@ def snooze(
     now = timezone.now()
     if not now < until <= now + timedelta(days=MAX_DAYS):
         raise Invalid(
-            "is not in the future", field="until", allowed=f"a date from tomorrow to {MAX_DAYS} days from now"
+            gettext("is not in the future"),
+            field="until",
+            allowed=gettext("a date from tomorrow to %(max_days)s days from now") % {"max_days": MAX_DAYS},
         )
     with under_review(caller, insight_id, notes, seen, override) as insight:
         if insight.state != InsightState.PENDING:
-            raise Conflict(f"is {insight.state}: only pending insights can be snoozed", field="insight_id")
+            raise Conflict(
+                gettext("is %(state)s: only pending insights can be snoozed") % {"state": insight.state},
+                field="insight_id",
+            )
         before = step_values(insight, "snoozed_until")
         insight.snoozed_until = until
         insight.save(update_fields=["snoozed_until"])

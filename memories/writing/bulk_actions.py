@@ -130,7 +130,7 @@ def tags_of(choice: str) -> dict[str, Any]:
     except ValueError:
         tags = None
     if not isinstance(tags, dict):
-        raise Invalid("is not a choice of tags", field="choice", allowed='{"add": [tags], "remove": [tags]}')
+        raise Invalid(gettext("is not a choice of tags"), field="choice", allowed='{"add": [tags], "remove": [tags]}')
     return {"add": tags.get("add", []), "remove": tags.get("remove", [])}
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from django.db import transaction
+from django.utils.translation import gettext
 
 from memories.contract.errors import Invalid, check_choice, check_count
 from memories.contract.fields import Id, Reason
@@ -56,7 +57,7 @@ def preview(
     check_choice("act", act, [name for name, action in BULK_ACTIONS.items() if not action.is_slow])
     ids = sorted({validate(Id, pk, "ids") for pk in unit_ids})
     if not ids:
-        raise Invalid("is empty: no rows were selected", field="ids", allowed=f"1 to {MAX_UNITS:,}")
+        raise Invalid(gettext("is empty: no rows were selected"), field="ids", allowed=f"1 to {MAX_UNITS:,}")
     check_count("ids", ids, MAX_UNITS)
     batch = Batch(created_by=caller.email, persona=caller.persona, act=act, unit_ids=ids, choice=choice)
     batch.note = validate(Reason, note, "note")

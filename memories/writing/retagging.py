@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db import transaction
+from django.utils.translation import gettext
 
 from memories import extensions
 from memories.contract.errors import Conflict, Invalid
@@ -21,18 +22,20 @@ def retag(operation: Retag, *, caller: Caller) -> MemoryRecord:
     edits of such a memory, one by one.
     """
     if not operation.add and not operation.remove:
-        raise Invalid("is empty: no tag is added or removed", field="add", allowed="at least one tag")
+        raise Invalid(gettext("is empty: no tag is added or removed"), field="add", allowed=gettext("at least one tag"))
     with transaction.atomic():
         record = locked(caller, operation.record_id)
         if record.status not in (Status.ACTIVE, Status.STALE):
-            raise Conflict(f"is {record.status}: restore it before changing it", field="id")
+            raise Conflict(
+                gettext("is %(status)s: restore it before changing it") % {"status": record.status}, field="id"
+            )
         kept = [tag for tag in record.tags if tag not in operation.remove]
         tags = validate(Tags, [*kept, *(tag for tag in operation.add if tag not in kept)], "tags")
         if tags == record.tags:
             return record
         deferrals = [extension.defer_edit(caller, record, {"tags": tags}) for extension in extensions.registered()]
         if any(deferrals):  # the transaction is rolled back, and with it the proposed edit
-            raise Conflict("was approved by a curator: edit it on its page, and a curator decides", field="id")
+            raise Conflict(gettext("was approved by a curator: edit it on its page, and a curator decides"), field="id")
         with revised(caller, record, "retag", operation.reason):
             record.tags = tags
     return record

@@ -124,7 +124,9 @@ def _read_cursor(after: str) -> tuple[datetime, int]:
     timestamp, _, key = after.partition("~")
     if not key.isdecimal() or not key.isascii() or len(key) > 19 or int(key) > MAX_KEY:
         raise Invalid(
-            "is not a cursor of this list", field="after", allowed="the cursor that came with the previous page"
+            gettext("is not a cursor of this list"),
+            field="after",
+            allowed=gettext("the cursor that came with the previous page"),
         )
     return validate(Moment, timestamp or "missing", "after"), int(key)
 

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from knowledge.insights import queries as curation
 from memories import queries
@@ -39,19 +40,23 @@ def check_url(url: str) -> str:
         parts = urlsplit(url.strip())
         port = parts.port
     except ValueError:
-        raise Invalid("is not a URL", field="url", allowed=allowed) from None
+        raise Invalid(gettext("is not a URL"), field="url", allowed=allowed) from None
     if parts.scheme != "https" or not parts.hostname or parts.username or parts.password or port not in (None, 443):
-        raise Invalid("must be an https URL without credentials and port", field="url", allowed=allowed)
+        raise Invalid(gettext("must be an https URL without credentials and port"), field="url", allowed=allowed)
     if parts.hostname.lower() not in hosts:
-        raise Invalid(f"{parts.hostname!r} is not an allowed host", field="url", allowed=allowed)
+        raise Invalid(
+            gettext("%(hostname)r is not an allowed host") % {"hostname": parts.hostname}, field="url", allowed=allowed
+        )
     return url.strip()
 
 
 def save(*, caller: Caller, persona: Persona, url: str, is_on: bool = True) -> Webhook:
     if not caller.is_operator:
-        raise Forbidden("only operators can set up webhooks")
+        raise Forbidden(gettext("only operators can set up webhooks"))
     if is_on and not url:
-        raise Invalid("is missing: a webhook without a URL can't be on", field="url", allowed="an https URL")
+        raise Invalid(
+            gettext("is missing: a webhook without a URL can't be on"), field="url", allowed=gettext("an https URL")
+        )
     defaults = {"url": check_url(url) if url else "", "is_on": is_on, "last_error": ""}
     return Webhook.objects.update_or_create(persona=persona, defaults=defaults)[0]
 
@@ -83,7 +88,7 @@ def message(persona: str, numbers: dict[str, int]) -> dict[str, str]:
 def try_out(*, caller: Caller, persona: Persona, url: str) -> tuple[str, str]:
     """Post the current counts of a persona to a URL that need not be saved. Returns the text and the error, or ""."""
     if not caller.is_operator:
-        raise Forbidden("only operators can test webhooks")
+        raise Forbidden(gettext("only operators can test webhooks"))
     body = message(str(persona), counts(persona.name))
     connections.close_if_pooled()
     return body["text"], post(url, body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db import transaction
+from django.utils.translation import gettext
 
 from memories.contract.errors import NotFound
 from memories.identity.caller import Caller
@@ -22,7 +23,7 @@ def set_default(*, caller: Caller, view_id: int, is_default: bool) -> SavedView:
     with transaction.atomic():
         view = SavedView.objects.select_for_update().filter(pk=view_id, person__email=caller.email).first()
         if view is None:
-            raise NotFound("no such saved view", field="view_id")
+            raise NotFound(gettext("no such saved view"), field="view_id")
         DefaultView.objects.filter(view=view).delete()
         if is_default:
             DefaultView.objects.update_or_create(person_id=view.person_id, page=view.page, defaults={"view": view})

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
+from django.utils.translation import gettext
+
 from memories.contract.errors import Invalid
 from memories.contract.fields import Text
 from memories.contract.operations import validate
@@ -23,7 +25,11 @@ def load(*, caller: Caller, key: str) -> Any:
 def save(*, caller: Caller, key: str, value: Any) -> None:
     key = validate(Annotated[str, Text(1, 100)], key, "key")
     if len(json.dumps(value)) > MAX_VALUE:
-        raise Invalid("is too long", field="value", allowed=f"at most {MAX_VALUE:,} characters as JSON")
+        raise Invalid(
+            gettext("is too long"),
+            field="value",
+            allowed=gettext("at most %(max_value)s characters as JSON") % {"max_value": f"{MAX_VALUE:,}"},
+        )
     person = User.objects.get(email=caller.email)
     Preference.objects.update_or_create(person=person, key=key, defaults={"value": value})
 

@@ -61,6 +61,6 @@ def index_action(request: HttpRequest) -> HttpResponse:
             async_task("memories.tasks.reindex", kind)
             messages.success(request, gettext("All rows are queued again. The bar below shows the progress."))
         case other:
-            raise NotFound(f"{other[:40]!r} is not a known action")
+            raise NotFound(gettext("%(other)r is not a known action") % {"other": other[:40]})
     # “watch” makes the page reload every two seconds, because the queued jobs start only after about a second.
     return redirect(reverse("admin:indexing") + "?watch=1")

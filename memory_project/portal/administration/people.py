@@ -112,7 +112,7 @@ def change_person(request: HttpRequest, person_id: int, act: str) -> HttpRespons
             messages.success(request, text)
             return _person(request, caller, person, "" if is_sent else link)
         if act not in ACTS:
-            raise NotFound(f"{act!r} is not a known action")
+            raise NotFound(gettext("%(act)r is not a known action") % {"act": act})
         messages.success(request, ACTS[act](caller, person, request.POST))
     except DomainError as error:
         messages.error(request, message_with_label(error))
@@ -207,7 +207,7 @@ ACTS: Mapping[str, Callable[[Caller, User, QueryDict], str]] = {
 def _find(person_id: int) -> User:
     person = User.objects.filter(pk=person_id).first()
     if person is None:
-        raise NotFound("no such person")
+        raise NotFound(gettext("no such person"))
     return person
 
 

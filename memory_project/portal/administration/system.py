@@ -89,10 +89,10 @@ def test_connection(request: HttpRequest) -> HttpResponse:
                     Webhook.objects.select_related("persona").filter(persona__name=request.POST.get("name")).first()
                 )
                 if webhook is None:
-                    raise NotFound("no such webhook")
+                    raise NotFound(gettext("no such webhook"))
                 name, error = str(webhook), webhooks.send(webhook)
             case other:
-                raise NotFound(f"{other[:40]!r} can't be tested")
+                raise NotFound(gettext("%(other)r can't be tested") % {"other": other[:40]})
     except DomainError as refusal:
         messages.error(request, message_with_label(refusal))
     else:

@@ -110,7 +110,7 @@ def _with_due_time(caller: Caller, insight_id: UUID) -> Any:
     rows = queries.with_due_time(queries.by_ids(caller, [insight_id])).defer("record__search")
     insight = rows.first()
     if insight is None:
-        raise NotFound("no such insight", field="insight_id")
+        raise NotFound(gettext("no such insight"), field="insight_id")
     return insight
 
 
@@ -127,7 +127,7 @@ def _show_conflict(
 def decide(request: HttpRequest, insight_id: UUID, act: str) -> HttpResponse:
     caller = curator(request)
     if act not in DECISIONS:
-        raise NotFound(f"{act!r} is not a known decision")
+        raise NotFound(gettext("%(act)r is not a known decision") % {"act": act})
     review_queue = _queue(caller, request)
     insight = queries.insight(caller, insight_id)
     duplicates = [pk for pk in request.POST.getlist("also") if pk != insight.pk.hex]

@@ -12,6 +12,7 @@ from django.contrib.auth.decorators import login_required
 from django.db.models import F, Func, Q, TextField
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 
 from knowledge.catalog import entity_view, name_resolution
@@ -81,7 +82,7 @@ KINDS: dict[str, Callable[[Caller, str, str], Sequence[Option]]] = {
 @login_required
 def options(request: HttpRequest, kind: str) -> HttpResponse:
     if kind not in KINDS:
-        raise NotFound(f"{kind!r} is not a known picker")
+        raise NotFound(gettext("%(kind)r is not a known picker") % {"kind": kind})
     text, about = (UNSTORABLE.sub("", request.GET.get(name, "")).strip()[:200] for name in ("q", "about"))
     found_options = KINDS[kind](caller_from_request(request, channel="portal"), text, about)
     return render(request, "portal/_options.html", {"options": found_options})

@@ -187,7 +187,7 @@ def edit_memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
 def change_memory(request: HttpRequest, record_id: UUID, act: str) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     if act not in ACTS:
-        raise NotFound(f"{act!r} is not a known action")
+        raise NotFound(gettext("%(act)r is not a known action") % {"act": act})
     try:
         with unchanged(caller, record_id, request.POST.get("seen", "")):
             message = ACTS[act](caller, record_id, request)
