@@ -63,7 +63,7 @@ check: lint types test ## lint, types and tests: what a change must pass
 lint: $(VENV)/check ## formatting, lint rules, missing migrations and translations
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/djade --check $(TEMPLATES)
 	@$(BIN)/python manage.py makemigrations --check --dry-run
-	@$(BIN)/python -m distribution.messages --check
+	@$(BIN)/python -m distribution.messages --check --complete
 
 messages: $(VENV)/check ## collect the texts of the pages into locale/ and compile the translations
 	@$(BIN)/python -m distribution.messages
