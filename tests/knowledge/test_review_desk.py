@@ -121,11 +121,10 @@ def test_every_curator_ends_a_snooze(insight: Insight, cora: Caller, carl: Calle
     snooze(caller=cora, insight_id=insight.pk, until=first)
     snooze(caller=cora, insight_id=insight.pk, until=later(9))
     decisions.undo_review(caller=cora, insight_id=insight.pk)
-    insight.refresh_from_db()
-    assert insight.snoozed_until == first  # undo restores the earlier snooze
+    rows = Insight.objects.filter(pk=insight.pk)
+    assert rows.get().snoozed_until == first  # undo restores the earlier snooze
     decisions.undo_review(caller=carl, insight_id=insight.pk)
-    insight.refresh_from_db()
-    assert insight.snoozed_until is None
+    assert rows.get().snoozed_until is None
     with pytest.raises(Conflict, match="no decision to undo"):
         decisions.undo_review(caller=carl, insight_id=insight.pk)
 
