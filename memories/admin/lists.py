@@ -40,7 +40,7 @@ class EstimatedPaginator(Paginator[Any]):
     @cached_property
     def count(self) -> int:
         # Without the annotations of columns, which the database would compute for each counted row.
-        rows: QuerySet[Any] = self.object_list.order_by().values("pk")  # type: ignore[union-attr]  # it is a queryset
+        rows: QuerySet[Any] = self.object_list.order_by().values("pk")  # type: ignore[attr-defined]  # it is a queryset
         counted = capped_count(rows)
         return counted if counted <= MAX_COUNT else max(counted, planned_rows(rows))
 

@@ -134,7 +134,7 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
         "status", "category", "confidence", "dimension", "visibility", PersonaFilter, EntityFilter, AuthorFilter,
         TagFilter, "source", "tier",
     ]  # fmt: skip
-    date_hierarchy = "created_at"
+    date_hierarchy: str | None = "created_at"
     ordering = ["-created_at"]
     search_fields = ["content"]
     search_help_text = gettext_lazy("Words of the text, or the URN of an entity.")
