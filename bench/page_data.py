@@ -24,35 +24,10 @@ SENTENCES = (
     "Finance reports %3$s net of %4$s, as %1$s does in %2$s",
 )
 WORDS = [
-    "revenue",
-    "refunds",
-    "orders",
-    "returns",
-    "shipments",
-    "stock",
-    "suppliers",
-    "prices",
-    "discounts",
-    "visitors",
-    "sessions",
-    "carts",
-    "stores",
-    "ledger",
-    "currency",
-    "exchange",
-    "tills",
-    "training",
-    "outlets",
-    "vouchers",
-    "exports",
-    "invoices",
-    "margin",
-    "tax",
-    "customers",
-    "loyalty",
-    "regions",
-    "pallets",
-]
+    "revenue", "refunds", "orders", "returns", "shipments", "stock", "suppliers", "prices", "discounts", "visitors",
+    "sessions", "carts", "stores", "ledger", "currency", "exchange", "tills", "training", "outlets", "vouchers",
+    "exports", "invoices", "margin", "tax", "customers", "loyalty", "regions", "pallets",
+]  # fmt: skip
 SCHEMAS = ("sales", "supply", "finance", "web", "stores", "people")
 
 
