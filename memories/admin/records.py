@@ -134,7 +134,7 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
         "status", "category", "confidence", "dimension", "visibility", PersonaFilter, EntityFilter, AuthorFilter,
         TagFilter, "source", "tier",
     ]  # fmt: skip
-    date_hierarchy: str | None = "created_at"
+    date_hierarchy = "created_at"
     ordering = ["-created_at"]
     search_fields = ["content"]
     search_help_text = gettext_lazy("Words of the text, or the URN of an entity.")
@@ -264,7 +264,7 @@ class CorrectionAdmin(MemoryRecordAdmin):
     list_display = ["fact", "before", "kind", "owner", "captured"]
     list_filter = ["status", "category", PersonaFilter, EntityFilter, AuthorFilter]
     actions = [act.as_action() for act in (FORGET, CORRECT, RESTORE)]
-    date_hierarchy = None  # no index finds the oldest correction
+    date_hierarchy = None  # type: ignore[assignment]  # no index finds the oldest correction
     presets = ()
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[MemoryRecord]:
