@@ -72,7 +72,7 @@ def _column(request: Request, context: Context) -> str:
 
 
 def update_description(request: Request, context: Context) -> list[Step]:
-    text = detail_of(request, "the new description")
+    text = detail_of(request, gettext("the new description"))
     if column := _column(request, context):
         return [add(context.urn, "editableSchemaMetadata", ("editableSchemaFieldInfo", column, "description"), text)]
     aspect, key = DESCRIPTIONS[entity_type(context.urn)][0]
@@ -85,7 +85,7 @@ def _association(
     """Return the plan function that adds or removes a tag or term of an entity or column."""
 
     def plan(request: Request, context: Context) -> list[Step]:
-        urn = make_urn(kind, detail_of(request, f"a {kind}'s name or URN"))
+        urn = make_urn(kind, detail_of(request, gettext("a %(kind)s's name or URN") % {"kind": kind}))
         path: tuple[str, ...] = (list_name, urn)
         target_aspect = aspect
         if column := _column(request, context):
@@ -96,7 +96,7 @@ def _association(
 
 
 def flag_quality_issue(request: Request, context: Context) -> list[Step]:
-    issue = detail_of(request, "a description of the quality problem")
+    issue = detail_of(request, gettext("a description of the quality problem"))
     return [add(context.urn, "globalTags", ("tags", QUALITY_TAG), {"tag": QUALITY_TAG, "context": issue})]
 
 
@@ -115,7 +115,7 @@ def add_documentation(request: Request, context: Context) -> list[Step]:
 def deprecate(request: Request, context: Context) -> list[Step]:
     value = {
         "deprecated": True,
-        "note": detail_of(request, "the reason, and a replacement if there is one"),
+        "note": detail_of(request, gettext("the reason, and a replacement if there is one")),
         "actor": context.stamp["actor"],
         "decommissionTime": None,
     }
@@ -126,7 +126,12 @@ def deprecate(request: Request, context: Context) -> list[Step]:
 
 def set_domain(request: Request, context: Context) -> list[Step]:
     return [
-        add(context.urn, "domains", ("domains",), [make_urn("domain", detail_of(request, "a domain's name or URN"))])
+        add(
+            context.urn,
+            "domains",
+            ("domains",),
+            [make_urn("domain", detail_of(request, gettext("a domain's name or URN")))],
+        )
     ]
 
 
@@ -142,7 +147,7 @@ def _structured_property(request: Request, context: Context) -> str:
 
 def set_structured_property(request: Request, context: Context) -> list[Step]:
     """Replace all values of a property. The property's definition says which values it takes."""
-    text = detail_of(request, "a value, or a JSON array of values")
+    text = detail_of(request, gettext("a value, or a JSON array of values"))
     urn = _structured_property(request, context)
     definition = context.read(urn, "propertyDefinition") or {}
     property_values.check_carrier(definition, context.urn)
@@ -155,7 +160,7 @@ def remove_structured_property(request: Request, context: Context) -> list[Step]
 
 
 def _owner(request: Request) -> tuple[str, str]:
-    owner = detail_of(request, "an e-mail address, or the URN of a corpuser or corpGroup")
+    owner = detail_of(request, gettext("an e-mail address, or the URN of a corpuser or corpGroup"))
     if not owner.startswith("urn:li:corp") and not EMAIL.fullmatch(owner):
         raise Invalid(
             gettext("%(owner)r is neither an e-mail address nor the URN of a person or group") % {"owner": owner[:60]},

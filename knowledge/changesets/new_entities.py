@@ -28,7 +28,7 @@ UNDO_CREATION: dict[str, tuple[tuple[str, ...], str]] = {"incidentInfo": (("stat
 
 def create_glossary_term(request: Request, context: Context) -> list[Step]:
     name = validate(Annotated[str, Text(2, 150)], request.target, "target")
-    definition = detail_of(request, "the term's definition")
+    definition = detail_of(request, gettext("the term's definition"))
     if term_urn := context.find_term(name):
         raise Conflict(
             gettext("the term %(name)r already exists: use add_glossary_term with %(term_urn)s")
@@ -50,7 +50,7 @@ def add_context_document(request: Request, context: Context) -> list[Step]:
         "title": title,
         "source": {"sourceType": "NATIVE"},
         "status": {"state": "PUBLISHED"},  # DataHub's tool search_documents finds only published documents
-        "contents": {"text": detail_of(request, "the document's text")},
+        "contents": {"text": detail_of(request, gettext("the document's text"))},
         "created": context.stamp,
         "lastModified": context.stamp,
         "customProperties": {"origin": "commonplace", "category": request.query_description or "insight"},
@@ -71,7 +71,7 @@ def _document(request: Request) -> str:
 
 def update_context_document(request: Request, context: Context) -> list[Step]:
     urn = _document(request)
-    steps = [add(urn, "documentInfo", ("contents",), {"text": detail_of(request, "the document's new text")})]
+    steps = [add(urn, "documentInfo", ("contents",), {"text": detail_of(request, gettext("the document's new text"))})]
     if request.query_sql.strip():  # older clients pass a new title here
         steps.append(
             add(urn, "documentInfo", ("title",), validate(Annotated[str, Text(3, 200)], request.query_sql, "query_sql"))
@@ -102,7 +102,7 @@ def define_structured_property(request: Request, context: Context) -> list[Step]
     definition = {
         "qualifiedName": name,
         "displayName": name.rpartition(".")[2].replace("_", " ").capitalize(),
-        "description": detail_of(request, "the meaning of the property"),
+        "description": detail_of(request, gettext("the meaning of the property")),
         "valueType": f"urn:li:dataType:datahub.{kind}",
         "cardinality": "MULTIPLE",
         "entityTypes": [f"urn:li:entityType:datahub.{carrier}" for carrier in PROPERTY_OF],
@@ -117,7 +117,7 @@ def raise_incident(request: Request, context: Context) -> list[Step]:
     info = {
         "type": "OPERATIONAL",
         "title": title,
-        "description": detail_of(request, "a description of the incident"),
+        "description": detail_of(request, gettext("a description of the incident")),
         "entities": [context.urn],
         "status": {"state": "ACTIVE", "lastUpdated": context.stamp},
         "source": {"type": "MANUAL"},
@@ -132,14 +132,14 @@ def resolve_incident(request: Request, context: Context) -> list[Step]:
         raise NotFound(gettext("there is no incident %(urn)s") % {"urn": urn}, field="target")
     status = {
         "state": "RESOLVED",
-        "message": detail_of(request, "a description of how the incident was resolved"),
+        "message": detail_of(request, gettext("a description of how the incident was resolved")),
         "lastUpdated": context.stamp,
     }
     return [add(urn, "incidentInfo", ("status",), status)]
 
 
 def add_curated_query(request: Request, context: Context) -> list[Step]:
-    name = validate(Annotated[str, Text(3, 200)], detail_of(request, "the query's name"), "detail")
+    name = validate(Annotated[str, Text(3, 200)], detail_of(request, gettext("the query's name")), "detail")
     statement = validate(Annotated[str, Text(1, 10_000)], request.query_sql, "query_sql")
     urn = f"urn:li:query:{uuid.uuid5(NAMESPACE, f'{context.urn} {name}')}"
     properties: dict[str, Any] = {
@@ -173,7 +173,7 @@ def add_prompt(request: Request, context: Context) -> list[Step]:
         )
     info = {
         "name": name,
-        "text": detail_of(request, "the prompt's text"),
+        "text": detail_of(request, gettext("the prompt's text")),
         "title": request.query_description or name,
         "by": ", ".join(context.authors),
         "curator": context.actor,
