@@ -261,7 +261,8 @@ BOTH = {
 }
 # Only in the portal: each handles one text or one changeset, on the page that the admin row links to.
 PORTAL_ONLY = {
-    "review-edit", "review-replace", "review-act", "resume-changeset", "replay-changeset", "export-changeset",
+    "review-edit", "review-replace", "review-act", "review-colleagues",
+    "resume-changeset", "replay-changeset", "export-changeset",
 }  # fmt: skip
 
 

@@ -236,7 +236,7 @@ def test_responses_and_pages_say_that_a_verified_memory_was_changed(
     client = Client()
     client.force_login(bob_user)
     page = " ".join(client.get(reverse("memory", args=[verified.pk])).content.decode().split())
-    assert f"at an earlier version by {ada.email}; changed since" in page
+    assert f"at an earlier version, by {ada.email}. Changed since." in page
 
 
 def recalled(caller: Caller) -> Any:
@@ -273,10 +273,10 @@ def test_lists_name_the_author_and_whoever_reworded_the_text(
     client.force_login(bob_user)
     for address in (
         reverse("my-knowledge"),
-        f"{reverse('entity')}?urn={ORDERS}",
+        f"{reverse('entity')}?urn={ORDERS}&tab=memories",
         reverse("memory", args=[verified.pk]),
     ):
-        assert f"{alice.email}, reworded by {ada.email}" in client.get(address).content.decode(), address
+        assert f"Alice Arden, reworded by {ada.email}" in client.get(address).content.decode(), address
 
 
 def test_what_was_rewritten_while_its_page_was_open_is_not_verified(

@@ -75,7 +75,7 @@ def markdown(text: str) -> SafeString:
 @register.filter
 def plain_text(text: str) -> str:
     """Return a text on one line, without the markup of Markdown."""
-    return visible_text(" ".join(re.sub(r"(?m)^\s*(#+|[*>-])\s+|\*\*|`", "", text).split()))
+    return visible_text(" ".join(re.sub(r"(?m)^[ \t]*(?:#+|[*>-])[ \t]+|\*\*|`", "", text).split()))
 
 
 @register.filter

@@ -110,7 +110,8 @@ def test_an_admin_decides_in_the_admin_lists(alice: Caller, ada_user: User, bob_
     outsider.force_login(bob_user)
     check_action = {"action": "look", ACTION_CHECKBOX_NAME: [graph.pk]}
     page = client.post(reverse("admin:graph_graph_changelist"), check_action, follow=True).content.decode()
-    assert "1 new proposals; 1 are open" in page
+    assert "1 new proposal." in page
+    assert "1 is open, under Proposed maintenance." in page
     proposal = UpkeepProposal.objects.get()
     assert "end “Deployed on Vercel" in client.get(reverse(LIST)).content.decode()
     assert outsider.get(reverse(LIST)).status_code in (302, 403)
