@@ -195,7 +195,7 @@ def test_propose_a_finding_and_clear_its_analysis(sign_in: SignIn) -> None:
     page.click("text=what-we-know-2026")
     page.click("summary:has-text('Clear')")
     page.click("text=Delete this analysis with its records and findings")
-    page.wait_for_selector("text=Cleared")
+    page.wait_for_selector("text=Deleted:")
 
 
 def test_create_a_token_and_see_the_first_call_of_an_agent(sign_in: SignIn, site: str) -> None:
