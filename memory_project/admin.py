@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from uuid import UUID
 
 from allauth.account import admin as allauth_admin
 from allauth.mfa.admin import Authenticator
@@ -25,7 +24,7 @@ from memories.admin.history import HistoryLine, add_source
 from memories.admin.rows import TestAnswer
 from memories.contract.errors import Invalid
 from memories.identity.caller import Caller
-from memories.models import PersonaMembership
+from memories.models import MemoryRecord, PersonaMembership
 from memory_project import admin_schedules  # noqa: F401 - registers itself
 from memory_project.accounts import people
 from memory_project.accounts.django_permissions import effective_permissions
@@ -56,6 +55,15 @@ class PersonForm(forms.ModelForm[User]):
 class MembershipInline(admin.StackedInline[PersonaMembership, User]):
     model = PersonaMembership
     extra = 1
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[PersonaMembership]:
+        return super().get_queryset(request).select_related("user", "persona")  # for the title of each form
+
+    def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
+        formset = super().get_formset(request, obj, **kwargs)
+        if persona := formset.form.base_fields.get("persona"):
+            persona.choices = list(persona.choices)  # otherwise each form reads the personas again
+        return formset
 
 
 def _with_effective_permissions(db_field: Any, field: Any) -> Any:
@@ -220,11 +228,11 @@ class AuditEventAdmin(ReadOnlyAdmin):
         return format_html('<span class="badge {}">{}</span>', color, event.get_outcome_display())
 
 
-def calls_about(caller: Caller, record_id: UUID) -> Sequence[HistoryLine]:
+def calls_about(caller: Caller, record: MemoryRecord) -> Sequence[HistoryLine]:
     """Return the latest calls by tools that named a memory. Only admins see the calls of other people."""
     if not caller.is_admin:
         return []
-    events = AuditEvent.objects.filter(record_ids__contains=[record_id]).exclude(channel__in=["portal", "admin"])
+    events = AuditEvent.objects.filter(record_ids__contains=[record.pk]).exclude(channel__in=["portal", "admin"])
     return [
         HistoryLine(
             event.at,

@@ -138,19 +138,25 @@ class ChangesetAdmin(ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Changeset]:
         return Changeset.objects.visible_to(admin_caller(request)).prefetch_related("changes")
 
+    def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Changeset | None:
+        changeset: Changeset | None = super().get_object(request, *args, **kwargs)
+        if changeset is not None:
+            # Read once for the links and the history.
+            changeset.sources = visible_sources(admin_caller(request), changeset)  # type: ignore[attr-defined]
+        return changeset
+
     def portal_link(self, row: Changeset) -> Link:
         return Link(gettext("Open, roll back or export"), url_for("changeset", row.pk.hex))
 
     def links(self, request: HttpRequest, row: Changeset) -> Mapping[str, Sequence[Link]]:
         entities = dict.fromkeys([row.entity_urn, *(change.urn for change in row.changes.all())])
         return {
-            gettext("Source insights"): insight_links(visible_sources(admin_caller(request), row)),
+            gettext("Source insights"): insight_links(getattr(row, "sources", [])),
             gettext("Entities"): entity_links([urn for urn in entities if urn]),
         }
 
     def history_lines(self, request: HttpRequest, row: Changeset) -> Sequence[HistoryLine]:
-        sources = visible_sources(admin_caller(request), row)
-        decisions = Decision.objects.filter(insight__in=sources)
+        decisions = Decision.objects.filter(insight__in=getattr(row, "sources", []))
         reviewed = [HistoryLine(one.at, one.get_kind_display(), one.by, one.notes) for one in decisions]
         return sorted([*lines_of_changeset(row), *reviewed], key=lambda line: line.at, reverse=True)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from uuid import UUID
 
 from django.db.models import Q
 from django.urls import reverse
@@ -25,12 +24,20 @@ MAX_LINKS = 50
 def links_of_record(caller: Caller, record: MemoryRecord) -> Mapping[str, Sequence[Link]]:
     """Return links to the entities, insights and changesets of a memory that the caller may see."""
     proposals = Insight.objects.visible_to(caller).filter(Q(pk=record.pk) | Q(replaces=record.pk))
-    changesets = Changeset.objects.visible_to(caller).filter(insight_ids__contains=[record.pk.hex])
     return {
         gettext("Entities"): entity_links(record.entity_urns),
         gettext("Insights"): insight_links(list(proposals.select_related("record")[:MAX_LINKS])),
-        gettext("Changesets"): changeset_links(list(changesets[:MAX_LINKS])),
+        gettext("Changesets"): changeset_links(changesets_of(caller, record)),
     }
+
+
+def changesets_of(caller: Caller, record: MemoryRecord) -> list[Changeset]:
+    """Return the changesets of a memory that the caller may see. They are read once for the links and the history."""
+    found: list[Changeset] | None = getattr(record, "visible_changesets", None)
+    if found is None:
+        rows = Changeset.objects.visible_to(caller).filter(insight_ids__contains=[record.pk.hex])
+        found = record.visible_changesets = list(rows[:MAX_LINKS])  # type: ignore[attr-defined]
+    return found
 
 
 def entity_links(urns: Sequence[str]) -> list[Link]:
@@ -59,14 +66,14 @@ def changeset_links(changesets: Sequence[Changeset]) -> list[Link]:
     ]
 
 
-def review_of_record(caller: Caller, record_id: UUID) -> list[HistoryLine]:
+def review_of_record(caller: Caller, record: MemoryRecord) -> list[HistoryLine]:
     """Return the steps in the review of an insight, and its applications and rollbacks, that the caller may see."""
-    visible = Insight.objects.visible_to(caller).filter(pk=record_id)
+    visible = Insight.objects.visible_to(caller).filter(pk=record.pk)
     lines = [
         HistoryLine(decision.at, decision.get_kind_display(), decision.by, decision.notes)
         for decision in Decision.objects.filter(insight__in=visible)
     ]
-    for changeset in Changeset.objects.visible_to(caller).filter(insight_ids__contains=[record_id.hex])[:MAX_LINKS]:
+    for changeset in changesets_of(caller, record):
         lines += lines_of_changeset(changeset)
     return lines
 

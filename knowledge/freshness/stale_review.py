@@ -93,9 +93,8 @@ def unused(caller: Caller) -> MemoryRecordQuerySet:
     """
     now = timezone.now()
     long_ago = now - timedelta(days=UNUSED_DAYS)
-    if not Impression.objects.filter(at__lt=now - timedelta(days=MIN_HISTORY_DAYS)).exists():
-        return MemoryRecord.objects.none()
-    rows = in_scope(caller, Filters()).exclude(entity_urns=[]).filter(created_at__lt=long_ago)
+    has_history = Exists(Impression.objects.filter(at__lt=now - timedelta(days=MIN_HISTORY_DAYS)))
+    rows = in_scope(caller, Filters()).exclude(entity_urns=[]).filter(has_history, created_at__lt=long_ago)
     rows = rows.filter(Q(last_verified_at__isnull=True) | Q(last_verified_at__lt=long_ago))
     is_used = Exists(Impression.objects.filter(record=OuterRef("pk"))) | Exists(
         Feedback.objects.filter(record=OuterRef("pk"), counts=True)

@@ -31,8 +31,8 @@ class HistoryLine:
     details: str = ""  # for example "active → archived"
 
 
-# Returns the stored changes of the memory or insight with this id that the caller may see.
-Source = Callable[[Caller, UUID], Sequence[HistoryLine]]
+# Returns the stored changes of the memory, and of its insight, that the caller may see.
+Source = Callable[[Caller, MemoryRecord], Sequence[HistoryLine]]
 _sources: list[Source] = []
 
 
@@ -45,7 +45,7 @@ def lines_about(caller: Caller, record: MemoryRecord, line: Sequence[MemoryRecor
     """Return the history of a memory and its correction chain `line`, newest first."""
     corrections = {link.pk: correction.content for link, correction in pairwise(line)}
     lines = [_line_of(entry, corrections) for entry in history(caller, record, line)]
-    others = [other for source in _sources for other in source(caller, record.pk)]
+    others = [other for source in _sources for other in source(caller, record)]
     lines += [other for other in others if not any(_is_same(other, own) for own in lines)]
     return sorted(lines, key=lambda one: one.at, reverse=True)[:MAX_LINES]
 

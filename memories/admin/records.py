@@ -226,8 +226,9 @@ def chain_list(links: Sequence[MemoryRecord], current: Any) -> SafeString:
 def batch_links(caller: Caller, record: MemoryRecord) -> list[Link]:
     rows = Batch.objects.filter(unit_ids__contains=[record.pk])
     rows = rows if caller.is_admin else rows.filter(created_by=caller.email)
-    batches = rows.defer("unit_ids", "outcomes").order_by("-created_at")[:BATCHES_SHOWN]
-    return [Link(str(batch), url_for("batch", batch.pk.hex), moment(batch.created_at)) for batch in batches]
+    # Without the ids of the rows, of which a batch has thousands: only their number is shown.
+    batches = rows.order_by("-created_at").values_list("pk", "act", "unit_ids__len", "created_at")[:BATCHES_SHOWN]
+    return [Link(f"{act} × {count}", url_for("batch", pk.hex), moment(at)) for pk, act, count, at in batches]
 
 
 @admin.register(StaleMemory)
