@@ -59,12 +59,6 @@ class MembershipInline(admin.StackedInline[PersonaMembership, User]):
     def get_queryset(self, request: HttpRequest) -> QuerySet[PersonaMembership]:
         return super().get_queryset(request).select_related("user", "persona")  # for the title of each form
 
-    def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
-        formset = super().get_formset(request, obj, **kwargs)
-        if persona := formset.form.base_fields.get("persona"):
-            persona.choices = list(persona.choices)  # otherwise each form reads the personas again
-        return formset
-
 
 def _with_effective_permissions(db_field: Any, field: Any) -> Any:
     if db_field.related_model is Permission:
