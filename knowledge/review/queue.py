@@ -28,8 +28,8 @@ from memories.queries import MAX_COUNT
 from memories.retrieval.near_duplicates import group_near_duplicates
 
 MAX_OTHERS = 60  # maximum number of insights from the beginning of the queue that are read with an insight
-MAX_ENTRIES = 40  # maximum number of insights listed beside one
-ENTRIES_BEFORE = 10  # how many of them precede it, if it is not one of the first or last
+MAX_ENTRIES = 20  # maximum number of insights listed beside one
+ENTRIES_BEFORE = 5  # how many of them precede it, if it is not one of the first or last
 TEXT_SHOWN = 160  # number of characters of a claim in this list
 MAX_GROUPED = 1_000  # maximum number of insights that are compared with each other to find near-duplicates
 OVERDUE = "overdue"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import csv
+import re
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import pytest
+from django.template import Context, Template
 from django.test import Client
 from django.urls import reverse
-from django.utils import timezone
+from django.utils import timezone, translation
 
 from memories.contract.errors import Forbidden, Invalid
 from memories.identity.caller import Caller
@@ -162,6 +164,16 @@ def test_a_chart_has_one_bar_per_point() -> None:
     assert [bar["height"] for bar in drawn["bars"]] == [55.0, 0.0]
     assert drawn["bars"][0]["bad_height"] == 55.0
     assert bars([], "Title", "Things")["is_empty"]
+
+
+@pytest.mark.parametrize("chart", ["bars points 'Title' 'Things' 'bad'", "spread points 'Title'"])
+def test_numbers_of_a_chart_have_a_point_in_every_language(chart: str) -> None:
+    template = Template("{% load charts %}{% " + chart + " %}")
+    with translation.override("de"):
+        drawn = template.render(Context({"points": [Point("a", 7, 2), Point("b", 3), Point("c", 5)]}))
+    numbers = re.findall(r' (?:x|y|x1|x2|y1|y2|width|height)="([^"]*)"', drawn)
+    assert any("." in number for number in numbers)
+    assert not [number for number in numbers if not re.fullmatch(r"-?\d+(\.\d+)?", number)]
 
 
 def test_a_spread_has_one_row_per_value() -> None:

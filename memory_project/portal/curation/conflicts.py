@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 
 from knowledge.models import Insight, InsightState
+from knowledge.review.cases import QUESTIONS, REASONS
 from knowledge.review.queue import Queue
 from knowledge.review.seen import PROPOSAL_EDITED, ChangedMeanwhile, Step, version_of
 from memories.identity.caller import Caller
@@ -99,6 +100,7 @@ def conflict_of(
     also = request.POST.getlist("also")
     fields = [(name, request.POST.get(name, "")) for name in ("reason", "to", "until", "date")]
     fields += [(f"seen-{pk}", request.POST.get(f"seen-{pk}", "")) for pk in also]
+    reason = request.POST.get("reason", "")
     is_being_applied = insight.state == InsightState.APPROVED and insight.changeset_id is not None
     return {
         "steps": steps_for(caller, error),
@@ -108,7 +110,7 @@ def conflict_of(
         "address": view + queue.query_string,
         "is_possible": insight.state in states and not error.is_about_other and not is_being_applied,
         "note": request.POST.get("note", ""),
-        "reason": request.POST.get("reason", ""),
+        "reason": str(REASONS.get(reason) or QUESTIONS.get(reason) or reason),
         "version": version_of(insight),
         "fields": [*(field for field in fields if field[1]), *(("also", pk) for pk in also)],
     }
