@@ -79,7 +79,7 @@ test-inside: $(VENV)/check ## tests without browsers, in two processes on a Post
 	@nice -n 5 $(BIN)/python -m pytest --ignore=tests/e2e --ignore=tests/interop --numprocesses=2 --dist=worksteal
 
 test-outside: $(VENV)/check ## tests with browsers and servers
-	@$(BIN)/python -m pytest tests/e2e
+	@$(BIN)/python -m pytest tests/e2e --numprocesses=2 --dist=loadfile
 
 interop: $(VENV)/check ## install MCP clients of other authors and run them against a server
 	@$(BIN)/python -m tests.interop.install

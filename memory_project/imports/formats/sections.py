@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -39,6 +40,7 @@ def split_at_headings(text: str, limit: int = CONTENT_MAX) -> list[Part]:
     """
     if len(text) <= limit:
         return [Part((), 1, text.strip())]
+    text = re.sub(r"\r\n?", "\n", text)  # as the parser does, which counts lines
     lines = text.split("\n")
     headings = _headings(text) if len(lines) <= MAX_LINES else []
     return list(_parts(lines, 0, len(lines), headings, (), limit))
