@@ -76,10 +76,10 @@ test: $(VENV)/check ## all tests
 	@$(MAKE) --no-print-directory --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) test-inside test-outside
 
 test-inside: $(VENV)/check ## tests without browsers, in two processes on a PostgreSQL of their own
-	@nice -n 5 $(BIN)/python -m pytest --ignore=tests/e2e --ignore=tests/interop --numprocesses=2 --dist=worksteal
+	@nice -n 2 $(BIN)/python -m pytest --ignore=tests/e2e --ignore=tests/interop --numprocesses=2 --dist=worksteal
 
 test-outside: $(VENV)/check ## tests with browsers and servers
-	@$(BIN)/python -m pytest tests/e2e --numprocesses=2 --dist=loadfile
+	@$(BIN)/python -m pytest tests/e2e
 
 interop: $(VENV)/check ## install MCP clients of other authors and run them against a server
 	@$(BIN)/python -m tests.interop.install

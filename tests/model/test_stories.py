@@ -17,7 +17,7 @@ from tests.model.story import Story
 from tests.model.world import populate
 
 pytestmark = pytest.mark.django_db
-EXAMPLES = 60  # `make simulate` runs more
+EXAMPLES = 30  # `make simulate` runs more
 
 
 @pytest.fixture

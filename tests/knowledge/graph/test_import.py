@@ -42,9 +42,9 @@ def export(caller: Caller) -> list[str]:
     return list(jsonl.export_lines(caller))
 
 
-def test_thousands_of_entities_with_every_line_separator_pass_the_round_trip(alice: Caller, tmp_path: Path) -> None:
+def test_a_thousand_entities_with_every_line_separator_pass_the_round_trip(alice: Caller, tmp_path: Path) -> None:
     lines = []
-    for n in range(3_000):
+    for n in range(1_000):
         separator = SEPARATORS[n % len(SEPARATORS)]
         lines.append(entity(f"e{separator}{n}", f"one{separator}two", separator, kind=f"kind{separator}of"))
     lines += [
@@ -53,7 +53,7 @@ def test_thousands_of_entities_with_every_line_separator_pass_the_round_trip(ali
     source, target = tmp_path / "memory.jsonl", tmp_path / "export.jsonl"
     source.write_bytes("\n".join(lines).encode())
     response = call(alice, "migrate", source_path=str(source))
-    assert response == {"entities_imported": 3_000, "relations_imported": 50, "errors": 0, "skipped": 0}
+    assert response == {"entities_imported": 1_000, "relations_imported": 50, "errors": 0, "skipped": 0}
     call_command("import_memory_json", str(target), "--as", alice.email, "--export")
     assert target.read_bytes() == source.read_bytes()
 

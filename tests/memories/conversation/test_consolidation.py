@@ -182,7 +182,7 @@ tasks.enrich()
 
 @pytest.mark.django_db(transaction=True)
 def test_hundreds_of_memories_are_enriched_once_each_despite_a_kill(alice: Caller) -> None:
-    texts = [f"Note {n}: the report number {n} is about store {n * 7} and its till." for n in range(400)]
+    texts = [f"Note {n}: the report number {n} is about store {n * 7} and its till." for n in range(200)]
     store_turns(alice, *texts)
     # Statistics of earlier tests are wrong here; autovacuum would update them within a minute.
     connections.analyze_tables(MemoryRecord, Passage)
@@ -191,20 +191,20 @@ def test_hundreds_of_memories_are_enriched_once_each_despite_a_kill(alice: Calle
     assert process.stdout is not None
     completed = MemoryRecord.objects.filter(enrichment_status="completed")
     for _ in range(600):
-        if completed.count() >= 80:
+        if completed.count() >= 40:
             break
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
     process.wait()
     process.stdout.close()
     at_the_kill = completed.count()
-    assert 80 <= at_the_kill < 400, os.getpid()
+    assert 40 <= at_the_kill < 200, os.getpid()
     while IndexJob.objects.filter(source_kind="enrichment").exclude(status=JobStatus.SUCCEEDED).exists():
         tasks.enrich()
-    assert completed.count() == 400
+    assert completed.count() == 200
     # Each memory was enriched once, so each strengthened a memory or proposed a merge at most once.
     strengthened = sum(MemoryRecord.objects.filter(tier=Tier.LONG_TERM).values_list("access_count", flat=True))
-    assert strengthened + MergeProposal.objects.count() <= 399
+    assert strengthened + MergeProposal.objects.count() <= 199
 
 
 # -- consolidation ------------------------------------------------------------------------------------------
