@@ -253,7 +253,6 @@ TABLES = (
     gettext_noop("catalog cursor"),
     gettext_noop("catalog cursors"),
     gettext_noop("catalog entity"),
-    gettext_noop("catalog entitys"),
     gettext_noop("changeset"),
     gettext_noop("changesets"),
     gettext_noop("corrections"),
