@@ -11,7 +11,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-from uuid import UUID
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
@@ -35,8 +34,8 @@ from memories.operations import RecallMemories
 from memories.rendering import recall_answer
 from memories.retrieval.matched_words import Piece, mark_words
 from memories.retrieval.recall import Hit, Recall, recall
-from memories.writing.verification import LastVerification, last_verifications
-from memory_project.models import User
+from memories.writing.verification import last_verifications
+from memory_project.accounts.names import name_of
 from memory_project.portal import onboarding
 from memory_project.portal.error_labels import message_with_label
 from memory_project.portal.search import reasons
@@ -145,27 +144,18 @@ def _found(caller: Caller, result: Recall) -> list[Found]:
     known_insights = {insight.pk: insight for insight in insights.by_ids(caller, ids)}
     verified = [hit.record.pk for hit in result.hits if hit.record.last_verified_at]
     verifications = last_verifications(verified) if verified else {}
-    names = _names(result.hits, verifications)
     marked = mark_words([(hit.quotation, hit.record.language) for hit in result.hits], result.terms)
     return [
         Found(
             hit=hit,
             pieces=pieces,
-            author=names.get(hit.record.created_by, hit.record.created_by),
+            author=name_of(hit.record.created_by),
             insight=known_insights.get(hit.record.pk),
             why=reasons.why_found(hit, result, pieces),
-            trust=reasons.trust(
-                hit.record, verifications.get(hit.record.pk), result.hints.get(hit.record.pk, ""), names
-            ),
+            trust=reasons.trust(hit.record, verifications.get(hit.record.pk), result.hints.get(hit.record.pk, "")),
         )
         for hit, pieces in zip(result.hits, marked, strict=True)
     ]
-
-
-def _names(hits: Sequence[Hit], verifications: dict[UUID, LastVerification]) -> dict[str, str]:
-    """Return the names of the people who wrote or verified these memories, by e-mail address."""
-    emails = {hit.record.created_by for hit in hits} | {verification.by for verification in verifications.values()}
-    return {person.email: str(person) for person in User.objects.filter(email__in=emails).only("email", "name")}
 
 
 def _catalog_matches(query: str) -> CatalogMatches:

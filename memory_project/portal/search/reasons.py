@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.utils.translation import gettext, ngettext
@@ -13,6 +13,7 @@ from memories.retrieval.matched_words import Piece
 from memories.retrieval.ranking import ENTITY_BONUS
 from memories.retrieval.recall import Hit, Recall
 from memories.writing.verification import LastVerification
+from memory_project.accounts.names import name_of
 from memory_project.web import locale
 
 ALL_WORDS = 0.995  # coverage from which a memory has all words of the question, allowing for rounding
@@ -61,13 +62,11 @@ def _meaning(hit: Hit) -> str:
     return gettext("Related to your question in meaning")
 
 
-def trust(
-    record: MemoryRecord, verification: LastVerification | None, hint: str, names: Mapping[str, str]
-) -> list[str]:
+def trust(record: MemoryRecord, verification: LastVerification | None, hint: str) -> list[str]:
     """Return what speaks for and against the memory. The ranking does not depend on it."""
     found = []
     if verification:
-        person = names.get(verification.by, verification.by)
+        person = name_of(verification.by)
         sentence = (
             gettext("Verified by %(person)s on %(date)s")
             if verification.is_current
