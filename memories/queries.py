@@ -70,7 +70,7 @@ def decided_by(caller: Caller) -> Q:
     return rule
 
 
-def unresolved_reports() -> QuerySet[Feedback]:
+def unresolved_marks() -> QuerySet[Feedback]:
     """Return a subquery for the "wrong" marks of the outer query's record that count for others.
 
     Marks from before the record's last verification are left out.

@@ -127,7 +127,20 @@ def note_status(record: MemoryRecord, before: str) -> None:
         _delete_unread({"stale"}, record.pk)
     is_gone = record.status in (Status.ARCHIVED, Status.SUPERSEDED)
     if is_gone and before != record.status:
-        _delete_unread(TASKS, record.pk)
+        _delete_unread({*TASKS, "reported"}, record.pk)
+
+
+def notify_reported(record: MemoryRecord, caller: Caller) -> None:
+    """Notify the owner of a memory in force that `caller` reported it as wrong or outdated."""
+    if record.status in (Status.ACTIVE, Status.STALE):
+        notify("reported", [record.created_by], record_id=record.pk, by=caller.email)
+
+
+@identity.service("notices")
+def retract_reported(record: MemoryRecord, *, by: str = "") -> None:
+    """Delete unread notifications about reports of a memory: those of a person who withdrew theirs, or all."""
+    rows = Notification.objects.filter(record_id=record.pk, kind="reported", read_at=None)
+    (rows.filter(by=by) if by else rows).delete()
 
 
 def notify_outdated(record: MemoryRecord, caller: Caller, verifiers: Sequence[str]) -> None:
