@@ -69,7 +69,9 @@ def delete_expired_rows() -> dict[str, int]:
 def _delete_expired(retention: Retention) -> int:
     if not retention.age:
         return 0
-    rows = retention.model._default_manager.filter(retention.only, **{f"{retention.column}__lt": timezone.now() - retention.age})
+    rows = retention.model._default_manager.filter(
+        retention.only, **{f"{retention.column}__lt": timezone.now() - retention.age}
+    )
     count = 0
     while pks := list(rows.order_by(retention.column).values_list("pk", flat=True)[:BATCH_SIZE]):
         count += retention.model._default_manager.filter(pk__in=pks).delete()[0]

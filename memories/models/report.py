@@ -46,9 +46,7 @@ class Report(models.Model):
         ]
         constraints = [
             models.UniqueConstraint(fields=["record", "by", "verdict", "day"], name="report_once_a_day"),
-            models.CheckConstraint(
-                condition=models.Q(verdict__in=ReportVerdict.values), name="report_verdict_known"
-            ),
+            models.CheckConstraint(condition=models.Q(verdict__in=ReportVerdict.values), name="report_verdict_known"),
         ]
 
     def __str__(self) -> str:

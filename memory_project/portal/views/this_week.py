@@ -87,6 +87,7 @@ def _news(caller: Caller, week: Week) -> dict[str, Any]:
         "has_entities": bool(urns),
         "changes": analyst.memory_changes(caller, urns, period) if urns else [],
         "catalog": analyst.catalog_changes(urns, period) if urns else [],
+        "doubts": list(analyst.doubts(caller, period)[: analyst.MAX_LISTED]),
         "decided": list(analyst.decided(caller, period)[: analyst.MAX_LISTED]),
         "counts": capped_counts(**analyst.countable(caller, period), failed=failed, mentions=mentions),
         "kinds": {
