@@ -168,7 +168,7 @@ def memory_recall(caller: Caller, operation: operations.RecallMemories) -> ToolR
 def memory_feedback(caller: Caller, operation: operations.ReportMemories) -> ReportedResponse:
     """Report which recalled memories an answer used, and which proved wrong or outdated.
 
-    The owner and the curators see it. It changes no ranking and no status: to correct a memory, use memory_manage.
+    Owners and curators see that. It changes no ranking and no status: correct a memory with memory_manage, supersede.
     """
     return reported_response(reports.report(operation, caller=caller))
 

@@ -83,7 +83,7 @@ def is_first_of_day(key: str) -> bool:
     start = timezone.now().astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     with async_commit(), connection.cursor() as cursor:
         cursor.execute(MARK_DAY, [key, start])
-        return cursor.rowcount == 1
+        return bool(cursor.rowcount == 1)
 
 
 def _count(key: str, quota: int, length_s: int, unit: str, name: str) -> Window:

@@ -1,5 +1,5 @@
-"""Deletion of expired rows: audit events, rate-limit counters, notifications, impressions, reports, failed calls, stored answers
-of the REST API, sent forms, imports, deliveries of webhooks, and what OAuth clients no longer use.
+"""Deletion of expired rows: audit events, rate-limit counters, notifications, impressions, reports, failed calls,
+stored answers of the REST API, sent forms, imports, deliveries of webhooks, and what OAuth clients no longer use.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Retention:
     model: type[Model]
     column: str
     age: timedelta
-    only: Q = Q()  # condition for the rows that are deleted, if not all are
+    only: Q | None = None  # condition for the rows that are deleted, if not all are
 
 
 def retentions() -> list[Retention]:
@@ -70,7 +70,7 @@ def _delete_expired(retention: Retention) -> int:
     if not retention.age:
         return 0
     rows = retention.model._default_manager.filter(
-        retention.only, **{f"{retention.column}__lt": timezone.now() - retention.age}
+        retention.only or Q(), **{f"{retention.column}__lt": timezone.now() - retention.age}
     )
     count = 0
     while pks := list(rows.order_by(retention.column).values_list("pk", flat=True)[:BATCH_SIZE]):

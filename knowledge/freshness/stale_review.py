@@ -66,8 +66,8 @@ def needs_verification(caller: Caller) -> MemoryRecordQuerySet:
     """Return active memories that may be wrong, oldest first.
 
     A column that the memory's text mentions has changed, a reader has marked the memory as wrong since its last
-    verification, or several people have reported it as wrong or outdated. Callers get their own memories. Curators also get shared memories of their personas, and admins
-    get all memories.
+    verification, or several people have reported it as wrong or outdated. Callers get their own memories. Curators also
+    get shared memories of their personas, and admins get all memories.
     """
     hinted = EntityBaseline.objects.filter(record=OuterRef("pk")).exclude(hint="")
     rows = in_scope(caller, Filters()).filter(Exists(hinted) | Exists(unresolved_marks()) | Q(pk__in=doubted()))

@@ -167,7 +167,8 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[MemoryRecord]:
         rows = MemoryRecord.objects.visible_to(admin_caller(request)).defer("search")
-        return with_name(rows, "created_by").annotate(reports_open=_open_reports())
+        counted: QuerySet[MemoryRecord] = with_name(rows, "created_by").annotate(reports_open=_open_reports())
+        return counted
 
     def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> MemoryRecord | None:
         record: MemoryRecord | None = super().get_object(request, *args, **kwargs)

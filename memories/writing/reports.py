@@ -65,7 +65,7 @@ def report(operation: ReportMemories, *, caller: Caller) -> Reported:
     now = timezone.now()
     with transaction.atomic():
         records = _lock_readable(caller, operation)
-        wanted = {
+        wanted: dict[tuple[UUID, str], str] = {
             (pk, verdict): operation.note if verdict in DOUBTS else ""
             for verdict in ReportVerdict
             for pk in getattr(operation, verdict)

@@ -14,7 +14,7 @@ from memories.contract.tools import Call, ContextBlock
 from memories.identity.caller import Caller
 from memory_project import rate_limits
 
-REQUEST = "After your answer, report with memory_feedback which of these memories it used, and which proved wrong or outdated."
+REQUEST = "After your answer, report with memory_feedback which memories it used, and which were wrong or outdated."
 
 
 def after_recall(caller: Caller, call: Call) -> Sequence[ContextBlock]:

@@ -191,7 +191,7 @@ def test_the_admin_filters_reported_memories(
     address = "/admin/memories/memoryrecord/"
 
     def count(query: str) -> int:
-        return client.get(address + query).context["cl"].result_count
+        return int(client.get(address + query).context["cl"].result_count)
 
     assert (count("?reported=1"), count("?reported=2")) == (1, 0)
     report(ReportMemories(outdated=[fact.pk]), caller=curator)
