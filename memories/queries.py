@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, F, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext
 
@@ -29,8 +29,13 @@ DOUBT_DAYS = 30  # days for which a report as wrong or outdated counts
 DOUBTERS = 2  # number of people whose reports make a memory one that needs verification
 
 
-def get(caller: Caller, record_id: UUID | str) -> MemoryRecord:
-    record = MemoryRecord.objects.visible_to(caller).defer("search").filter(pk=validate(Id, record_id, "id")).first()
+# The annotation of MemoryRecord.has_reports. It saves the query for reports of a memory that has none.
+HAS_REPORTS: dict[str, Any] = {"has_reports": Exists(Report.objects.filter(record=OuterRef("pk")))}
+
+
+def get(caller: Caller, record_id: UUID | str, **annotations: Any) -> MemoryRecord:
+    rows = MemoryRecord.objects.visible_to(caller).defer("search").annotate(**annotations)
+    record: MemoryRecord | None = rows.filter(pk=validate(Id, record_id, "id")).first()
     if record is None:
         raise NotFound(gettext("no such memory"), field="id")
     return record

@@ -18,7 +18,15 @@ from knowledge.models import EntityBaseline
 from memories.identity.caller import Caller
 from memories.models import Feedback, Impression, MemoryRecord, Report, ReportVerdict, Verdict
 from memories.models.record import MemoryRecordQuerySet
-from memories.queries import decided_by, doubted, open_reports, reviewable_stale, stale_memories, unresolved_marks
+from memories.queries import (
+    HAS_REPORTS,
+    decided_by,
+    doubted,
+    open_reports,
+    reviewable_stale,
+    stale_memories,
+    unresolved_marks,
+)
 from memories.retrieval.scope import Filters, in_scope
 from memories.writing.revision import can_review
 from memories.writing.seen import memory_versions
@@ -54,7 +62,6 @@ class StaleCase:
     seen: str  # token of the memory's state, which a decision carries back
     entities: list[Entity] = field(default_factory=list)
     doubts: list[Feedback] = field(default_factory=list)
-    reports: list[Report] = field(default_factory=list)
 
 
 def rows(caller: Caller, *, everyone: bool, cause: str = "") -> MemoryRecordQuerySet:
@@ -109,10 +116,11 @@ def unused(caller: Caller) -> MemoryRecordQuerySet:
 
 
 def verification_requests(caller: Caller, limit: int) -> list[VerificationRequest]:
-    records = list(needs_verification(caller)[:limit])
+    records = list(needs_verification(caller).annotate(**HAS_REPORTS)[:limit])
     ids = [record.pk for record in records]
     hints = comparison.hints(ids) if ids else {}
-    doubts, reports = (_doubts(ids), _reports(ids)) if ids else ({}, {})
+    doubts = _doubts(ids) if ids else {}
+    reports = _reports([record.pk for record in records if record.has_reports])
     others = [record for record in unused(caller)[:UNUSED_SHOWN] if record.pk not in set(ids)]
     versions = memory_versions([*records, *others])
     requests = [
@@ -138,6 +146,8 @@ def _doubts(ids: Sequence[UUID]) -> dict[UUID, list[Feedback]]:
 
 def _reports(ids: Sequence[UUID]) -> dict[UUID, list[Report]]:
     by_record: dict[UUID, list[Report]] = {}
+    if not ids:
+        return by_record
     for report in open_reports().filter(record__in=ids):
         by_record.setdefault(report.record_id, []).append(report)
     return by_record
@@ -158,7 +168,7 @@ def cases(caller: Caller, records: Sequence[MemoryRecord]) -> tuple[list[StaleCa
     by_record: dict[UUID, list[EntityBaseline]] = {}
     for baseline in EntityBaseline.objects.filter(record__in=ids):
         by_record.setdefault(baseline.record_id, []).append(baseline)
-    doubts, reports, versions = _doubts(ids), _reports(ids), memory_versions(records)
+    doubts, versions = _doubts(ids), memory_versions(records)
     entities, note = {}, ""
     urns = {baseline.urn for group in by_record.values() for baseline in group}
     if urns:
@@ -180,7 +190,6 @@ def cases(caller: Caller, records: Sequence[MemoryRecord]) -> tuple[list[StaleCa
                 if baseline.urn in entities
             ],
             doubts=doubts.get(record.pk, []),
-            reports=reports.get(record.pk, []),
         )
         for record in records
     ], note

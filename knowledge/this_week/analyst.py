@@ -147,6 +147,7 @@ def countable(caller: Caller, period: Period) -> dict[str, QuerySet[Any]]:
         "approved": mine.filter(period.holds("reviewed_at"), state=InsightState.APPROVED),
         "applied": mine.filter(period.holds("applied_at"), state=InsightState.APPLIED),
         "rejected": mine.filter(period.holds("reviewed_at"), state=InsightState.REJECTED),
+        "doubts": doubts(caller, period),
         "stale": reviewable_stale(caller),
         "waiting": waiting,
     }

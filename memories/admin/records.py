@@ -167,7 +167,9 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[MemoryRecord]:
         rows = MemoryRecord.objects.visible_to(admin_caller(request)).defer("search")
-        counted: QuerySet[MemoryRecord] = with_name(rows, "created_by").annotate(reports_open=_open_reports())
+        counted: QuerySet[MemoryRecord] = with_name(rows, "created_by").annotate(
+            reports_open=_open_reports(), **queries.HAS_REPORTS
+        )
         return counted
 
     def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> MemoryRecord | None:
@@ -287,7 +289,9 @@ class StaleMemoryAdmin(MemoryRecordAdmin):
     presets = ()
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[MemoryRecord]:
-        return with_name(queries.reviewable_stale(admin_caller(request)).order_by(), "created_by")
+        rows = with_name(queries.reviewable_stale(admin_caller(request)).order_by(), "created_by")
+        found: QuerySet[MemoryRecord] = rows.annotate(**queries.HAS_REPORTS)
+        return found
 
     def back_to(self, request: HttpRequest) -> str:
         # A decided memory is no longer in this list, so its page here is gone.
@@ -316,7 +320,9 @@ class CorrectionAdmin(MemoryRecordAdmin):
         caller = admin_caller(request)
         earlier = MemoryRecord.objects.visible_to(caller).filter(pk=OuterRef("supersedes_id"))
         rows = with_name(queries.corrections(caller), "created_by")
-        with_texts: QuerySet[MemoryRecord] = rows.annotate(text_before=Subquery(earlier.values("content")[:1]))
+        with_texts: QuerySet[MemoryRecord] = rows.annotate(
+            text_before=Subquery(earlier.values("content")[:1]), **queries.HAS_REPORTS
+        )
         return with_texts
 
     @admin.display(description=gettext_lazy("replaces"))

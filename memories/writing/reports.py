@@ -103,6 +103,8 @@ def reports_about(caller: Caller, record: MemoryRecord) -> Reports:
     """
     is_curator = caller.can_review_for(record.persona) and record.visibility != Visibility.PRIVATE
     sees_all = caller.can_edit_for(record.created_by) or is_curator
+    if not record.has_reports:
+        return Reports(sees_all)
     rows = record.reports.all() if sees_all else record.reports.filter(by=caller.email)
     recent = Q(verdict=ReportVerdict.USED, at__gt=timezone.now() - timedelta(days=KEPT_DAYS))
     counts = rows.order_by().aggregate(

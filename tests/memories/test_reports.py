@@ -20,7 +20,7 @@ from memories.mcp_tools import memory_feedback
 from memories.models import MemoryRecord, Report
 from memories.operations import Erase, RecallMemories, Remember, ReportMemories, Revise, Share, Verify
 from memories.retrieval.recall import recall
-from memories.writing import erasure, reports
+from memories.writing import erasure, ownership, reports
 from memories.writing.reports import report, reports_about
 from memory_project import retention
 from memory_project.models import Notification, User
@@ -206,6 +206,17 @@ def test_reports_go_with_their_memory_and_with_time(alice: Caller, bob: Caller, 
     assert list(Report.objects.values_list("verdict", flat=True)) == ["wrong"]
     erasure.erase(Erase(record_id=fact.pk, confirm=True), caller=alice)
     assert not Report.objects.exists()
+
+
+def test_reports_follow_their_memory_to_its_heir_and_keep_their_author(
+    alice: Caller, bob: Caller, olga: Caller, ada: Caller, fact: MemoryRecord
+) -> None:
+    report(ReportMemories(wrong=[fact.pk], note="no"), caller=bob)
+    ownership.hand_over(caller=ada, old=alice.email, new=olga.email)
+    fact.refresh_from_db()
+    assert [one.by for one in reports_about(olga, fact).doubts] == [bob.email]
+    with identity.acting_as(alice):
+        assert not Report.objects.exists()
 
 
 def test_a_report_needs_a_person(fact: MemoryRecord) -> None:
