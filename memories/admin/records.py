@@ -143,7 +143,10 @@ STORED = ("id", "metadata", "related_columns", "entity_urns", "source", "tier", 
 
 @admin.register(MemoryRecord)
 class MemoryRecordAdmin(ReadOnlyAdmin):
-    list_display = ["fact", "kind", "owner", "captured", "stale_reason", "reported"]
+    list_display = [
+        "fact", "kind", "owner", "captured", "stale_reason",
+    ]  # fmt: skip
+    more_columns: tuple[str, ...] = ("reported",)
     list_filter = [
         "status", "category", "confidence", "dimension", "visibility", PersonaFilter, EntityFilter, AuthorFilter,
         TagFilter, ReportedFilter, "source", "tier",
@@ -163,6 +166,7 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
         (gettext_lazy("Stale"), "status__exact=stale"),
         (gettext_lazy("Visible to everyone"), "visibility__exact=everyone&status__exact=active"),
         (gettext_lazy("Low confidence"), "confidence__exact=low&status__exact=active"),
+        (gettext_lazy("Reported as wrong or outdated"), "reported=1"),
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[MemoryRecord]:
@@ -282,6 +286,7 @@ class StaleMemoryAdmin(MemoryRecordAdmin):
     """Stale memories that the user may decide about, longest stale first."""
 
     list_display = ["fact", "stale_reason", "waits", "kind", "owner", "last_verified_at"]
+    more_columns = ()
     list_filter = ["category", "confidence", PersonaFilter, EntityFilter, AuthorFilter]
     date_hierarchy = "stale_at"
     ordering = ["stale_at"]
@@ -311,6 +316,7 @@ class CorrectionAdmin(MemoryRecordAdmin):
     """Memories that superseded another memory, with the text of that memory if the user may read it."""
 
     list_display = ["fact", "before", "kind", "owner", "captured"]
+    more_columns = ()
     list_filter = ["status", "category", PersonaFilter, EntityFilter, AuthorFilter]
     actions = [act.as_action() for act in (FORGET, CORRECT, RESTORE)]
     date_hierarchy = None  # type: ignore[assignment]  # no index finds the oldest correction

@@ -194,6 +194,8 @@ def test_the_admin_filters_reported_memories(
         return int(client.get(address + query).context["cl"].result_count)
 
     assert (count("?reported=1"), count("?reported=2")) == (1, 0)
+    client.post(address, {"choose-columns": "save", "column": ["fact", "reported"]})
+    assert '<td class="field-reported">1</td>' in client.get(address).content.decode()
     report(ReportMemories(outdated=[fact.pk]), caller=curator)
     assert count("?reported=2") == 1
     assert "refunds are in" in client.get(f"{address}{fact.pk}/change/").content.decode()
