@@ -27,7 +27,7 @@ class ProjectMemoryExtension(MemoryExtension):
     def record_changed(self, record: MemoryRecord, change: str, before: Mapping[str, Any]) -> None:
         inbox.note_status(record, before["status"])
         if change == "verify" or before["content"] != record.content:
-            inbox.retract_reported(record)
+            inbox.settle_reported(record)
 
     def record_stale(self, record: MemoryRecord, caller: Caller) -> None:
         inbox.notify_stale(record, caller)
@@ -39,7 +39,7 @@ class ProjectMemoryExtension(MemoryExtension):
         inbox.notify_reported(record, caller)
 
     def report_withdrawn(self, record: MemoryRecord, caller: Caller) -> None:
-        inbox.retract_reported(record, by=caller.email)
+        inbox.retract_reported(record, caller)
 
     def after_call(self, caller: Caller, call: Call) -> Iterable[ContextBlock]:
         return feedback_request.after_recall(caller, call)

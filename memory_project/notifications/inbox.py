@@ -19,6 +19,7 @@ from memories.contract.errors import Invalid
 from memories.database import identity
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
+from memories.queries import open_reports
 from memory_project.models import Notification, User
 from memory_project.notifications import mail
 from memory_project.notifications.kinds import CHOICES, DIGEST, KINDS
@@ -137,10 +138,18 @@ def notify_reported(record: MemoryRecord, caller: Caller) -> None:
 
 
 @identity.service("notices")
-def retract_reported(record: MemoryRecord, *, by: str = "") -> None:
-    """Delete unread notifications about reports of a memory: those of a person who withdrew theirs, or all."""
-    rows = Notification.objects.filter(record_id=record.pk, kind="reported", read_at=None)
-    (rows.filter(by=by) if by else rows).delete()
+def settle_reported(record: MemoryRecord) -> None:
+    """Delete unread notifications about reports of a memory that was verified or changed."""
+    Notification.objects.filter(record_id=record.pk, kind="reported", read_at=None).delete()
+
+
+@identity.service("notices")
+def retract_reported(record: MemoryRecord, caller: Caller) -> None:
+    """Delete an unread notification about reports that `caller` withdrew. Others' open reports are notified instead."""
+    rows = Notification.objects.filter(record_id=record.pk, kind="reported", read_at=None, by=caller.email)
+    other = open_reports().filter(record=record).exclude(by=caller.email).first()
+    if rows.delete()[0] and other:
+        notify("reported", [record.created_by], record_id=record.pk, by=other.by)
 
 
 def notify_outdated(record: MemoryRecord, caller: Caller, verifiers: Sequence[str]) -> None:

@@ -142,6 +142,19 @@ def test_two_people_within_a_month_put_a_memory_into_the_queue(
     assert (Report.objects.filter(by=olga.email).exists(), notices()) == (False, [(alice.email, bob.email)])
 
 
+def test_withdrawing_a_report_leaves_the_notification_about_that_of_somebody_else(
+    alice: Caller, bob: Caller, curator: Caller, fact: MemoryRecord
+) -> None:
+    for caller in (bob, curator, alice):
+        report(ReportMemories(wrong=[fact.pk]), caller=caller)
+    assert notices() == [(alice.email, bob.email)]  # one unread notification is enough, and none is about one's own
+    report(ReportMemories(withdraw=[fact.pk]), caller=alice)
+    report(ReportMemories(withdraw=[fact.pk]), caller=bob)
+    assert notices() == [(alice.email, curator.email)]
+    report(ReportMemories(withdraw=[fact.pk]), caller=curator)
+    assert notices() == []
+
+
 @pytest.mark.parametrize("settled_by", ["verify", "revise"])
 def test_verifying_or_rewording_a_memory_settles_its_reports(
     settled_by: str, alice: Caller, bob: Caller, curator: Caller, fact: MemoryRecord
