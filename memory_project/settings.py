@@ -421,6 +421,7 @@ NEAR_DUPLICATE_COSINE = env.number("NEAR_DUPLICATE_COSINE", 0.90, 0.0, 1.0)  # m
 # Minimum score of memories that no link but only words and meaning connect with a call (statement_match.py). Lower:
 # more memories, and more of them off the subject.
 MEMORY_CONTEXT_MATCH = env.number("MEMORY_CONTEXT_MATCH", 3.35, 0.0, 100.0)
+FEEDBACK_REQUEST = env.boolean("FEEDBACK_REQUEST", True)  # ask agents once a day which recalled memories they used
 MEMORY_CONTEXT = env.boolean("MEMORY_CONTEXT", True)  # attach memories about mentioned entities to tool responses
 RESOURCE_POLL_S = env.number("RESOURCE_POLL_S", 5, 1, 3_600)  # seconds between two checks of subscribed resources
 # milliseconds after which the search for memories to attach is abandoned and the response is sent without them

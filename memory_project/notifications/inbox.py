@@ -19,6 +19,7 @@ from memories.contract.errors import Invalid
 from memories.database import identity
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
+from memories.queries import open_reports
 from memory_project.models import Notification, User
 from memory_project.notifications import mail
 from memory_project.notifications.kinds import CHOICES, DIGEST, KINDS
@@ -127,7 +128,28 @@ def note_status(record: MemoryRecord, before: str) -> None:
         _delete_unread({"stale"}, record.pk)
     is_gone = record.status in (Status.ARCHIVED, Status.SUPERSEDED)
     if is_gone and before != record.status:
-        _delete_unread(TASKS, record.pk)
+        _delete_unread({*TASKS, "reported"}, record.pk)
+
+
+def notify_reported(record: MemoryRecord, caller: Caller) -> None:
+    """Notify the owner of a memory in force that `caller` reported it as wrong or outdated."""
+    if record.status in (Status.ACTIVE, Status.STALE):
+        notify("reported", [record.created_by], record_id=record.pk, by=caller.email)
+
+
+@identity.service("notices")
+def settle_reported(record: MemoryRecord) -> None:
+    """Delete unread notifications about reports of a memory that was verified or changed."""
+    Notification.objects.filter(record_id=record.pk, kind="reported", read_at=None).delete()
+
+
+@identity.service("notices")
+def retract_reported(record: MemoryRecord, caller: Caller) -> None:
+    """Delete an unread notification about reports that `caller` withdrew. Others' open reports are notified instead."""
+    rows = Notification.objects.filter(record_id=record.pk, kind="reported", read_at=None, by=caller.email)
+    other = open_reports().filter(record=record).exclude(by=caller.email).first()
+    if rows.delete()[0] and other:
+        notify("reported", [record.created_by], record_id=record.pk, by=other.by)
 
 
 def notify_outdated(record: MemoryRecord, caller: Caller, verifiers: Sequence[str]) -> None:

@@ -114,6 +114,14 @@ KINDS: Mapping[str, Kind] = {
         ),
         "stale",
     ),
+    "reported": Kind(
+        gettext_lazy("A memory of mine was reported as wrong or outdated"),
+        ngettext_lazy(
+            "%(person)s reported your memory as wrong or outdated",
+            "%(person)s reported %(total)s of your memories as wrong or outdated",
+            "count",
+        ),
+    ),
     "rewritten": Kind(
         gettext_lazy("A verified memory of mine, or one that I verified, was changed"),
         ngettext_lazy(

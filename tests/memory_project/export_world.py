@@ -18,10 +18,10 @@ from memories import services
 from memories.conversation.models import MergeProposal
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Tombstone
-from memories.operations import Forget, MarkFeedback, Remember, Revise, Supersede, Verify
+from memories.operations import Forget, MarkFeedback, Remember, ReportMemories, Revise, Supersede, Verify
 from memories.portability import Values
 from memories.portable_kinds import kinds
-from memories.writing import feedback, quotations
+from memories.writing import feedback, quotations, reports
 from memory_project.demo import talk
 from memory_project.exports.formats import write_lines
 from memory_project.exports.stream import export_rows, scope_of
@@ -38,6 +38,8 @@ def make_world(alice: Caller, bob: Caller, ada: Caller) -> None:
     services.verify(Verify(record_id=fact.pk), caller=ada)
     feedback.mark(MarkFeedback(record_id=fact.pk, verdict="useful", note="yes"), caller=bob)
     feedback.mark(MarkFeedback(record_id=fact.pk, verdict="useful"), caller=alice)
+    for caller in (alice, bob):
+        reports.report(ReportMemories(used=[fact.pk], outdated=[fact.pk], note="moved"), caller=caller)
     services.remember(Remember(content=SECRET, visibility="private", metadata={"k": [1, None]}), caller=alice)
     gone = services.remember(Remember(content="A fact that was forgotten again."), caller=alice).record
     services.forget(Forget(record_id=gone.pk), caller=alice)

@@ -63,6 +63,7 @@ DERIVED = {
     },
     "revision": {"id"},
     "feedback": {"id", "owner", "persona", "visibility"},
+    "report": {"id", "owner", "persona", "visibility"},
     "verification": {"id", "owner", "persona", "visibility"},
     "quotation": {"id"},
     "insight": {"owner", "persona", "visibility"},

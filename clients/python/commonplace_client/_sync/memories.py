@@ -233,6 +233,25 @@ class Memories(Connection):
         answer: types.Changed = self._verb(memory_id, "feedback", body(verdict=verdict, note=note), etag)
         return answer
 
+    def report(
+        self,
+        *,
+        used: Sequence[str | UUID] | None = None,
+        wrong: Sequence[str | UUID] | None = None,
+        outdated: Sequence[str | UUID] | None = None,
+        note: str | None = None,
+        withdraw: Sequence[str | UUID] | None = None,
+    ) -> types.Reported:
+        """Report which memories an answer used, and which proved wrong or outdated. `withdraw` removes your reports."""
+        arguments = body(used=used, wrong=wrong, outdated=outdated, note=note, withdraw=withdraw)
+        answer: types.Reported = self._post("memories/reports/", arguments)
+        return answer
+
+    def reports(self, memory_id: str | UUID) -> types.Reports:
+        """Return how often a memory was reported as used, and who reported it as wrong or outdated."""
+        answer: types.Reports = self._get(_path(memory_id, "reports"))
+        return answer
+
     def share(
         self, memory_id: str | UUID, visibility: types.Visibility, *, reason: str | None = None, etag: str | None = None
     ) -> types.Changed:
