@@ -1,0 +1,1 @@
+"""Programs that work beside agents: what they send to Commonplace, and what it sends back to them."""
