@@ -1,1 +1,1 @@
-"""Programs that work beside agents: what they send to Commonplace, and what it sends back to them."""
+"""What programs around an agent ask for: the briefing, and the endpoints that hooks of agents call."""
