@@ -9,7 +9,7 @@ from collections import Counter
 NAMES = r"pass(?:word|wd|phrase|wort)?|contrase[ñn]a|kennwort|secret|token|api[ _-]?key|authorization|credentials?"
 PATTERNS = re.compile(
     rf"""
-      \b(?:{NAMES})\w*\b ["']? \s* (?:[:=]|\s(?:is|ist|es|lautet)\b) \s* ["']? \S{{4,}}  # password: …, token is …
+      (?:{NAMES})\w*\b ["']? \s* (?:[:=]|\s(?:is|ist|es|lautet)\b) \s* ["']? \S{{4,}}  # password: …, token is …
     | \bbearer\s+[\w.~+/-]{{12,}}
     | :// [^\s/:@]+ : [^\s/@]+ @  # the password of a URL
     | -----BEGIN\ [A-Z ]*(?:PRIVATE\ KEY|CERTIFICATE)
@@ -19,8 +19,9 @@ PATTERNS = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-LONG_WORD = re.compile(r"[A-Za-z0-9+/=_-]{24,}")
-MIN_BITS = 3.8  # bits per character of a random word; identifiers such as net_revenue_after_refunds have less than 3.6
+# Without hyphens and underscores, which divide the words of identifiers and the groups of ids.
+LONG_WORD = re.compile(r"[A-Za-z0-9+/=]{20,}")
+MIN_BITS = 3.6  # bits per character of a random word
 
 
 def contains_secret(text: str) -> bool:

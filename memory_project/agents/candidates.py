@@ -34,7 +34,7 @@ RETRACTED_WITHIN = 3  # messages of the person that a retraction may refer to
 
 INJECTED = re.compile(r"<commonplace-memories>.*?(?:</commonplace-memories>|\Z)", re.DOTALL | re.IGNORECASE)
 # Blocks that programs put into messages, such as <system-reminder>…</system-reminder>. Their names have a hyphen.
-WRAPPED = re.compile(r"<([a-z]+(?:-[a-z]+)+)\b[^>]*>.*?(?:</\1>|\Z)", re.DOTALL)
+WRAPPED = re.compile(r"<([a-z]+(?:-[a-z]+)+)\b[^>]{0,500}>.*?(?:</\1>|\Z)", re.DOTALL)
 CODE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
 QUOTED = re.compile(r"\"[^\"\n]{12,}\"|“[^”\n]{12,}”|„[^“”\n]{12,}[“”]|«[^»\n]{12,}»")
 # Lines that were pasted: quotations, logs, traces, statements, prompts of a shell, rows of tables.
@@ -105,7 +105,7 @@ def find_candidates(messages: Sequence[Message]) -> list[Candidate]:
         elif message.role == "assistant" and message.text.strip():
             has_answer = True
     candidates = [each.candidate for each in found] + [_of_repair(repair) for repair in repairs(statements)]
-    return _distinct(each for each in candidates if _is_fit(each))[:MAX_CANDIDATES]
+    return _distinct(each for each in candidates if _is_fit(each))
 
 
 def typed_text(text: str) -> str:
@@ -121,7 +121,7 @@ def _in_text(text: str, vocabulary: frozenset[str], *, has_answer: bool) -> list
     """Return the candidates of one message, at most one of each kind."""
     if wording.JOKE.search(text) or wording.UNSURE.search(text) and wording.REPORTED.search(text):
         return []
-    sentences = [sentence.strip() for sentence in SENTENCE_END.split(text) if sentence.strip()]
+    sentences = [each.strip() for each in SENTENCE_END.split(text) if each.strip() and len(each) <= MAX_TEXT]
     for position, sentence in enumerate(sentences):
         kind, states = _kind(sentence, vocabulary, has_answer=has_answer), _statement(sentence)
         if kind == CORRECTION and not _is_statement(states, vocabulary):
@@ -295,9 +295,17 @@ def _is_fit(candidate: Candidate) -> bool:
 
 
 def _distinct(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Return the first MAX_CANDIDATES candidates that don't say the same as one before. Numbers make a difference."""
     kept: list[tuple[set[str], Candidate]] = []
     for candidate in candidates:
         words = set(re.findall(r"\w+", candidate.text.casefold()))
-        if all(len(words & other) < MAX_SAME * len(words | other) for other, _ in kept):
+        if not any(_is_same(words, other) for other, _ in kept):
             kept.append((words, candidate))
+        if len(kept) == MAX_CANDIDATES:
+            break
     return [candidate for _, candidate in kept]
+
+
+def _is_same(words: set[str], other: set[str]) -> bool:
+    has_same_numbers = not any(word.isdecimal() for word in words ^ other)
+    return has_same_numbers and len(words & other) >= MAX_SAME * len(words | other)

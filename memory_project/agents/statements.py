@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-MAX_STATEMENT = 20_000  # characters of a statement that are read
+MAX_STATEMENT = 4_000  # characters of a statement that are read
 MAX_LATER = 6  # number of later statements that are compared with a failed one
+MAX_FAILED = 30  # failed statements of a session whose repair is looked for
 MIN_SIMILARITY = 0.6  # share of the tokens that a statement and its repair have in common
 SQL = re.compile(r"\b(?:select|with|insert|update|delete|merge|create)\b.{3,}", re.IGNORECASE | re.DOTALL)
 TOKEN = re.compile(r"[A-Za-z_][\w$]*(?:\.[A-Za-z_][\w$]*)*|'[^']*'|\d+|\S")
@@ -50,9 +51,9 @@ def sql_in(tool_input: Mapping[str, object] | str | None) -> str:
 def repairs(statements: Sequence[Statement]) -> list[Repair]:
     """Return the repaired names, each once, in the order in which they were repaired."""
     found: dict[tuple[str, str], Repair] = {}
-    for position, failed in enumerate(statements):
-        if not failed.error or TRANSIENT.search(failed.error):
-            continue
+    failures = [n for n, each in enumerate(statements) if each.error and not TRANSIENT.search(each.error)]
+    for position in failures[:MAX_FAILED]:
+        failed = statements[position]
         for later in statements[position + 1 : position + 1 + MAX_LATER]:
             if not later.error and (repair := _repair(failed, later)):
                 found.setdefault((repair.wrong, repair.right), repair)
@@ -63,6 +64,8 @@ def repairs(statements: Sequence[Statement]) -> list[Repair]:
 def _repair(failed: Statement, later: Statement) -> Repair | None:
     """Return the name that was replaced, if the error complains of it and hardly anything else has changed."""
     before, after = TOKEN.findall(failed.sql), TOKEN.findall(later.sql)
+    if not any(_is_named(name, failed.error) for name in set(before) - set(after) if NAME.fullmatch(name)):
+        return None
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     if matcher.ratio() < MIN_SIMILARITY:
         return None

@@ -19,7 +19,7 @@ MAX_TEXT = 200  # characters; a longer text is replaced by its length
 # Names of arguments that contain texts written by people or agents. Only the length of such a text is stored. Otherwise
 # the audit event of a failed call could keep a copy of an erased memory.
 CONTENT_KEYS = frozenset(
-    {"content", "insight_text", "summary", "reason", "note", "review_notes", "detail", "text", "value", "response"}
+    {"content", "insight_text", "summary", "reason", "note", "review_notes", "detail", "text", "value", "response", "evidence"}
 )
 SECRET = re.compile(r"pass(word|wd)?|secret|token|api_?key|authorization|credential", re.IGNORECASE)
 ID = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

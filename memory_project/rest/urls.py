@@ -20,6 +20,7 @@ from memory_project.rest import (
     people,
     start,
     subscriptions,
+    suggestions,
     viewers,
     webhooks,
 )
@@ -37,6 +38,7 @@ urlpatterns = [
     *graph.urlpatterns,
     *conversations.urlpatterns,
     *hooks.urlpatterns,
+    *suggestions.urlpatterns,
     *imports.urlpatterns,
     *exports.urlpatterns,
     *webhooks.urlpatterns,
