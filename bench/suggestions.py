@@ -86,7 +86,7 @@ def score(session: Session) -> Score:
 
 
 def sessions(prefix: str = "") -> list[Session]:
-    return [read(path) for path in sorted(SESSIONS.glob(f"{prefix}*.txt"))if path.name != "README.md"]
+    return [read(path) for path in sorted(SESSIONS.glob(f"{prefix}*.txt")) if path.name != "README.md"]
 
 
 def main() -> None:

@@ -94,7 +94,6 @@ CHANGE = Kind(
 )  # fmt: skip
 
 
-
 def prepare_suggestion(suggestion: Suggestion) -> None:
     suggestion.text_key = text_key(suggestion.text)
 

@@ -194,7 +194,9 @@ def _decided(suggestion: Suggestion) -> Conflict:
         SuggestionState.DISCARDED: gettext("was discarded already"),
         SuggestionState.NEVER: gettext("was discarded for good already"),
     }
-    return Conflict(states.get(SuggestionState(suggestion.state), gettext("was decided already")), field="suggestion_id")
+    return Conflict(
+        states.get(SuggestionState(suggestion.state), gettext("was decided already")), field="suggestion_id"
+    )
 
 
 def _announce(caller: Caller) -> None:

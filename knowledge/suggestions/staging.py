@@ -34,9 +34,7 @@ class Staged:
     left_out: int = 0  # contains something like a secret, or does not fit into the inbox
 
 
-def stage(
-    operation: StageCandidates, *, caller: Caller, source: SuggestionSource = SuggestionSource.HOOK
-) -> Staged:
+def stage(operation: StageCandidates, *, caller: Caller, source: SuggestionSource = SuggestionSource.HOOK) -> Staged:
     """Put candidates into the caller's inbox. Doing so again changes nothing.
 
     A candidate is known if the person has a suggestion with this text, decided or not, or one that says the same, or a
@@ -102,7 +100,7 @@ def _new(
 
 def _see_again(suggestion: Suggestion, session: str) -> None:
     """Count a further session. A suggestion that still waits stays for another 30 days."""
-    if suggestion.session == session or suggestion.pk is None or suggestion._state.adding:
+    if suggestion.session == session or suggestion._state.adding:
         return
     rows = Suggestion.objects.filter(pk=suggestion.pk)
     rows.update(session=session, times_seen=F("times_seen") + 1)

@@ -126,7 +126,10 @@ def _in_text(text: str, vocabulary: frozenset[str], *, has_answer: bool) -> list
         kind, states = _kind(sentence, vocabulary, has_answer=has_answer), _statement(sentence)
         if kind == CORRECTION and not _is_statement(states, vocabulary):
             # "That's wrong." is a correction if the next sentence says what is right
-            position, states = position + 1, _statement(sentences[position + 1]) if position + 1 < len(sentences) else ""
+            position, states = (
+                position + 1,
+                _statement(sentences[position + 1]) if position + 1 < len(sentences) else "",
+            )
             kind = CORRECTION if _is_statement(states, vocabulary) else ""
         if kind:
             said = _with_following(states, sentences[position + 1 :])
@@ -258,8 +261,12 @@ def _statements(messages: Sequence[Message]) -> list[Statement]:
 
 def _vocabulary(statements: Iterable[Statement]) -> frozenset[str]:
     """Return the words in the names of tables and columns of the session's statements, in the singular, too."""
-    names = (name for each in statements for name in re.findall(r"[A-Za-z]\w*(?:\.\w+)*", re.sub("'[^']*'", "", each.sql)))
-    words = {word.lower() for name in names if "_" in name or "." in name for word in WORD.findall(re.sub("[_.]", " ", name))}
+    names = (
+        name for each in statements for name in re.findall(r"[A-Za-z]\w*(?:\.\w+)*", re.sub("'[^']*'", "", each.sql))
+    )
+    words = {
+        word.lower() for name in names if "_" in name or "." in name for word in WORD.findall(re.sub("[_.]", " ", name))
+    }
     return frozenset(words | {word.removesuffix("s") for word in words}) - GENERIC
 
 

@@ -111,7 +111,12 @@ def _undo(caller: Caller, operation: UndoDecisions) -> DecidedResponse:
 
 
 LIST = Listing(
-    "list_suggestions", queries.suggestions, _items, SuggestionResponse, SuggestionFilter, summary="List your suggestions"
+    "list_suggestions",
+    queries.suggestions,
+    _items,
+    SuggestionResponse,
+    SuggestionFilter,
+    summary="List your suggestions",
 )
 ONE = "suggestions/<id:suggestion_id>/"
 
