@@ -44,17 +44,20 @@ PASTED = re.compile(
 )
 SENTENCE_END = re.compile(r"(?<=[.!?…])\s+(?=\S)|\n+")
 OPENING = re.compile(
-    r"^\W*(?:(?:ok(?:ay)?|so|and|well|right|yes|yeah|btw|by the way|wait|hm+|but|also|then|und|also|aber|ja|y|pero|bueno"
-    r"|sí|btw|genau)\b[,:. ]+)+",
+    r"^\W*(?:(?:ok(?:ay)?|so|and|well|right|yes|btw|by the way|wait|hm+|but|also|then|und|aber|ja|genau|y|pero|bueno"
+    r"|sí)\b[,:. ]+)+",
     re.IGNORECASE,
 )
 WORD = re.compile(r"[^\W\d_]{4,}")
 DOTTED = re.compile(r"\b[A-Za-z_]\w*(?:\.[A-Za-z_]\w*){1,3}\b")
 # Parts of names that say nothing of what a session is about.
 GENERIC = frozenset(
-    "select from where table column name date time type index public schema count value group order with database "
-    "error line hint file query command text content created updated rows status information exist does".split()
-)
+    {
+        "select", "from", "where", "table", "column", "name", "date", "time", "type", "index", "public", "schema",
+        "count", "value", "group", "order", "with", "database", "error", "line", "hint", "file", "query", "command",
+        "text", "content", "created", "updated", "rows", "status", "information", "exist", "does",
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,7 @@ def typed_text(text: str) -> str:
 
 def _in_text(text: str, vocabulary: frozenset[str], *, has_answer: bool) -> list[Candidate]:
     """Return the candidates of one message, at most one of each kind."""
-    if wording.JOKE.search(text) or wording.UNSURE.search(text) and wording.REPORTED.search(text):
+    if wording.JOKE.search(text) or (wording.UNSURE.search(text) and wording.REPORTED.search(text)):
         return []
     sentences = [each.strip() for each in SENTENCE_END.split(text) if each.strip() and len(each) <= MAX_TEXT]
     for position, sentence in enumerate(sentences):

@@ -20,8 +20,11 @@ TRANSIENT = re.compile(
     r"refused|time[ds]? ?out|timeout|permission|denied|unreachable|authenticat|deadlock|cancel", re.I
 )
 KEYWORDS = frozenset(
-    "on using where group order left right inner outer cross full join natural limit having union set as by".split()
-)
+    {
+        "on", "using", "where", "group", "order", "left", "right", "inner", "outer", "cross", "full", "join", "natural",
+        "limit", "having", "union", "set", "as", "by",
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,8 @@ LETS = re.compile(
 # At the beginning of a sentence; what follows is the correction.
 REFUSES = _start(
     r"(?:no|nope|nein|nee)[,.!:;–-]+(?= )",
-    r"(?:no,? )?(?:that|this|it)(?:['’]s| is| was)(?: just| simply)? (?:wrong|incorrect|false|not (?:right|true|correct))",
+    r"(?:no,? )?(?:that|this|it)(?:['’]s| is| was)(?: just| simply)? (?:wrong|incorrect|false)",
+    r"(?:no,? )?(?:that|this|it)(?:['’]s| is| was) not (?:right|true|correct)",
     r"(?:well,? )?actually",
     r"(?:nein,? )?das (?:ist|war) (?:falsch|nicht richtig|nicht korrekt)|(?:nein,? )?das stimmt (?:so )?nicht",
     r"eigentlich|tatsächlich",
@@ -100,7 +101,7 @@ TASK = _start(
     r"(?:ok(?:ay)?,? |and |then |now |also |just |so |please )*(?:please|use|fix|make|run|add|remove|put|write|rewrite"
     r"|delete|drop|sort|show|export|change|rename|commit|push|try|format|create|save|send|move|keep|leave|ignore|do"
     r"|don['’]t|check|look|go|give|set|update|replace|split|merge|round|compute|recompute|list|plot|open|start|stop"
-    r"|test|revert|undo|undo|explain|summari[sz]e|translate|let me|let['’]s|i (?:want|need|would|['’]d)|like that|not like)",
+    r"|test|revert|undo|explain|summari[sz]e|translate|let me|let['’]s|i (?:want|need|would|['’]d)|like that|not like)",
     r"(?:bitte|mach|mache|nimm|schreib|schreibe|zeig|füge|lösche|entferne|ändere|benutze|verwende|sortiere|runde|setze)",
     r"(?:ich (?:möchte|brauche|will)|führe|starte|prüfe|lass|gib|lege|speichere|exportiere|kürze|duze)",
     r"(?:por favor|usa|pon|quita|haz|ejecuta|añade|elimina|borra|cambia|ordena|muestra|exporta|escribe|guarda|envía)",
@@ -108,8 +109,8 @@ TASK = _start(
 )
 POLITE = _words(r"please|pls|bitte|por favor")
 RETRACTION = _words(
-    r"scratch that|forget (?:it|that|what I said)|never ?mind|ignore (?:that|what I said)|my bad|my mistake|I was wrong",
-    r"I (?:mixed (?:it|that|them) up|misremembered|take (?:it|that) back)|oh true|no idea then|strike that",
+    r"scratch that|forget (?:it|that|what I said)|never ?mind|ignore (?:that|what I said)|my bad|my mistake",
+    r"I was wrong|I (?:mixed (?:it|that|them) up|misremembered|take (?:it|that) back)|oh true|no idea then|strike that",
     r"vergiss (?:es|das)|mein fehler|ich (?:habe mich geirrt|lag falsch)|doch nicht|nehme (?:ich )?zurück",
     r"olvídalo|me equivoqué|error mío|lo retiro|me confundí",
 )
