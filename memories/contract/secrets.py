@@ -9,13 +9,14 @@ from collections import Counter
 NAMES = r"pass(?:word|wd|phrase|wort)?|contrase[ñn]a|kennwort|secret|token|api[ _-]?key|authorization|credentials?"
 PATTERNS = re.compile(
     rf"""
-      (?:{NAMES})\w*\b ["']? \s* (?:[:=]|\s(?:is|ist|es|lautet)\b) \s* ["']? \S{{4,}}  # password: …, token is …
+      (?:{NAMES})\w{{0,20}}\b ["']? \s{{0,3}} (?:[:=]|\s(?:is|ist|es|lautet)\b) \s{{0,3}}
+      ["']? \S{{4}}  # password: …, token is …
     | \bbearer\s+[\w.~+/-]{{12,}}
-    | :// [^\s/:@]+ : [^\s/@]+ @  # the password of a URL
+    | :// [^\s/:@]{{1,100}} : [^\s/@]{{1,200}} @  # the password of a URL
     | -----BEGIN\ [A-Z ]*(?:PRIVATE\ KEY|CERTIFICATE)
     | \b(?:sk|pk|rk)[_-](?:live|test|proj|ant)?[_-]?\w{{16,}} | \bgh[opsur]_\w{{20,}} | \bgithub_pat_\w{{20,}}
     | \bglpat-[\w-]{{16,}} | \bxox[abeprs]-[\w-]{{10,}} | \bA(?:KIA|SIA)[A-Z0-9]{{12,}} | \bAIza[\w-]{{30,}}
-    | \beyJ[\w-]{{10,}}\.[\w-]{{10,}}
+    | \beyJ[\w-]{{10,300}}\.[\w-]{{10}}
     """,
     re.IGNORECASE | re.VERBOSE,
 )

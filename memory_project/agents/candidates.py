@@ -36,7 +36,7 @@ INJECTED = re.compile(r"<commonplace-memories>.*?(?:</commonplace-memories>|\Z)"
 # Blocks that programs put into messages, such as <system-reminder>…</system-reminder>. Their names have a hyphen.
 WRAPPED = re.compile(r"<([a-z]+(?:-[a-z]+)+)\b[^>]{0,500}>.*?(?:</\1>|\Z)", re.DOTALL)
 CODE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
-QUOTED = re.compile(r"\"[^\"\n]{12,}\"|“[^”\n]{12,}”|„[^“”\n]{12,}[“”]|«[^»\n]{12,}»")
+QUOTED = re.compile(r"\"[^\"\n]{12,}\"|“[^“”\n]{12,}”|„[^„“”\n]{12,}[“”]|«[^«»\n]{12,}»")
 # Lines that were pasted: quotations, logs, traces, statements, prompts of a shell, rows of tables.
 PASTED = re.compile(
     r"\s*(?:[>|$#+]|\d{1,4}[:/.-]\d\d|\[?\d{4}-\d\d|(?:ERROR|WARN(?:ING)?|INFO|DEBUG|Traceback|File \"|at \w+\.)"

@@ -14,7 +14,7 @@ def _words(*alternatives: str) -> re.Pattern[str]:
 
 
 def _start(*alternatives: str) -> re.Pattern[str]:
-    return re.compile(rf"\W*(?:{'|'.join(alternatives)})(?!\w)", re.IGNORECASE)
+    return re.compile(rf"\W{{0,10}}(?:{'|'.join(alternatives)})(?!\w)", re.IGNORECASE)
 
 
 # -- sentences that state a decision ---------------------------------------------------------------------------
@@ -31,7 +31,9 @@ DECIDED = _words(
 )
 # Counts only if it gives the reason and names something that occurred in a statement.
 LETS = re.compile(
-    r"\blet['’]s\b.*\b(?:because|since)\b|\b(?:lass uns|nehmen wir)\b.*\bweil\b|\busemos\b.*\bporque\b", re.I
+    r"\blet['’]s\b.{0,300}\b(?:because|since)\b"
+    r"|\b(?:lass uns|nehmen wir)\b.{0,300}\bweil\b|\busemos\b.{0,300}\bporque\b",
+    re.I,
 )
 
 # -- sentences that correct the agent --------------------------------------------------------------------------
@@ -48,7 +50,7 @@ REFUSES = _start(
 )
 CONTRAST = re.compile(
     r"[,;(] ?(?:and )?not \w|\binstead of\b|\brather than\b|, ?(?:und )?nicht \w|\b(?:statt|anstatt|anstelle)\b"
-    r"|, ?(?:y )?no \w|\ben (?:lugar|vez) de\b|(?:isn['’]t|aren['’]t|wasn['’]t)\b.*[.:,;] ?(?:it|they|the)\b",
+    r"|, ?(?:y )?no \w|\ben (?:lugar|vez) de\b|(?:isn['’]t|aren['’]t|wasn['’]t)\b.{0,200}[.:,;] ?(?:it|they|the)\b",
     re.IGNORECASE,
 )
 CHANGED = _words(
@@ -117,7 +119,7 @@ RETRACTION = _words(
 
 # -- what a sentence is about ----------------------------------------------------------------------------------
 
-IDENTIFIER = re.compile(r"\b[A-Za-z][A-Za-z0-9]*(?:[_.][A-Za-z0-9<>]+)+|\b[A-Z]{2,}[A-Z0-9]*\b|`[^`]+`")
+IDENTIFIER = re.compile(r"\b[A-Za-z][A-Za-z0-9]*(?:[_.][A-Za-z0-9<>]+)+|\b[A-Z]{2}[A-Z0-9]*+\b|`[^`]+`")
 DATA = _words(
     r"data(?:base|set|sets)?|warehouse|tables?|columns?|views?|models?|schemas?|quer(?:y|ies)|rows?|records?|fields?|keys?",
     r"metrics?|kpis?|reports?|reported|dashboards?|numbers?|figures?|rates?|revenues?|sales|orders?|refunds?|returns?",

@@ -14,6 +14,10 @@ from knowledge.graph.models import Graph, ObservationMove
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
 from knowledge.review import decisions
+from knowledge.suggestions import decisions as decisions_about_suggestions
+from knowledge.suggestions import queries as suggestions
+from knowledge.suggestions import staging
+from knowledge.suggestions.operations import Keep, StageCandidates
 from memories import services
 from memories.conversation.models import MergeProposal
 from memories.identity.caller import Caller
@@ -45,6 +49,10 @@ def make_world(alice: Caller, bob: Caller, ada: Caller) -> None:
     rejected = capture(Capture(category="correction", insight_text="Orders have no taxes."), caller=alice).insight
     decisions.reject(caller=ada, insight_id=rejected.pk, notes="they have")
     capture(Capture(category="correction", insight_text="Orders are counted by day."), caller=alice)
+    texts = ("Orders below 1 EUR are test orders.", "Refunds are booked two days late.")
+    found = [{"kind": "decision", "text": text, "evidence": "", "entities": ["sales.orders"]} for text in texts]
+    staging.stage(StageCandidates.read({"session": "s1", "candidates": found}), caller=alice)
+    decisions_about_suggestions.keep(Keep(suggestion_id=suggestions.waiting(alice).latest("text").pk), caller=alice)
     talk.make_conversation(alice)
     talk.make_graph(alice)
     _make_rare_rows(alice, fact)
