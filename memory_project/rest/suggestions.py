@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import django_filters
 from typing_extensions import TypedDict
 
+from knowledge.mcp_tools.capture import capture_insight
 from knowledge.models import Suggestion, SuggestionKind, SuggestionState
 from knowledge.suggestions import decisions, queries, staging
 from knowledge.suggestions.operations import (
+    INSIGHT,
     Discard,
     Keep,
     NeverAgain,
@@ -17,7 +19,9 @@ from knowledge.suggestions.operations import (
     StageCandidates,
     UndoDecisions,
 )
+from memories.contract.errors import Forbidden
 from memories.identity.caller import Caller
+from memories.mcp_tools import memory_manage
 from memory_project.rest.endpoints import Endpoint, route
 from memory_project.rest.hooks import TAG as HOOKS
 from memory_project.rest.lists import Listing
@@ -90,6 +94,11 @@ def _stage(caller: Caller, operation: StageCandidates) -> StagedResponse:
 
 
 def _keep(caller: Caller, operation: Keep) -> KeptResponse:
+    # Keeping stores what these tools store, so a persona that may not use them may not keep either.
+    tool = capture_insight.name if operation.keep_as == INSIGHT else memory_manage.name
+    choice = "" if operation.keep_as == INSIGHT else "remember"
+    if not caller.may_use(tool, choice):
+        raise Forbidden(f"the persona {caller.persona!r} may not use {f'{tool} {choice}'.strip()}")
     kept = decisions.keep(operation, caller=caller)
     return {"suggestion": _response(kept.suggestion), "memory_id": kept.record.pk.hex, "existing": kept.existing}
 

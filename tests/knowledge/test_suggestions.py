@@ -18,7 +18,7 @@ from memories.contract.errors import Conflict, Invalid, NotFound
 from memories.conversation.operations import StoreMessages
 from memories.conversation.turns import store_messages
 from memories.identity.caller import Caller
-from memories.models import MemoryRecord, Status
+from memories.models import MemoryRecord, Persona, Status
 from memories.operations import Erase, Remember, Revise
 from memories.writing.erasure import erase
 from memory_project import audit, retention
@@ -204,6 +204,15 @@ def test_the_rest_api_stages_keeps_and_undoes(alice_user: User) -> None:
     both = {"suggestion_ids": [first["id"], second["id"]]}
     assert post(door, f"{API}undo/", both).json()["count"] == 2
     assert "refund_eur" not in str(list(AuditEvent.objects.values_list("arguments", flat=True)))
+
+
+def test_a_persona_that_may_store_nothing_may_not_keep(alice: Caller, alice_user: User) -> None:
+    suggestion = staged(alice)
+    Persona.objects.filter(name="sales").update(tools_deny=["memory_manage.remember", "capture_insight"])
+    for keep_as in ("memory", "insight"):
+        response = post(client(alice_user), f"{API}{suggestion.pk.hex}/keep/", {"keep_as": keep_as})
+        assert response.status_code == 403
+    assert not MemoryRecord.objects.exists()
 
 
 def test_the_page_keeps_discards_and_offers_to_undo(alice: Caller, alice_user: User) -> None:
