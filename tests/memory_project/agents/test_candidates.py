@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from bench import suggestions as bench
 from memories.contract.secrets import contains_secret
 from memory_project.agents.candidates import Candidate, Message, find_candidates
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
+
+import suggestions as bench
 
 ANSWER = Message("assistant", "Net revenue was 1.8 M in March, from sales.revenue_mart.")
 
