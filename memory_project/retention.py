@@ -1,5 +1,6 @@
 """Deletion of expired rows: audit events, rate-limit counters, notifications, impressions, reports, failed calls,
-stored answers of the REST API, sent forms, imports, deliveries of webhooks, and what OAuth clients no longer use.
+stored answers of the REST API, sent forms, imports, suggestions, deliveries of webhooks, and what OAuth clients no longer
+use.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from django.db.models import Model, Q
 from django.utils import timezone
 
 from knowledge.insights.sql_corrections import WITHIN
-from knowledge.models import FailedCall
+from knowledge.models import FailedCall, Suggestion
 from memories.models import DOUBTS, Impression, Report, ReportVerdict
 from memories.retrieval.impressions import KEPT_DAYS as IMPRESSION_DAYS
 from memory_project.accounts import connected_apps
@@ -53,6 +54,7 @@ def retentions() -> list[Retention]:
         Retention(IdempotentAnswer, "started_at", KEPT),
         Retention(Submission, "started_at", SUBMISSION_AGE),
         Retention(Import, "worked_at", timedelta(days=IMPORT_DAYS)),
+        Retention(Suggestion, "expires_at", timedelta(seconds=1)),  # the column has the time when it expires
         Retention(Delivery, "created_at", timedelta(days=DELIVERY_DAYS)),
     ]
 

@@ -132,6 +132,15 @@ KINDS: Mapping[str, Kind] = {
         gettext_lazy("I was mentioned"),
         ngettext_lazy("%(person)s mentioned you", "%(person)s mentioned you in %(total)s texts", "count"),
     ),
+    "suggested": Kind(
+        gettext_lazy("My sessions have suggestions for me"),
+        ngettext_lazy(
+            "%(person)s found something in your sessions that you may want to keep",
+            "%(person)s found something in your sessions that you may want to keep, on %(total)s occasions",
+            "count",
+        ),
+        "suggestion",
+    ),
     "webhook_paused": Kind(
         gettext_lazy("A webhook endpoint of mine was paused"),
         ngettext_lazy(

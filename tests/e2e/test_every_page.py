@@ -21,7 +21,7 @@ NO_PAGES = {
     "first-call", "make-token", "change-webhook", "revoke-token", "sign-out", "health", "change-memory", "review-undo",
     "review-decide", "analysis-export", "analysis-action", "resume-action",
     "clear-analysis", "review-act", "review-replace", "review-colleagues", "assignment-rule", "assignment-rule-delete",
-    "answer-question", "propose-preview", "pick", "palette",
+    "answer-question", "propose-preview", "pick", "palette", "undo-suggestions", "decide-suggestions",
     "save-view", "remove-view", "read-news", "follow-news", "diff-memory", "close-first-run", "system-test",
     "preview-batch", "rename-view", "default-view",
     "start-batch", "wipe", "share-graph", "drop-cache", "decide-merge", "forget-turn",

@@ -8,12 +8,16 @@ import uuid
 from typing import Any
 
 from django.db import connection
+from django.utils import timezone
 
 from analysis.models import Finding, Session
 from knowledge.graph.models import Graph, ObservationMove
 from knowledge.insights.capture import capture
+from knowledge.models import Suggestion
 from knowledge.operations import Capture
 from knowledge.review import decisions
+from knowledge.suggestions import staging
+from knowledge.suggestions.operations import StageCandidates
 from memories import services
 from memories.conversation.models import MergeProposal
 from memories.identity.caller import Caller
@@ -47,6 +51,9 @@ def make_world(alice: Caller, bob: Caller, ada: Caller) -> None:
     rejected = capture(Capture(category="correction", insight_text="Orders have no taxes."), caller=alice).insight
     decisions.reject(caller=ada, insight_id=rejected.pk, notes="they have")
     capture(Capture(category="correction", insight_text="Orders are counted by day."), caller=alice)
+    texts = ("Orders below 1 EUR are test orders.", "Refunds are booked two days late.")
+    found = [{"kind": "decision", "text": text, "evidence": "", "entities": ["sales.orders"]} for text in texts]
+    staging.stage(StageCandidates.read({"session": "s1", "candidates": found}), caller=alice)
     talk.make_conversation(alice)
     talk.make_graph(alice)
     _make_rare_rows(alice, fact)
@@ -64,6 +71,8 @@ def _make_rare_rows(alice: Caller, fact: MemoryRecord) -> None:
     MergeProposal.objects.create(record=turns[0], target=turns[1], cosine=0.9, text="Both texts.")
     session = Session.objects.create(analysis_id="q3", owner=alice.email, persona=alice.persona)
     finding = Finding.objects.create(session=session, finding="Refunds grew by a third.", metadata={"n": 1})
+    kept = Suggestion.objects.filter(owner=alice.email).latest("text")
+    Suggestion.objects.filter(pk=kept.pk).update(state="kept", record=fact, decided_at=timezone.now())
     quotations.note([fact.pk], "findings", finding.pk, whole=True)
     Tombstone.objects.create(record_id=uuid.uuid4(), created_by="x@y.z", persona="sales", erased_by="x@y.z")
 

@@ -68,6 +68,7 @@ DERIVED = {
     "quotation": {"id"},
     "insight": {"owner", "persona", "visibility"},
     "decision": {"id"},
+    "suggestion": {"text_key"},
     "change": {"id"},
     "analysis": {"id"},
     "finding": {"session_id", "embedding_model", "embedding_text_hash"},
