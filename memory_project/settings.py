@@ -568,8 +568,8 @@ MCP_ORIGINS = env.origins("MCP_ORIGINS")
 # toolsets offered to clients that select none
 MCP_TOOLSETS = env.list_of_strings(
     "MCP_TOOLSETS",
-    "memory,knowledge,analysis,query",
-    ("memory", "knowledge", "analysis", "query", "graph", "conversation", "all"),
+    "memory,knowledge,analysis,query,storage",
+    ("memory", "knowledge", "analysis", "query", "storage", "graph", "conversation", "all"),
 )
 
 # maximum number of calls and pages of one person that run at the same time, in each process

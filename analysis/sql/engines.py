@@ -55,6 +55,8 @@ class Engine(Stoppable, Protocol):
 class DuckDBProcess:
     """A process of the pool, lent until `close`."""
 
+    limit_messages = LIMITS
+
     def __init__(self) -> None:
         self._guard, self._is_closed = threading.Lock(), False
         self._is_reusable = True
@@ -68,7 +70,7 @@ class DuckDBProcess:
             raise self._ended() from None
         self._is_reusable = not response.pop("is_large", False)
         if limit := response.get("limit"):
-            raise LimitReached(LIMITS[limit].format(*self._process.limits))
+            raise LimitReached(self.limit_messages[limit].format(*self._process.limits))
         return response
 
     def _ended(self) -> DomainError:
@@ -77,7 +79,7 @@ class DuckDBProcess:
             return UpstreamFailed("the query was canceled")
         status = self._process.end()
         if -status in (signal.SIGKILL, signal.SIGABRT):  # the system's memory is exhausted, or the process's own
-            return LimitReached(LIMITS["memory"].format(*self._process.limits))
+            return LimitReached(self.limit_messages["memory"].format(*self._process.limits))
         return UpstreamFailed(f"DuckDB crashed while it ran the statement (status {status}): write it in another way")
 
     def cancel(self) -> None:

@@ -55,7 +55,9 @@ class ObjectStore(Connection):
             if parts.scheme not in ("http", "https") or not parts.hostname or extra:
                 raise ValueError("endpoint must be http:// or https:// with a host, without credentials and path")
         names = (self.access_key_env, self.secret_key_env, self.session_token_env)
-        if bool(self.access_key_env) != bool(self.secret_key_env) or (self.session_token_env and not self.secret_key_env):
+        if bool(self.access_key_env) != bool(self.secret_key_env) or (
+            self.session_token_env and not self.secret_key_env
+        ):
             raise ValueError("access_key_env and secret_key_env must be declared together")
         if any(name and not TOKEN_NAME.fullmatch(name) for name in names):
             raise ValueError("access_key_env, secret_key_env and session_token_env must begin with SOURCE_")
