@@ -5,7 +5,7 @@ Runs in the processes of duckdb_process.py and imports no Django. The file's con
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
 from itertools import islice
@@ -65,7 +65,7 @@ def _rows(connection: duckdb.DuckDBPyConnection, request: dict[str, Any]) -> dic
         return {"columns": [], "rows": [], "types": [], "columns_left_out": len(relation.columns)}
     values = [f"CAST(#{place + 1} AS VARCHAR)" if kind == "INTERVAL" else f"#{place + 1}" for place, _, kind in chosen]
     projected = relation.project(", ".join(values)).limit(request["limit"])
-    result = bounded([name for _, name, _ in chosen], _fetched(projected), bounds)
+    result = bounded([name for _, name, _ in chosen], projected.fetchall(), bounds)
     types = [_cut(kind) for _, _, kind in chosen[: len(result.columns)]]
     left_out = len(relation.columns) - len(result.columns)
     return {**asdict(result), "types": types, "columns_left_out": left_out}
@@ -80,11 +80,6 @@ def _fitting(columns: Sequence[tuple[int, str, str]], most_bytes: int) -> list[t
             break
         fitting.append(column)
     return fitting
-
-
-def _fetched(relation: Any) -> Iterator[Any]:
-    while (row := relation.fetchone()) is not None:
-        yield row
 
 
 def _layout(connection: duckdb.DuckDBPyConnection, request: dict[str, Any]) -> dict[str, Any]:

@@ -35,7 +35,8 @@ STOP_WORDS = frozenset({
 })  # fmt: skip
 # Arguments that choose how a call works, rather than what it asks about.
 SETTINGS = frozenset({
-    "source", "model", "action", "command", "direction", "analysis_id", "field", "order_by", "store", "format", "cursor",
+    "source", "model", "action", "command", "direction", "analysis_id", "field", "order_by", "store", "format",
+    "cursor",
 })  # fmt: skip
 ENTITY_ARGUMENTS = ("urn", "entity_urn", "entity_urns")  # arguments that take URNs or names of entities
 NOT_PARSED = (
