@@ -9,6 +9,9 @@ from analysis.sources.messages import MAX_MESSAGE, without_private
 from analysis.sql.engines import DuckDBProcess
 
 
+LINES = 2  # of an error; further ones propose options that callers don't have
+
+
 class FileProcess(DuckDBProcess):
     limit_messages = {
         "memory": "reading the object needs more than {0} MB of memory (ANALYSIS_SQL_MEMORY_MB): read fewer columns",
@@ -18,6 +21,7 @@ class FileProcess(DuckDBProcess):
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
         response = super().ask(request)
         if "error" in response:
-            message = without_private(response["error"], (request["path"],))[:MAX_MESSAGE]
+            lines = response["error"].splitlines()[:LINES]
+            message = without_private(" ".join(lines), (request["path"],))[:MAX_MESSAGE]
             raise UpstreamFailed(f"DuckDB can't read the object: {message}")
         return response

@@ -19,8 +19,8 @@ MAX_TYPE = 60  # maximum number of characters of the name of a type
 COLUMN_BYTES = 100  # of a column in the response, in addition to its name
 # The path is a parameter, and all else is constant: nothing of a key or of a file becomes part of a statement.
 FUNCTIONS = {
-    "csv": "read_csv(?, ignore_errors = true, null_padding = true)",
-    "tsv": r"read_csv(?, ignore_errors = true, null_padding = true, delim = '\t')",
+    "csv": "read_csv(?, ignore_errors = true, null_padding = true, strict_mode = false)",
+    "tsv": r"read_csv(?, ignore_errors = true, null_padding = true, strict_mode = false, delim = '\t')",
     "json": "read_json(?, format = 'newline_delimited', ignore_errors = true)",
     "parquet": "read_parquet(?)",
 }
