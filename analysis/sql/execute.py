@@ -149,7 +149,7 @@ def within_time(engine: Stoppable, work: Callable[[], Value], timeout_s: float, 
                     return future.result()
                 if elapsed > timeout_s:
                     raise LimitReached(overtime) from None
-                progress.tell(elapsed, timeout_s, "the warehouse is working")
+                progress.tell(elapsed, timeout_s, "still working")
     except BaseException:
         threading.Thread(target=engine.cancel, daemon=True).start()
         with contextlib.suppress(NotYet, CancelledError):  # give up on an engine that hasn't stopped

@@ -8,7 +8,6 @@ from analysis.sources.interface import UpstreamFailed
 from analysis.sources.messages import MAX_MESSAGE, without_private
 from analysis.sql.engines import DuckDBProcess
 
-
 LINES = 2  # of an error; further ones propose options that callers don't have
 
 

@@ -20,6 +20,7 @@ from analysis.sql.execute import within_time
 from analysis.sql.values import MAX_CELL, Bounds
 from analysis.storage import formats, keys
 from analysis.storage.declaration import ObjectStore, is_store, parse
+from analysis.storage.duckdb_files import FileProcess
 from memories.contract.budget import ENVELOPE, size
 from memories.contract.errors import DomainError, Invalid
 from memories.contract.shortening import MARK
@@ -183,17 +184,11 @@ def _fitting_count(page: StoreListing) -> int:
 
 def _read_parquet(content: Content, operation: ReadObject, bucket: Bucket, key: str, path: Path) -> None:
     from analysis.storage import parquet  # noqa: PLC0415 - imports the HTTP client
-    from analysis.storage.duckdb_files import FileProcess  # noqa: PLC0415
 
-    store, process = content.store, FileProcess()
+    store, limit = content.store, operation.limit
     source = parquet.Source(bucket, key, content.head, path, store.parquet_bytes)
-    read = within_time(
-        process,
-        lambda: parquet.read(
-            process, source, columns=operation.columns, limit=operation.limit, bounds=_bounds(operation.limit)
-        ),
-        bucket.remaining_s,
-        bucket.overtime,
+    read = parquet.read(
+        source, lambda request: _ask(bucket, request), columns=operation.columns, limit=limit, bounds=_bounds(limit)
     )
     _take_rows(content, read.result, is_cut=bool(read.result.get("is_cut")))
     content.total_rows = read.total_rows
@@ -219,7 +214,7 @@ def _read_text(content: Content, operation: ReadObject, bucket: Bucket, key: str
         try:
             _read_rows(content, operation, bucket, begun, path)
             return
-        except (UpstreamFailed, UnicodeError) as error:
+        except UpstreamFailed as error:
             if operation.format:
                 raise
             content.notes.append(f"returned as text, because it can't be read as {content.format}: {error}")
@@ -228,11 +223,9 @@ def _read_text(content: Content, operation: ReadObject, bucket: Bucket, key: str
 
 
 def _read_rows(content: Content, operation: ReadObject, bucket: Bucket, begun: formats.Beginning, path: Path) -> None:
-    from analysis.storage.duckdb_files import FileProcess  # noqa: PLC0415 - only tables need it
-
     most = content.store.text_bytes
     text = formats.json_lines(begun, most) if content.format == "json" else formats.whole_lines(begun, most)
-    path.write_text(text, encoding="utf-8", newline="")
+    path.write_text(text, encoding="utf-8", errors="replace", newline="")  # JSON may have half a surrogate pair
     if not text.strip():
         content.notes.append("the object has no rows")
         return
@@ -244,13 +237,18 @@ def _read_rows(content: Content, operation: ReadObject, bucket: Bucket, begun: f
         "bounds": asdict(_bounds(operation.limit)),
         "limit": operation.limit + 1,
     }
-    process = FileProcess()
-    result = within_time(process, lambda: process.ask(request), bucket.remaining_s, bucket.overtime)
+    result = _ask(bucket, request)
     _take_rows(content, result, is_cut=result["is_cut"] or not begun.is_whole)
     if result["columns_left_out"]:
         content.notes.append(f"{result['columns_left_out']} more columns do not fit")
     if not begun.is_whole:
         content.notes.append(f"types are those of the first {most:,} bytes (text_bytes of the store)")
+
+
+def _ask(bucket: Bucket, request: dict[str, Any]) -> dict[str, Any]:
+    """Send a request to a process of DuckDB. Downloads hold none, so that a slow store doesn't keep others waiting."""
+    process = FileProcess()
+    return within_time(process, lambda: process.ask(request), bucket.remaining_s, bucket.overtime)
 
 
 def _bounds(limit: int) -> Bounds:

@@ -6,14 +6,13 @@ space, so DuckDB reads it like the whole file as long as it needs no other parts
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from analysis.sources.interface import UpstreamFailed
 from analysis.sql.values import Bounds
-from analysis.storage.duckdb_files import FileProcess
 from analysis.storage.formats import PARQUET
 from analysis.storage.s3 import Bucket, ObjectHead
 from memories.contract.errors import Invalid, LimitReached
@@ -23,6 +22,7 @@ ENDING = 8  # bytes after the footer: its length and PAR1
 GAP = 64_000  # parts with fewer bytes between them are read at once
 MAX_REQUESTS = 30  # for the parts of one file
 NAMES_SHOWN = 50  # maximum number of columns that an error names
+Ask = Callable[[dict[str, Any]], dict[str, Any]]  # sends a request to DuckDB (see duckdb_reading.py)
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,13 @@ class ParquetRows:
     too_large: int = 0  # the number of columns among them that exceed the limit
 
 
-def read(process: FileProcess, source: Source, *, columns: Sequence[str], limit: int, bounds: Bounds) -> ParquetRows:
+def read(source: Source, ask: Ask, *, columns: Sequence[str], limit: int, bounds: Bounds) -> ParquetRows:
     """Return rows of the first row group, with these columns, or with the leading ones that fit in `most_bytes`.
 
     Raises Invalid for an unknown column or a file that is not Parquet, and LimitReached if its footer is too large.
     """
     footer = _copy_footer(source)
-    layout = process.ask({"read": "layout", "path": str(source.path)})
+    layout = ask({"read": "layout", "path": str(source.path)})
     names: list[str] = layout["columns"]
     places = _places(names, columns)
     spans = _spans(layout["parts"], len(names), most_offset=source.head.size - ENDING - footer)
@@ -64,7 +64,7 @@ def read(process: FileProcess, source: Source, *, columns: Sequence[str], limit:
     for start, end in parts if limit else ():
         source.copy(start, end - start)
     request = {"read": "rows", "format": "parquet", "path": str(source.path), "bounds": vars(bounds)}
-    result = process.ask({**request, "columns": fitting, "limit": min(limit, layout["first_rows"])})
+    result = ask({**request, "columns": fitting, "limit": min(limit, layout["first_rows"])})
     shown = set(fitting[: len(result["columns"])])
     others = [pair for place, pair in enumerate(zip(names, layout["types"], strict=True)) if place not in shown]
     return ParquetRows(result, layout["num_rows"], others, len(places) - len(fitting))

@@ -23,7 +23,7 @@ from analysis.sources.interface import UpstreamFailed
 from analysis.sources.rest import RETRIED_STATUSES, Transient
 from analysis.storage.declaration import ObjectStore
 from analysis.storage.signing import Credentials, signed
-from memories.contract.errors import NotFound
+from memories.contract.errors import Invalid, NotFound
 from memories.contract.timestamps import parse_timestamp
 from memories.outbox import bounded_http, public_http
 
@@ -107,11 +107,19 @@ class Bucket:
         parameters = {"list-type": "2", "prefix": prefix, "max-keys": str(limit), "encoding-type": "url"}
         parameters |= {} if is_recursive else {"delimiter": "/"}
         parameters |= {"continuation-token": token} if token else {}
-        body = self._send("GET", "", parameters, most_bytes=LISTING_BYTES).body
         try:
-            return _listing(body, prefix)
+            body = self._send("GET", "", parameters, most_bytes=LISTING_BYTES).body
+            listing = _listing(body, prefix)
         except (ElementTree.ParseError, ValueError):
             raise UpstreamFailed(UNREADABLE.format(self._store.name)) from None
+        except UpstreamFailed as failed:
+            if token and failed.status_code == 400:
+                allowed = "the cursor that came with the previous page"
+                raise Invalid("is not a cursor of this list", field="cursor", allowed=allowed) from None
+            raise
+        if len(listing.objects) + len(listing.folders) > limit:
+            raise UpstreamFailed(UNREADABLE.format(self._store.name))
+        return listing
 
     def head(self, key: str) -> ObjectHead:
         """Return the size and properties of an object. Raises NotFound if there is none with this key."""

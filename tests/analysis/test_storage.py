@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from analysis.admin import DeclaredSourceForm
 from analysis.models import DeclaredSource
 from analysis.sources import checks
+from analysis.sources.interface import UpstreamFailed
 from analysis.sql.values import MAX_CELL
 from analysis.storage import duckdb_reading, formats, keys, s3
 from analysis.storage.mcp_tools import TOOLS, object_info, object_list, object_read
@@ -189,6 +190,7 @@ def test_only_the_personas_of_a_store_read_it(alice: Caller, olga: Caller, ada: 
         ("t/a.jsonl", b'{"a": 1}\n{"a": 9007199254740993}\n', "a BIGINT", [[1], ["9007199254740993"]]),
         ("t/a.json", b'[{"a": {"b": [1]}}, {"a": null}]', "a STRUCT(b BIGINT[])", [[{"b": [1]}], [None]]),
         ("t/one.json", b'{\n "a": true\n}', "a BOOLEAN", [[True]]),
+        ("t/half.json", rb'[{"a": "\ud800"}]', "a VARCHAR", [["?"]]),
         ("t/none.csv", b"", "", []),
     ],
 )  # fmt: skip
@@ -310,7 +312,7 @@ def test_columns_of_a_parquet_file_can_be_chosen_if_they_do_not_fit_together(
 )
 def test_a_broken_parquet_file_is_an_error(alice: Caller, lake: DeclaredSource, server: Server, body: bytes) -> None:
     server.put("/lake/sales/t/broken.parquet", body)
-    with pytest.raises((Invalid, s3.UpstreamFailed), match=r"not a Parquet file|can't read the object") as raised:
+    with pytest.raises((Invalid, UpstreamFailed), match=r"not a Parquet file|can't read the object") as raised:
         object_read(alice, key="t/broken.parquet")
     assert "/tmp" not in str(raised.value)
     assert object_read(alice, key="z.csv")["rows"] == [[1]]
@@ -397,5 +399,5 @@ def test_an_operator_tries_a_declaration(ada: Caller, lake: DeclaredSource) -> N
 
 def test_a_store_of_the_admin_has_a_public_host(alice: Caller, lake: DeclaredSource, settings: Any) -> None:
     settings.ANALYSIS_PRIVATE_HOSTS = []
-    with pytest.raises(s3.UpstreamFailed, match="has no public address; allowed: public hosts"):
+    with pytest.raises(UpstreamFailed, match="has no public address; allowed: public hosts"):
         object_list(alice)

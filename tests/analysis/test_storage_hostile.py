@@ -15,7 +15,7 @@ from analysis.models import DeclaredSource
 from analysis.sources.interface import UpstreamFailed
 from analysis.storage import s3
 from analysis.storage.mcp_tools import object_info, object_list, object_read
-from memories.contract.errors import DomainError, NotFound
+from memories.contract.errors import DomainError, Invalid, NotFound
 from memories.identity.caller import Caller
 
 pytestmark = pytest.mark.django_db
@@ -75,6 +75,7 @@ def handler(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Handler]
     monkeypatch.setattr(s3, "MAX_PAUSE_S", 0.01)
     with ThreadingHTTPServer(("127.0.0.1", 0), Own) as server:
         server.daemon_threads = True
+        server.handle_error = lambda *arguments: None  # type: ignore[method-assign]  # clients give up
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         endpoint = f"http://127.0.0.1:{server.server_port}"
         DeclaredSource.objects.create(name="lake", declaration=DECLARATION.format(endpoint=endpoint))
@@ -109,6 +110,7 @@ def trickle(handler: Handler) -> None:
         (reply(200, "<html>"), "returned no valid listing"),
         (reply(200, "<html/>"), "returned no valid listing"),
         (reply(200, LISTING.format("<Contents><Key>sales/a</Key><Size>many</Size></Contents>")), "no valid listing"),
+        (reply(200, LISTING.format("<Contents><Key>sales/a</Key></Contents>" * 101)), "returned no valid listing"),
         (reply(200, f'<!DOCTYPE a [<!ENTITY b "c">]>{LISTING}'), "returned no valid listing"),
         (reply(200, f'<!DOCTYPE a [<!ENTITY b "c">]>{LISTING}'.encode("utf-16")), "returned no valid listing"),
         (reply(200, content_length="9999999999"), "did not answer within 1 s"),
@@ -168,6 +170,9 @@ def test_a_cursor_is_a_value_and_no_part_of_the_request(alice: Caller, handler: 
         "/lake/?continuation-token=x%26prefix%3Dsecret%23&delimiter=%2F&encoding-type=url&list-type=2&max-keys=100"
         "&prefix=sales%2Fa%26prefix%3Dsecret"
     ]
+    handler.answer = reply(400, ERROR.format("InvalidArgument"))
+    with pytest.raises(Invalid, match="cursor: is not a cursor of this list"):
+        object_list(alice, cursor="x")
 
 
 @pytest.mark.parametrize(
