@@ -17,14 +17,14 @@ from memories.contract.fields import UNSTORABLE, URN_LENGTH
 from memories.contract.tools import Call
 from memories.identity.caller import Caller
 
-PREFIX = "object_"  # of the names of the tools
+TOOLS = ("object_list", "object_info", "object_read")
 MAX_LISTED = 200  # maximum number of listed files and folders that are looked up
 ENCODED = {",": "%2C", "(": "%28", ")": "%29", "\u241f": "%E2%90%9F"}  # as DataHub writes them in a URN
 
 
 def of_call(caller: Caller, call: Call) -> tuple[list[str], list[str]]:
     """Return the URNs of the entity that contains the call's key or prefix, if any, and of those that it lists."""
-    if not call.tool.startswith(PREFIX):
+    if call.is_proxied or call.tool not in TOOLS:
         return [], []
     store = readable_stores(caller).get(str(call.data.get("store", "")))
     if store is None:
