@@ -570,8 +570,8 @@ MCP_ORIGINS = env.origins("MCP_ORIGINS")
 # toolsets offered to clients that select none
 MCP_TOOLSETS = env.list_of_strings(
     "MCP_TOOLSETS",
-    "memory,knowledge,analysis,query,upstreams",
-    ("memory", "knowledge", "analysis", "query", "graph", "conversation", "upstreams", "all"),
+    "memory,knowledge,analysis,query,storage,upstreams",
+    ("memory", "knowledge", "analysis", "query", "storage", "graph", "conversation", "upstreams", "all"),
 )
 MCP_UPSTREAMS = env.text("MCP_UPSTREAMS")  # a TOML file that declares other MCP servers
 # Names of hosts with private addresses that upstreams declared in the admin may have. Those in the file may have any.

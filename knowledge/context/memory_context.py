@@ -139,7 +139,7 @@ def attach_memories(caller: Caller, call: Call) -> ContextBlock | None:
 def _is_about_data(call: Call) -> bool:
     if call.tool == "apply_knowledge":
         return call.arguments.get("action") in REVIEW_COMMANDS
-    return call.is_proxied or call.tool.startswith(("catalog_", "analysis_", "query_"))
+    return call.is_proxied or call.tool.startswith(("catalog_", "analysis_", "query_", "object_"))
 
 
 def _set_timeout(deadline: float) -> None:
