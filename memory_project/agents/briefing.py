@@ -19,7 +19,7 @@ from knowledge.context.briefing import Briefing, Point, Subject
 from knowledge.this_week.analyst import CatalogChange
 from memories.contract.budget import estimated_tokens
 from memories.contract.errors import Invalid
-from memories.contract.fields import Moment, Urns
+from memories.contract.fields import StartMoment, Urns
 from memories.contract.operations import Operation
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
@@ -54,7 +54,7 @@ class BriefMe(Operation):
     """Brief me on entities"""
 
     entities: Urns = Field([], description="By URN or name. If none, those you worked with lately.")
-    since: Moment | None = Field(None, description="Start of what is new. If none, your last day, at most 14 days ago.")
+    since: StartMoment | None = Field(None, description="Start of what is new. If none, your last day, at most 14 days ago.")
     max_tokens: Annotated[int, Field(ge=MIN_TOKENS, le=MAX_TOKENS)] = MAX_TOKENS
 
 

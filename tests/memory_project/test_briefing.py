@@ -123,7 +123,9 @@ def test_without_entities_it_is_about_recent_work(alice: Caller, bob: Caller, bo
 
 
 def test_nothing_to_say_says_what_to_try(olga: Caller) -> None:
-    answer = brief(olga, entities=["sales.mart"])
+    today = timezone.localdate()
+    answer = brief(olga, entities=["sales.mart"], since=today.isoformat())
+    assert answer["since"].startswith(f"{today}T00:00:00")
     assert "memory_recall" in answer["text"]
     assert answer["memory_ids"] == []
     assert "omitted" not in answer
