@@ -4,8 +4,8 @@
 
 Fills a database with the demo, and sends the prompts of prompts.json as a colleague of the demo's analysts. Half of the
 prompts have memories that matter to them: those that begin with or contain one of the texts in `finds`. To the others,
-such as tasks for a programmer, nothing in the demo matters. The even prompts are the half `tuning`, on which
-MEMORY_PROMPT_MATCH was chosen. Prints a table for each half, and the time of a request on the server.
+such as tasks for a programmer, nothing in the demo matters. Every other prompt is in the half `tuning`. Prints, for
+several values of MEMORY_PROMPT_MATCH, the figures of each half, and then the time that finding the memories takes.
 """
 
 from __future__ import annotations

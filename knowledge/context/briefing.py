@@ -17,6 +17,7 @@ from uuid import UUID
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
+from knowledge.context.call_subject import words_of
 from knowledge.context.memory_context import allowed_automatically
 from knowledge.insights import queries
 from knowledge.insights.contradiction import contradiction
@@ -30,7 +31,9 @@ from memories.queries import stale_memories, unresolved_reports
 
 MAX_LISTED = 12  # maximum number of points of each kind
 MAX_ASKED = 5  # maximum number of questions, and of one's own stale memories
-MAX_COMPARED = 12  # maximum number of memories that are compared with each other for contradictions
+MAX_COMPARED = 20  # maximum number of memories among which contradictions are looked for
+MAX_PAIRS = 15  # maximum number of pairs of them that are compared
+MIN_SHARED_WORDS = 2  # minimum number of words that such a pair shares
 ASKED, CHANGED, CONTESTED, CERTAIN, REPOSITORY, NEW = "asked", "changed", "contested", "certain", "repository", "new"
 REPOSITORY_TAG = "repo:"  # a memory with the tag repo:github.com/owner/name is about that repository
 
@@ -157,10 +160,21 @@ def _contested(caller: Caller, subject: Subject) -> Iterator[Point]:
     for insight in proposals.select_related("replaces").order_by("-record__created_at", "pk")[:MAX_LISTED]:
         if insight.replaces is not None:
             yield Point(insight.replaces, f"a correction waits for review, insight {insight.pk.hex}")
-    newest = list(allowed.order_by("-updated_at", "pk")[:MAX_COMPARED])
-    for first, second in itertools.combinations(newest, 2):
-        if _share_an_entity(first, second) and (conflict := contradiction(first.content, second.content)):
+    for first, second in _likely_contradictions(list(allowed.order_by("-updated_at", "pk")[:MAX_COMPARED])):
+        if conflict := contradiction(first.content, second.content):
             yield Point(first, "contradicts another memory", conflict, second)
+
+
+def _likely_contradictions(records: Sequence[MemoryRecord]) -> list[tuple[MemoryRecord, MemoryRecord]]:
+    """Return the pairs about the same entity that share most words. Comparing a pair takes some milliseconds."""
+    words = {record.pk: words_of(record.content) for record in records}
+    shared = {
+        (first, second): len(words[first.pk] & words[second.pk])
+        for first, second in itertools.combinations(records, 2)
+        if _share_an_entity(first, second)
+    }
+    likely = [pair for pair in shared if shared[pair] >= MIN_SHARED_WORDS]
+    return sorted(likely, key=lambda pair: -shared[pair])[:MAX_PAIRS]
 
 
 def _share_an_entity(first: MemoryRecord, second: MemoryRecord) -> bool:

@@ -54,7 +54,7 @@ class BriefMe(Operation):
     """Brief me on entities"""
 
     entities: Urns = Field([], description="By URN or name. If none, those you worked with lately.")
-    since: StartMoment | None = Field(None, description="Start of what is new. If none, your last day, at most 14 days ago.")
+    since: StartMoment | None = Field(None, description="If none, your last call before today, at most 14 days ago.")
     max_tokens: Annotated[int, Field(ge=MIN_TOKENS, le=MAX_TOKENS)] = MAX_TOKENS
 
 

@@ -1,7 +1,7 @@
 """What hooks of an agent's client bring into a session: a briefing at its start, memories for prompts and tool calls.
 
-A hook holds up the agent, so each service gives up after HOOK_MS and returns nothing then. Within a session, a memory
-is brought once, until it changes or the agent's context is emptied.
+A hook holds up the agent, so each service gives up after HOOK_MS, or twice that at the start, and returns nothing then.
+Within a session, a memory is brought once, until it changes or the agent's context is emptied.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ MAX_PROMPT = 100_000  # characters
 MAX_STATEMENT = 100_000  # characters
 MAX_ENTITIES = 50
 START_TOKENS = 1_500  # maximum size of a briefing, which keeps it below 8,000 characters, too
+START_PATIENCE = 2.0  # factor of HOOK_MS at the start of a session, where nobody waits for an answer yet
 MAX_TOKENS, MAX_CHARACTERS = 500, 1_500  # maximum size of what a prompt or a tool call brings
 PROMPT_MEMORIES = 3  # maximum number of memories for a prompt
 MAX_TEXT = 280  # characters that are quoted of a memory
@@ -114,7 +115,7 @@ def start_session(operation: StartSession, *, caller: Caller) -> HookResponse:
 
     The persona only narrows the briefing. Of one that the caller does not hold, there is nothing to read.
     """
-    return _in_time(caller, lambda deadline: _start(operation, caller, deadline))
+    return _in_time(caller, lambda deadline: _start(operation, caller, deadline), patience=START_PATIENCE)
 
 
 def _start(operation: StartSession, caller: Caller, deadline: float) -> HookResponse:
@@ -186,12 +187,12 @@ def nothing() -> HookResponse:
     return {"text": "", "memory_ids": [], "tokens": 0}
 
 
-def _in_time(caller: Caller, work: Callable[[float], HookResponse]) -> HookResponse:
+def _in_time(caller: Caller, work: Callable[[float], HookResponse], *, patience: float = 1.0) -> HookResponse:
     """Do the work until the deadline that it gets, unless the installation or the persona wants no memories unasked."""
     if not settings.MEMORY_CONTEXT or not caller.wants_context:
         return nothing()
     try:
-        return work(time.monotonic() + settings.HOOK_MS / 1000)
+        return work(time.monotonic() + patience * settings.HOOK_MS / 1000)
     except OperationalError as error:
         if not is_canceled(error):
             raise
