@@ -16,12 +16,11 @@ CLIENT = re.compile(
     re.IGNORECASE,
 )
 HEREDOC = re.compile(r"<<-?[ \t]*+(['\"]?)(\w{1,40})\1[^\n]*+\n")
-# The quotation marks of shells, Python and JSON, with the patterns of the texts that they enclose.
-QUOTES = {
-    '"""': re.compile(r'((?:[^"]|"(?!""))*+)"""'),
-    '"': re.compile(r'((?:[^"\\]|\\.)*+)"', re.DOTALL),
-    "'": re.compile(r"((?:[^'\\]|\\.)*+)'", re.DOTALL),
-}
+# The rest of a text after its opening mark, with the quotation marks of shells, Python and JSON.
+TRIPLE_QUOTED = re.compile(r'((?:[^"]|"(?!""))*+)"""')
+DOUBLE_QUOTED = re.compile(r'((?:[^"\\]|\\.)*+)"', re.DOTALL)
+SINGLE_QUOTED = re.compile(r"((?:[^'\\]|\\.)*+)'", re.DOTALL)
+REST = {'"""': TRIPLE_QUOTED.match, '"': DOUBLE_QUOTED.match, "'": SINGLE_QUOTED.match}
 QUOTE = re.compile(r'"""|"|\'')
 # Arguments of which a program has joined the texts without quotation marks: psql -c SELECT …
 UNQUOTED = re.compile(
@@ -73,7 +72,7 @@ def _quoted(text: str) -> Iterator[str]:
     while opening := QUOTE.search(text, position):
         mark, position = opening[0], opening.end()
         # Where one mark is never closed, no later one of its kind is, and searching again would take quadratic time.
-        inner = None if mark in unclosed else QUOTES[mark].match(text, position)
+        inner = None if mark in unclosed else REST[mark](text, position)
         if inner is None:
             unclosed.add(mark)
             continue

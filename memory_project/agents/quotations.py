@@ -19,7 +19,7 @@ ABOUT = (
 )
 MAX_NAME = 80  # characters of an author's name
 # The beginning of something that a reader could take for a tag. `amount < 0` stays as it is.
-TAG = re.compile(r"<(?=\s*[/!?]?\s*[A-Za-z])")
+TAG = re.compile(r"<(?=\s*+[/!?]?+\s*+[A-Za-z])")
 
 
 def quoted(text: str, limit: int) -> str:
