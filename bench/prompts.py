@@ -5,7 +5,7 @@
 Fills a database with the demo, and sends the prompts of prompts.json as a colleague of the demo's analysts. Half of the
 prompts have memories that matter to them: those that begin with or contain one of the texts in `finds`. To the others,
 such as tasks for a programmer, nothing in the demo matters. Every other prompt is in the half `tuning`. Prints, for
-several values of MEMORY_PROMPT_MATCH, the figures of each half, and then the time that finding the memories takes.
+several values of MEMORY_PROMPT_MATCH, the figures of each half, and then the times of requests to the three hooks.
 """
 
 from __future__ import annotations
@@ -76,6 +76,40 @@ def matters(row: dict[str, Any], text: str) -> bool:
     return any(part in text for part in row["finds"])
 
 
+def time_requests(callers: dict[str, Any], prompts: list[dict[str, Any]]) -> None:
+    """Print the times of requests to the three hooks, from the first middleware to the answer."""
+    from django.conf import settings  # noqa: PLC0415 - after setup()
+    from django.test import Client  # noqa: PLC0415 - after setup()
+
+    from memories.identity.caller import system_caller  # noqa: PLC0415 - after setup()
+    from memory_project.accounts.tokens import create_token  # noqa: PLC0415 - after setup()
+    from memory_project.models import User  # noqa: PLC0415 - after setup()
+
+    settings.ALLOWED_HOSTS = ["testserver"]
+    clients = {}
+    for name, caller in callers.items():
+        user = User.objects.get(email=caller.email)
+        _, token = create_token(caller=system_caller(), user=user, name="bench")
+        clients[name] = Client(headers={"authorization": f"Bearer {token}"})
+    tables = ("sales.orders", "sales.returns", "supply.shipments", "inventory.stock_levels")
+    requests = {
+        "session-start": [("sales", {"entities": [name]}) for name in tables * 8],
+        "prompt": [(row["by"], {"prompt": row["prompt"]}) for row in prompts],
+        "tool": [("sales", {"statement": f"psql -c 'TABLE {name}'"}) for name in tables * 8],
+    }
+    for name, bodies in requests.items():
+        times = []
+        for number, (by, body) in enumerate([*bodies[:4], *bodies]):  # the first four load modules and fill caches
+            body = {"session": f"timed {number}", "program": "bench", **body}
+            before = time.perf_counter()
+            response = clients[by].post(f"/api/v1/hooks/{name}/", body, content_type="application/json")
+            times.append((time.perf_counter() - before) * 1000)
+            assert response.status_code == 200, response.content
+        times = times[4:]
+        p95 = statistics.quantiles(times, n=20)[-1]
+        print(f"{name}: p50 {statistics.median(times):.0f} ms, p95 {p95:.0f} ms")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--verbose", action="store_true", help="print what came with each prompt at the default score")
@@ -94,15 +128,10 @@ def main() -> None:
                 settings.MEMORY_PROMPT_MATCH = score
                 print(f"{half} | {score:.2f} | {figures(ask(callers, rows, f'{half} {score}'))}")
         settings.MEMORY_PROMPT_MATCH = default
-        times = []
-        for number, row in enumerate(prompts):
-            before = time.perf_counter()
-            results = ask(callers, [row], f"timed {number}")
-            times.append((time.perf_counter() - before) * 1000)
-            for _, texts in results if options.verbose else ():
-                print(f"\n{row['prompt']}")
-                print("\n".join(f"    {'+' if matters(row, text) else '-'} {text}" for text in texts))
-        print(f"p50 {statistics.median(times):.0f} ms, p95 {statistics.quantiles(times, n=20)[-1]:.0f} ms")
+        for row, texts in ask(callers, prompts, "default") if options.verbose else ():
+            print(f"\n{row['prompt']}")
+            print("\n".join(f"    {'+' if matters(row, text) else '-'} {text}" for text in texts))
+        time_requests(callers, prompts)
 
 
 if __name__ == "__main__":
