@@ -28,7 +28,7 @@ mcp_application = http_app(mcp_server, settings.MCP_TOOLSETS)
 @asynccontextmanager
 async def lifespan(app: Starlette) -> AsyncIterator[None]:
     warm_up()
-    async with mcp_server.session_manager.run():
+    async with mcp_server.running():
         yield
 
 

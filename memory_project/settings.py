@@ -56,6 +56,7 @@ INSTALLED_APPS = [
     "memory_project.apps.MemoryProjectConfig",
     "memory_project.portal.apps.PortalConfig",
     "memory_project.rest.apps.RestConfig",
+    "memory_project.mcp.gateway.apps.GatewayConfig",
     "memory_project.exports",
     "memory_project.imports.apps.ImportsConfig",
     "memory_project.subscriptions.apps.SubscriptionsConfig",
@@ -573,9 +574,14 @@ MCP_ORIGINS = env.origins("MCP_ORIGINS")
 # toolsets offered to clients that select none
 MCP_TOOLSETS = env.list_of_strings(
     "MCP_TOOLSETS",
-    "memory,knowledge,analysis,query",
-    ("memory", "knowledge", "analysis", "query", "graph", "conversation", "all"),
+    "memory,knowledge,analysis,query,upstreams",
+    ("memory", "knowledge", "analysis", "query", "graph", "conversation", "upstreams", "all"),
 )
+MCP_UPSTREAMS = env.text("MCP_UPSTREAMS")  # a TOML file that declares other MCP servers
+# Names of hosts with private addresses that upstreams declared in the admin may have. Those in the file may have any.
+MCP_UPSTREAM_PRIVATE_HOSTS = [host.lower() for host in env.list_of_strings("MCP_UPSTREAM_PRIVATE_HOSTS")]
+# number of tools from which on those of upstreams are not listed but found by find_tools
+MCP_TOOLS_LISTED = env.number("MCP_TOOLS_LISTED", 40, 1, 10_000)
 
 # maximum number of calls and pages of one person that run at the same time, in each process
 CALLS_AT_ONCE = env.number("CALLS_AT_ONCE", 4, 1, 1_000)

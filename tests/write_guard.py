@@ -78,6 +78,8 @@ SERVICES = {
     "memory_project.exports.progress",
     "memory_project.exports.restoring",
     "memory_project.exports.services",
+    "memory_project.mcp.gateway.pins",
+    "memory_project.mcp.gateway.status",
     "memory_project.imports.memory_extension",
     "memory_project.imports.report",
     "memory_project.imports.staging",

@@ -65,21 +65,24 @@ class Subject:
 def subject_of(caller: Caller, call: Call) -> Subject:
     """Return what a call is about.
 
-    If its arguments name no entity, the call counts as asking about the entities of its answer.
+    If its arguments name no entity, the call counts as asking about the entities of its answer. If it is declared where
+    entities stand, nothing else is searched for them.
     """
     # If several entities match a table name, the one on the warehouse's platform is meant.
     source = execute.readable_sources(caller).get(str(call.data.get("source", ""))) if _is_query(call) else None
     mentions = entity_linking.mentions_of_call(
         call.arguments,
         call.data,
-        platform=source.platform if source else "",
+        platform=source.platform if source else call.platform,
         dialect=DIALECTS[source.engine] if source else "",
     )
-    requested = [*_named_entities(call), *mentions.requested]
+    requested, answered = [*_named_entities(call), *mentions.requested], mentions.answered
+    if call.named is not None:
+        requested, answered = entity_linking.urns_named(call.named, platform=call.platform), []
     model = call.arguments.get("model")
     if isinstance(model, str) and (source_model := sources.declared().get(model)) and source_model.resource.urn:
         requested.insert(0, source_model.resource.urn)
-    answered = [urn for urn in mentions.answered if urn not in requested]
+    answered = [urn for urn in answered if urn not in requested]
     if not requested:
         requested, answered = answered, []
     return Subject(

@@ -147,7 +147,7 @@ def knowledge_about(caller: Caller, call: Call, deadline: float) -> tuple[Knowle
 def _is_about_data(call: Call) -> bool:
     if call.tool == "apply_knowledge":
         return call.arguments.get("action") in REVIEW_COMMANDS
-    return call.tool.startswith(("catalog_", "analysis_", "query_"))
+    return call.is_proxied or call.tool.startswith(("catalog_", "analysis_", "query_"))
 
 
 def set_timeout(deadline: float) -> None:

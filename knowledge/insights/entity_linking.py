@@ -112,6 +112,13 @@ def resolve(names: Iterable[str], *, platform: str = "") -> dict[str, str]:
     return {name: found.urn for name in wanted if (found := _table(name, data_sets, platform))}
 
 
+def urns_named(names: Sequence[str], *, platform: str = "") -> list[str]:
+    """Return the URNs that a list of URNs and names of data sets refers to, in order. Unknown names are left out."""
+    found = resolve([name for name in names if not URN.fullmatch(name)], platform=platform)
+    urns = [name if URN.fullmatch(name) else found.get(name, "") for name in names]
+    return list(dict.fromkeys(filter(None, urns)))[:MAX_URNS]
+
+
 def _data_sets(names: Iterable[str]) -> dict[str, list[_DataSet]]:
     """Return the data sets that these names may refer to, by the last part of their own names."""
     tails = {part for name in names for part in name.lower().split(".")[-3:]}

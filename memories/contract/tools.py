@@ -73,6 +73,7 @@ class Tool:
     check_permission: Callable[[Caller], None] | None = None  # raises Forbidden if the caller may not use the tool
     reading: Sequence[str] = ()  # the choices that change nothing, if the tool has other choices, too
     reads_for: Sequence[str] = ()  # toolsets that also offer this tool when a client asks for read-only access
+    further_toolsets: Sequence[str] = ()  # other toolsets that offer this tool
     aliases: Sequence[str] = ()  # further names under which clients may call the tool; not listed
     quotes: bool = True  # whether responses may contain texts by others: people, agents, catalogs or upstream systems
     confirms: Mapping[str, Asks] = field(default_factory=dict)  # choice → what to ask the person before it is performed
@@ -317,6 +318,9 @@ class Call:
     tool: str
     arguments: Mapping[str, Any]
     data: Mapping[str, Any]  # data of the response
+    is_proxied: bool = False  # the tool belongs to another MCP server
+    named: Sequence[str] | None = None  # entities at declared places; None: they have to be found in the texts
+    platform: str = ""  # of the data sets that the call names; "" if it is not known
 
 
 @dataclass(frozen=True)

@@ -72,18 +72,21 @@ class IdentifiedServer(MCPServer[Any]):
         Raises LimitReached if too many calls of the caller are waiting, Forbidden if the request has no caller, and the
         errors of `work`, where database errors become DomainErrors.
         """
-        if self._threads is None:
-            self._threads = anyio.CapacityLimiter(settings.CALLS_IN_ALL)
         try:
             turn = await self._queue.take("") if self._queue else None
         except QueueFull:
             raise LimitReached(queue_full()) from None
         try:
             # the same thread identifies the caller, because switching to a second thread takes as long as a query
-            return await in_thread(self._for_caller, request, work, *arguments, running=running, limiter=self._threads)
+            return await in_thread(self._for_caller, request, work, *arguments, running=running, limiter=self.threads())
         finally:
             if turn:
                 turn.end()
+
+    def threads(self) -> anyio.CapacityLimiter:
+        if self._threads is None:
+            self._threads = anyio.CapacityLimiter(settings.CALLS_IN_ALL)
+        return self._threads
 
     def _for_caller(self, request: Any, work: Callable[..., Result], *arguments: Any) -> Result:
         caller = self._caller(request)

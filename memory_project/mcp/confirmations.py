@@ -56,7 +56,7 @@ def can_ask(context: Context[Any, Any] | None) -> bool:
     elicitation = context.client_capabilities.elicitation
     if elicitation is None or (elicitation.form is None and elicitation.url is not None):
         return False  # without any mode, the form is meant
-    return _asks_in_results(context) or context.request_context.request is None  # no request of HTTP: stdio
+    return asks_in_results(context) or context.request_context.request is None  # no request of HTTP: stdio
 
 
 def answered(context: Context[Any, Any]) -> str:
@@ -77,7 +77,7 @@ async def ask(context: Context[Any, Any], question: Question) -> InputRequiredRe
     Raises Declined if the person does not agree, or does not answer in time.
     """
     params = ElicitRequestFormParams(message=question.message, requested_schema=FORM)
-    if _asks_in_results(context):
+    if asks_in_results(context):
         return InputRequiredResult(input_requests={KEY: ElicitRequest(params=params)}, request_state=question.digest)
     response: ElicitResult | None = None
     with anyio.move_on_after(ANSWER_S):
@@ -101,7 +101,7 @@ def confirmed(tool: Tool, caller: Caller, arguments: dict[str, Any], agreed: str
     return {**arguments, KEY: question.confirm}
 
 
-def _asks_in_results(context: Context[Any, Any]) -> bool:
+def asks_in_results(context: Context[Any, Any]) -> bool:
     return (context.protocol_version or "") >= FIRST_WITH_RESULTS
 
 

@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 import anyio
 from anyio import to_thread
 from mcp.server.apps import APP_MIME_TYPE
+from mcp.server.lowlevel import NotificationOptions
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.subscriptions import ResourceUpdated, ServerEvent
+from mcp.server.subscriptions import ResourceUpdated, ServerEvent, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 from mcp.types import (
     INVALID_REQUEST,
@@ -44,6 +45,9 @@ from memories.identity.caller import Caller
 from memory_project import rate_limits
 from memory_project.mcp import apps, list_pages, prompts, resources, subscriptions
 from memory_project.mcp.authenticated_server import IdentifiedServer, Identify
+from memory_project.mcp.gateway import offered_resources
+from memory_project.mcp.gateway.calls import Gateway
+from memory_project.mcp.gateway.names import RESOURCE_SCHEME
 from memory_project.mcp.workers import Running
 from memory_project.web.admission import TURN_KEY
 
@@ -54,17 +58,22 @@ MAX_STREAMS = 8  # maximum number of open subscription streams per person, in ea
 
 class ReadingServer(IdentifiedServer):
     offered: Mapping[str, Tool]  # the tools of this server, by name
+    gateway: Gateway
 
     def __init__(self, identify: Identify | None, **options: Any) -> None:
         self._streams: Counter[str] = Counter()
         # for clients with a protocol version before 2026-07-28: session and last known fingerprint by subscribed URI
         self._sessions: dict[str, Any] = {}
         self._stamps: dict[str, str] = {}
+        self.listing_session: Any = None  # of such a client over stdio that has listed the tools
         super().__init__(identify, subscriptions=False, lifespan=_notify_subscribers, **options)
         add = self._lowlevel_server.add_request_handler
         add("completion/complete", CompleteRequestParams, self._complete)
         add("subscriptions/listen", SubscriptionsListenRequestParams, self._listen)
         if not self.is_stateless:
+            self._lowlevel_server.create_initialization_options = partial(  # type: ignore[method-assign]
+                self._lowlevel_server.create_initialization_options, NotificationOptions(tools_changed=True)
+            )
             add("resources/subscribe", SubscribeRequestParams, self._subscribe)
             add("resources/unsubscribe", UnsubscribeRequestParams, self._unsubscribe)
 
@@ -81,19 +90,23 @@ class ReadingServer(IdentifiedServer):
             raise list_pages.unknown_cursor() from None
         if not after and apps.is_supported(ctx):
             links += await to_thread.run_sync(_acting_as, partial(apps.views_of, caller, self.offered), caller)
+        if not following:
+            links += await to_thread.run_sync(offered_resources.resources_for, self.gateway, caller)
         return ListResourcesResult(resources=links, next_cursor=list_pages.to_cursor(following) if following else None)
 
     async def _handle_list_resource_templates(self, ctx: Any, params: Any) -> ListResourceTemplatesResult:
         caller = await self.caller(ctx.request)
-        templates, cursor = list_pages.page(
-            resources.templates_of(caller, self.offered), params and params.cursor, lambda template: template.name
-        )
+        offered = await to_thread.run_sync(offered_resources.templates_for, self.gateway, caller)
+        offered = [*resources.templates_of(caller, self.offered), *offered]
+        templates, cursor = list_pages.page(offered, params and params.cursor, lambda template: template.name)
         return ListResourceTemplatesResult(resource_templates=list(templates), next_cursor=cursor)
 
     async def read_resource(
         self, uri: Any, context: Context[Any, Any] | None = None
     ) -> Iterable[ReadResourceContents] | InputRequiredResult:
         request = context.request_context.request if context else None
+        if str(uri).startswith(RESOURCE_SCHEME):
+            return await offered_resources.read(self.gateway, str(uri), request)
         data = await self.in_turn(request, self._read, str(uri), running=Running())
         if isinstance(data, str):
             return [ReadResourceContents(data, APP_MIME_TYPE, apps.META)]
@@ -137,8 +150,10 @@ class ReadingServer(IdentifiedServer):
             caller = self._caller(request)
             stamp_of = partial(resources.fingerprint, caller, tools=self.offered)
             with identity.acting_as(caller):
-                return {subscriptions.LIST: resources.list_fingerprint(caller, self.offered)} | {
-                    uri: stamp_of(uri) for uri in uris
+                return {
+                    subscriptions.LIST: resources.list_fingerprint(caller, self.offered),
+                    subscriptions.TOOLS: self.gateway.fingerprint(caller),
+                    **{uri: stamp_of(uri) for uri in uris},
                 }
 
     async def _listen(self, ctx: Any, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
@@ -176,9 +191,12 @@ class ReadingServer(IdentifiedServer):
         async def notify(event: ServerEvent) -> None:
             if isinstance(event, ResourceUpdated) and (session := self._sessions.get(event.uri)):
                 await session.send_resource_updated(event.uri)
+            elif isinstance(event, ToolsListChanged) and self.listing_session is not None:
+                await self.listing_session.send_tool_list_changed()
 
         def read_stamps() -> subscriptions.Stamps:
-            return self._read_stamps(None, list(self._sessions)) if self._sessions else {}
+            is_waiting = self._sessions or self.listing_session is not None
+            return self._read_stamps(None, list(self._sessions)) if is_waiting else {}
 
         await subscriptions.publish_changes(read_stamps, notify, self._stamps)
 
@@ -223,7 +241,7 @@ async def _notify_subscribers(server: MCPServer[Any]) -> AsyncIterator[dict[str,
     if not isinstance(server, ReadingServer) or server.is_stateless:
         yield {}
         return
-    async with anyio.create_task_group() as tasks:
+    async with server.gateway.pool.running(), anyio.create_task_group() as tasks:
         tasks.start_soon(server.notify_subscribers)
         yield {}
         tasks.cancel_scope.cancel()

@@ -10,8 +10,8 @@ import functools
 import logging
 import operator
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
@@ -40,6 +40,9 @@ from memory_project import __version__, rate_limits
 from memory_project.mcp import apps, confirmations, list_pages, prompts
 from memory_project.mcp.auth import RequireToken
 from memory_project.mcp.authenticated_server import Identify
+from memory_project.mcp.gateway import finding, registry
+from memory_project.mcp.gateway.calls import Gateway
+from memory_project.mcp.gateway.registry import ProxiedTool
 from memory_project.mcp.hosts import CheckHost
 from memory_project.mcp.protocol_errors import respond_with_protocol_errors
 from memory_project.mcp.resources_and_prompts import ReadingServer
@@ -73,10 +76,21 @@ ANTHROPIC = "anthropic"  # the profile with exactly the tools of Anthropic's mem
 
 
 class CommonplaceServer(ReadingServer):
-    def __init__(self, tools: Sequence[Tool], identify: Identify | None, *, output_schemas: bool = False) -> None:
+    """`upstream_toolsets` are those of upstreams that it offers, and "all"; None means that each request chooses."""
+
+    def __init__(
+        self,
+        tools: Sequence[Tool],
+        identify: Identify | None,
+        *,
+        output_schemas: bool = False,
+        upstream_toolsets: Sequence[str] | None = None,
+        is_read_only: bool = False,
+    ) -> None:
         self.output_schemas = output_schemas  # if false, a request over HTTP may still ask for them
         self.offered = {tool.name: tool for tool in tools}
         self._narrowed_tools: dict[tuple[str, tuple[str, ...]], Tool] = {}  # by name and choices
+        self.gateway = Gateway(self, upstream_toolsets, is_read_only)
         self.by_other_name = {name: tool for tool in tools for name in tool.aliases}
         extensions = [Apps()] if any(view.tool in self.offered for view in apps.VIEWS) else []
         super().__init__(
@@ -97,7 +111,9 @@ class CommonplaceServer(ReadingServer):
         result = await call_next(ctx)
         if ctx.method == "tools/list":  # the result is already serialized
             caller = await self.caller(ctx.request)
-            listed = await to_thread.run_sync(self._listed_tools, caller)
+            if not self.is_stateless and ctx.protocol_version < confirmations.FIRST_WITH_RESULTS:
+                self.listing_session = ctx.session
+            listed, proxied = await to_thread.run_sync(self._listed_for, caller)
             selection = ctx.request.scope.get(SELECTION_KEY) if ctx.request else None
             with_output_schemas = self.output_schemas or (selection is not None and selection.output_schemas)
             entries = [
@@ -105,12 +121,21 @@ class CommonplaceServer(ReadingServer):
                 for entry in result["tools"]
                 if entry["name"] in listed
             ]
+            entries += [_entry_of(tool, with_output_schemas) for tool in proxied]
             page, cursor = list_pages.page(entries, (ctx.params or {}).get("cursor"), operator.itemgetter("name"))
             result["tools"] = [dict(entry) for entry in page]
             result |= {"nextCursor": cursor} if cursor else {}
             if apps.is_supported(ctx):
                 apps.add_views(result["tools"])
         return result
+
+    def _listed_for(self, caller: Caller) -> tuple[dict[str, Tool], list[ProxiedTool]]:
+        """Return the tools that the caller may use, and those of upstreams unless there are too many to list."""
+        with connections.session():
+            own, proxied = self._listed_tools(caller), list(self.gateway.tools_for(caller).values())
+        if finding.needed(len(own), len(proxied)):
+            return own, []
+        return {name: tool for name, tool in own.items() if name not in finding.NAMES}, proxied
 
     def _listed_tools(self, caller: Caller) -> dict[str, Tool]:
         """Return the tools that the caller may use, by name, each with the choices that the caller may use."""
@@ -137,6 +162,10 @@ class CommonplaceServer(ReadingServer):
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
         request = context.request_context.request if context else None
+        if name == finding.USE_TOOL and name in self.offered:
+            name, arguments = finding.meant(arguments)
+        if self._tool(name) is None and (proxied := self.gateway.tool(name)):
+            return await self.gateway.call(proxied, arguments, context)
         if self._tool(name) is None:
             raise MCPError(INVALID_PARAMS, await to_thread.run_sync(self._unknown_tool, request, name, arguments))
         running = Running()
@@ -153,7 +182,9 @@ class CommonplaceServer(ReadingServer):
     def _unknown_tool(self, request: Any, name: str, arguments: dict[str, Any]) -> str:
         """Audit a call of a tool that does not exist, and return a message with tools of similar names."""
         caller = self._identified(request)
-        similar = get_close_matches(name[:MAX_NAME], self._listed_tools(caller), n=SIMILAR_NAMES)
+        own, proxied = self._listed_for(caller)
+        names = [*own, *(tool.name for tool in proxied)]
+        similar = get_close_matches(name[:MAX_NAME], names, n=SIMILAR_NAMES)
         error = NotFound(f"unknown tool {name[:MAX_NAME]!r}", allowed=" or ".join(similar) or "the tools of tools/list")
         with connections.session():
             self.audit(caller, name[:MAX_NAME], arguments, {}, error, 0.0)
@@ -242,6 +273,13 @@ class CommonplaceServer(ReadingServer):
         quotes = tool is not None and tool.quotes
         return as_result(answer, structured=error is None, attached=attached, quotes=quotes)
 
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Serve over HTTP for the time of a block."""
+        await to_thread.run_sync(upstream_names)  # so that the first request knows their toolsets
+        async with self.gateway.pool.running(), self.session_manager.run():
+            yield
+
     def _tool(self, name: str) -> Tool | None:
         return self.offered.get(name) or self.by_other_name.get(name)
 
@@ -262,6 +300,11 @@ class CommonplaceServer(ReadingServer):
             with identity.scoped():
                 answer = tool(caller, **arguments)
             return answer if isinstance(answer, ToolResponse) else ToolResponse(answer)
+
+
+def _entry_of(tool: ProxiedTool, with_output_schema: bool) -> dict[str, Any]:
+    entry: dict[str, Any] = tool.advertised.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return entry if with_output_schema else {key: entry[key] for key in entry if key != "outputSchema"}
 
 
 @contextmanager
@@ -290,12 +333,14 @@ def enabled_tools(names: Sequence[str], *, read_only: bool = False) -> list[Tool
     Raises ImproperlyConfigured for an unknown toolset, or if only `analysis` is named while ANALYSIS_ENABLED is false.
     """
     declared = toolsets()
-    if unknown := sorted(set(names) - {*declared, "all"}):
-        raise ImproperlyConfigured(f"unknown toolset {unknown[0]!r}; allowed: {', '.join(declared)}, all")
+    upstreams = upstream_names() if set(names) - {*declared, "all"} else ()
+    if unknown := sorted(set(names) - {*declared, *upstreams, "all"}):
+        allowed = ", ".join([*declared, *upstreams, "all"])
+        raise ImproperlyConfigured(f"unknown toolset {unknown[0]!r}; allowed: {allowed}")
     enabled = [name for name in declared if name in names or "all" in names]
     if not settings.ANALYSIS_ENABLED:
         enabled = [name for name in enabled if name != "analysis"]
-    if names and not enabled:
+    if names and not enabled and not upstreams:
         raise ImproperlyConfigured("the toolset 'analysis' offers no tools while ANALYSIS_ENABLED is false")
     if not read_only:
         return [tool for name in enabled for tool in load_toolset(name)]
@@ -324,7 +369,18 @@ def build_server(
     tools = anthropic.tools() if profile == ANTHROPIC else enabled_tools(names, read_only=read_only)
     if identify and read_only:
         identify = _identify_reader(identify, denied(tools, names, is_read_only=True))
-    return CommonplaceServer(tools, identify, output_schemas=output_schemas or profile == ANTHROPIC)
+    return CommonplaceServer(
+        tools,
+        identify,
+        output_schemas=output_schemas or profile == ANTHROPIC,
+        upstream_toolsets=() if profile else names,
+        is_read_only=read_only,
+    )
+
+
+def upstream_names() -> list[str]:
+    with connections.session():
+        return sorted(registry.refreshed().upstreams)
 
 
 def _identify_reader(identify: Identify, denied_names: Sequence[str]) -> Identify:

@@ -20,6 +20,7 @@ from mcp.server.subscriptions import (
     ResourcesListChanged,
     ResourceUpdated,
     ServerEvent,
+    ToolsListChanged,
 )
 from mcp.types import SubscriptionsListenRequestParams, SubscriptionsListenResult
 
@@ -30,6 +31,7 @@ log = logging.getLogger(__name__)
 MAX_RESOURCES = 100  # maximum number of subscribed resources per stream, or per stdio client without a stream
 LISTEN_FOR_S = 600  # seconds until a stream is closed; the client must authenticate again to open another one
 LIST = ""  # key in Stamps that stands for the list of resources
+TOOLS = "tools"  # key in Stamps that stands for the list of tools; no URI is like it
 
 Stamps = Mapping[str, str]  # fingerprints by URI
 ReadStamps = Callable[[], Stamps]
@@ -68,5 +70,11 @@ async def publish_changes(
             continue
         for uri, stamp in stamps.items():
             if last_stamps.get(uri, stamp) != stamp:
-                await publish(ResourcesListChanged() if uri == LIST else ResourceUpdated(uri))
+                await publish(_event(uri))
         last_stamps.update(stamps)
+
+
+def _event(key: str) -> ServerEvent:
+    if key == LIST:
+        return ResourcesListChanged()
+    return ToolsListChanged() if key == TOOLS else ResourceUpdated(key)

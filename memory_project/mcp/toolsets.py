@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from memories.contract.errors import DomainError, Invalid, NotFound
 from memories.contract.tools import Tool
 from memory_project.env import FALSE, TRUE
+from memory_project.mcp.gateway import registry
 
 PATH = "/mcp"
 CHOOSING = f"{PATH}/x/"
@@ -42,16 +43,24 @@ class Selection:
 
         `persona_toolsets` are those of the caller's persona, for clients that select none.
         """
-        return denied(self.tools, self.toolsets or persona_toolsets or self.default or ["all"], self.is_read_only)
+        tools = [*self.tools, *registry.current().tools.values()]
+        return denied(tools, self.toolsets or persona_toolsets or self.default or ["all"], self.is_read_only)
 
 
 def denied(tools: Iterable[Tool], toolsets: Collection[str], is_read_only: bool) -> tuple[str, ...]:
     """Return the names of tools outside the toolsets and, in read-only mode, of tools and choices that write."""
-    return tuple(name for tool in tools for name in _denied_of(tool, toolsets, is_read_only))
+    names = [name for tool in tools for name in _denied_of(tool, toolsets, is_read_only)]
+    return (*names, *_denied_upstreams(toolsets))
+
+
+def _denied_upstreams(toolsets: Collection[str]) -> tuple[str, ...]:
+    """Return names that deny the resources of upstreams outside the toolsets."""
+    names = registry.current().upstreams if {"all", registry.TOOLSET}.isdisjoint(toolsets) else ()
+    return tuple(f"{name}_resources" for name in names if name not in toolsets)
 
 
 def _denied_of(tool: Tool, toolsets: Collection[str], is_read_only: bool) -> list[str]:
-    offering = {"all", tool.toolset, *(tool.reads_for if is_read_only else ())}
+    offering = {"all", tool.toolset, *tool.further_toolsets, *(tool.reads_for if is_read_only else ())}
     if offering.isdisjoint(toolsets):
         return [tool.name]
     if not is_read_only or tool.hints.read_only:
@@ -99,7 +108,7 @@ class ChooseTools:
         if ending not in ("", READ_ONLY):
             raise NotFound(f"unknown path {path[:80]}", allowed=f"{CHOOSING}TOOLSETS/{READ_ONLY}")
         by_path, by_header = _names(text), self.toolsets_in_header(headers)
-        every = {tool.toolset for tool in self.tools}
+        every = self.every_toolset()
         if unknown := [name for name in by_path if name not in every | {"all"}]:
             raise NotFound(f"there is no toolset {unknown[0][:40]!r}", allowed=", ".join([*sorted(every), "all"]))
         if by_path and by_header and set(by_path) != set(by_header):
@@ -112,10 +121,13 @@ class ChooseTools:
             output_schemas=_is_on(OUTPUT_SCHEMAS, query.getlist(OUTPUT_SCHEMAS)),
         )
 
+    def every_toolset(self) -> set[str]:
+        return {*(tool.toolset for tool in self.tools), *registry.current().upstreams}
+
     def toolsets_in_header(self, headers: Headers) -> list[str]:
         values = headers.getlist(TOOLSETS_HEADER)
         names = [name for value in values for name in _names(value)]
-        allowed = [*sorted({tool.toolset for tool in self.tools}), "all"]
+        allowed = [*sorted(self.every_toolset()), "all"]
         if values and not names:
             raise Invalid("is empty", field=TOOLSETS_HEADER, allowed=", ".join(allowed))
         if unknown := [name for name in names if name not in allowed]:

@@ -142,7 +142,7 @@ class Command(BaseCommand):
         server = build_server(toolsets=toolsets or ["all"], profile=profile)
         application = http_app(server, None if toolsets or profile else settings.MCP_TOOLSETS)
         warm_up()
-        app = Starlette(routes=mcp_routes(application), lifespan=lambda _: server.session_manager.run())
+        app = Starlette(routes=mcp_routes(application), lifespan=lambda _: server.running())
         connection.close()
         print(f"MCP over HTTP at http://{host}:{port}/mcp", file=sys.stderr)
         uvicorn.run(protected(app), host=host, port=port, **uvicorn_options())

@@ -1,0 +1,11 @@
+from __future__ import annotations
+
+from django.apps import AppConfig
+from django.utils.translation import gettext_lazy
+
+
+class GatewayConfig(AppConfig):
+    name = "memory_project.mcp.gateway"
+    label = "gateway"
+    verbose_name = gettext_lazy("Upstream MCP servers")
+    toolsets = {"upstreams": "memory_project.mcp.gateway.mcp_tools.TOOLS"}

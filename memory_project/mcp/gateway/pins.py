@@ -1,0 +1,171 @@
+"""Pinned tools: what was approved, what the upstream offers now, and the decisions of operators between the two."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+from django.utils.translation import gettext
+
+from memories.contract.errors import Conflict, Forbidden, NotFound
+from memories.database import identity
+from memories.identity.caller import Caller
+from memory_project.mcp.gateway import suspicion
+from memory_project.mcp.gateway.models import WAITING, PinDecision, PinnedTool, PinState
+
+log = logging.getLogger(__name__)
+
+PINNED = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
+MAX_TOOLS = 500  # tools of one upstream; further ones are left out
+MAX_TOOL_BYTES = 60_000  # of one tool's canonical form; a larger one is left out
+SEEN_EVERY = timedelta(hours=1)
+
+
+def canonical(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the pinned parts of a tool as an upstream lists it. What is absent is left out."""
+    return {key: tool[key] for key in PINNED if tool.get(key) is not None}
+
+
+def hash_of(tool: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a canonical form, as JSON with sorted keys and without spaces."""
+    text = json.dumps(tool, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def record_listing(
+    upstream: str, tools: Sequence[Mapping[str, Any]], *, own_names: Collection[str] = (), reviews_all: bool = False
+) -> dict[str, str]:
+    """Compare a complete list of an upstream with its pins, and return the hash of each tool by name.
+
+    The tools of the first list are approved, except those with serious flags and with `reviews_all`. Later ones wait
+    for an operator, as do tools that have changed.
+    """
+    listed = {str(tool.get("name", "")): canonical(tool) for tool in tools[:MAX_TOOLS]}
+    listed = {name: tool for name, tool in listed.items() if _fits(upstream, name, tool)}
+    hashes = {name: hash_of(tool) for name, tool in listed.items()}
+    with identity.service("gateway"), transaction.atomic():
+        pins = {pin.tool: pin for pin in PinnedTool.objects.select_for_update().filter(upstream=upstream)}
+        others = {*own_names, *PinnedTool.objects.exclude(upstream=upstream).values_list("tool", flat=True), *listed}
+        for name, tool in listed.items():
+            if name in pins:
+                _compare(pins[name], tool, hashes[name], others)
+            else:
+                _pin(upstream, tool, hashes[name], others, waits=bool(pins) or reviews_all)
+        for name in set(pins) - set(listed):
+            _change(pins[name], PinState.GONE)
+    return hashes
+
+
+def waiting() -> int:
+    with identity.service("gateway"):
+        return PinnedTool.objects.filter(state__in=WAITING).count()
+
+
+def decide(caller: Caller, pin_id: int, *, accepted: bool, seen_hash: str, note: str = "") -> PinDecision:
+    """Accept a tool as the upstream offers it now, or refuse it.
+
+    Raises Conflict if the tool has changed since the operator looked at it (`seen_hash`).
+    """
+    _require_operator(caller)
+    with identity.service("gateway"), transaction.atomic():
+        pin = _locked(pin_id)
+        if pin.offered_hash != seen_hash:
+            raise Conflict(gettext("has changed again since you looked at it: read it anew"), field="tool")
+        if pin.state not in WAITING and (pin.state == PinState.GONE or accepted == (pin.state == PinState.APPROVED)):
+            raise Conflict(gettext("does not wait for a decision"), field="tool")
+        decision = PinDecision.objects.create(
+            pin=pin,
+            accepted=accepted,
+            decided_by=caller.email,
+            note=note[:500],
+            offered_hash=pin.offered_hash,
+            before_state=pin.state,
+            before_approved=pin.approved,
+            before_hash=pin.approved_hash,
+        )
+        if accepted:
+            pin.approved, pin.approved_hash = pin.offered, pin.offered_hash
+        _change(pin, PinState.APPROVED if accepted else PinState.REFUSED)
+        return decision
+
+
+def undo(caller: Caller, decision_id: int) -> PinDecision:
+    """Undo a decision, if no later one and no change of the tool stands between."""
+    _require_operator(caller)
+    with identity.service("gateway"), transaction.atomic():
+        decision = PinDecision.objects.select_for_update().filter(pk=decision_id).first()
+        if decision is None:
+            raise NotFound(gettext("there is no such decision"), field="decision")
+        pin = _locked(decision.pin_id)
+        latest = PinDecision.objects.filter(pin=pin, undone_at=None).order_by("-pk").first()
+        expected = PinState.APPROVED if decision.accepted else PinState.REFUSED
+        if decision.undone_at or latest != decision or pin.state != expected:
+            raise Conflict(gettext("was undone already, or the tool has changed since"), field="decision")
+        pin.approved, pin.approved_hash = decision.before_approved, decision.before_hash
+        _change(pin, PinState(decision.before_state))
+        decision.undone_by, decision.undone_at = caller.email, timezone.now()
+        decision.save(update_fields=["undone_by", "undone_at"])
+        return decision
+
+
+def _require_operator(caller: Caller) -> None:
+    if not caller.is_operator:
+        raise Forbidden(gettext("operators decide about the tools of upstreams"))
+
+
+def _locked(pin_id: int) -> PinnedTool:
+    pin = PinnedTool.objects.select_for_update().filter(pk=pin_id).first()
+    if pin is None:
+        raise NotFound(gettext("there is no such tool"), field="tool")
+    return pin
+
+
+def _fits(upstream: str, name: str, tool: Mapping[str, Any]) -> bool:
+    if name and len(name) <= 200 and len(json.dumps(tool)) <= MAX_TOOL_BYTES:
+        return True
+    log.warning("left out a tool of the upstream %s: its name or description is too long", upstream)
+    return False
+
+
+def _pin(upstream: str, tool: dict[str, Any], digest: str, others: Collection[str], *, waits: bool) -> None:
+    found = suspicion.flags(tool, None, others)
+    is_approved = not waits and not suspicion.is_serious(found)
+    PinnedTool.objects.create(
+        upstream=upstream,
+        tool=str(tool["name"]),
+        state=PinState.APPROVED if is_approved else PinState.NEW,
+        approved=tool if is_approved else None,
+        approved_hash=digest if is_approved else "",
+        offered=tool,
+        offered_hash=digest,
+        flags=found,
+    )
+
+
+def _compare(pin: PinnedTool, tool: dict[str, Any], digest: str, others: Collection[str]) -> None:
+    now = timezone.now()
+    if digest != pin.offered_hash:
+        pin.offered, pin.offered_hash = tool, digest
+        pin.flags = suspicion.flags(tool, pin.approved, others)
+        state = PinState.APPROVED if digest == pin.approved_hash else PinState.CHANGED
+        _change(pin, state if pin.approved_hash else PinState.NEW)
+        log.warning("the tool %s of the upstream %s has changed", pin.tool, pin.upstream)
+    elif pin.state == PinState.GONE:
+        _change(pin, PinState.APPROVED if digest == pin.approved_hash else PinState.CHANGED)
+    elif now - pin.last_seen_at > SEEN_EVERY:
+        PinnedTool.objects.filter(pk=pin.pk).update(last_seen_at=now)
+
+
+def _change(pin: PinnedTool, state: PinState) -> None:
+    if state == PinState.GONE == pin.state:
+        return
+    pin.state, pin.changed_at = state, timezone.now()
+    if state != PinState.GONE:
+        pin.last_seen_at = pin.changed_at
+    pin.save()
