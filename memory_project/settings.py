@@ -432,6 +432,11 @@ MEMORY_CONTEXT_MOST = env.number("MEMORY_CONTEXT_MOST", 5, 1, 50)
 MEMORY_CONTEXT_BYTES = env.number("MEMORY_CONTEXT_BYTES", 280, 40, 4_000)
 # maximum size of the contents of all memories attached to a response together, in bytes
 MEMORY_CONTEXT_TOTAL_BYTES = env.number("MEMORY_CONTEXT_TOTAL_BYTES", 1_500, 100, 50_000)
+# Minimum score of memories that a hook brings for a prompt (prompt_match.py). Lower: more memories, and more of them
+# off the subject.
+MEMORY_PROMPT_MATCH = env.number("MEMORY_PROMPT_MATCH", 0.32, 0.0, 10.0)
+# milliseconds after which a hook of an agent gets no memories; twice as many at the start of a session
+HOOK_MS = env.number("HOOK_MS", 700, 1, 10_000)
 CAPTURE_FROM_FAILURE = env.boolean("CAPTURE_FROM_FAILURE", False)  # propose corrected SQL statements as insights
 # maximum size of a response to an agent in bytes; what does not fit is left out
 ANSWER_BUDGET_BYTES = env.number("ANSWER_BUDGET_BYTES", 60_000, 2_000, 10_000_000)

@@ -17,22 +17,13 @@ from memory_project.models import AuditEvent
 
 MAX_TEXT = 200  # characters; a longer text is replaced by its length
 # Names of arguments that contain texts written by people or agents. Only the length of such a text is stored. Otherwise
-# the audit event of a failed call could keep a copy of an erased memory.
+# the audit event of a failed call could keep a copy of an erased memory, or of what a person asked their agent.
 CONTENT_KEYS = frozenset(
     {
-        "content",
-        "insight_text",
-        "summary",
-        "reason",
-        "note",
-        "review_notes",
-        "detail",
-        "text",
-        "value",
-        "response",
-        "evidence",
+        "content", "insight_text", "summary", "reason", "note", "review_notes", "detail", "text", "value", "response",
+        "prompt", "statement", "evidence",
     }
-)
+)  # fmt: skip
 SECRET = re.compile(r"pass(word|wd)?|secret|token|api_?key|authorization|credential", re.IGNORECASE)
 ID = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 ID_KEYS = ("id", "ids", "insight_id", "insight_ids", "record_id")  # keys of a response that name memories

@@ -28,6 +28,7 @@ from memories.retrieval.scope import Filters, in_scope
 from memories.writing import reports, undo
 from memories.writing.seen import memory_versions, unchanged
 from memories.writing.undo import UNDOABLE
+from memory_project.agents.mcp_tools import memory_briefing
 from memory_project.rest.endpoints import Endpoint, of_tool, route
 from memory_project.rest.lists import EntityFilter, Listing
 from memory_project.rest.responses import (
@@ -206,6 +207,7 @@ CHAIN = Endpoint("memory_chain", _chain, "memory_manage", "get")
 urlpatterns = [
     route(TAG, "memories/", get=LIST, post=REMEMBER),
     route(TAG, "memories/facets/", get=FACETS),
+    route(TAG, "memories/briefing/", get=of_tool(memory_briefing, "", "memory_briefing")),
     route(TAG, "memories/recall/", post=of_tool(memory_recall, "", "recall")),
     route(TAG, "memories/reports/", post=of_tool(memory_feedback, "", "report_memories")),
     route(TAG, "memories/notes/", post=of_tool(memory_store, "", "store_note", status=201)),

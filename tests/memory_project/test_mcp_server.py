@@ -74,6 +74,7 @@ def test_tools_are_advertised_with_schemas_titles_and_hints(alice: Caller, cora:
         "memory_feedback",
         "memory_store",
         "memory_prune",
+        "memory_briefing",
         "capture_insight",
         "apply_knowledge",
         "catalog_search",
@@ -164,7 +165,7 @@ def test_a_persona_sees_and_calls_only_its_allowed_tools(alice_user: User) -> No
         return [tool.name for tool in tools.tools], await client.call_tool("memory_manage", {"command": "list"})
 
     names, response = as_caller(caller, action)
-    assert names == ["memory_recall", "memory_feedback", "memory_store", "memory_prune"]
+    assert names == ["memory_recall", "memory_feedback", "memory_store", "memory_prune", "memory_briefing"]
     assert content_of(response)["code"] == "forbidden"
     assert AuditEvent.objects.get().outcome == "refused"
 

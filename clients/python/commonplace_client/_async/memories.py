@@ -50,6 +50,18 @@ class Memories(Connection):
         answer: types.Context = await self._get("context/", query(urn=urns, question=question))
         return answer
 
+    async def briefing(
+        self,
+        entities: Sequence[str] | None = None,
+        *,
+        since: datetime | str | None = None,
+        max_tokens: int | None = None,
+    ) -> types.Briefing:
+        """Return what is certain, changed, contested and asked of you, about entities or your recent work."""
+        parameters = query(entities=entities, since=since, max_tokens=max_tokens)
+        answer: types.Briefing = await self._get("memories/briefing/", parameters)
+        return answer
+
     async def remember(
         self,
         content: str,

@@ -51,6 +51,18 @@ class Memories(Connection):
         answer: types.Context = self._get("context/", query(urn=urns, question=question))
         return answer
 
+    def briefing(
+        self,
+        entities: Sequence[str] | None = None,
+        *,
+        since: datetime | str | None = None,
+        max_tokens: int | None = None,
+    ) -> types.Briefing:
+        """Return what is certain, changed, contested and asked of you, about entities or your recent work."""
+        parameters = query(entities=entities, since=since, max_tokens=max_tokens)
+        answer: types.Briefing = self._get("memories/briefing/", parameters)
+        return answer
+
     def remember(
         self,
         content: str,

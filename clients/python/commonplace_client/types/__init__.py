@@ -32,6 +32,7 @@ from commonplace_client.types.conversations import (
     Turn,
 )
 from commonplace_client.types.memories import (
+    Briefing,
     Changed,
     Context,
     ContextMemory,
@@ -73,6 +74,7 @@ __all__ = [
     "Account",
     "Answered",
     "Applied",
+    "Briefing",
     "Captured",
     "Category",
     "Change",

@@ -221,3 +221,15 @@ class Context(TypedDict):
     stale: int
     waiting_for_review: int
     about: str
+
+
+class Briefing(TypedDict):
+    """`text` has one line for each point. `omitted` counts the points that did not fit."""
+
+    text: str
+    memory_ids: list[str]
+    tokens: int
+    since: str
+    entities: list[str]
+    omitted: NotRequired[int]
+    about: str
