@@ -11,6 +11,10 @@ CHECKOUT = Path(__file__).resolve().parent.parent / "manage.py"
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["hook"] and sys.argv[2:] and not sys.argv[2].startswith("-"):
+        from memory_project.agents import hook  # noqa: PLC0415 - a hook must start without Django, for each prompt
+
+        hook.run(sys.argv[2:])
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memory_project.settings")
     gc.disable()  # imports create several 100,000 objects, none of them garbage; apps.py enables gc again
     try:
