@@ -54,10 +54,10 @@ def load() -> HookConnection | None:
             return _connection(url, token, source, capture.lower() in TRUE)
     path = saved_path()
     values = _saved(path) if path else {}
-    url, token = values.get("url"), values.get("token")
-    if not isinstance(url, str) or not isinstance(token, str):
+    address, secret = values.get("url"), values.get("token")
+    if not isinstance(address, str) or not isinstance(secret, str) or not secret:
         return None
-    return _connection(url, token, str(path), values.get("capture") is True)
+    return _connection(address, secret, str(path), values.get("capture") is True)
 
 
 def saved_path() -> Path | None:

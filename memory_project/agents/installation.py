@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -173,13 +174,9 @@ def installed_events(name: str, *, is_project: bool) -> list[str]:
     if name == "cline":
         return [change.path.name for change in plan_uninstall(name, is_project=is_project)]
     file = FILES[name]
-    found: list[str] = []
-    files.plan_edit(file.path(is_project=is_project), lambda text: (found.extend(_events(file, text)), text)[1])
-    return list(dict.fromkeys(found))
-
-
-def _events(file: HookFile, text: str) -> list[str]:
-    return [place[1] for place in _ours(file, json_text.parse(text, comments=file.has_comments))]
+    before = files.plan_edit(file.path(is_project=is_project), lambda text: text).before
+    data = json_text.parse((before or "").removeprefix(files.BOM), comments=file.has_comments)
+    return list(dict.fromkeys(place[1] for place in _ours(file, data)))
 
 
 def _installed(file: HookFile, text: str, groups: Mapping[str, Entry]) -> str:
@@ -255,11 +252,16 @@ def cline_scripts(command: Sequence[str], *, is_project: bool, is_checked: bool 
     changes = []
     for event in PROGRAMS["cline"].events:
         line = shlex.join([*command, "hook", event, "--program", "cline"])
-        change = files.plan_edit(folder / event, lambda text, line=line: f"#!/bin/sh\n{CLINE_MARK}\nexec {line}\n")
+        script = f"#!/bin/sh\n{CLINE_MARK}\nexec {line}\n"
+        change = files.plan_edit(folder / event, partial(_replaced_by, script))
         if is_checked and change.before is not None and CLINE_MARK not in change.before:
             raise Conflict(f"{change.path} is another hook. Add this line to it: {line}")
         changes.append(change)
     return changes
+
+
+def _replaced_by(script: str, text: str) -> str:
+    return script
 
 
 def as_json(value: Any) -> str:
