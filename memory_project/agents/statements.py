@@ -15,9 +15,7 @@ TOKEN = re.compile(r"[A-Za-z_][\w$]*(?:\.[A-Za-z_][\w$]*)*|'[^']*'|\d+|\S")
 NAME = re.compile(r"[A-Za-z_][\w$]*(?:\.[A-Za-z_][\w$]*)*")
 TABLE = re.compile(r"\b(?:from|join|into|update)\s+([A-Za-z_][\w.$]*)(?:\s+(?:as\s+)?([A-Za-z_]\w*))?", re.IGNORECASE)
 # Errors about something other than the statement: the same statement works later, or a person repairs it elsewhere.
-TRANSIENT = re.compile(
-    r"refused|time[ds]? ?out|timeout|permission|denied|unreachable|authenticat|deadlock|cancel", re.I
-)
+TRANSIENT = re.compile(r"refused|time[ds]? ?out|timeout|permission|denied|unreachable|authenticat|deadlock|cancel", re.I)
 KEYWORDS = frozenset(
     "on using where group order left right inner outer cross full join natural limit having union set as by".split()
 )
@@ -112,8 +110,4 @@ def is_typo(wrong: str, right: str) -> bool:
     if wrong.replace("_", "") == right.replace("_", "") or abs(len(wrong) - len(right)) > 1:
         return False
     start = next((i for i, (a, b) in enumerate(zip(wrong, right, strict=False)) if a != b), min(len(wrong), len(right)))
-    return (
-        wrong[start + 1 :] == right[start + 1 :]
-        or wrong[start + 1 :] == right[start:]
-        or wrong[start:] == right[start + 1 :]
-    )
+    return wrong[start + 1 :] == right[start + 1 :] or wrong[start + 1 :] == right[start:] or wrong[start:] == right[start + 1 :]

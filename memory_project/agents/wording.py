@@ -30,9 +30,7 @@ DECIDED = _words(
     r"a partir de (?:ahora|hoy)|de ahora en adelante|en adelante",
 )
 # Counts only if it gives the reason and names something that occurred in a statement.
-LETS = re.compile(
-    r"\blet['’]s\b.*\b(?:because|since)\b|\b(?:lass uns|nehmen wir)\b.*\bweil\b|\busemos\b.*\bporque\b", re.I
-)
+LETS = re.compile(r"\blet['’]s\b.*\b(?:because|since)\b|\b(?:lass uns|nehmen wir)\b.*\bweil\b|\busemos\b.*\bporque\b", re.I)
 
 # -- sentences that correct the agent --------------------------------------------------------------------------
 
@@ -88,9 +86,7 @@ REPORTED = _words(
     r"\w+ (?:sagt|sagte|meint|meinte|behauptet|glaubt|schreibt|findet)",
     r"\w+ (?:dice|dijo|opina|cree|piensa|afirma|escribió)|según|al parecer",
 )
-JOKE = re.compile(
-    r"\b(?:lol|rofl|lmao|haha+|hehe+|jaja+|xd|just kidding|kidding|scherz)\b|[:;]-?[)DP](?!\w)|[😀-😆🤣😂😉😜]", re.I
-)
+JOKE = re.compile(r"\b(?:lol|rofl|lmao|haha+|hehe+|jaja+|xd|just kidding|kidding|scherz)\b|[:;]-?[)DP](?!\w)|[😀-😆🤣😂😉😜]", re.I)
 OF_ONESELF = _words(
     r"I(?:['’]m|['’]ll|['’]d|['’]ve)?|me|myself|you|your|ich|mich|mir|du|dir|dich|sie mir|yo|mí|tú|contigo|conmigo"
 )
