@@ -11,7 +11,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent / "manage.py"
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["hook"] and sys.argv[2:] and not sys.argv[2].startswith("-"):
+    if is_event_of_hook(sys.argv[1:]):
         from memory_project.agents import hook  # noqa: PLC0415 - a hook must start without Django, for each prompt
 
         hook.run(sys.argv[2:])
@@ -30,6 +30,12 @@ def main() -> None:
         # without a pool, a database that is away is reported at once and with the reason, instead of after 15 seconds
         os.environ.setdefault("DATABASE_POOL_SIZE", "0")
     command_line.run(sys.argv)
+
+
+def is_event_of_hook(arguments: list[str]) -> bool:
+    """Return whether a program hands over an event. A person at a terminal gets the command's help instead."""
+    is_event = arguments[:1] == ["hook"] and arguments[1:] != [] and not arguments[1].startswith("-")
+    return is_event and not (sys.stdin and sys.stdin.isatty())
 
 
 def service_of_command(names: list[str]) -> str:

@@ -29,7 +29,14 @@ LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
 class ServerFailed(Exception):
-    """The server can't be reached, refuses, or answers something else than JSON. The text is for `--status`."""
+    """The server can't be reached, refuses, or answers something else than JSON. The text is for `--status`.
+
+    `is_down` is false if the server refuses this request and may well answer the next one.
+    """
+
+    def __init__(self, reason: str, *, is_down: bool = True) -> None:
+        super().__init__(reason)
+        self.is_down = is_down
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Thread
@@ -29,6 +30,8 @@ MAX_IDS = 50
 # Seconds from the start of this module. A person waits for a prompt; Claude Code ends a SessionEnd hook after 1.5 s.
 DEADLINES = {programs.START: 2.0, programs.PROMPT: 0.9, programs.TOOL: 0.9, programs.END: 0.9}
 RECORDING_S = 0.08
+# The folder that the session was started in. The event's folder changes when the agent does.
+PROJECT_VARIABLES = ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR")
 
 T = TypeVar("T")
 STARTED = time.monotonic()
@@ -91,7 +94,12 @@ def _left(kind: str) -> float:
 def _bounded(function: Callable[[], T], seconds: float) -> T | None:
     """Return the function's result, or None if it takes longer. It then goes on in a thread that nobody waits for."""
     results: list[T] = []
-    thread = Thread(target=lambda: results.append(function()), daemon=True)
+
+    def work() -> None:
+        with suppress(Exception):  # a thread's traceback would go to standard error
+            results.append(function())
+
+    thread = Thread(target=work, daemon=True)
     thread.start()
     thread.join(seconds)
     return results[0] if results else None
@@ -104,7 +112,8 @@ def _answer(program: programs.Program, event: str, kind: str, progress: Progress
     except Skipped as reason:
         return Answer(outcome=f"skipped: {reason}")
     except connections.ServerFailed as error:
-        state.open_circuit(progress.url, str(error))
+        if error.is_down:
+            state.open_circuit(progress.url, str(error))
         return Answer(outcome=f"failed: {error}")
     except Exception as error:  # a defect of ours must not reach the program; --status shows it
         return Answer(outcome=f"failed: {type(error).__name__}: {error}"[:300])
@@ -130,10 +139,10 @@ def _ask(program: programs.Program, event: programs.Event, progress: Progress) -
         raise Skipped("there is no connection")
     if seconds := state.skipped_for(connection.url):
         raise Skipped(f"the server failed; it is asked again in {seconds:.0f} s")
-    place = repository.repository_of(Path(event.folder or os.getcwd()))
-    if place.settings.is_off:
-        raise Skipped("the repository has switched Commonplace off")
-    body = {"session": event.session[:MAX_SESSION], "program": program.name, "repository": place.remote}
+    place = _place(event)
+    # a program that names no session runs one at a time
+    session = event.session[:MAX_SESSION] or f"{program.name} {os.getppid()}"
+    body = {"session": session, "program": program.name, "repository": place.remote}
     body |= _content(event, connection, place.settings)
     from memory_project.agents import server  # noqa: PLC0415 - takes a third of the start, and most events end earlier
 
@@ -143,10 +152,20 @@ def _ask(program: programs.Program, event: programs.Event, progress: Progress) -
     return _received(event, given)
 
 
+def _place(event: programs.Event) -> repository.Repository:
+    """Return the repository of the session. Raises Skipped if it, or the one the agent is in now, says off."""
+    now = event.folder or os.getcwd()
+    project = next((folder for name in PROJECT_VARIABLES if (folder := os.environ.get(name))), now)
+    places = [repository.repository_of(Path(folder)) for folder in dict.fromkeys((project, now))]
+    if any(place.settings.is_off for place in places):
+        raise Skipped("the repository has switched Commonplace off")
+    return places[0]
+
+
 def refuse_early(event: programs.Event) -> None:
     """Raise Skipped for an event that needs neither a connection nor a repository to be refused."""
-    if event.is_by_agent:
-        raise Skipped("a subagent's event")
+    if event.kind == programs.PROMPT and event.is_by_agent:
+        raise Skipped("no person wrote it")
     if event.kind == programs.PROMPT and (reason := gates.reason_to_skip(event.prompt)):
         raise Skipped(reason)
     if event.kind == programs.TOOL and not gates.statement_in(event.tool, event.tool_input):

@@ -169,6 +169,21 @@ def place_of(name: str, *, is_project: bool) -> Path:
     return cline_folder(is_project=is_project) if name == "cline" else FILES[name].path(is_project=is_project)
 
 
+def installed_plugins() -> list[dict[str, Any]]:
+    """Return where Claude Code keeps our plugin, as its own list of plugins says."""
+    path = FILES["claude-code"].path(is_project=False).parent / "plugins" / "installed_plugins.json"
+    try:
+        plugins = json.loads(path.read_bytes())["plugins"]
+        places = [place for name in plugins if name.startswith("commonplace@") for place in plugins[name]]
+        paths = [str(place["installPath"]) for place in places]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return []
+    return [
+        {"program": "claude-code (plugin)", "path": each, "events": list(PROGRAMS["claude-code"].events)}
+        for each in paths
+    ]
+
+
 def installed_events(name: str, *, is_project: bool) -> list[str]:
     """Return the events of a program that have our hook. Raises Invalid if the file can't be read."""
     if name == "cline":

@@ -26,7 +26,7 @@ class Event:
     tool: str = ""
     tool_input: Any = None
     transcript: str = ""
-    is_by_agent: bool = False  # sent on behalf of a subagent
+    is_by_agent: bool = False  # of a subagent
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,6 @@ def _read_cursor(event: str, kind: str, payload: Payload) -> Event:
         prompt=_text(payload, "prompt"),
         tool=_text(payload, "tool_name"),
         tool_input=parsed_arguments(payload.get("tool_input")),
-        is_by_agent=payload.get("is_background_agent") is True,
     )
 
 

@@ -43,7 +43,7 @@ def request(
         reason = error.reason if isinstance(error, URLError) else error
         raise ServerFailed(f"{type(reason).__name__}: {reason}"[:200]) from None
     if status != 200:
-        raise ServerFailed(f"status {status}")
+        raise ServerFailed(f"status {status}", is_down=status in (401, 429) or not 400 <= status < 500)
     if len(content) > MAX_ANSWER_BYTES:
         raise ServerFailed(f"more than {MAX_ANSWER_BYTES:,} bytes")
     try:

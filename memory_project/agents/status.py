@@ -106,7 +106,11 @@ def _places(installed: list[dict[str, Any]] | None) -> list[str]:
         return []
     if not installed:
         return ["Installed: nowhere. Run `commonplace hook --install PROGRAM`."]
-    return [f"Installed: {each['program']}, {each['path']}: {', '.join(each['events'])}" for each in installed]
+    lines = [f"Installed: {each['program']}, {each['path']}: {', '.join(each['events'])}" for each in installed]
+    ways = [each["program"] for each in installed]
+    if {"claude-code", "claude-code (plugin)"} <= set(ways):
+        lines.append("  Claude Code has the plugin and the hooks: memories arrive twice. Uninstall one of them.")
+    return lines
 
 
 def _repository_lines(place: dict[str, Any], connection: dict[str, Any] | None) -> list[str]:

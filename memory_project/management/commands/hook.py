@@ -49,6 +49,8 @@ class Command(BaseCommand):
                 self.uninstall(options["uninstall"], is_project=options["project"])
             elif options["rules"]:
                 self.write_rules(Path(options["rules"]), is_removal=options["remove"])
+            elif options["event"]:
+                raise CommandError("EVENT: reads the event's JSON from standard input, which is a terminal here.")
             else:
                 raise CommandError("Pass EVENT, --status, --connect, --install, --uninstall or --rules.")
         except DomainError as error:
@@ -127,4 +129,4 @@ def installed_hooks() -> list[dict[str, Any]]:
             if events:
                 path = installation.place_of(name, is_project=is_project)
                 found.append({"program": name, "path": str(path), "events": events})
-    return found
+    return [*found, *installation.installed_plugins()]
