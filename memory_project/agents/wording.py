@@ -69,10 +69,11 @@ QUESTION = _start(
     r"sollten? |können |kannst |könntest |warum |wieso |wie (?:viele|oft|kann)|was |welche|wer |wann |wo ",
     r"¿|debería|podrías?|por qué |cómo |cuánt|cuál|qué ",
 )
+CONDITION = _words(r"if|unless|when|falls|wenn|si|cuando")
 HYPOTHETICAL = _words(
-    r"if|unless|suppose|imagine|assuming|what if|would|could|might|may|maybe|perhaps|should|let me (?:check|ask)",
-    r"falls|wenn|angenommen|würden?|könnten?|sollten?|vielleicht|eventuell|womöglich|mal sehen",
-    r"si|supongamos|suponiendo|sería|podrían?|deberían?|deberíamos|quizás?|tal vez|a lo mejor",
+    r"suppose|imagine|assuming|what if|would|could|might|may|maybe|perhaps|should|let me (?:check|ask)",
+    r"angenommen|würden?|könnten?|sollten?|vielleicht|eventuell|womöglich|mal sehen",
+    r"supongamos|suponiendo|sería|podrían?|deberían?|deberíamos|quizás?|tal vez|a lo mejor",
 )
 UNSURE = _words(
     r"I (?:think|guess|believe|suppose|assume|forget|doubt)|probably|looks|look|seems?|not (?:sure|final)|no idea",
