@@ -26,6 +26,7 @@ MAX_PROMPT = 4_000
 MAX_STATEMENT = 10_000
 MAX_SESSION = 200
 MAX_CANDIDATES = 10
+MAX_EVIDENCE = 500
 MAX_IDS = 50
 # Seconds from the start of this module. A person waits for a prompt; Claude Code ends a SessionEnd hook after 1.5 s.
 DEADLINES = {programs.START: 2.0, programs.PROMPT: 0.9, programs.TOOL: 0.9, programs.END: 0.9}
@@ -203,7 +204,10 @@ def _candidates(
     if not found:
         raise Skipped("no candidates")
     candidates = [asdict(candidate) for candidate in found[:MAX_CANDIDATES]]
-    return [{**each, "text": masked(each["text"]), "evidence": masked(each["evidence"])} for each in candidates]
+    return [
+        {**each, "text": masked(each["text"]), "evidence": masked(each["evidence"])[:MAX_EVIDENCE]}
+        for each in candidates
+    ]
 
 
 def _received(event: programs.Event, given: dict[str, Any]) -> Answer:

@@ -16,7 +16,10 @@ FILE = ".commonplace.toml"
 MAX_LEVELS = 40
 MAX_BYTES = 64_000
 MAX_CONFIG_BYTES = 256_000
+MAX_REMOTE = 200
 MAX_ENTITIES = 20
+MAX_ENTITY = 500
+MAX_PERSONA = 60
 KEYS = ("persona", "entities", "off")
 SECTION = re.compile(r'\[\s*([\w.-]+)(?:\s+"((?:\\.|[^"\\])*)")?\s*\]')
 SCP = re.compile(r"(?:[^@/\s]+@)?([^:/\s]+):(?!//)(.+)")  # git@host:owner/name
@@ -66,18 +69,23 @@ def read_settings(path: Path) -> RepositorySettings:
     off, persona, entities = values.get("off", False), values.get("persona"), values.get("entities", [])
     if not isinstance(off, bool):
         problems.append(f"{FILE}: off is not true or false, so nothing is sent")
-    if persona is not None and not isinstance(persona, str):
-        problems.append(f"{FILE}: persona is not a text and is ignored")
+    if persona is not None and not (isinstance(persona, str) and 0 < len(persona.strip()) <= MAX_PERSONA):
+        problems.append(f"{FILE}: persona is not a text of 1 to {MAX_PERSONA} characters and is ignored")
+        persona = None
     if not isinstance(entities, list):
         problems.append(f"{FILE}: entities is not a list and is ignored")
         entities = []
     return RepositorySettings(
         is_present=True,
         is_off=off is not False,
-        persona=persona.strip()[:200] or None if isinstance(persona, str) else None,
-        entities=tuple(name[:500] for name in entities if isinstance(name, str) and name.strip())[:MAX_ENTITIES],
+        persona=persona.strip() if isinstance(persona, str) else None,
+        entities=tuple(name.strip() for name in entities if _is_entity(name))[:MAX_ENTITIES],
         problems=tuple(problems),
     )
+
+
+def _is_entity(name: object) -> bool:
+    return isinstance(name, str) and 0 < len(name.strip()) <= MAX_ENTITY
 
 
 def normalized_remote(address: str) -> str | None:
@@ -98,9 +106,11 @@ def normalized_remote(address: str) -> str | None:
     else:
         return None
     names = [name for name in path.strip("/").removesuffix(".git").split("/") if name not in ("", ".", "..", "~")]
-    if not host or not names or not "/".join(names).isprintable():
+    remote = "/".join([host, *names])
+    # what the server would refuse is no name of a repository
+    if not host or not names or len(remote) > MAX_REMOTE or not remote.isprintable() or re.search(r"[\s,]", remote):
         return None
-    return f"{host}/{'/'.join(names)}"[:300]
+    return remote
 
 
 def _root(folder: Path) -> Path | None:

@@ -19,7 +19,7 @@ EXECUTABLE = 0o755
 
 
 class Command(BaseCommand):
-    help = "Bring memories into an agent's session: handle an event of its hooks, or install them."
+    help = "Bring memories into the sessions of agents through their hooks."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -247,5 +247,14 @@ def test_the_plugin_has_the_events_version_and_settings_of_the_program() -> None
         assert group.get("matcher") == (FILES["claude-code"].matchers or {}).get(event)
     [plugin] = read(ROOT / ".claude-plugin" / "marketplace.json")["plugins"]
     assert (ROOT / plugin["source"]).resolve() == PLUGIN
-    for name in ("__init__.py", "agents"):
-        assert (PLUGIN / "lib" / "memory_project" / name).resolve() == ROOT / "memory_project" / name
+    links = [path for path in (PLUGIN / "lib").rglob("*") if path.is_symlink()]
+    assert {str(path.relative_to(PLUGIN / "lib")): path.resolve() for path in links} == {
+        name: ROOT / name
+        for name in (
+            "memory_project/__init__.py",
+            "memory_project/agents",
+            "memories/__init__.py",
+            "memories/contract/__init__.py",
+            "memories/contract/secrets.py",
+        )
+    }

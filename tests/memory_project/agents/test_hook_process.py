@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -199,37 +200,52 @@ def test_the_plugin_finds_a_python_without_path_and_profile(machine: Machine, se
     too_old.write_text("#!/bin/sh\nexit 3\n")
     too_old.chmod(0o755)
     usual.symlink_to(sys.executable)
-    options = {"CLAUDE_PLUGIN_OPTION_URL": server.url, "CLAUDE_PLUGIN_OPTION_TOKEN": "cpl_of_the_plugin"}
-    launcher = ROOT / "integrations" / "claude-code" / "bin" / "commonplace-hook"
-    process = subprocess.run(
-        [launcher, "UserPromptSubmit"],
-        input=json.dumps(machine.event(prompt="What is known about sales.orders?")).encode(),
-        capture_output=True,
-        cwd=machine.repository,
-        env={"PATH": str(too_old.parent), "HOME": str(machine.home), **options},
-        timeout=20,
-    )
-    assert (process.returncode, process.stderr) == (0, b"")
-    assert json.loads(process.stdout)["hookSpecificOutput"]["additionalContext"] == TEXT
-    assert server.requests[0][1] == "Bearer cpl_of_the_plugin"
+    # Claude Code copies the plugin, with the files behind its links
+    plugin = shutil.copytree(ROOT / "integrations" / "claude-code", machine.home / "plugin")
+    options = {"URL": server.url, "TOKEN": "cpl_of_the_plugin", "CAPTURE": "true"}
+    environment = {f"CLAUDE_PLUGIN_OPTION_{name}": value for name, value in options.items()}
+    environment |= {"PATH": str(too_old.parent), "HOME": str(machine.home)}
+    (machine.repository / ".commonplace.toml").write_text("")
+    events = {
+        "UserPromptSubmit": machine.event(prompt="What is known about sales.orders?"),
+        "SessionEnd": machine.event(transcript_path=str(write_transcript(machine.home / "session.jsonl"))),
+    }
+    for event, payload in events.items():
+        process = subprocess.run(
+            [plugin / "bin" / "commonplace-hook", event],
+            input=json.dumps(payload).encode(),
+            capture_output=True,
+            cwd=machine.repository,
+            env=environment,
+            timeout=20,
+        )
+        assert (process.returncode, process.stderr) == (0, b"")
+        assert (TEXT.split("\n")[1] in process.stdout.decode()) == (event == "UserPromptSubmit")
+    assert server.paths == ["/api/v1/hooks/prompt/", "/api/v1/hooks/candidates/"]
+    assert {authorization for _, authorization, _ in server.requests} == {"Bearer cpl_of_the_plugin"}
 
 
-@pytest.mark.parametrize(("is_wanted", "is_allowed", "count"), [(True, True, 1), (True, False, 0), (False, True, 0)])
-def test_candidates_need_both_the_person_and_the_repository(
-    is_wanted: bool, is_allowed: bool, count: int, machine: Machine, server: HookServer, tmp_path: Path
-) -> None:
-    transcript = tmp_path / "session.jsonl"
+def write_transcript(path: Path) -> Path:
+    """Write a session of Claude Code in which one thing was decided."""
     said = "We decided that revenue in sales.orders excludes refunds from now on, because finance reports it that way."
     lines = [
         {"type": "user", "message": {"role": "user", "content": "How is revenue in sales.orders computed?"}},
         {"type": "assistant", "message": {"content": [{"type": "text", "text": "It is the sum of amount."}]}},
         {"type": "user", "message": {"role": "user", "content": said}},
     ]
-    transcript.write_text("\n".join(json.dumps(line) for line in lines) + "\n")
+    path.write_text("\n".join(json.dumps(line) for line in lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(("is_wanted", "is_allowed", "count"), [(True, True, 1), (True, False, 0), (False, True, 0)])
+def test_candidates_need_both_the_person_and_the_repository(
+    is_wanted: bool, is_allowed: bool, count: int, machine: Machine, server: HookServer, tmp_path: Path
+) -> None:
     if is_wanted:
         machine.environment["COMMONPLACE_CAPTURE"] = "1"
     if is_allowed:
         (machine.repository / ".commonplace.toml").write_text("")
+    transcript = write_transcript(tmp_path / "session.jsonl")
     event = machine.event(transcript_path=str(transcript), reason="other")
     assert machine.hook(event, "SessionEnd") is None
     assert server.paths == ["/api/v1/hooks/candidates/"] * count

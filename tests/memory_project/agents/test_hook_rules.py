@@ -115,6 +115,7 @@ def test_statements_and_prompts_keep_their_words() -> None:
         ("C:\\git\\data", None),
         ("C:/git/data", None),
         ("https://[broken/x", None),
+        ("https://github.com/acme/a data, and more", None),
         ("", None),
     ],
 )
@@ -152,7 +153,7 @@ def test_unknown_settings_of_a_repository_are_named(tmp_path: Path) -> None:
     assert settings.entities == ("sales.orders",)
     assert [problem.split(": ")[1] for problem in settings.problems] == [
         "unknown key 'capture' is ignored",
-        "persona is not a text and is ignored",
+        "persona is not a text of 1 to 60 characters and is ignored",
     ]
 
 
