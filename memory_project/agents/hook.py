@@ -138,7 +138,9 @@ def _ask(program: programs.Program, event: programs.Event, progress: Progress) -
     connection = connections.load()
     if connection is None:
         raise Skipped("there is no connection")
-    if seconds := state.skipped_for(connection.url):
+    seconds = state.skipped_for(connection.url)
+    # nobody waits for the end of a session, and its candidates would be lost
+    if seconds and event.kind != programs.END:
         raise Skipped(f"the server failed; it is asked again in {seconds:.0f} s")
     place = _place(event)
     # a program that names no session runs one at a time
