@@ -6,8 +6,13 @@ import re
 
 BEGIN, END = "<commonplace-memories>", "</commonplace-memories>"
 MAX_CHARACTERS = 8_000  # Claude Code passes on 10,000 characters whole and less of longer texts
-# a block whose end was cut off reaches to the end
-BLOCK = re.compile(rf"{re.escape(BEGIN)}.*?(?:{re.escape(END)}|\Z)", re.DOTALL)
+# Gemini CLI escapes the tags, and puts what a hook said at the start of a session before the first prompt.
+# A block whose end was cut off reaches to the end.
+BLOCKS = (
+    re.compile(r"<hook_context>.*?(?:</hook_context>|\Z)", re.DOTALL),
+    re.compile(rf"{re.escape(BEGIN)}.*?(?:{re.escape(END)}|\Z)", re.DOTALL),
+    re.compile(r"&lt;commonplace-memories&gt;.*?(?:&lt;/commonplace-memories&gt;|\Z)", re.DOTALL),
+)
 CUT = "(cut)"
 
 
@@ -27,4 +32,7 @@ def framed(text: str) -> str:
 
 
 def without_blocks(text: str) -> str:
-    return BLOCK.sub("", text) if BEGIN in text else text
+    """Return the text without what hooks have added to it, so that no memory is looked up or proposed again."""
+    for block in BLOCKS:
+        text = block.sub("", text)
+    return text

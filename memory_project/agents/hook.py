@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from threading import Thread
 from typing import Any, TypeVar
@@ -109,7 +109,8 @@ def _bounded(function: Callable[[], T], seconds: float) -> T | None:
 def _answer(program: programs.Program, event: str, kind: str, progress: Progress) -> Answer:
     try:
         payload = _read_input()
-        return _ask(program, program.read(event, kind, payload), progress)
+        given = program.read(event, kind, payload)
+        return _ask(program, replace(given, prompt=framing.without_blocks(given.prompt)), progress)
     except Skipped as reason:
         return Answer(outcome=f"skipped: {reason}")
     except connections.ServerFailed as error:

@@ -173,6 +173,14 @@ def test_what_arrives_is_one_block_of_limited_size(text: str, machine: Machine, 
     context.encode()
 
 
+def test_what_a_hook_has_added_to_a_prompt_is_not_looked_up(machine: Machine, server: HookServer) -> None:
+    escaped = TEXT.replace("<", "&lt;").replace(">", "&gt;")
+    for added in (f"<hook_context>{escaped}</hook_context>\n\n", TEXT, escaped):
+        machine.prompt(f"{added}What is in sales.orders?")
+        machine.prompt(f"{added}go on")
+    assert [body["prompt"].strip() for _, _, body in server.requests] == ["What is in sales.orders?"] * 3
+
+
 def test_nothing_to_say_is_no_output(machine: Machine, server: HookServer) -> None:
     server.text = ""
     assert machine.prompt() is None
