@@ -35,7 +35,7 @@ WRAPPERS = (
     "environment_context",  # Codex
     "user_instructions",
 )
-WRAPPED = re.compile(rf"\s*<(?:{'|'.join(WRAPPERS)})[\s>]")
+WRAPPED = re.compile(rf"<(?:{'|'.join(WRAPPERS)})[\s>]")
 INTERRUPTED = "[Request interrupted"
 # A prompt of nothing but these words says neither what it is about nor what to look up.
 _WORDS = """
@@ -68,11 +68,12 @@ SHELLS = frozenset(
 OURS = "commonplace"
 MCP_TOOL = re.compile(r"mcp(?:__|_|:)", re.IGNORECASE)
 SQL_TOOL = re.compile(r"sql|query|database|warehouse|snowflake|bigquery|duckdb|postgres|clickhouse", re.IGNORECASE)
+SELECT, FROM = (re.compile(rf"\b{word}\b", re.IGNORECASE) for word in ("select", "from"))
 SQL = re.compile(
-    r"\bselect\b.{1,4000}?\bfrom\b|\binsert\s+into\b|\bupdate\s+\S{1,200}\s+set\b|\bdelete\s+from\b|\bmerge\s+into\b"
+    r"\binsert\s+into\b|\bupdate\s+\S{1,200}\s+set\b|\bdelete\s+from\b|\bmerge\s+into\b"
     r"|\b(?:create|alter|drop|truncate)\s+(?:or\s+replace\s+)?(?:temp\w*\s+)?(?:table|view|materialized\s+view)\b"
     r"|\bdescribe\s+\w|\bshow\s+(?:tables|columns|create)\b",
-    re.IGNORECASE | re.DOTALL,
+    re.IGNORECASE,
 )
 SQL_PROGRAM = re.compile(r"(?:^|[\s;|&(`/\"'])(?:psql|dbt|bq|duckdb|sqlite3|snowsql|mysql)(?:\.exe)?(?=[\s\"']|$)")
 
@@ -101,10 +102,16 @@ def statement_in(tool: str, tool_input: Any) -> str:
     texts = list(_texts(tool_input))
     if tool.lower() in SHELLS:
         command = "\n".join(texts[:1]) if isinstance(tool_input, str) else _command(tool_input) or "\n".join(texts)
-        return command if SQL.search(command) or SQL_PROGRAM.search(command) else ""
+        return command if _has_sql(command) or SQL_PROGRAM.search(command) else ""
     if MCP_TOOL.match(tool) or SQL_TOOL.search(tool):
-        return next((text for text in texts if SQL.search(text)), "")
+        return next((text for text in texts if _has_sql(text)), "")
     return ""
+
+
+def _has_sql(text: str) -> bool:
+    # two searches, because one pattern for both takes a time that grows with the square of the text
+    found = SELECT.search(text)
+    return bool(SQL.search(text) or (found and FROM.search(text, found.end())))
 
 
 def _command(tool_input: Any) -> str:

@@ -110,7 +110,7 @@ def _answer(program: programs.Program, event: str, kind: str, progress: Progress
     try:
         payload = _read_input()
         given = program.read(event, kind, payload)
-        return _ask(program, replace(given, prompt=framing.without_blocks(given.prompt)), progress)
+        return _ask(program, replace(given, prompt=framing.without_blocks(given.prompt).strip()), progress)
     except Skipped as reason:
         return Answer(outcome=f"skipped: {reason}")
     except connections.ServerFailed as error:

@@ -87,6 +87,7 @@ FILES = {
             override="CODEX_HOME",
             project=".codex/hooks.json",
             handler=lambda command: {"type": "command", "command": shell_line(command), "timeout": HOST_TIMEOUT_S},
+            matchers={"PostToolUse": "Bash|mcp__.*"},
         ),
         HookFile(
             program=PROGRAMS["gemini"],

@@ -30,10 +30,7 @@ PATTERNS = (
         re.compile(r"\b(?:cpl_|sk-|ghp_|gho_|ghs_|github_pat_|glpat-|xox[abp]-|AKIA|dapi|eyJ)[\w.-]{12,2000}"),
         MASK,
     ),
-    (
-        re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.{0,10000}?(?:-----END [A-Z ]{0,40}-----|\Z)", re.DOTALL),
-        MASK,
-    ),
+    (re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[^-]{0,10000}"), MASK),
 )
 
 
