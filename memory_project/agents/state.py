@@ -21,6 +21,7 @@ LAST_INJECTION = "last_injection"
 CIRCUIT = "circuit"
 MAX_BYTES = 64_000
 SKIP_S = 60
+MAX_WRITERS = 16
 
 
 def read(name: str) -> dict[str, Any]:
@@ -40,7 +41,8 @@ def write(name: str, **values: Any) -> None:
     text = json.dumps({"at": datetime.now(UTC).isoformat(timespec="seconds"), **values})
     if path is None or len(text) > MAX_BYTES:
         return
-    temporary = path.with_name(f".{name}.{os.getpid()}")
+    # a process that ends while it writes leaves this file; the number of names is bounded
+    temporary = path.with_name(f".{name}.{os.getpid() % MAX_WRITERS}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
