@@ -54,7 +54,7 @@ class Answer:
 class Progress:
     """How far an event has come, for the case that the deadline ends it."""
 
-    url: str = ""  # set while a server is waited for
+    url: str = ""  # of the server, once it is asked
 
 
 def run(arguments: Sequence[str]) -> None:
@@ -135,7 +135,7 @@ def _read_input() -> dict[str, Any]:
 
 
 def _ask(program: programs.Program, event: programs.Event, progress: Progress) -> Answer:
-    refuse_early(event)
+    _refuse_early(event)
     connection = connections.load()
     if connection is None:
         raise Skipped("there is no connection")
@@ -152,7 +152,6 @@ def _ask(program: programs.Program, event: programs.Event, progress: Progress) -
 
     progress.url = connection.url
     given = server.request(connection, f"hooks/{event.kind}/", body, timeout=_left(event.kind))
-    progress.url = ""
     return _received(event, given)
 
 
@@ -166,7 +165,7 @@ def _place(event: programs.Event) -> repository.Repository:
     return places[0]
 
 
-def refuse_early(event: programs.Event) -> None:
+def _refuse_early(event: programs.Event) -> None:
     """Raise Skipped for an event that needs neither a connection nor a repository to be refused."""
     if event.kind == programs.PROMPT and event.is_by_agent:
         raise Skipped("no person wrote it")
@@ -183,12 +182,17 @@ def _content(
     if event.kind == programs.END:
         return {"candidates": _candidates(event, connection, settings)}
     if event.kind == programs.TOOL:
-        statement = masked(gates.statement_in(event.tool, event.tool_input)[:MAX_STATEMENT])
-        return {"tool": event.tool[:200], "statement": statement}
+        statement = gates.statement_in(event.tool, event.tool_input)
+        return {"tool": event.tool[:200], "statement": _sendable(statement, MAX_STATEMENT)}
     entities = list(settings.entities)
     if event.kind == programs.PROMPT:
-        return {"entities": entities, "prompt": masked(event.prompt[:MAX_PROMPT])}
+        return {"entities": entities, "prompt": _sendable(event.prompt, MAX_PROMPT)}
     return {"source": event.source[:40], "entities": entities, "persona": settings.persona}
+
+
+def _sendable(text: str, limit: int) -> str:
+    # masked before it is cut: half of a secret has no form by which it could be told
+    return masked(text[: 2 * limit])[:limit]
 
 
 def _candidates(

@@ -15,7 +15,7 @@ TEXT = "<commonplace-memories>\nrevenue excludes refunds (ana@example.org, 2026-
 
 @dataclass
 class HookServer:
-    """`requests` holds (path, authorization, body). `failure` is "", silent, halved, broken or a status as text."""
+    """`requests` holds (path, authorization, body). `failure`: silent, halved, broken, empty, a status as text, or ""."""
 
     url: str = ""
     requests: list[tuple[str, str, Any]] = field(default_factory=list)
@@ -50,7 +50,7 @@ def hook_server() -> Iterator[HookServer]:
                 self.answer({"text": server.text, "memory_ids": ["5f0c"], "tokens": 21})
 
         def answer(self, value: Any) -> None:
-            content = b"<html>" if server.failure == "broken" else json.dumps(value).encode()
+            content = {"broken": b"<html>", "empty": b"{}"}.get(server.failure) or json.dumps(value).encode()
             if server.failure == "silent":
                 server.released.wait(20)
                 return

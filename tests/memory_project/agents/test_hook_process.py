@@ -80,8 +80,10 @@ def test_secrets_are_masked_before_anything_is_sent(machine: Machine, server: Ho
     command = "PGPASSWORD=hunter22 psql postgres://ana:hunter22@db/x -c 'select a from b'"
     machine.hook(machine.event(tool_name="Bash", tool_input={"command": command}), "PostToolUse")
     machine.prompt("Why does the key sk-ant-hunter22-aaaaaaaaaaaa not work with sales.orders?")
-    assert len(server.requests) == 2
-    assert "hunter22" not in json.dumps([body for _, _, body in server.requests])
+    machine.prompt("Why does sales.orders fail? " + "x" * 3_952 + " https://ana:hunter22@db.example.org")
+    assert len(server.requests) == 3
+    assert max(len(json.dumps(body)) for _, _, body in server.requests) < 4_300
+    assert "hunter" not in json.dumps([body for _, _, body in server.requests])
     assert "select a from b" in server.requests[0][2]["statement"]
 
 
@@ -110,7 +112,7 @@ def test_input_that_never_ends_does_not_keep_the_program_waiting(machine: Machin
     assert machine.state("circuit") is None  # the server is not to blame
 
 
-@pytest.mark.parametrize("failure", ["silent", "halved", "broken", "500", "401", "302"])
+@pytest.mark.parametrize("failure", ["silent", "halved", "broken", "empty", "500", "401", "302"])
 def test_a_server_that_fails_is_left_alone_for_a_minute(failure: str, machine: Machine, server: HookServer) -> None:
     with hook_server() as other:
         server.failure, server.location = failure, other.url + "/api/v1/hooks/prompt/"
