@@ -15,7 +15,7 @@ TEXT = "<commonplace-memories>\nrevenue excludes refunds (ana@example.org, 2026-
 
 @dataclass
 class HookServer:
-    """`requests` holds (path, authorization, body). `failure`: silent, halved, broken, empty, a status as text, or ""."""
+    """`requests` holds (path, authorization, body). `failure` is silent, halved, broken, empty, a status, or none."""
 
     url: str = ""
     requests: list[tuple[str, str, Any]] = field(default_factory=list)
