@@ -1,6 +1,6 @@
 """Deletion of expired rows: audit events, rate-limit counters, notifications, impressions, reports, failed calls,
-stored answers of the REST API, sent forms, imports, suggestions, deliveries of webhooks, and what OAuth clients no longer
-use.
+stored answers of the REST API, sent forms, imports, suggestions, deliveries of webhooks, and what OAuth clients no
+longer use.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from knowledge.this_week.period import Period
 from memories.identity.caller import Caller
 from memories.models import Impression, MemoryRecord, Status, Verification, Visibility
 from memories.models.record import MemoryRecordQuerySet, about_any
-from memories.queries import stale_memories, unresolved_reports
+from memories.queries import stale_memories, unresolved_marks
 
 MAX_LISTED = 12  # maximum number of points of each kind
 MAX_ASKED = 5  # maximum number of questions, and of one's own stale memories
@@ -152,7 +152,7 @@ def _allowed(caller: Caller, subject: Subject) -> MemoryRecordQuerySet:
 
 def _contested(caller: Caller, subject: Subject) -> Iterator[Point]:
     allowed = _allowed(caller, subject)
-    for record in allowed.filter(Exists(unresolved_reports())).order_by("-updated_at", "pk")[:MAX_LISTED]:
+    for record in allowed.filter(Exists(unresolved_marks())).order_by("-updated_at", "pk")[:MAX_LISTED]:
         yield Point(record, "a reader has marked it as wrong")
     proposals = Insight.objects.visible_to(caller).filter(
         state=InsightState.PENDING, record__status__in=queries.LIVING, replaces__in=allowed.order_by().values("pk")
