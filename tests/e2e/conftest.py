@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.processes import ROOT, folder_and_port, up
+from tests.e2e.prepared_homes import prepared_home
+from tests.e2e.processes import ROOT, up
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # Without background services: Chromium's own requests would look like requests of our pages.
@@ -69,8 +70,8 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def installation() -> Iterator[tuple[str, Path]]:
-    """Start a fresh installation with demo content. Yields its address and its folder."""
-    with folder_and_port() as (home, port), up(home, port) as process:
+    """Start an installation with demo content. Yields its address and its folder."""
+    with prepared_home("demo") as (home, port), up(home, port) as process:
         assert process.poll() is None, (home / "up.log").read_text()
         yield f"http://localhost:{port}", home
 

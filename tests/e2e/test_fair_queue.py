@@ -24,7 +24,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from memory_project.web.request_limits import HEADERS_WITHIN_S
-from tests.e2e.processes import ROOT, command, environment, folder_and_port
+from tests.e2e.prepared_homes import prepared_home
+from tests.e2e.processes import ROOT, command, environment
 
 PEOPLE = "greedy@example.org", "patient@example.org"
 MAKE = "from memory_project.models import User\nfor e in %r: User.objects.create_user(e, 'a long password')"
@@ -75,14 +76,12 @@ class Served:
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    with folder_and_port() as (home, port), hanging_embedder() as embedder:
+    with prepared_home("tables") as (home, port), hanging_embedder() as embedder:
         settings = {
             "EMBEDDING_PROVIDER": "openai", "EMBEDDING_MODEL": "hangs", "EMBEDDING_URL": embedder,
             "DATABASE_POOL_SIZE": "2", "CALLS_AT_ONCE": "3", "CALLS_WAITING": "4", "EMBEDDING_CALLER_TIMEOUT_S": "1",
         }  # fmt: skip
         server = Served(home, port, settings)
-        server.manage("migrate")
-        server.manage("collectstatic", "--no-input")
         server.manage("shell", "-v0", "-c", MAKE % (PEOPLE,))
         with open(home / "serve.log", "w") as log:
             process = subprocess.Popen(command("serve"), env=server.environment, cwd=ROOT, stdout=log, stderr=log)

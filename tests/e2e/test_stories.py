@@ -17,7 +17,8 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.e2e.processes import ROOT, command, environment, folder_and_port, up
+from tests.e2e.prepared_homes import prepared_home
+from tests.e2e.processes import ROOT, command, environment, up
 
 ORDERS = "urn:li:dataset:(urn:li:dataPlatform:snowflake,fernhill.sales.orders,PROD)"
 SQL = "SELECT o.channel, sum(o.net_amount) AS net FROM fernhill.sales.orders o GROUP BY 1"
@@ -94,7 +95,7 @@ class Agent:
 @pytest.fixture(scope="module")
 def installed() -> Iterator[Installation]:
     """Start what `make run` starts, with demo users, catalog and warehouse."""
-    with folder_and_port() as (home, port), up(home, port) as process:
+    with prepared_home("demo") as (home, port), up(home, port) as process:
         assert process.poll() is None, (home / "up.log").read_text()
         yield Installation(home, port)
 
