@@ -34,6 +34,12 @@ urn = "{urn}"
 DECLARE = (
     "from analysis.models import DeclaredSource\nDeclaredSource.objects.create(name='tills', declaration='''{text}''')"
 )
+AGENTS = ("maya", "priya", "jonas", "sam")
+TOKENS = f"""
+from django.core.management import call_command
+for name in {AGENTS}:
+    call_command("createtoken", f"{{name}}@fernhill.example")
+"""
 SWEEP = "from knowledge.freshness import comparison\nprint(comparison.check_all_entities(10_000))"
 
 
@@ -51,8 +57,9 @@ class Installation:
         return process.stdout.strip()
 
     def agent(self, name: str) -> Agent:
-        if name not in self.tokens:
-            self.tokens[name] = self.manage("createtoken", f"{name}@fernhill.example").splitlines()[-1]
+        if not self.tokens:
+            created = self.manage("shell", "--no-imports", "-c", TOKENS).splitlines()
+            self.tokens = dict(zip(AGENTS, created, strict=True))
         return Agent(f"http://localhost:{self.port}/mcp", self.tokens[name])
 
 
