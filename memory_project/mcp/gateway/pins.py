@@ -53,7 +53,7 @@ def record_listing(
         with connection.cursor() as cursor:  # two processes may list an upstream at the same time
             cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"upstream {upstream}"])
         pins = {pin.tool: pin for pin in PinnedTool.objects.select_for_update().filter(upstream=upstream)}
-        others = {*own_names, *PinnedTool.objects.exclude(upstream=upstream).values_list("tool", flat=True), *listed}
+        others = {*own_names, *PinnedTool.objects.exclude(upstream=upstream).values_list("tool", flat=True)}
         for name, tool in listed.items():
             if name in pins:
                 _compare(pins[name], tool, hashes[name], others)

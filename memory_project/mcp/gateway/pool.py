@@ -162,7 +162,11 @@ class Pool:
         return session
 
     async def _list(self, session: UpstreamSession) -> None:
-        tools, resources, templates = await session.list_offer()
+        try:
+            tools, resources, templates = await session.list_offer()
+        except DomainError as error:
+            await to_thread.run_sync(status.note_failure, session.upstream.name, error.message)
+            raise
         await to_thread.run_sync(status.record, session.upstream, tools, resources, templates, session.server)
 
     def _note_changed(self, session: UpstreamSession) -> None:

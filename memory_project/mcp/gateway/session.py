@@ -143,8 +143,10 @@ class UpstreamSession:
                 tools = await _pages(client.session.list_tools, "tools")
                 resources, templates = [], []
                 if client.server_capabilities.resources is not None:
-                    resources = await _pages(client.session.list_resources, "resources")
-                    templates = await _pages(client.session.list_resource_templates, "resource_templates")
+                    resources = await _pages(client.session.list_resources, "resources", may_lack=True)
+                    templates = await _pages(
+                        client.session.list_resource_templates, "resource_templates", may_lack=True
+                    )
         except Exception as error:
             raise self._failure(error, "could not list its tools") from None
         listed = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools]
@@ -256,11 +258,17 @@ async def _watched(transport: Any, ended: Callable[[], None]) -> AsyncIterator[A
         yield _Watched(reading, ended), writing
 
 
-async def _pages(method: Any, field: str) -> list[Any]:
+async def _pages(method: Any, field: str, *, may_lack: bool = False) -> list[Any]:
+    """Return the entries of all pages. With `may_lack`, a server that does not know the method has none."""
     entries: list[Any] = []
     cursor: str | None = None
     for _ in range(MAX_PAGES):
-        page = await method(params=types.PaginatedRequestParams(cursor=cursor))
+        try:
+            page = await method(params=types.PaginatedRequestParams(cursor=cursor))
+        except MCPError as error:
+            if may_lack and error.code == types.METHOD_NOT_FOUND:
+                break
+            raise
         entries += getattr(page, field)
         cursor = page.next_cursor
         if not cursor:

@@ -13,12 +13,15 @@ from typing import Any
 
 # zero-width and bidirectional controls, and the tag characters that repeat ASCII invisibly
 HIDDEN = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
-# words that give orders to a model; a description of a tool needs none of them
+# phrases that address the model; a description of what a tool does needs none of them
 ORDERS = re.compile(
-    r"\b(?:ignore|disregard|forget|override|bypass|must|always|never|before (?:you )?(?:using|calling|use|call)"
-    r"|do not (?:tell|mention|show|inform)|don't (?:tell|mention|show|inform)|without (?:telling|asking|informing)"
-    r"|secretly|silently|instead of (?:the )?other|system prompt|instructions?|important|crucial|mandatory"
-    r"|as an? (?:ai|assistant|model)|<(?:important|system|secret|instructions?)>)",
+    r"\b(?:ignore|disregard|forget|override|bypass) (?:all |any |the |your |other |previous |earlier |prior )"
+    r"|\b(?:before|after|instead of|whenever) (?:you )?"
+    r"(?:us(?:e|ing)|call(?:ing)?|answer(?:ing)?|any|every|all|other|another)\b"
+    r"|\b(?:you|the (?:agent|assistant|model|llm)) (?:must|should|have to)\b"
+    r"|\b(?:do not|don't|never|without) (?:tell|mention|show|inform|ask|reveal)(?:ing)?\b"
+    r"|\bsecretly\b|\bsystem prompt\b|\bas an? (?:ai|assistant|language model)\b"
+    r"|<(?:important|system|secret|instructions?|admin)>",
     re.IGNORECASE,
 )
 # strings that only a model would be asked for
@@ -28,8 +31,7 @@ SECRETS = re.compile(
 ADDRESS = re.compile(r"\b(?:https?|ftp|data)://[^\s\"'<>)]+|\bdata:[a-z]+/[a-z]+;base64", re.IGNORECASE)
 BLOB = re.compile(r"[A-Za-z0-9+/]{80,}={0,2}")
 ASKS_FOR_CONTEXT = re.compile(
-    r"(?:^|_)(?:context|conversation|history|notes?|reasoning|thoughts?|prompt|messages?|chat|summary|feedback|sidenote)"
-    r"(?:$|_)",
+    r"(?:^|_)(?:context|conversation|chat|history|transcript|notes?|reasoning|thoughts?|prompt|sidenote)(?:$|_)",
     re.IGNORECASE,
 )
 MAX_DESCRIPTION = 4_000  # characters; longer texts take the model's context and hide things from people
@@ -44,7 +46,10 @@ Flag = dict[str, str]  # rule, where, text
 
 
 def flags(tool: Mapping[str, Any], approved: Mapping[str, Any] | None, others: Collection[str]) -> list[Flag]:
-    """Return the flags of a tool in its canonical form. `others` are the names of all other tools on offer."""
+    """Return the flags of a tool in its canonical form. `others` are the names of tools of ours and of other upstreams.
+
+    The tools of one upstream often refer to each other, which tells nothing.
+    """
     found = [*_of_texts(tool, others), *_of_name(str(tool["name"]), others), *_of_schema(tool, approved)]
     return list({(flag["rule"], flag["where"]): flag for flag in found}.values())
 
@@ -60,6 +65,8 @@ def _of_texts(tool: Mapping[str, Any], others: Collection[str]) -> Iterator[Flag
         if match := HIDDEN.search(text):
             yield _flag("hidden characters", where, f"U+{ord(match[0]):04X}")
         plain = unicodedata.normalize("NFKC", HIDDEN.sub("", text))
+        if where.endswith((".$schema", ".$id")):
+            continue  # the address of a dialect of JSON Schema
         for rule, pattern in (
             ("gives orders", ORDERS),
             ("asks for secrets", SECRETS),
