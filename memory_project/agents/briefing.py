@@ -55,7 +55,7 @@ class BriefMe(Operation):
 
     entities: Urns = Field([], description="By URN or name. If none, those you worked with lately.")
     since: StartMoment | None = Field(None, description="If none, your last call before today, at most 14 days ago.")
-    max_tokens: Annotated[int, Field(ge=MIN_TOKENS, le=MAX_TOKENS)] = MAX_TOKENS
+    max_tokens: Annotated[int, Field(ge=MIN_TOKENS, le=MAX_TOKENS, description="room for the briefing")] = MAX_TOKENS
 
 
 class BriefingResponse(TypedDict):

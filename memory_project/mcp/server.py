@@ -164,6 +164,8 @@ class CommonplaceServer(ReadingServer):
         request = context.request_context.request if context else None
         if name == finding.USE_TOOL and name in self.offered:
             name, arguments = finding.meant(arguments)
+            if self._tool(name) is None and self.gateway.tool(name) is None:
+                name, arguments = finding.USE_TOOL, {"name": name}
         if self._tool(name) is None and (proxied := self.gateway.tool(name)):
             return await self.gateway.call(proxied, arguments, context)
         if self._tool(name) is None:

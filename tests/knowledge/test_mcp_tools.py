@@ -171,7 +171,7 @@ def test_curated_prompts_are_listed_while_they_are_applied(small_catalog: None, 
         return [prompt.name for prompt in (await client.list_prompts()).prompts]
 
     built_in = as_caller(alice, offered)
-    assert built_in == ["analyse_data_set", "capture_guidance", "capture_this", "start_of_session"]
+    assert built_in == ["analyse_data_set", "capture_guidance", "capture_this", "start_of_session", "memory_briefing"]
     id = capture(alice)["insight_id"]
     apply_knowledge(cora, "approve", insight_ids=[id])
     prompt = {"change_type": "add_prompt", "target": "monday-review", "detail": "Compare the last two weeks."}

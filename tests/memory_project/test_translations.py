@@ -157,7 +157,8 @@ IN_ENGLISH = (
     "knowledge/catalog/", "knowledge/graph/", "knowledge/portable_kinds.py",
     "memories/contract/tools.py", "memories/conversation/web_search.py", "memories/embedding/", "memories/portab",
     "memory_project/clients/", "memory_project/exports/", "memory_project/imports/formats/",
-    "memory_project/imports/tasks.py", "analysis/ingest.py",
+    "memory_project/imports/tasks.py", "analysis/ingest.py", "analysis/storage/",
+    "memory_project/agents/installation.py",
     "memory_project/mcp/", "memory_project/oauth/", "memory_project/postgres/", "memory_project/rest/",
     "memory_project/subscriptions/", "memory_project/webhooks/sending.py",
 )  # fmt: skip

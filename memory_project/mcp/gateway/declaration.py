@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 from memories.contract.errors import Degraded, Invalid
 
 NAME = re.compile(r"[a-z][a-z0-9]{0,19}")  # no underscore, so that NAME_tool names one tool only
-VARIABLE = re.compile(r"\$\{([^}]*)\}")
+VARIABLE = re.compile(r"\$\{([^}]{0,100})\}")
 VARIABLE_NAME = re.compile(r"UPSTREAM_[A-Z0-9_]{1,80}")
 NAME_RULE = "1 to 20 lower-case letters and digits, beginning with a letter"
 

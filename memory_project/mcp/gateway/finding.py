@@ -115,4 +115,4 @@ def find_tools(caller: Caller, op: FindTools) -> FoundTools:
 def use_tool(caller: Caller, op: UseTool) -> FoundTools:
     """Call a tool that find_tools has found, with its arguments."""
     # the server carries out the call of the tool that is meant, so this one is reached with a wrong name only
-    raise Invalid("is no tool of find_tools", field="name", allowed="a name that find_tools returned")
+    raise Invalid(f"{op.name!r} is no tool of find_tools", field="name", allowed="a name that find_tools returned")
