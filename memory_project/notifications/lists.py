@@ -25,6 +25,7 @@ from memories.contract.urls import url_for
 from memories.database.queryset_sql import Statement
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
+from memory_project.mcp.gateway import alerts
 from memory_project.models import Notification
 from memory_project.notifications import inbox
 from memory_project.notifications.kinds import KINDS, sentence
@@ -149,8 +150,8 @@ def _add_notices(caller: Caller, groups: Sequence[Group], pks: Sequence[Sequence
 def _add_entities(caller: Caller, groups: Sequence[Group]) -> None:
     """Count for each group the notifications that the caller may still read, by the first entity of their memory."""
     for group in groups:
-        group.readable = group.count  # a webhook endpoint is its owner's, and has no memory
-    groups = [group for group in groups if group.kind != "webhook_paused"]
+        group.readable = group.count  # a webhook endpoint is its owner's, and has no memory; nor has an upstream
+    groups = [group for group in groups if group.kind not in ("webhook_paused", alerts.KIND)]
     if not groups:
         return
     rule = Q(pk__in=[])
@@ -205,6 +206,8 @@ def entries_for(caller: Caller, rows: Sequence[Notification]) -> list[Notice]:
         texts |= {
             endpoint.pk: f"{endpoint.name}: {endpoint.pause_reason or gettext('resumed')}" for endpoint in endpoints
         }
+    if any(row.kind == alerts.KIND for row in rows):
+        texts |= alerts.texts(caller)
     return [
         Notice(
             pk=row.pk,

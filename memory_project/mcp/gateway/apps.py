@@ -9,3 +9,6 @@ class GatewayConfig(AppConfig):
     label = "gateway"
     verbose_name = gettext_lazy("Upstream MCP servers")
     toolsets = {"upstreams": "memory_project.mcp.gateway.mcp_tools.TOOLS"}
+
+    def ready(self) -> None:
+        from memory_project.mcp.gateway import checks  # noqa: F401, PLC0415 - registers itself

@@ -144,6 +144,11 @@ class Upstream(Part):
         # The variables are read at each use, so that the credential is stored nowhere else.
         return VARIABLE.sub(value_of, text)
 
+    def missing_variables(self) -> list[str]:
+        """Return the environment variables that the declaration names and that are unset or empty."""
+        named = {variable for text in self._texts() for variable in VARIABLE.findall(text)}
+        return sorted(variable for variable in named if not os.environ.get(variable))
+
     def must_be_public(self, host: str) -> bool:
         return not self._is_from_file and host.lower() not in settings.MCP_UPSTREAM_PRIVATE_HOSTS
 
