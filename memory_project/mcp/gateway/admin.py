@@ -56,9 +56,11 @@ def is_disabling(row: DeclaredUpstream, is_enabled: bool) -> bool:
 def loss_of(name: str) -> str:
     """Return what agents lose together with an upstream."""
     count = PinnedTool.objects.filter(upstream=name, state=PinState.APPROVED).count()
+    if not count:
+        return gettext("Agents lose nothing: no tool of this server is approved.")
     text = ngettext(
-        "Agents lose %(n)s tool of this server at once, and running calls end. Approvals and decisions are kept.",
-        "Agents lose %(n)s tools of this server at once, and running calls end. Approvals and decisions are kept.",
+        "Agents lose %(n)s tool of this server at once. Its approval and the decisions are kept.",
+        "Agents lose %(n)s tools of this server at once. Their approvals and the decisions are kept.",
         count,
     )
     return text % {"n": count}
@@ -143,6 +145,9 @@ class DeclaredUpstreamAdmin(ExportsList):
 
     # -- pages ---------------------------------------------------------------------------------------------------
 
+    def row_title(self, row: DeclaredUpstream) -> str:
+        return row.name
+
     def links(self, request: HttpRequest, row: DeclaredUpstream) -> Mapping[str, Sequence[Link]]:
         address = f"{reverse('admin:upstream-tools')}?state=all&upstream={row.name}"
         return {gettext("Tools"): [Link(gettext("Tools of this server, and decisions about them"), address)]}
@@ -159,7 +164,10 @@ class DeclaredUpstreamAdmin(ExportsList):
     def test(self, request: HttpRequest, row: DeclaredUpstream, values: Mapping[str, Any]) -> TestAnswer:
         answer = trial.try_declaration(caller=admin_caller(request), name=row.name, text=values["declaration"])
         if answer.problem:
-            return TestAnswer(False, answer.problem)
+            hint = gettext(
+                "A server declared here has to be on a public host, or on one in MCP_UPSTREAM_PRIVATE_HOSTS."
+            )
+            return TestAnswer(False, answer.problem, [hint])
         return TestAnswer(True, told(answer), lines_of(answer))
 
     def save_model(self, request: HttpRequest, obj: DeclaredUpstream, form: Any, change: bool) -> None:

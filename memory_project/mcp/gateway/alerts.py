@@ -18,6 +18,7 @@ from django.utils.translation import gettext
 from memories.database import identity
 from memories.identity.caller import OPERATE, Caller
 from memory_project.mcp.gateway.models import WAITING, PinnedTool
+from memory_project.mcp.gateway.names import offered_name
 from memory_project.models import Notification, User
 from memory_project.notifications import inbox
 
@@ -52,13 +53,13 @@ def texts(caller: Caller) -> dict[UUID, str]:
         return {}
     names: dict[str, list[str]] = defaultdict(list)
     for upstream, tool, state in PinnedTool.objects.values_list("upstream", "tool", "state"):
-        names[upstream] += [tool] if state in WAITING else []
+        names[upstream] += [offered_name(upstream, tool)] if state in WAITING else []
     decided = gettext("no tool waits any more")
-    return {id_of(upstream): f"{upstream}: {_some(tools) or decided}" for upstream, tools in names.items()}
+    return {id_of(upstream): _some(tools) or f"{upstream}: {decided}" for upstream, tools in names.items()}
 
 
 def _some(tools: list[str]) -> str:
-    shown = ", ".join(tool[:80] for tool in tools[:NAMES_SHOWN])
+    shown = ", ".join(tools[:NAMES_SHOWN])
     return f"{shown}, … ({len(tools)})" if len(tools) > NAMES_SHOWN else shown
 
 

@@ -77,8 +77,9 @@ def states() -> list[UpstreamState]:
     with identity.service("gateway"):
         statuses = {status.name: status for status in UpstreamStatus.objects.all()}
         counts: dict[str, dict[str, int]] = defaultdict(dict)
-        for upstream, state, count in PinnedTool.objects.order_by().values_list("upstream", "state", Count("pk")):
-            counts[upstream][state] = count
+        pins = PinnedTool.objects.order_by().values("upstream", "state").annotate(count=Count("pk"))
+        for pin in pins:
+            counts[pin["upstream"]][pin["state"]] = pin["count"]
         rows = {row.name: row for row in DeclaredUpstream.objects.all()}
     return [
         _state(name, snapshot.upstreams.get(name), rows.get(name), statuses.get(name), snapshot.problems, counts[name])

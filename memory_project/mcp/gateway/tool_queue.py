@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from memories.identity.caller import Caller
 from memory_project.mcp.gateway import pins, registry, suspicion
 from memory_project.mcp.gateway.models import WAITING, PinDecision, PinnedTool, PinState
 
+NO_ASCII = re.compile(r"[^\x20-\x7e]")
 CONTEXT_LINES = 3  # unchanged lines that are shown before and after the changed ones
 STATES: Mapping[str, Collection[str]] = {
     "waiting": WAITING,
@@ -171,7 +173,8 @@ def flags(pin: PinnedTool) -> list[Flag]:
     for flag in pin.flags:
         title, meaning = FLAGS.get(flag["rule"], (flag["rule"], ""))
         is_serious = flag["rule"] in suspicion.SERIOUS
-        found.append(Flag(str(title), str(meaning), reveal(flag["where"]), reveal(flag["text"]), is_serious))
+        text = reveal_name(flag["text"]) if flag["where"] == "name" else reveal(flag["text"])
+        found.append(Flag(str(title), str(meaning), reveal(flag["where"]), text, is_serious))
     return sorted(found, key=lambda flag: not flag.is_serious)
 
 
@@ -180,15 +183,25 @@ def parts(pin: PinnedTool) -> list[Part]:
     approved = pin.approved or {}
     found = []
     for key, title in PARTS.items():
-        before, after = _text(approved.get(key)), _text(pin.offered.get(key))
+        show = _text if key != "name" else lambda value: reveal_name(str(value or ""))
+        before, after = show(approved.get(key)), show(pin.offered.get(key))
         if before or after:
             found.append(_part(str(title), before, after) if pin.approved else Part(str(title), "", after, True))
     return sorted(found, key=lambda part: not part.is_changed)
 
 
+def reveal_name(name: str) -> str:
+    """Return a name with all but ASCII characters as code points, because letters of other scripts look alike."""
+    return NO_ASCII.sub(_code_point, name)
+
+
 def reveal(text: str) -> str:
     """Return a text with all characters that people don't see as code points."""
-    return show_invisible(suspicion.HIDDEN.sub(lambda match: f"⟦U+{ord(match[0]):04X}⟧", text))
+    return show_invisible(suspicion.HIDDEN.sub(_code_point, text))
+
+
+def _code_point(match: re.Match[str]) -> str:
+    return f"⟦U+{ord(match[0]):04X}⟧"
 
 
 def _text(value: Any) -> str:

@@ -98,10 +98,11 @@ def _show(request: HttpRequest, caller: Caller, pin_id: int, *, conflict: str = 
 def _row(pin: PinnedTool) -> dict[str, Any]:
     return {
         "pin": pin,
-        "name": tool_queue.reveal(offered_name(pin.upstream, pin.tool)),
-        "tool": tool_queue.reveal(pin.tool),
+        "name": offered_name(pin.upstream, pin.tool),
+        "tool": tool_queue.reveal_name(pin.tool),
         "description": tool_queue.reveal(str(pin.offered.get("description") or "")),
-        "flags": tool_queue.flags(pin),
+        "flags": (flags := tool_queue.flags(pin)),
+        "flag_names": list({flag.title: flag for flag in flags}.values()),
         "color": COLORS[pin.state],
     }
 
@@ -119,7 +120,7 @@ def decide(request: HttpRequest, pin_id: int, act: str) -> HttpResponse:
         return _show(request, caller, pin_id, conflict=message_without_field(error), note=note)
     pin = decision.pin
     text = gettext("“%(tool)s” is accepted.") if decision.accepted else gettext("“%(tool)s” is refused.")
-    _remember(request, [decision], text % {"tool": tool_queue.reveal(str(pin))})
+    _remember(request, [decision], text % {"tool": offered_name(pin.upstream, pin.tool)})
     following = tool_queue.rows(caller, state="waiting").order_by("-changed_at", "pk").first()
     return redirect("admin:upstream-tool", following.pk) if following else redirect("admin:upstream-tools")
 

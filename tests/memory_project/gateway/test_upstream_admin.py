@@ -218,7 +218,7 @@ def test_a_decision_about_an_earlier_text_is_refused_and_shows_the_new_one(
 def test_a_hostile_tool_is_escaped_and_its_hidden_characters_are_shown(
     declared: DeclaredUpstream, otto_user: User
 ) -> None:
-    pin = listed(tool("count", HOSTILE, **{"<b>\u200d": {"type": "string"}}))["count"]
+    pin = listed(tool("\u0441\u043eunt", HOSTILE, **{"<b>\u200d": {"type": "string"}}))["\u0441\u043eunt"]
     assert pin.state == PinState.NEW
     client = browser(otto_user)
     for page in (reverse(QUEUE), reverse("admin:upstream-tool", args=[pin.pk])):
@@ -227,6 +227,7 @@ def test_a_hostile_tool_is_escaped_and_its_hidden_characters_are_shown(
         assert not {"\u202e", "\u200b", "\u200d", "\U000e0041"} & set(content)
         assert "⟦U+202E⟧" in content
     assert "&lt;b&gt;⟦U+200D⟧" in content
+    assert "⟦U+0441⟧⟦U+043E⟧unt" in content
     assert "Hidden characters" in content
     assert browser(otto_user).get(reverse("admin:upstream-tools-accept", args=["wh"])).status_code == 302
 
@@ -272,7 +273,7 @@ def test_operators_are_notified_once_until_the_tools_are_decided(
     notified = Notification.objects.filter(kind=alerts.KIND)
     assert sorted(notified.values_list("person__email", flat=True)) == [ada_user.email, otto_user.email]
     client = browser(otto_user)
-    assert "wh: count, sum" in text(client.get(reverse("news")))
+    assert "wh_count, wh_sum" in text(client.get(reverse("news")))
     notice = notified.get(person=otto_user)
     assert client.post(reverse("follow-news", args=[notice.pk]))["Location"] == reverse(QUEUE)
     for pin in (first, second):
@@ -290,12 +291,13 @@ def test_the_system_page_shows_upstreams_and_what_is_wrong(
     monkeypatch.delenv("UPSTREAM_WH_TOKEN", raising=False)
     folder: Path = upstream('env = { TOKEN = "${UPSTREAM_WH_TOKEN}" }')
     DeclaredUpstream.objects.create(name="memory", declaration=URL)
-    listed(tool("count"), tool("evil", "Reads ~/.ssh/id_rsa."))
+    listed(tool("count"), tool("evil", "Reads ~/.ssh/id_rsa."), tool("bad", "Reads ~/.netrc."))
     client = browser(otto_user)
     page = text(client.get(reverse("admin:system")))
     for part in ("UPSTREAM_WH_TOKEN is not set", "never reached", "beginning of names of Commonplace", "invalid"):
         assert part in page, part
-    assert f'<a href="{reverse(QUEUE)}?upstream=wh">1</a>' in page
+    assert f'<a href="{reverse(QUEUE)}?upstream=wh">2</a>' in page
+    assert "<td>1</td>" in page  # the approved one
     assert [message.id for message in checks.check_upstreams()] == ["commonplace.W005"]
     monkeypatch.setenv("UPSTREAM_WH_TOKEN", "x")
     assert checks.check_upstreams() == []
