@@ -153,7 +153,7 @@ class DeclaredUpstreamAdmin(ExportsList):
         return {gettext("Tools"): [Link(gettext("Tools of this server, and decisions about them"), address)]}
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
-        of_file = [state for state in health.states() if state.upstream and state.upstream.is_from_file]
+        of_file = [state for state in health.look().states if state.upstream and state.upstream.is_from_file]
         return super().changelist_view(request, {"of_file": of_file, **(extra_context or {})})
 
     def delete_view(self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -71,27 +71,30 @@ class UpstreamState:
         return len(self.status.resources) + len(self.status.templates) if self.status else 0
 
 
-def states() -> list[UpstreamState]:
-    """Return the state of each declared upstream, by name. Disabled declarations and those with errors are included."""
-    snapshot = registry.refreshed(at_once=True)
+@dataclass(frozen=True)
+class Health:
+    states: Sequence[UpstreamState]
+    findings: Sequence[Finding]  # of all upstreams, and of the file of declarations
+
+
+def look() -> Health:
+    """Return the state of each declared upstream, by name, also of disabled declarations and those with errors."""
     with identity.service("gateway"):
+        upstreams, problems = registry.declared()
         statuses = {status.name: status for status in UpstreamStatus.objects.all()}
         counts: dict[str, dict[str, int]] = defaultdict(dict)
-        pins = PinnedTool.objects.order_by().values("upstream", "state").annotate(count=Count("pk"))
-        for pin in pins:
+        for pin in PinnedTool.objects.order_by().values("upstream", "state").annotate(count=Count("pk")):
             counts[pin["upstream"]][pin["state"]] = pin["count"]
         rows = {row.name: row for row in DeclaredUpstream.objects.all()}
-    return [
-        _state(name, snapshot.upstreams.get(name), rows.get(name), statuses.get(name), snapshot.problems, counts[name])
-        for name in sorted({*snapshot.upstreams, *rows})
+    states = [
+        _state(name, upstreams.get(name), rows.get(name), statuses.get(name), problems, counts[name])
+        for name in sorted({*upstreams, *rows})
     ]
-
-
-def findings(found: list[UpstreamState]) -> list[Finding]:
-    """Return what is wrong with the upstreams, and with the file of declarations."""
-    problem = registry.current().problems.get("MCP_UPSTREAMS", "")
-    of_file = [Finding("MCP_UPSTREAMS", problem, gettext("Correct the file: none of its servers is used."))]
-    return [*(of_file if problem else []), *(finding for state in found for finding in state.findings)]
+    findings = [finding for state in states for finding in state.findings]
+    if problem := problems.get("MCP_UPSTREAMS"):
+        hint = gettext("Correct the file: none of its servers is used.")
+        findings.insert(0, Finding("MCP_UPSTREAMS", problem, hint))
+    return Health(states, findings)
 
 
 def _state(

@@ -125,6 +125,8 @@ def _stamp() -> tuple[Any, ...]:
 
 def _read(stamp: tuple[Any, ...]) -> Snapshot:
     upstreams, problems = declared()
+    for name, problem in problems.items():
+        log.error("the upstream %s is not used: %s", name, problem)
     tools: dict[str, ProxiedTool] = {}
     held_back: dict[str, ProxiedTool] = {}
     for pin in PinnedTool.objects.filter(upstream__in=list(upstreams)):
@@ -155,8 +157,6 @@ def declared() -> tuple[dict[str, Upstream], dict[str, str]]:
     for name in sorted(set(upstreams) & own):
         problems[name] = f"{name}: is the beginning of names of Commonplace's own tools; choose another name"
         del upstreams[name]
-    for name, problem in problems.items():
-        log.error("the upstream %s is not used: %s", name, problem)
     return upstreams, problems
 
 

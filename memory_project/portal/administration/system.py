@@ -30,7 +30,7 @@ from memories.models.index_job import JobStatus
 from memory_project import backups, schedules
 from memory_project.checks import row_security_problem
 from memory_project.mcp.gateway import health, trial
-from memory_project.mcp.gateway.health import Finding, UpstreamState
+from memory_project.mcp.gateway.health import Health
 from memory_project.models import Webhook
 from memory_project.notifications import webhooks
 from memory_project.portal.administration.people import operator_of
@@ -65,12 +65,10 @@ class Work:
 @require_safe
 def system(request: HttpRequest) -> HttpResponse:
     operator_of(request)
-    upstreams = health.states()
-    findings = health.findings(upstreams)
+    upstreams = health.look()
     context = {
-        "parts": [*_parts(), *_upstream_part(upstreams, findings)],
+        "parts": [*_parts(), *_upstream_part(upstreams)],
         "upstreams": upstreams,
-        "upstream_findings": findings,
         "sources": checks.states(),
         "webhooks": Webhook.objects.select_related("persona"),
         "webhook_hosts": settings.WEBHOOK_HOSTS,
@@ -132,13 +130,13 @@ def _parts() -> list[Part]:
     ]
 
 
-def _upstream_part(upstreams: list[UpstreamState], findings: list[Finding]) -> list[Part]:
-    if not upstreams and not findings:
+def _upstream_part(upstreams: Health) -> list[Part]:
+    if not upstreams.states and not upstreams.findings:
         return []
-    used = [one for one in upstreams if one.state != health.DISABLED]
+    used = [one for one in upstreams.states if one.state != health.DISABLED]
     well = sum(one.state in (health.OK, health.NEVER) and not one.findings for one in used)
     detail = gettext("%(well)s of %(all)s without problems") % {"well": well, "all": len(used)}
-    return [Part(gettext("Upstream servers"), "stale" if findings else "ok", detail)]
+    return [Part(gettext("Upstream servers"), "stale" if upstreams.findings else "ok", detail)]
 
 
 def _worker(overdue: int, queued: int) -> str:

@@ -18,7 +18,7 @@ from memories.contract.errors import Conflict, DomainError, NotFound
 from memories.contract.list_export import list_export
 from memories.contract.paging import page
 from memories.identity.caller import Caller
-from memory_project.mcp.gateway import health, pins, tool_queue
+from memory_project.mcp.gateway import pins, tool_queue
 from memory_project.mcp.gateway.models import PinDecision, PinnedTool
 from memory_project.mcp.gateway.names import offered_name
 from memory_project.portal.administration.people import operator_of
@@ -64,7 +64,7 @@ def tool_list(request: HttpRequest) -> HttpResponseBase:
         "upstream": upstream,
         "upstreams": names,
         "unflagged": len(tool_queue.unflagged(caller, upstream)) if upstream and state == "waiting" else 0,
-        "has_upstreams": bool(names or health.states()),
+        "has_upstreams": bool(names or tool_queue.declared()),
         "last": _last(request),
     }
     return render(request, "operate/upstream_tools.html", context)
