@@ -12,7 +12,7 @@ from django.utils.translation import gettext
 
 from memories.contract import errors
 from memories.contract.errors import DomainError, NotFound
-from memories.database import identity
+from memories.database import connections, identity
 from memories.identity.caller import Caller
 from memory_project.mcp.gateway import credentials, declarations, pins, registry, suspicion
 from memory_project.mcp.gateway.credentials import NOBODY
@@ -46,18 +46,25 @@ def try_declaration(*, caller: Caller, name: str, text: str) -> Trial:
 
 
 def try_upstream(*, caller: Caller, name: str) -> Trial:
-    """Connect to an upstream that is declared and enabled. Raises NotFound if there is none of that name."""
+    """Connect to an upstream that is declared and enabled. If it answers, it is listed within seconds.
+
+    Raises NotFound if there is no upstream of that name.
+    """
     declarations.require_operator(caller)
     upstream = registry.refreshed(at_once=True).upstreams.get(name)
     if upstream is None:
         raise NotFound(gettext("there is no upstream %(name)r") % {"name": name[:40]}, field="name")
-    return _tried(caller, upstream)
+    answer = _tried(caller, upstream)
+    if not answer.problem:
+        declarations.list_soon(name)
+    return answer
 
 
 def _tried(caller: Caller, upstream: Upstream) -> Trial:
     started = time.perf_counter()
     try:
         headers, auth = credentials.for_connection(upstream, NOBODY if upstream.credentials == "service" else caller)
+        connections.close_if_pooled()
         offer = anyio.run(_listed, UpstreamSession(upstream, headers, auth, lambda: None))
     except DomainError as error:
         return Trial(problem=error.message, milliseconds=_since(started))
