@@ -165,9 +165,11 @@ def _locked(pin_id: int) -> PinnedTool:
 
 
 def _fits(upstream: str, name: str, tool: Mapping[str, Any]) -> bool:
-    if name and len(name) <= 200 and len(json.dumps(tool)) <= MAX_TOOL_BYTES:
+    text = json.dumps(tool)
+    has_nul = "\\u0000" in text.replace("\\\\", "")  # which PostgreSQL can't store
+    if name and len(name) <= 200 and len(text) <= MAX_TOOL_BYTES and not has_nul:
         return True
-    log.warning("left out a tool of the upstream %s: its name or description is too long", upstream)
+    log.warning("left out a tool of the upstream %s: it is too long, or contains NUL", upstream)
     return False
 
 

@@ -162,8 +162,12 @@ class Pool:
         return session
 
     async def _list(self, session: UpstreamSession) -> None:
-        tools, resources, templates = await session.list_offer()
-        await to_thread.run_sync(status.record, session.upstream, tools, resources, templates, session.server)
+        try:
+            tools, resources, templates = await session.list_offer()
+            await to_thread.run_sync(status.record, session.upstream, tools, resources, templates, session.server)
+        except DomainError as error:
+            await to_thread.run_sync(status.note_failure, session.upstream.name, error.message)
+            raise
 
     def _note_changed(self, session: UpstreamSession) -> None:
         session.listed_at = 0.0  # the next call lists anew

@@ -232,6 +232,7 @@ def test_a_hostile_tool_is_escaped_and_its_hidden_characters_are_shown(
     assert "⟦U+0441⟧⟦U+043E⟧unt" in content
     assert "Hidden characters" in content
     assert browser(otto_user).get(reverse("admin:upstream-tools-accept", args=["wh"])).status_code == 302
+    assert set(listed(tool("sum", "Adds\x00 rows."), tool("max", "A path: C:\\u0000."))) == {"\u0441\u043eunt", "max"}
 
 
 def test_all_tools_without_flags_are_accepted_together_and_undone(declared: DeclaredUpstream, otto_user: User) -> None:
