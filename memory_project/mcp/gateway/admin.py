@@ -14,7 +14,7 @@ from django.utils.translation import gettext, gettext_lazy, ngettext
 from memories.admin.base import ExportsList, admin_caller, age, badge
 from memories.admin.rows import Link, TestAnswer
 from memories.contract.errors import Invalid, with_allowed
-from memory_project.mcp.gateway import declarations, health, trial
+from memory_project.mcp.gateway import declarations, health, tool_queue, trial
 from memory_project.mcp.gateway.models import WAITING, DeclaredUpstream, PinnedTool, PinState, UpstreamStatus
 
 TOOLS_SHOWN = 30  # names of tools in the answer of a test
@@ -194,5 +194,9 @@ def lines_of(answer: trial.Trial) -> list[str]:
         left = len(answer.tools) - TOOLS_SHOWN
         lines.append(", ".join(answer.tools[:TOOLS_SHOWN]) + (f", … (+{left})" if left > 0 else ""))
     if answer.flagged:
-        lines.append(gettext("Flags: %(tools)s") % {"tools": "; ".join(answer.flagged[:TOOLS_SHOWN])})
+        flags = [
+            f"{tool}: {', '.join(str(tool_queue.FLAGS[rule][0]) for rule in rules)}"
+            for tool, rules in list(answer.flagged.items())[:TOOLS_SHOWN]
+        ]
+        lines.append(gettext("Flags: %(tools)s") % {"tools": "; ".join(flags)})
     return lines

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -26,12 +26,12 @@ CLOSE_S = 3.0
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """The answer of an upstream. `problem` is empty if it answered. `flagged` are the tools with flags."""
+    """The answer of an upstream. `problem` is empty if it answered. `flagged` has the rules that flag a tool."""
 
     problem: str = ""
     server: str = ""  # name and version as the server states them
     tools: Sequence[str] = ()
-    flagged: Sequence[str] = ()
+    flagged: Mapping[str, Sequence[str]] = field(default_factory=dict)
     resources: int = 0
     milliseconds: int = 0
 
@@ -103,17 +103,18 @@ async def _listed(session: UpstreamSession) -> _Offer:
     return found
 
 
-def _flagged(upstream: str, tools: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the tools with flags, each with its rules, compared with all other tools on offer."""
+def _flagged(upstream: str, tools: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
+    """Return the rules that flag each tool, compared with all other tools on offer."""
     with identity.service("gateway"):
         others = {*registry.own_names(), *PinnedTool.objects.exclude(upstream=upstream).values_list("tool", flat=True)}
     names = {str(tool.get("name", "")) for tool in tools}
-    found = []
-    for tool in tools:
-        flags = suspicion.flags(pins.canonical(tool), None, others | names)
-        if flags:
-            found.append(f"{tool['name']}: {', '.join(sorted({flag['rule'] for flag in flags}))}")
-    return found
+    found = {
+        str(tool["name"]): sorted(
+            {flag["rule"] for flag in suspicion.flags(pins.canonical(tool), None, others | names)}
+        )
+        for tool in tools
+    }
+    return {tool: rules for tool, rules in found.items() if rules}
 
 
 def _too_late(upstream: Upstream) -> str:

@@ -17,6 +17,7 @@ from memories.identity.caller import Caller
 from memories.models import Persona
 from memory_project.accounts import people
 from memory_project.mcp.gateway import alerts, checks, pins, registry, trial
+from memory_project.mcp.gateway.admin import lines_of
 from memory_project.mcp.gateway.models import DeclaredUpstream, PinDecision, PinnedTool, PinState, UpstreamStatus
 from memory_project.models import AuditEvent, Notification, User
 from memory_project.receivers import grant_operator_permissions
@@ -138,7 +139,8 @@ def test_a_trial_lists_the_tools_and_pins_none(upstream: Declare, ada: Caller, a
     answer = trial.try_upstream(caller=ada, name="wh")
     assert (answer.problem, answer.server, answer.resources) == ("", "warehouse 1.0", 2)
     assert "run_query" in answer.tools
-    assert answer.flagged == ["run_query: gives orders"]
+    assert answer.flagged == {"run_query": ["gives orders"]}
+    assert "Flags: run_query: Gives orders" in lines_of(answer)
     assert (PinnedTool.objects.count(), UpstreamStatus.objects.get().failed_at) == (0, None)
     file = folder / "upstreams.toml"
     file.write_text(file.read_text().replace("tests.upstream", "tests.no_such_module"))
