@@ -11,4 +11,7 @@ class GatewayConfig(AppConfig):
     toolsets = {"upstreams": "memory_project.mcp.gateway.mcp_tools.TOOLS"}
 
     def ready(self) -> None:
+        from memories import extensions  # noqa: PLC0415 - needs loaded models
         from memory_project.mcp.gateway import checks  # noqa: F401, PLC0415 - registers itself
+
+        extensions.register("memory_project.mcp.gateway.memory_extension.GatewayMemoryExtension")
