@@ -19,6 +19,7 @@ from memory_project.rest import (
     people,
     start,
     subscriptions,
+    upstreams,
     viewers,
     webhooks,
 )
@@ -41,5 +42,6 @@ urlpatterns = [
     *subscriptions.urlpatterns,
     *own.urlpatterns,
     *administration.urlpatterns,
+    *upstreams.urlpatterns,
     *people.urlpatterns,
 ]

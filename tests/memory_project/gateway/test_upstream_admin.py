@@ -13,9 +13,10 @@ from django.utils import timezone
 
 from memories.admin.rows import TEST
 from memories.contract.errors import Forbidden
-from memories.identity.caller import Caller
+from memories.identity.caller import Caller, system_caller
 from memories.models import Persona
 from memory_project.accounts import people
+from memory_project.accounts.tokens import create_token
 from memory_project.mcp.gateway import alerts, checks, pins, registry, trial
 from memory_project.mcp.gateway.admin import lines_of
 from memory_project.mcp.gateway.models import DeclaredUpstream, PinDecision, PinnedTool, PinState, UpstreamStatus
@@ -265,6 +266,31 @@ def test_the_list_is_filtered_exported_and_counted(declared: DeclaredUpstream, o
     export = client.get(f"{reverse(QUEUE)}?state=gone&export=csv")
     assert "wh,count,gone" in b"".join(export.streaming_content).decode()  # type: ignore[attr-defined]
     assert client.get(f"{reverse(QUEUE)}?state=nonsense&upstream=%00&after=x").status_code == 400
+
+
+def test_operators_decide_over_rest_with_a_token_that_may_administer(
+    declared: DeclaredUpstream, otto_user: User, alice_user: User
+) -> None:
+    pin = listed(tool("count"), tool("sum"), reviews_all=True)["count"]
+
+    def call(user: User, method: str, path: str, *rights: str, **body: Any) -> Any:
+        token = create_token(caller=system_caller(), user=user, name="t", rights=list(rights))[1]
+        headers = {"Authorization": f"Bearer {token}"}
+        send = getattr(Client(), method)
+        return send(f"/api/v1/upstreams/{path}", body or None, content_type="application/json", headers=headers)
+
+    assert call(otto_user, "get", "tools/").status_code == 403
+    assert call(alice_user, "get", "tools/").status_code == 403
+    items = call(otto_user, "get", "tools/?state=new&upstream=wh", "administer").json()["items"]
+    assert {item["name"] for item in items} == {"wh_count", "wh_sum"}
+    decide = f"tools/{pin.pk}/decide/"
+    stale = call(otto_user, "post", decide, "administer", accepted=True, offered_hash="0")
+    assert (stale.status_code, stale.json()["code"]) == (409, "conflict")
+    decided = call(otto_user, "post", decide, "administer", accepted=True, offered_hash=pin.offered_hash).json()
+    assert (decided["state"], decided["decided_by"]) == ("approved", otto_user.email)
+    undone = call(otto_user, "post", f"decisions/{decided['id']}/undo/", "administer")
+    assert undone.json()["state"] == "new"
+    assert call(otto_user, "post", "decisions/999/undo/", "administer").status_code == 404
 
 
 # -- notifications and the System page -------------------------------------------------------------------------------
