@@ -28,13 +28,8 @@ def check(name: str, text: str) -> Upstream:
     """
     if not declaration.NAME.fullmatch(name):
         raise Invalid(gettext("is not a name of an upstream"), field="name", allowed=declaration.NAME_RULE)
-    if name in registry.own_prefixes():
-        raise Invalid(
-            gettext("is how names of Commonplace’s own tools begin, such as %(tool)s, so agents could confuse them")
-            % {"tool": min(tool for tool in registry.own_names() if tool.partition("_")[0] == name)},
-            field="name",
-            allowed=gettext("another name"),
-        )
+    if collision := registry.collision_of(name):
+        raise Invalid(collision, field="name", allowed=gettext("another name"))
     if name in of_file():
         raise Invalid(
             gettext("is declared in MCP_UPSTREAMS, which takes precedence"),

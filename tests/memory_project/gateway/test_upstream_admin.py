@@ -325,7 +325,12 @@ def test_the_system_page_shows_upstreams_and_what_is_wrong(
     listed(tool("count"), tool("evil", "Reads ~/.ssh/id_rsa."), tool("bad", "Reads ~/.netrc."))
     client = browser(otto_user)
     page = text(client.get(reverse("admin:system")))
-    for part in ("UPSTREAM_WH_TOKEN is not set", "never reached", "beginning of names of Commonplace", "invalid"):
+    for part in (
+        "UPSTREAM_WH_TOKEN is not set",
+        "never reached",
+        "is how names of Commonplace’s own tools begin",
+        "invalid",
+    ):
         assert part in page, part
     assert f'<a href="{reverse(QUEUE)}?upstream=wh">2</a>' in page
     assert "<td>1</td>" in page  # the approved one
