@@ -7,7 +7,11 @@ TORCH := torch==2.13.0
 # PyTorch's own index has a build without CUDA; the ordinary one carries gigabytes of it.
 TORCH_CPU := https://download.pytorch.org/whl/cpu
 NEEDS := $(if $(LIGHT),light,full)
+SYNC = $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 TEMPLATES = $(shell find templates -name '*.html')
+
+# Tests and commands start Python a hundred times, and each start would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help run install browser check lint messages types test test-inside test-outside interop simulate fuzz coverage format \
 	lock dist clean
@@ -58,7 +62,8 @@ browser: $(VENV)/check ## install Chromium for the browser tests, unless there i
 		|| { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq chromium; } \
 		|| $(BIN)/playwright install chromium
 
-check: lint types test ## lint, types and tests: what a change must pass
+check: lint ## lint, types and tests: what a change must pass
+	@$(MAKE) --no-print-directory --jobs=3 $(SYNC) types test-inside test-outside
 
 lint: $(VENV)/check ## formatting, lint rules, missing migrations and translations
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/djade --check $(TEMPLATES)
@@ -69,11 +74,11 @@ messages: $(VENV)/check ## collect the texts of the pages into locale/ and compi
 	@$(BIN)/python -m distribution.messages
 
 types: $(VENV)/check ## mypy, strict
-	@$(BIN)/mypy .
+	@nice -n 2 $(BIN)/mypy .
 
 # Both halves run at once. Browsers wait a lot, so the tests within a process use what the others leave of two cores.
 test: $(VENV)/check ## all tests
-	@$(MAKE) --no-print-directory --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) test-inside test-outside
+	@$(MAKE) --no-print-directory --jobs=2 $(SYNC) test-inside test-outside
 
 test-inside: $(VENV)/check ## tests without browsers, in two processes on a PostgreSQL of their own
 	@nice -n 2 $(BIN)/python -m pytest --ignore=tests/e2e --ignore=tests/interop --numprocesses=2 --dist=worksteal

@@ -14,6 +14,7 @@ from analysis.sources import checks
 from analysis.sources import declaration as source_declaration
 from analysis.sql import declaration as sql_declaration
 from analysis.sql import engines
+from analysis.storage import declaration as store_declaration
 from memories.admin.base import AdminsOnly, ExportsList, admin_caller
 from memories.admin.rows import TestAnswer
 from memories.contract.errors import DomainError
@@ -32,6 +33,8 @@ class DeclaredSourceForm(forms.ModelForm[DeclaredSource]):
         try:
             if sql_declaration.is_sql(text):
                 self.warning = engines.check_source(sql_declaration.parse(name, text))
+            elif store_declaration.is_store(text):
+                store_declaration.parse(name, text)
             else:
                 source_declaration.parse(name, text)
         except DomainError as error:

@@ -7,7 +7,11 @@ from django.utils.translation import gettext_lazy
 class AnalysisConfig(AppConfig):
     name = "analysis"
     verbose_name = gettext_lazy("Analysis")
-    toolsets = {"analysis": "analysis.mcp_tools.TOOLS", "query": "analysis.mcp_tools.QUERY_TOOLS"}
+    toolsets = {
+        "analysis": "analysis.mcp_tools.TOOLS",
+        "query": "analysis.mcp_tools.QUERY_TOOLS",
+        "storage": "analysis.storage.mcp_tools.TOOLS",
+    }
 
     def ready(self) -> None:
         from analysis import findings  # noqa: PLC0415 - needs loaded models

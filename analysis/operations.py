@@ -7,7 +7,7 @@ from typing import Annotated, Any, NotRequired
 from pydantic import AfterValidator, BeforeValidator, Field, with_config
 from typing_extensions import TypedDict
 
-from memories.contract.fields import FORBID, Id, MemoryIds, OneOf, ResultLimit, Text, validation_error
+from memories.contract.fields import FORBID, Id, MemoryIds, OneOf, ResultLimit, Text, Verbatim, validation_error
 from memories.contract.operations import Operation
 from memories.contract.schemas import ALLOWED
 from memories.operations import AT_MOST, FROM_MEMORIES, Metadata
@@ -23,6 +23,7 @@ NEW_KEY = "Any new key for the analysis."
 METRICS = ("count", "sum", "avg", "min", "max", "percentile")
 ACTIONS = ("update", "delete")
 FORMATS = ("csv", "jsonl")
+OBJECT_FORMATS = ("text", "csv", "tsv", "json", "parquet")
 
 AnalysisId = Annotated[str, Text(1, MAX_ID), Field(description="Key of the analysis.")]
 Names = Annotated[list[Annotated[str, Text(1, 200)]], Field(max_length=MAX_FIELDS)]
@@ -212,3 +213,34 @@ class QuerySql(Operation):
     )
     source: Annotated[str, Text(0, 60)] = Field("", description="Warehouse, if there are several.")
     limit: Annotated[int, ResultLimit(10_000)] = Field(100, description="How many rows.")
+
+
+StoreName = Annotated[str, Text(0, 60), Field(description="Store, if there are several.")]
+Key = Annotated[str, Verbatim(1_024), Field(description="Key of the object, as object_list returns it.")]
+
+
+class ListObjects(Operation):
+    """List folders and objects"""
+
+    store: StoreName = ""
+    prefix: Annotated[str, Verbatim(1_024)] = Field("", description="Beginning of the keys, such as sales/2026/.")
+    recursive: bool = Field(False, description="List the objects in folders, too.")
+    limit: Annotated[int, ResultLimit(1_000)] = Field(100, description="How many.")
+    cursor: Annotated[str, Verbatim(4_000)] = Field("", description="From the previous page.")
+
+
+class ObjectInfo(Operation):
+    """Show the properties of an object"""
+
+    key: Key
+    store: StoreName = ""
+
+
+class ReadObject(Operation):
+    """Read the beginning of an object"""
+
+    key: Key
+    store: StoreName = ""
+    format: Annotated[str, OneOf(OBJECT_FORMATS)] = Field("", description="Told from the name if not given.")
+    limit: Annotated[int, ResultLimit(1_000)] = Field(50, description="How many rows or lines.")
+    columns: Names = Field([], description="Of a Parquet file: read only these columns.")

@@ -149,3 +149,49 @@ class SqlResponse(TypedDict):
     dialect: str
     took_ms: float
     note: NotRequired[str]
+
+
+class ListedObjectResponse(TypedDict):
+    key: str
+    size: int
+    modified: NotRequired[str]
+
+
+class ObjectListResponse(TypedDict):
+    store: str
+    location: str
+    folders: list[str]
+    objects: list[ListedObjectResponse]
+    cursor: NotRequired[str]
+    note: NotRequired[str]
+
+
+class ObjectInfoResponse(TypedDict):
+    store: str
+    key: str
+    location: str
+    size: int
+    modified: NotRequired[str]
+    content_type: NotRequired[str]
+    content_encoding: NotRequired[str]
+    etag: NotRequired[str]
+    storage_class: NotRequired[str]
+
+
+class ObjectColumnResponse(TypedDict):
+    name: str
+    type: str
+
+
+class ObjectReadResponse(TypedDict):
+    store: str
+    key: str
+    location: str
+    size: int
+    format: str
+    text: NotRequired[str]
+    columns: NotRequired[list[ObjectColumnResponse]]
+    rows: NotRequired[list[list[Any]]]
+    other_columns: NotRequired[list[ObjectColumnResponse]]
+    total_rows: NotRequired[int]
+    note: NotRequired[str]

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.utils.module_loading import import_string
 
-from knowledge.models import Decision, Insight
+from knowledge.models import Decision, Insight, Suggestion
 from memories.identity.caller import Caller
 
 
@@ -44,6 +44,12 @@ class KnowledgeExtension:
 
     def decision_overturned(self, insight: Insight, decision: Decision) -> None:
         """Called after a curator decided otherwise on an insight than `decision.overturns` had."""
+
+    def suggestions_staged(self, suggestion: Suggestion) -> None:
+        """Called after suggestions for a person were stored, with one of them."""
+
+    def suggestions_decided(self, owner: str, *, are_left: bool) -> None:
+        """Called after a person, `owner`, decided about suggestions. `are_left` tells whether others still wait."""
 
 
 _extensions: dict[str, KnowledgeExtension] = {}

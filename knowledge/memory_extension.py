@@ -17,7 +17,7 @@ from knowledge.catalog import lineage
 from knowledge.context.memory_context import attach_memories
 from knowledge.freshness import baselines, comparison, detected_hints
 from knowledge.insights import entity_linking, redaction, sql_corrections
-from knowledge.models import AssignmentRule, CatalogEntity, Changeset, Decision, Insight, InsightState
+from knowledge.models import AssignmentRule, CatalogEntity, Changeset, Decision, Insight, InsightState, Suggestion
 from knowledge.portable_kinds import KINDS
 from knowledge.review import decisions
 from memories.contract.errors import Conflict, DomainError
@@ -92,7 +92,8 @@ class KnowledgeMemoryExtension(MemoryExtension):
         # The correction of an erased memory is linked to the memory before it.
         for insight in Insight.objects.filter(replaces=record_id).select_related("record"):
             Insight.objects.filter(pk=insight.pk).update(replaces=insight.record.supersedes_id)
-        return removed
+        kept = Suggestion.objects.filter(record=record_id).delete()[0]
+        return {**removed, "suggestions": kept}
 
     def text_places(self) -> Sequence[TextPlace]:
         def decisions_of(caller: Caller) -> QuerySet[Decision]:
@@ -127,7 +128,9 @@ class KnowledgeMemoryExtension(MemoryExtension):
             (AssignmentRule, "assignee"), (AssignmentRule, "created_by"),
             (Changeset, "applied_by"), (Changeset, "rolled_back_by"),
         ]  # fmt: skip
-        return [PersonalDataColumn(model, column, stays=True) for model, column in columns]
+        # Suggestions are no part of a hand-over: they are what a person said, and not kept.
+        own = PersonalDataColumn(Suggestion, "owner")
+        return [own, *(PersonalDataColumn(model, column, stays=True) for model, column in columns)]
 
     def related_entities(self, caller: Caller, urns: Sequence[str]) -> tuple[Mapping[str, int], str]:
         return lineage.neighbors(caller, urns)

@@ -6,8 +6,9 @@ from typing import Any
 
 from django.db.models import Q
 
-from knowledge.models import Change, Changeset, Decision, Insight, InsightState
+from knowledge.models import Change, Changeset, Decision, Insight, InsightState, Suggestion
 from knowledge.operations import Actions
+from knowledge.suggestions.similar import text_key
 from memories.contract.errors import Conflict
 from memories.contract.operations import validate
 from memories.identity.caller import Caller
@@ -92,4 +93,22 @@ CHANGE = Kind(
     of_persona=lambda persona: Q(changeset__personas__contains=[persona]),
 )  # fmt: skip
 
-KINDS = (CHANGESET, CHANGE, INSIGHT, DECISION)
+
+def prepare_suggestion(suggestion: Suggestion) -> None:
+    suggestion.text_key = text_key(suggestion.text)
+
+
+SUGGESTION = Kind(
+    name="suggestion",
+    model=Suggestion,
+    columns=(
+        "id", "owner", "created_at", "kind_of_suggestion", "text", "evidence", "entities", "source", "program",
+        "repository", "session", "times_seen", "state", "decided_at", "expires_at", "record_id", "stored_new",
+    ),
+    lookups={"kind_of_suggestion": "kind"},
+    owner="owner",
+    parents=(Parent("record_id", MemoryRecord, "created_by", is_optional=True),),
+    prepare=prepare_suggestion,
+)  # fmt: skip
+
+KINDS = (CHANGESET, CHANGE, INSIGHT, DECISION, SUGGESTION)

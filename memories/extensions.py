@@ -122,6 +122,12 @@ class MemoryExtension:
     def verification_outdated(self, record: MemoryRecord, caller: Caller, verifiers: Sequence[str]) -> None:
         """Called after `caller` changed a memory that the people `verifiers` (e-mail addresses) have verified."""
 
+    def record_reported(self, record: MemoryRecord, caller: Caller) -> None:
+        """Called after `caller` reported a memory as wrong or outdated."""
+
+    def report_withdrawn(self, record: MemoryRecord, caller: Caller) -> None:
+        """Called after `caller` withdrew all reports about a memory, among them one as wrong or outdated."""
+
     # -- copies of memories ------------------------------------------------------------------------------
 
     def erase_copies(self, caller: Caller, record_id: UUID, texts: Sequence[str]) -> Mapping[str, int]:

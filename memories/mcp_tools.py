@@ -12,6 +12,7 @@ from memories.history import history
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.rendering import recall_answer
+from memories.report_responses import ReportedResponse, reported_response
 from memories.responses import (
     ChangedResponse,
     ErasedResponse,
@@ -23,7 +24,7 @@ from memories.responses import (
     RememberedResponse,
 )
 from memories.retrieval.recall import recall
-from memories.writing import erasure, feedback, pruning
+from memories.writing import erasure, feedback, pruning, reports
 
 
 def _remember(caller: Caller, operation: operations.Remember) -> RememberedResponse:
@@ -163,6 +164,15 @@ def memory_recall(caller: Caller, operation: operations.RecallMemories) -> ToolR
     return recall_answer(recall(operation, caller=caller), explain=operation.explain)
 
 
+@tool(toolset="memory", title="Report on memories", hints=Hints(idempotent=True), quotes=False)
+def memory_feedback(caller: Caller, operation: operations.ReportMemories) -> ReportedResponse:
+    """Report which recalled memories an answer used, and which proved wrong or outdated.
+
+    Owners and curators see that. It changes no ranking and no status: correct a memory with memory_manage, supersede.
+    """
+    return reported_response(reports.report(operation, caller=caller))
+
+
 @tool(toolset="memory", title="Store a note", quotes=False)
 def memory_store(caller: Caller, operation: operations.StoreNote) -> RememberedResponse:
     """Store a short private note that only you can find again, with memory_recall.
@@ -189,7 +199,7 @@ def memory_prune(caller: Caller, operation: operations.PruneNotes) -> PrunedResp
     return response
 
 
-TOOLS = [memory_manage, memory_recall, memory_store, memory_prune]
+TOOLS = [memory_manage, memory_recall, memory_feedback, memory_store, memory_prune]
 
 
 def _remembered(result: services.Remembered, message: str) -> RememberedResponse:

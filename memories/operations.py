@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 from django.conf import settings
 from django.utils.translation import gettext
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from memories.contract.fields import (
     CONTENT_MAX,
@@ -15,6 +15,7 @@ from memories.contract.fields import (
     EntityUrn,
     Id,
     JsonObject,
+    MemoryIds,
     Moment,
     Offset,
     OneOf,
@@ -161,6 +162,35 @@ class MarkFeedback(Operation):
         description="withdraw removes your earlier verdict."
     )
     note: Annotated[str, Text(0, 500)] = Field("", description=NOTE)
+
+
+class ReportMemories(Operation):
+    """Report which recalled memories were used, and which were wrong or outdated"""
+
+    used: MemoryIds = Field([], description="Ids of memories that an answer relied on.")
+    wrong: MemoryIds = Field([], description="Ids of memories that are not true.")
+    outdated: MemoryIds = Field([], description="Ids of memories that were true and no longer are.")
+    note: Annotated[str, Text(0, 500)] = Field("", description="What is wrong or outdated, for the owner.")
+    withdraw: MemoryIds = Field([], description="Ids whose reports of yours are removed.")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        reported = {*self.used, *self.wrong, *self.outdated}
+        if not reported and not self.withdraw:
+            raise validation_error(
+                gettext("is missing"), gettext("ids in used, wrong, outdated or withdraw"), field="used"
+            )
+        if both := [pk for pk in self.withdraw if pk in reported]:
+            raise validation_error(
+                gettext("%(memory)s is also reported") % {"memory": both[0].hex},
+                gettext("ids that are in no other list"),
+                field="withdraw",
+            )
+        if self.note and not (self.wrong or self.outdated):
+            raise validation_error(
+                gettext("tells what is wrong or outdated"), gettext("together with wrong or outdated"), field="note"
+            )
+        return self
 
 
 class Share(Operation):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 from uuid import UUID
 
@@ -18,6 +18,7 @@ from django.core.exceptions import FieldDoesNotExist, ValidationError
 from django.db.models import (
     BooleanField,
     CharField,
+    DateField,
     DateTimeField,
     Exists,
     Field,
@@ -156,6 +157,8 @@ def to_json(value: Any) -> Any:
         return value.hex
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()
+    if isinstance(value, date):
+        return value.isoformat()
     return list(value) if isinstance(value, tuple) else value
 
 
@@ -167,6 +170,7 @@ JSON_TYPES: tuple[tuple[type[Field[Any, Any]], tuple[type, ...], str], ...] = (
     (BooleanField, (bool,), "true or false"),
     (IntegerField, (int,), "a whole number"),
     (FloatField, (int, float), "a number"),
+    (DateField, (str,), "a date, such as 2026-11-26"),
     (CharField, (str,), "a text"),
     (TextField, (str,), "a text"),
 )

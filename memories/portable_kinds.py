@@ -15,10 +15,12 @@ from memories.contract.fields import CONTENT_MAX, CONTENT_MIN, TEXT_MAX, URN_PAT
 from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memories.models import (
+    DOUBTS,
     Feedback,
     MemoryRecord,
     MemoryRevision,
     Quotation,
+    Report,
     Source,
     Tombstone,
     Verification,
@@ -152,6 +154,18 @@ FEEDBACK = Kind(
     of_persona=of_record,
 )
 
+REPORT = Kind(
+    name="report",
+    model=Report,
+    columns=("record_id", "by", "verdict", "note", "day", "at", "content_key"),
+    key=("record_id", "by", "verdict", "day"),
+    owner="record__created_by",
+    only=Q(verdict__in=DOUBTS),  # usage names nobody, and is kept for weeks only
+    parents=(RECORD,),
+    stated_by="by",
+    of_persona=of_record,
+)
+
 VERIFICATION = Kind(
     name="verification",
     model=Verification,
@@ -189,7 +203,7 @@ def kinds() -> dict[str, Kind]:
     for extension in extensions.registered():
         proposed |= extension.is_proposal()
     extra = {PROPOSAL: ExpressionWrapper(proposed, output_field=BooleanField())}
-    declared = [TOMBSTONE, replace(MEMORY, extra=extra), REVISION, FEEDBACK, VERIFICATION]
+    declared = [TOMBSTONE, replace(MEMORY, extra=extra), REVISION, FEEDBACK, REPORT, VERIFICATION]
     for extension in extensions.registered():
         declared += extension.portable_kinds()
     declared.append(QUOTATION)  # it may refer to rows of every app

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
+from django.utils import timezone
 from django.utils.translation import gettext
 
 from memories.contract.errors import NotFound
@@ -15,7 +17,7 @@ from memories.contract.fields import Id
 from memories.contract.operations import validate
 from memories.database.queryset_sql import Statement
 from memories.identity.caller import Caller
-from memories.models import Feedback, MemoryRecord, Status, Verdict, Visibility
+from memories.models import DOUBTS, Feedback, MemoryRecord, Report, Status, Verdict, Visibility
 from memories.models.record import MemoryRecordQuerySet
 from memories.operations import ListMemories
 from memories.retrieval.scope import Filters, in_scope
@@ -23,10 +25,17 @@ from memories.retrieval.scope import Filters, in_scope
 MAX_COUNT = 10_000  # maximum number of rows that are counted; a larger number is shown as "10,000+"
 MAX_FACET = 12  # maximum number of values shown for each facet
 LIST_FACETS = ("tags", "entity_urns")
+DOUBT_DAYS = 30  # days for which a report as wrong or outdated counts
+DOUBTERS = 2  # number of people whose reports make a memory one that needs verification
 
 
-def get(caller: Caller, record_id: UUID | str) -> MemoryRecord:
-    record = MemoryRecord.objects.visible_to(caller).defer("search").filter(pk=validate(Id, record_id, "id")).first()
+# The annotation of MemoryRecord.has_reports. It saves the query for reports of a memory that has none.
+HAS_REPORTS: dict[str, Any] = {"has_reports": Exists(Report.objects.filter(record=OuterRef("pk")))}
+
+
+def get(caller: Caller, record_id: UUID | str, **annotations: Any) -> MemoryRecord:
+    rows = MemoryRecord.objects.visible_to(caller).defer("search").annotate(**annotations)
+    record: MemoryRecord | None = rows.filter(pk=validate(Id, record_id, "id")).first()
     if record is None:
         raise NotFound(gettext("no such memory"), field="id")
     return record
@@ -66,13 +75,26 @@ def decided_by(caller: Caller) -> Q:
     return rule
 
 
-def unresolved_reports() -> QuerySet[Feedback]:
+def unresolved_marks() -> QuerySet[Feedback]:
     """Return a subquery for the "wrong" marks of the outer query's record that count for others.
 
     Marks from before the record's last verification are left out.
     """
     since = Q(at__gt=OuterRef("last_verified_at")) | Q(record__last_verified_at__isnull=True)
     return Feedback.objects.filter(since, record=OuterRef("pk"), verdict=Verdict.WRONG, counts=True)
+
+
+def open_reports() -> QuerySet[Report]:
+    """Return the reports as wrong or outdated of the last DOUBT_DAYS days that are not settled (Report.is_settled)."""
+    since = Q(at__gt=F("record__last_verified_at")) | Q(record__last_verified_at__isnull=True)
+    recent = Q(at__gt=timezone.now() - timedelta(days=DOUBT_DAYS), verdict__in=DOUBTS)
+    return Report.objects.filter(since, recent, content_key=F("record__content_key"))
+
+
+def doubted(*, by: int = DOUBTERS) -> QuerySet[Any]:
+    """Return a subquery for the ids of memories with open reports of at least `by` people."""
+    people = open_reports().order_by().values("record").annotate(people=Count("by", distinct=True))
+    return people.filter(people__gte=by).values("record")
 
 
 def corrections(caller: Caller) -> MemoryRecordQuerySet:

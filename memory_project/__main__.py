@@ -11,6 +11,10 @@ CHECKOUT = Path(__file__).resolve().parent.parent / "manage.py"
 
 
 def main() -> None:
+    if is_event_of_hook(sys.argv[1:]):
+        from memory_project.agents import hook  # noqa: PLC0415 - a hook must start without Django, for each prompt
+
+        hook.run(sys.argv[2:])
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memory_project.settings")
     gc.disable()  # imports create several 100,000 objects, none of them garbage; apps.py enables gc again
     try:
@@ -26,6 +30,12 @@ def main() -> None:
         # without a pool, a database that is away is reported at once and with the reason, instead of after 15 seconds
         os.environ.setdefault("DATABASE_POOL_SIZE", "0")
     command_line.run(sys.argv)
+
+
+def is_event_of_hook(arguments: list[str]) -> bool:
+    """Return whether a program hands over an event. A person at a terminal gets the command's help instead."""
+    is_event = arguments[:1] == ["hook"] and arguments[1:] != [] and not arguments[1].startswith("-")
+    return is_event and not (sys.stdin and sys.stdin.isatty())
 
 
 def service_of_command(names: list[str]) -> str:

@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy
 class MemoryProjectConfig(AppConfig):
     name = "memory_project"
     verbose_name = gettext_lazy("Access and audit")
+    toolsets = {"memory": "memory_project.agents.mcp_tools.TOOLS"}
 
     def ready(self) -> None:
         from knowledge import extensions as knowledge_extensions  # noqa: PLC0415 - needs the models

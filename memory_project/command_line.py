@@ -32,6 +32,7 @@ GROUPS = {
     },
     "Connect": {
         "connect": "claude-code",
+        "hook": "--install claude-code",
         "mcp": "--as ana@example.org --toolsets memory,query",
         "createtoken": "ana@example.org --name laptop --days 30",
         "tools": "--json",

@@ -292,10 +292,12 @@ TABLES = (
 
 def translate_names() -> None:
     """Replace the derived names by translations of them. Call this when all models are loaded."""
+    # Sets, because a comparison translates the names of Django's models, and every process does this when it starts.
+    fields, tables = frozenset(FIELDS), frozenset(TABLES)
     for model in apps.get_models():
         for field in model._meta.local_fields + model._meta.local_many_to_many:
-            if field.verbose_name in FIELDS:
+            if field.verbose_name in fields:
                 field.verbose_name = gettext_lazy(str(field.verbose_name))
         for name in ("verbose_name", "verbose_name_plural"):
-            if name not in model._meta.original_attrs and getattr(model._meta, name) in TABLES:
+            if name not in model._meta.original_attrs and getattr(model._meta, name) in tables:
                 setattr(model._meta, name, gettext_lazy(str(getattr(model._meta, name))))

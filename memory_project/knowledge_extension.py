@@ -1,11 +1,11 @@
-"""The project's hooks in the knowledge app: notifications of review events."""
+"""The project's hooks in the knowledge app: notifications of review events and suggestions."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
 from knowledge.extensions import KnowledgeExtension
-from knowledge.models import Decision, Insight
+from knowledge.models import Decision, Insight, Suggestion
 from memory_project.notifications import digest_and_alerts, inbox
 
 
@@ -20,3 +20,10 @@ class ProjectKnowledgeExtension(KnowledgeExtension):
 
     def decision_overturned(self, insight: Insight, decision: Decision) -> None:
         digest_and_alerts.queue_overturned(insight, decision)
+
+    def suggestions_staged(self, suggestion: Suggestion) -> None:
+        inbox.notify_suggestions(suggestion)
+
+    def suggestions_decided(self, owner: str, *, are_left: bool) -> None:
+        if not are_left:
+            inbox.note_suggestions_decided(owner)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -10,10 +10,12 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Q
 
+from memories.contract.tools import Call, ContextBlock
 from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memory_project import backups
+from memory_project.mcp import feedback_request
 from memory_project.models import AuditEvent, Notification, SavedView, User
 from memory_project.notifications import inbox
 
@@ -24,12 +26,23 @@ class ProjectMemoryExtension(MemoryExtension):
 
     def record_changed(self, record: MemoryRecord, change: str, before: Mapping[str, Any]) -> None:
         inbox.note_status(record, before["status"])
+        if change == "verify" or before["content"] != record.content:
+            inbox.settle_reported(record)
 
     def record_stale(self, record: MemoryRecord, caller: Caller) -> None:
         inbox.notify_stale(record, caller)
 
     def verification_outdated(self, record: MemoryRecord, caller: Caller, verifiers: Sequence[str]) -> None:
         inbox.notify_outdated(record, caller, verifiers)
+
+    def record_reported(self, record: MemoryRecord, caller: Caller) -> None:
+        inbox.notify_reported(record, caller)
+
+    def report_withdrawn(self, record: MemoryRecord, caller: Caller) -> None:
+        inbox.retract_reported(record, caller)
+
+    def after_call(self, caller: Caller, call: Call) -> Iterable[ContextBlock]:
+        return feedback_request.after_recall(caller, call)
 
     def erase_copies(self, caller: Caller, record_id: UUID, texts: Sequence[str]) -> Mapping[str, int]:
         # Audit events stay, but lose their arguments and messages. The memory is listed next to each backup, so that a

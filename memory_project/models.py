@@ -227,6 +227,9 @@ class AuditEvent(models.Model):
     record_ids = ArrayField(
         models.UUIDField(), default=list, help_text=gettext_lazy("Memories named in the call or its response.")
     )
+    hits = models.PositiveIntegerField(
+        null=True, blank=True, help_text=gettext_lazy("Memories that a recall found; empty for other calls.")
+    )
 
     class Meta:
         ordering = ["-at"]
@@ -235,6 +238,7 @@ class AuditEvent(models.Model):
             models.Index(fields=["email", "-at"], name="audit_of_person"),  # for the Activity page
             models.Index(fields=["tool", "-at"], name="audit_of_tool"),
             GinIndex(fields=["record_ids"], name="audit_of_record"),  # for erasing a memory
+            models.Index(fields=["-at"], condition=Q(hits=0), name="audit_without_hits"),  # questions without answers
         ]
 
     def __str__(self) -> str:

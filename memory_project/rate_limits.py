@@ -21,6 +21,7 @@ REGISTRATIONS_PER_DAY = 2_000  # from all addresses
 INCREMENT = """
     INSERT INTO call_windows (key, starts_at, count) VALUES (%s, %s, 1)
     ON CONFLICT (key, starts_at) DO UPDATE SET count = call_windows.count + 1 RETURNING count"""
+MARK_DAY = "INSERT INTO call_windows (key, starts_at, count) VALUES (%s, %s, 1) ON CONFLICT (key, starts_at) DO NOTHING"
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,14 @@ def check_registration(address: str) -> None:
         window = _count(key, quota, length_s, unit, "registrations")
         if window.is_exceeded:
             raise window.error()
+
+
+def is_first_of_day(key: str) -> bool:
+    """Return whether this is the first call with the key on this day (UTC). Later calls of the day write nothing."""
+    start = timezone.now().astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    with async_commit(), connection.cursor() as cursor:
+        cursor.execute(MARK_DAY, [key, start])
+        return bool(cursor.rowcount == 1)
 
 
 def _count(key: str, quota: int, length_s: int, unit: str, name: str) -> Window:

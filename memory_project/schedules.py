@@ -55,6 +55,8 @@ def schedules() -> dict[str, tuple[str, int]]:
         "mail notifications": ("memory_project.tasks.mail_notifications", 1),
         "send the weekly digest": ("memory_project.tasks.send_digest", 720),
         "alert about old reviews": ("memory_project.tasks.alert_about_reviews", 60),
+        "suggest from conversations": ("memory_project.tasks.suggest_from_conversations", 60),
+        "suggest open questions": ("memory_project.tasks.suggest_open_questions", 1_440),
         "send webhook events": ("memory_project.webhooks.tasks.send_webhook_events", 1),
         "send webhooks": ("memory_project.tasks.send_webhooks", 60),
         "run subscriptions to sources": ("memory_project.subscriptions.tasks.queue_due", 1),

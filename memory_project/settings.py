@@ -421,6 +421,7 @@ NEAR_DUPLICATE_COSINE = env.number("NEAR_DUPLICATE_COSINE", 0.90, 0.0, 1.0)  # m
 # Minimum score of memories that no link but only words and meaning connect with a call (statement_match.py). Lower:
 # more memories, and more of them off the subject.
 MEMORY_CONTEXT_MATCH = env.number("MEMORY_CONTEXT_MATCH", 3.35, 0.0, 100.0)
+FEEDBACK_REQUEST = env.boolean("FEEDBACK_REQUEST", True)  # ask agents once a day which recalled memories they used
 MEMORY_CONTEXT = env.boolean("MEMORY_CONTEXT", True)  # attach memories about mentioned entities to tool responses
 RESOURCE_POLL_S = env.number("RESOURCE_POLL_S", 5, 1, 3_600)  # seconds between two checks of subscribed resources
 # milliseconds after which the search for memories to attach is abandoned and the response is sent without them
@@ -431,6 +432,11 @@ MEMORY_CONTEXT_MOST = env.number("MEMORY_CONTEXT_MOST", 5, 1, 50)
 MEMORY_CONTEXT_BYTES = env.number("MEMORY_CONTEXT_BYTES", 280, 40, 4_000)
 # maximum size of the contents of all memories attached to a response together, in bytes
 MEMORY_CONTEXT_TOTAL_BYTES = env.number("MEMORY_CONTEXT_TOTAL_BYTES", 1_500, 100, 50_000)
+# Minimum score of memories that a hook brings for a prompt (prompt_match.py). Lower: more memories, and more of them
+# off the subject.
+MEMORY_PROMPT_MATCH = env.number("MEMORY_PROMPT_MATCH", 0.32, 0.0, 10.0)
+# milliseconds after which a hook of an agent gets no memories; twice as many at the start of a session
+HOOK_MS = env.number("HOOK_MS", 700, 1, 10_000)
 CAPTURE_FROM_FAILURE = env.boolean("CAPTURE_FROM_FAILURE", False)  # propose corrected SQL statements as insights
 # maximum size of a response to an agent in bytes; what does not fit is left out
 ANSWER_BUDGET_BYTES = env.number("ANSWER_BUDGET_BYTES", 60_000, 2_000, 10_000_000)
@@ -569,8 +575,8 @@ MCP_ORIGINS = env.origins("MCP_ORIGINS")
 # toolsets offered to clients that select none
 MCP_TOOLSETS = env.list_of_strings(
     "MCP_TOOLSETS",
-    "memory,knowledge,analysis,query,upstreams",
-    ("memory", "knowledge", "analysis", "query", "graph", "conversation", "upstreams", "all"),
+    "memory,knowledge,analysis,query,storage,upstreams",
+    ("memory", "knowledge", "analysis", "query", "storage", "graph", "conversation", "upstreams", "all"),
 )
 MCP_UPSTREAMS = env.text("MCP_UPSTREAMS")  # a TOML file that declares other MCP servers
 # Names of hosts with private addresses that upstreams declared in the admin may have. Those in the file may have any.

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from memory_project import retention
+from memory_project.agents import conversations, unanswered
 from memory_project.exports import services as exports
 from memory_project.notifications import digest_and_alerts, notification_mails, webhooks
 
@@ -37,3 +38,11 @@ def mail_notification(notification_id: int) -> bool:
 
 def write_export(export_id: str) -> None:
     exports.write(export_id)
+
+
+def suggest_from_conversations() -> str:
+    return conversations.stage_finished()
+
+
+def suggest_open_questions() -> str:
+    return unanswered.stage_questions_without_answers()

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -21,18 +22,22 @@ from tests.write_guard import is_service
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ["memory_project", "knowledge", "analysis", "memories"]  # each may import the apps to its right
 ENTRY_POINTS = {"mcp_tools", "views", "api", "admin", "tasks", "commands"}
-TREES = {
-    file.relative_to(ROOT): ast.parse(file.read_text())
-    for app in APPS
-    for file in sorted((ROOT / app).rglob("*.py"))
-    if "migrations" not in file.parts
-}
 DOORS = {"memory_project.portal", "memory_project.rest"}  # nested apps that may import their siblings, but no door
 NESTED_APPS = {".".join(file.parent.relative_to(ROOT).parts) for app in APPS for file in (ROOT / app).glob("*/apps.py")}
 
 
 # Readers of files have no models and decide nothing, so other nested apps use them, too.
 SHARED = ("memory_project.imports.formats", "memory_project.imports.rows")
+
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    return {
+        file.relative_to(ROOT): ast.parse(file.read_text())
+        for app in APPS
+        for file in sorted((ROOT / app).rglob("*.py"))
+        if "migrations" not in file.parts
+    }
 
 
 def imports(tree: ast.AST) -> Iterator[str]:
@@ -47,7 +52,7 @@ def imports(tree: ast.AST) -> Iterator[str]:
 def test_apps_import_only_apps_to_their_right() -> None:
     violations = [
         f"{file} imports {name}"
-        for file, tree in TREES.items()
+        for file, tree in trees().items()
         for name in imports(tree)
         if name.split(".")[0] in APPS[: APPS.index(file.parts[0])]
     ]
@@ -56,7 +61,7 @@ def test_apps_import_only_apps_to_their_right() -> None:
 
 def test_only_the_composition_root_imports_nested_apps() -> None:
     violations = []
-    for file, tree in TREES.items():
+    for file, tree in trees().items():
         app, inner = file.parts[0], f"{file.parts[0]}.{file.parts[1]}"
         if app == "memory_project" and inner not in NESTED_APPS:
             continue
@@ -72,7 +77,7 @@ def test_only_the_composition_root_imports_nested_apps() -> None:
 
 def test_modules_have_no_import_cycles() -> None:
     """Imports inside functions and for type checkers also count."""
-    modules = {".".join(file.with_suffix("").parts).removesuffix(".__init__"): tree for file, tree in TREES.items()}
+    modules = {".".join(file.with_suffix("").parts).removesuffix(".__init__"): tree for file, tree in trees().items()}
     graph: dict[str, set[str]] = {}
     for module, tree in modules.items():
         names = {name for name in imports(tree) if name in modules and name != module}
@@ -83,7 +88,7 @@ def test_modules_have_no_import_cycles() -> None:
 
 def test_entry_points_import_no_other_entry_point_of_their_app() -> None:
     violations = []
-    for file, tree in TREES.items():
+    for file, tree in trees().items():
         app, *rest = file.with_suffix("").parts
         if ENTRY_POINTS & set(rest) and file.stem != "__init__":
             others = {f"{app}.{name}" for name in ENTRY_POINTS - set(rest)}
@@ -96,7 +101,7 @@ def test_only_services_contain_writes() -> None:
     writes = {"save", "create", "bulk_create", "get_or_create", "update_or_create", "update", "delete"}
     violations = [
         f"{file}:{node.lineno} .{node.func.attr}()"
-        for file, tree in TREES.items()
+        for file, tree in trees().items()
         if "models" not in file.with_suffix("").parts and file.stem != "receivers"
         if not is_service(".".join(file.with_suffix("").parts))
         for node in ast.walk(tree)

@@ -34,6 +34,7 @@ SHORT, LONG = 4_000, 16_000  # characters
 # Exponential patterns must fail before they hang: two more characters may take four times as long.
 STEPS = (*range(12, 40, 2), 48, 64, 128, 512, 2_000, SHORT, LONG)
 FLOOR_S = 0.05  # a pattern that needs less time for LONG characters is fast, whatever its growth
+ENOUGH = 2_000  # after so many characters, a pattern that stays fast with cubic growth need not try more
 MAX_GROWTH = 9  # from SHORT to LONG, linear patterns grow by 4 and quadratic ones by 16
 INSERTED = "ab"  # stands for an escaped name that the source inserts into a pattern
 CHARACTERS = "aA1_ .-/:@'\"`\n(,=é|\\<*%"
@@ -80,12 +81,22 @@ def trees() -> dict[Path, ast.Module]:
     return {file: ast.parse(file.read_text()) for file in SOURCES}
 
 
+@cache
+def unparsed(file: Path) -> str:
+    return ast.unparse(trees()[file])
+
+
+@cache
+def read(file: Path) -> str:
+    return file.read_text()
+
+
 def methods_of(name: str, file: Path) -> set[str]:
     """Return the methods that the source calls on a pattern of a module. Any other use counts as a search."""
     module = ".".join(file.relative_to(ROOT).with_suffix("").parts)
     found = set()
-    for other, tree in trees().items():
-        text = ast.unparse(tree) if other == file or name in other.read_text() else ""
+    for other in SOURCES:
+        text = unparsed(other) if other == file or name in read(other) else ""
         imported = f"from {module} import" in text or f"import {file.stem}" in text
         prefix = r"(?<![\w.])" if other == file or imported else r"\Z"
         owner = "" if other == file else rf"(?:{file.stem}\.)?"
@@ -261,10 +272,12 @@ def growth(case: Case, before: str, pump: str, end: str) -> float:
         taken = seconds(case, text)
         if taken > 10 * FLOOR_S and size < SHORT:
             return float("inf")
+        if size >= ENOUGH and taken * (LONG / size) ** 3 < FLOOR_S:
+            return 0.0
     if taken < FLOOR_S:
         return 0.0
     short, long = (before + pump * (size // len(pump) + 1) + end for size in (SHORT, LONG))
-    return min(seconds(case, long) for _ in range(2)) / max(max(seconds(case, short) for _ in range(2)), 1e-4)
+    return min(taken, seconds(case, long)) / max(max(seconds(case, short) for _ in range(2)), 1e-4)
 
 
 def first_slow(case: Case) -> tuple[float, tuple[str, str, str]] | None:

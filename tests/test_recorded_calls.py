@@ -53,7 +53,21 @@ def _client(user: User) -> Client:
 
 def test_every_response_matches_its_recording(session: Session, upstream: Api, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     upstream.fill(40)
-    for play in (remember, change, look, recall, refuse, rest, catalog, capture, curate, apply, analyse, run_actions):
+    for play in (
+        remember,
+        change,
+        look,
+        recall,
+        refuse,
+        rest,
+        catalog,
+        capture,
+        curate,
+        apply,
+        analyse,
+        run_actions,
+        brief,
+    ):
         play(session)
     if os.environ.get("RECORD"):
         lines = ",\n".join(json.dumps(response, ensure_ascii=False, sort_keys=True) for response in session.responses)
@@ -110,6 +124,12 @@ def change(play: Session) -> None:
     play.tool("bob", manage, command="feedback", id=new["id"], verdict="useful")
     play.tool("bob", manage, command="feedback", id=new["id"], verdict="so-so")
     play.tool("bob", manage, command="feedback", id=new["id"])
+    play.tool("bob", "memory_feedback", used=[new["id"]], outdated=[new["id"]], note="9200 is one since May")
+    play.tool("bob", "memory_feedback", used=[new["id"]], wrong=[new["id"]])
+    play.tool("bob", "memory_feedback", withdraw=[new["id"]])
+    play.tool("bob", "memory_feedback", used=[new["id"]], note="It helped.")
+    play.tool("bob", "memory_feedback")
+    play.tool("olga", "memory_feedback", used=[new["id"]])
     play.tool("alice", manage, command="verify", id=new["id"], note="looked at the list of stores")
     play.tool("alice", manage, command="share", id=new["id"], visibility="everyone")
     play.tool("alice", manage, command="share", id=new["id"], visibility="friends")
@@ -388,3 +408,17 @@ def run_actions(play: Session) -> None:
     play.tool("alice", "analysis_export", analysis_id="audit", format="xlsx")
     play.tool("alice", "analysis_clear", analysis_id="audit")
     play.tool("alice", "analysis_clear", analysis_id="audit")
+
+
+def brief(play: Session) -> None:
+    fact = "Stores send orders at night."
+    play.tool("alice", "memory_manage", command="remember", content=fact, entity_urns=[ORDERS], tags=["repo:h/o/n"])
+    for person in ("bob", "olga"):
+        play.tool(person, "memory_briefing", entities=[REFUNDS], since="2020-01-01", max_tokens=400)
+        session = {"session": "s", "program": "agent"}
+        play.rest(person, "post", "/api/v1/hooks/session-start/", {**session, "repository": "h/o/n"})
+        play.rest(
+            person, "post", "/api/v1/hooks/tool/", {**session, "session": "t", "statement": "SELECT 1 FROM orders"}
+        )
+    play.tool("bob", "memory_briefing", entities=["nowhere"])
+    play.rest("bob", "post", "/api/v1/hooks/prompt/", {"session": "s", "program": "agent"})

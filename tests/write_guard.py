@@ -62,6 +62,7 @@ SERVICES = {
     "knowledge.review.clarifications",
     "knowledge.review.decisions",
     "knowledge.review.snooze",
+    "knowledge.suggestions",
     "memories.conversation",
     "memories.management",
     "memories.outbox",

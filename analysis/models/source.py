@@ -6,7 +6,10 @@ from django.utils.translation import gettext_lazy
 
 
 class DeclaredSource(models.Model):
-    """A record source or warehouse that is declared in the admin, in the TOML format of the ANALYSIS_SOURCES files."""
+    """A record source, warehouse or object store that is declared in the admin.
+
+    The format is TOML, as in the ANALYSIS_SOURCES files.
+    """
 
     id = models.BigAutoField(primary_key=True)
     name = models.SlugField(max_length=60, unique=True)

@@ -14,14 +14,15 @@ from django.utils.translation import gettext
 
 from analysis.models import DeclaredSource
 from analysis.sources import memories
-from analysis.sources.declaration import Resource, Source, parse
+from analysis.sources.declaration import Resource, Source, kind_of, parse
 from analysis.sources.files import FileUpstream
 from analysis.sources.interface import Upstream
-from analysis.sql.declaration import is_sql
 from memories.contract.errors import DomainError, Invalid
 from memories.identity.caller import Caller
 
 log = logging.getLogger(__name__)
+
+OTHER_KINDS = ("sql", "s3")  # warehouses and object stores, which are declared in the same files and table
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,8 @@ def declared() -> dict[str, SourceModel]:
 
     A declared model is named `source.model` if another source, or the built-in one, has a model of the same name.
     """
-    sources = [source for entry in declared_texts() if not is_sql(entry.text) and (source := _parsed(entry))]
+    entries = [entry for entry in declared_texts() if kind_of(entry.text) not in OTHER_KINDS]
+    sources = [source for entry in entries if (source := _parsed(entry))]
     name_counts = Counter(name for source in sources for name in source.models)
     name_counts[memories.MODEL] += 1
     models = {memories.MODEL: SourceModel(memories.MODEL, memories.resource())}

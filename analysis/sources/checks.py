@@ -19,6 +19,9 @@ from analysis.sources.interface import UpstreamFailed
 from analysis.sql import declaration as sql_declaration
 from analysis.sql.declaration import is_sql
 from analysis.sql.execute import try_source
+from analysis.storage import declaration as store_declaration
+from analysis.storage.declaration import is_store
+from analysis.storage.objects import try_store
 from memories.contract.errors import Degraded, DomainError, Forbidden, NotFound
 from memories.database import connections
 from memories.identity.caller import Caller
@@ -97,6 +100,8 @@ def try_declaration(*, caller: Caller, name: str, text: str) -> Trial:
     try:
         if is_sql(text):
             return Trial("", try_source(sql_declaration.parse(name, text), TIME_LIMIT_S))
+        if is_store(text):
+            return Trial("", try_store(store_declaration.parse(name, text), TIME_LIMIT_S))
         source = parse(name, text)
         lines: list[str] = []
         for model_name, resource in list(source.models.items())[:MAX_TRIED]:

@@ -30,9 +30,17 @@ class Connection(Part):
     """
 
     _is_from_file: bool = PrivateAttr(default=False)  # not a field, because the text must not set it
+    name: str
 
     def must_be_public(self, host: str) -> bool:
         return not self._is_from_file and host.lower() not in settings.ANALYSIS_PRIVATE_HOSTS
+
+    def secret(self, name: str) -> str:
+        """Return the value of an environment variable. Raises Degraded if it is unset or empty."""
+        # The variable is read at each use, so that the credential is stored nowhere else.
+        if not (value := os.environ.get(name, "")):
+            raise Degraded(f"the source {self.name!r} needs the environment variable {name}")
+        return value
 
 
 class Attribute(Part):
@@ -114,7 +122,6 @@ class Resource(Part):
 
 
 class Source(Connection):
-    name: str
     kind: Literal["rest", "file"] = "rest"
     base_url: str = ""
     token_env: str = ""
@@ -154,16 +161,16 @@ class Source(Connection):
         return self
 
     def token(self) -> str:
-        """Return the credential, or "" if the source has no token_env.
+        """Return the credential, or "" if the source has no token_env. Raises Degraded like `secret`."""
+        return self.secret(self.token_env) if self.token_env else ""
 
-        Raises Degraded if the environment variable is unset or empty.
-        """
-        if not self.token_env:
-            return ""
-        # The variable is read at each use, so that the credential is stored nowhere else.
-        if not (token := os.environ.get(self.token_env, "")):
-            raise Degraded(f"the source {self.name!r} needs the environment variable {self.token_env}")
-        return token
+
+def kind_of(text: str) -> str:
+    """Return the kind that a declaration names, or "" if it names none or isn't valid TOML."""
+    try:
+        return str(tomllib.loads(text).get("kind", ""))
+    except tomllib.TOMLDecodeError:
+        return ""
 
 
 def parse(name: str, text: str, *, is_from_file: bool = False) -> Source:

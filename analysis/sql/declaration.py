@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import tomllib
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, ValidationError, model_validator
 
-from analysis.sources.declaration import TOKEN_NAME, Connection
-from memories.contract.errors import Degraded, Invalid
+from analysis.sources.declaration import TOKEN_NAME, Connection, kind_of
+from memories.contract.errors import Invalid
 
 FunctionName = Annotated[str, StringConstraints(pattern=r"^\w+(\.\w+)?$", max_length=130)]
 DUCKDB_FILE = re.compile(r"[\w-]+(?:/[\w-]+)*\.(?:duckdb|db)")
@@ -23,7 +22,6 @@ class SqlSource(Connection):
     role.
     """
 
-    name: str
     kind: Literal["sql"]
     engine: Literal["duckdb", "postgresql", "trino"]
     description: str = ""
@@ -55,20 +53,10 @@ class SqlSource(Connection):
             raise ValueError("url must be http(s)://user@host:port/catalog/schema")
         return self
 
-    def secret(self, name: str) -> str:
-        """Return the value of an environment variable. Raises Degraded if it is unset or empty."""
-        # The variable is read at each use, so that the credential is stored nowhere else.
-        if not (value := os.environ.get(name, "")):
-            raise Degraded(f"the source {self.name!r} needs the environment variable {name}")
-        return value
-
 
 def is_sql(text: str) -> bool:
-    """Return whether the text declares a warehouse and not a source of records. Returns False for invalid TOML."""
-    try:
-        return bool(tomllib.loads(text).get("kind") == "sql")
-    except tomllib.TOMLDecodeError:
-        return False
+    """Return whether the text declares a warehouse. Returns False for invalid TOML."""
+    return kind_of(text) == "sql"
 
 
 def parse(name: str, text: str, *, is_from_file: bool = False) -> SqlSource:

@@ -1,4 +1,4 @@
-"""A process that runs statements on DuckDB files, one at a time, within limits of memory and temporary files.
+"""A process that runs statements on DuckDB files, and reads other files, within limits of memory and temporary files.
 
 Started by processes.py. Reads requests from a connection and answers each with a result or an error, both as JSON. Ends
 when the other end of the connection is closed, even while a statement is running. Imports no Django, and has no
@@ -26,7 +26,8 @@ from typing import Any
 import duckdb
 import psutil
 
-from analysis.sql.values import Bounds, Result, bounded
+from analysis.sql.values import Bounds, Result, bounded, quoted
+from analysis.storage import duckdb_reading
 
 START = ":start"  # name of DuckDB's database before a file is attached; no file can have it
 BASE_MB = 256  # memory of the interpreter and DuckDB's code, in addition to the statement's
@@ -74,6 +75,8 @@ def _receive(connection: Connection, requests: queue.SimpleQueue[bytes], folder:
 def _response(request: dict[str, Any], folder: str, memory_mb: int, disk_mb: int) -> dict[str, Any]:
     is_open = False
     try:
+        if "read" in request:
+            return duckdb_reading.response(request, folder, memory_mb, disk_mb)
         with closing(_opened(request["path"], folder, memory_mb, disk_mb)) as connection:
             is_open = True
             return asdict(_run(connection, request))
@@ -106,11 +109,11 @@ def _opened(path: str, folder: str, memory_mb: int, disk_mb: int) -> duckdb.Duck
         # DuckDB chooses the name of the attached database, which can be "memory" too. Afterwards no other database is
         # left that could be written.
         run(f'ATTACH \':memory:\' AS "{START}"; USE "{START}"; DETACH memory')
-        run(f"ATTACH {_quoted(path)} (TYPE duckdb, READ_ONLY)")
+        run(f"ATTACH {quoted(path)} (TYPE duckdb, READ_ONLY)")
         row = run("SELECT database_name FROM duckdb_databases() WHERE NOT internal AND path IS NOT NULL").fetchone()
         run(f'USE "{row[0] if row else START}"; DETACH "{START}"')
         # In this order: DuckDB doesn't keep to the maximum if the folder is set after it.
-        run(f"SET temp_directory = {_quoted(folder)}; SET max_temp_directory_size = '{disk_mb}MB'")
+        run(f"SET temp_directory = {quoted(folder)}; SET max_temp_directory_size = '{disk_mb}MB'")
         run("SET enable_external_access = false; SET lock_configuration = true")
     except BaseException:
         connection.close()
@@ -155,10 +158,6 @@ def _with_intervals_as_text(kind: str) -> str:
     """Replace INTERVAL by VARCHAR in a DuckDB type such as STRUCT(a INTERVAL, "interval" INTEGER)."""
     quoted = r"""("(?:[^"]|"")*"|'(?:[^']|'')*')"""
     return re.sub(rf"{quoted}|\bINTERVAL\b", lambda match: match[1] or "VARCHAR", kind)
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 if __name__ == "__main__":

@@ -38,59 +38,40 @@ CURSOR = "query_sql"
 DECLARED = re.compile(rf'(LINE 1: )DECLARE "{CURSOR}" CURSOR FOR (.*\n) {{31}}')
 
 
-class Engine(Protocol):
-    """A connection to a warehouse.
-
-    `run` raises UpstreamFailed if the query fails, and LimitReached if it exceeds a limit. `cancel` may be called from
-    another thread.
-    """
-
-    def run(self, sql: str, bounds: Bounds) -> Result: ...
+class Stoppable(Protocol):
+    """What runs something that another thread may cancel."""
 
     def cancel(self) -> None: ...
 
     def close(self) -> None: ...
 
 
-class DuckDB:
-    """A process of the pool, which opens the source's file read-only for one statement.
+class Engine(Stoppable, Protocol):
+    """A connection to a warehouse. `run` raises UpstreamFailed if the query fails, and LimitReached at a limit."""
 
-    Queries can't access other files or the network. While the statement runs, other programs can't write the file, but
-    they can replace it.
-    """
+    def run(self, sql: str, bounds: Bounds) -> Result: ...
 
-    def __init__(self, source: SqlSource) -> None:
-        self._path = Path(settings.ANALYSIS_FILES) / source.database
-        self._name = source.name
-        if not self._path.is_file():
-            raise Degraded(f"the file of the source {source.name!r} is missing below ANALYSIS_FILES")
+
+class DuckDBProcess:
+    """A process of the pool, lent until `close`."""
+
+    limit_messages = LIMITS
+
+    def __init__(self) -> None:
         self._guard, self._is_closed = threading.Lock(), False
         self._is_reusable = True
         self._process = POOL.take()
 
-    def run(self, sql: str, bounds: Bounds) -> Result:
-        request = {
-            "path": str(self._path),
-            "sql": without_semicolon(sql, "duckdb"),
-            "is_explain": is_explain(sql, "duckdb"),
-            "bounds": asdict(bounds),
-        }
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Return the response to a request. Raises LimitReached, or UpstreamFailed if the process ends meanwhile."""
         try:
             response = self._process.run(request)
         except EOFError:
             raise self._ended() from None
         self._is_reusable = not response.pop("is_large", False)
         if limit := response.get("limit"):
-            raise LimitReached(LIMITS[limit].format(*self._process.limits))
-        if "error" in response:
-            raise self._failed(response["error"], is_open=response["is_open"])
-        return Result(**response)
-
-    def _failed(self, message: str, *, is_open: bool) -> UpstreamFailed:
-        if "Conflicting lock" in message:
-            return UpstreamFailed(f"{self._name} is being written by another program: try again when it has finished")
-        message = without_private(message, (str(self._path), str(self._path.resolve())))[:MAX_MESSAGE]
-        return UpstreamFailed(message if is_open else f"{self._name} can't be opened: {message}")
+            raise LimitReached(self.limit_messages[limit].format(*self._process.limits))
+        return response
 
     def _ended(self) -> DomainError:
         self._is_reusable = False
@@ -98,7 +79,7 @@ class DuckDB:
             return UpstreamFailed("the query was canceled")
         status = self._process.end()
         if -status in (signal.SIGKILL, signal.SIGABRT):  # the system's memory is exhausted, or the process's own
-            return LimitReached(LIMITS["memory"].format(*self._process.limits))
+            return LimitReached(self.limit_messages["memory"].format(*self._process.limits))
         return UpstreamFailed(f"DuckDB crashed while it ran the statement (status {status}): write it in another way")
 
     def cancel(self) -> None:
@@ -112,6 +93,39 @@ class DuckDB:
                 return
             self._is_closed = True
         POOL.give_back(self._process, reuse=self._is_reusable and self._process.is_running())
+
+
+class DuckDB(DuckDBProcess):
+    """A process that opens the source's file read-only for one statement.
+
+    Queries can't access other files or the network. While the statement runs, other programs can't write the file, but
+    they can replace it.
+    """
+
+    def __init__(self, source: SqlSource) -> None:
+        self._path = Path(settings.ANALYSIS_FILES) / source.database
+        self._name = source.name
+        if not self._path.is_file():
+            raise Degraded(f"the file of the source {source.name!r} is missing below ANALYSIS_FILES")
+        super().__init__()
+
+    def run(self, sql: str, bounds: Bounds) -> Result:
+        request = {
+            "path": str(self._path),
+            "sql": without_semicolon(sql, "duckdb"),
+            "is_explain": is_explain(sql, "duckdb"),
+            "bounds": asdict(bounds),
+        }
+        response = self.ask(request)
+        if "error" in response:
+            raise self._failed(response["error"], is_open=response["is_open"])
+        return Result(**response)
+
+    def _failed(self, message: str, *, is_open: bool) -> UpstreamFailed:
+        if "Conflicting lock" in message:
+            return UpstreamFailed(f"{self._name} is being written by another program: try again when it has finished")
+        message = without_private(message, (str(self._path), str(self._path.resolve())))[:MAX_MESSAGE]
+        return UpstreamFailed(message if is_open else f"{self._name} can't be opened: {message}")
 
 
 def _session(source: SqlSource) -> dict[str, Any]:

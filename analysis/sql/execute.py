@@ -8,10 +8,12 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from django.conf import settings
 
@@ -19,7 +21,7 @@ from analysis.operations import QuerySql
 from analysis.sources import declared_texts, is_permitted
 from analysis.sources.messages import without_private
 from analysis.sql.declaration import SqlSource, is_sql, parse
-from analysis.sql.engines import DIALECTS, ENGINES, OVERTIME, Engine
+from analysis.sql.engines import DIALECTS, ENGINES, OVERTIME, Stoppable
 from analysis.sql.statements import check_reads, is_explain
 from analysis.sql.values import MAX_CELL, Bounds, Result
 from memories.contract import progress
@@ -32,6 +34,7 @@ from memories.identity.caller import Caller
 POLL_S = 0.2
 STOP_S = 5.0  # maximum number of seconds to wait for a canceled engine to stop
 MAX_PLAN = 15_000  # maximum number of characters of a plan, which is one value
+Value = TypeVar("Value")
 NAMED = 5  # maximum number of columns that a note names
 
 
@@ -74,7 +77,7 @@ def run_query(operation: QuerySql, *, caller: Caller) -> QueryResult:
     )
     connections.close_if_pooled()  # don't hold a database connection while waiting for the warehouse
     started = time.monotonic()
-    result = _within_time(ENGINES[source.engine](source), operation.sql, bounds, source.timeout_s)
+    result = _run(source, operation.sql, bounds, source.timeout_s)
     if is_plan:  # a plan names the files of foreign tables
         rows = [[without_private(cell) if isinstance(cell, str) else cell for cell in row] for row in result.rows]
         result = replace(result, rows=rows)
@@ -86,7 +89,7 @@ def try_source(source: SqlSource, timeout_s: float) -> list[str]:
     connections.close_if_pooled()
     started = time.monotonic()
     bounds = Bounds(rows=1, bytes=10_000, text=100)
-    _within_time(ENGINES[source.engine](source), "SELECT 1 AS works", bounds, min(timeout_s, source.timeout_s))
+    _run(source, "SELECT 1 AS works", bounds, min(timeout_s, source.timeout_s))
     took_ms = 1000 * (time.monotonic() - started)
     return [
         f"{source.engine} answered after {took_ms:.0f} ms",
@@ -119,15 +122,20 @@ def _source_named(name: str, caller: Caller) -> SqlSource:
     raise Invalid(problem, field="source", allowed=allowed)
 
 
-def _within_time(engine: Engine, sql: str, bounds: Bounds, timeout_s: float) -> Result:
-    """Return the result, and report progress to the client while the engine works.
+def _run(source: SqlSource, sql: str, bounds: Bounds, timeout_s: float) -> Result:
+    engine = ENGINES[source.engine](source)
+    return within_time(engine, lambda: engine.run(sql, bounds), timeout_s, OVERTIME.format(timeout_s))
 
-    The engine is canceled after `timeout_s`, which raises LimitReached, or when the client disconnects. It is closed
-    as soon as it has stopped.
+
+def within_time(engine: Stoppable, work: Callable[[], Value], timeout_s: float, overtime: str) -> Value:
+    """Return what `work` returns, and report progress to the client meanwhile.
+
+    The engine is canceled after `timeout_s`, which raises LimitReached with the message `overtime`, or when the client
+    disconnects. It is closed as soon as the work has stopped.
     """
     started, pool = time.monotonic(), ThreadPoolExecutor(1, thread_name_prefix="query")
     try:
-        future = pool.submit(_run_and_close, engine, sql, bounds)
+        future = pool.submit(_work_and_close, engine, work)
     except RuntimeError:  # no thread can be started
         engine.close()
         raise
@@ -140,8 +148,8 @@ def _within_time(engine: Engine, sql: str, bounds: Bounds, timeout_s: float) -> 
                 if future.done():
                     return future.result()
                 if elapsed > timeout_s:
-                    raise LimitReached(OVERTIME.format(timeout_s)) from None
-                progress.tell(elapsed, timeout_s, "the warehouse is working")
+                    raise LimitReached(overtime) from None
+                progress.tell(elapsed, timeout_s, "still working")
     except BaseException:
         threading.Thread(target=engine.cancel, daemon=True).start()
         with contextlib.suppress(NotYet, CancelledError):  # give up on an engine that hasn't stopped
@@ -151,6 +159,6 @@ def _within_time(engine: Engine, sql: str, bounds: Bounds, timeout_s: float) -> 
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _run_and_close(engine: Engine, sql: str, bounds: Bounds) -> Result:
-    with closing(engine):  # in the thread of the statement, because no engine can be closed while it is running
-        return engine.run(sql, bounds)
+def _work_and_close(engine: Stoppable, work: Callable[[], Value]) -> Value:
+    with closing(engine):  # in the thread of the work, because no engine can be closed while it is running
+        return work()

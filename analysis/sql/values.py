@@ -114,3 +114,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value).hex()
     return value if isinstance(value, Sequence) else str(value)
+
+
+def quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -11,6 +11,7 @@ from analysis import sources
 from analysis.sql import execute
 from analysis.sql.engines import DIALECTS
 from knowledge.catalog.name_resolution import urn_of
+from knowledge.context import stored_entities
 from knowledge.insights import entity_linking, sql_statement
 from knowledge.insights.sql_statement import Statement
 from memories.contract.errors import Invalid
@@ -33,7 +34,10 @@ STOP_WORDS = frozenset({
     "table", "tables", "column", "columns", "row", "rows", "value", "values",
 })  # fmt: skip
 # Arguments that choose how a call works, rather than what it asks about.
-SETTINGS = frozenset({"source", "model", "action", "command", "direction", "analysis_id", "field", "order_by"})
+SETTINGS = frozenset({
+    "source", "model", "action", "command", "direction", "analysis_id", "field", "order_by", "store", "format",
+    "cursor",
+})  # fmt: skip
 ENTITY_ARGUMENTS = ("urn", "entity_urn", "entity_urns")  # arguments that take URNs or names of entities
 NOT_PARSED = (
     "the statement could not be parsed: its tables were found by their names, so memories about some may be missing"
@@ -82,7 +86,9 @@ def subject_of(caller: Caller, call: Call) -> Subject:
     model = call.arguments.get("model")
     if isinstance(model, str) and (source_model := sources.declared().get(model)) and source_model.resource.urn:
         requested.insert(0, source_model.resource.urn)
-    answered = [urn for urn in answered if urn not in requested]
+    stored, listed = stored_entities.of_call(caller, call)
+    requested = [*stored, *requested]
+    answered = [urn for urn in [*listed, *answered] if urn not in requested]
     if not requested:
         requested, answered = answered, []
     return Subject(

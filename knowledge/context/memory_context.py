@@ -110,42 +110,55 @@ def attach_memories(caller: Caller, call: Call) -> ContextBlock | None:
         return None
     deadline = time.monotonic() + settings.MEMORY_CONTEXT_MS / 1000
     try:
+        knowledge, notes = knowledge_about(caller, call, deadline)
         with transaction.atomic():
-            _set_timeout(deadline)
-            subject = subject_of(caller, call)
-            profile = profile_of(subject) if call.tool != "apply_knowledge" else Profile()
-        # This may wait for DataHub, so it runs outside of a transaction.
-        is_lineage_known = neighbors.is_known(subject.requested) or neighbors.learn(
-            subject.requested, (deadline - time.monotonic()) * PATIENCE
-        )
-        with transaction.atomic():
-            _set_timeout(deadline)
-            knowledge = memories_for_entities(caller, subject) if subject.urns else Knowledge()
-        # This may wait for the embedding model. The memories about the entities don't depend on it.
-        vector, problem = embed_within(profile.query, (deadline - time.monotonic()) * PATIENCE)
-        notes = [subject.note, "" if is_lineage_known else LINEAGE_UNKNOWN, problem]
-        with transaction.atomic():
-            _set_timeout(deadline)
-            matched, problem = _matches_within(deadline, caller, subject, profile, vector)
-            _set_timeout(deadline)
-            return _context_block(caller, call, replace(knowledge, matched=matched), [*notes, problem])
+            set_timeout(deadline)
+            return _context_block(caller, call, knowledge, notes)
     except OperationalError as error:
-        if getattr(error.__cause__, "sqlstate", "") != CANCELED:
+        if not is_canceled(error):
             raise
     note = f"memories were left out: the lookup took longer than {settings.MEMORY_CONTEXT_MS} ms"
     return ContextBlock({"memory_context": [], "note": note})
 
 
+def knowledge_about(caller: Caller, call: Call, deadline: float) -> tuple[Knowledge, list[str]]:
+    """Return the attachable memories of a call, and notes on what is missing.
+
+    `deadline` is a time of time.monotonic(). Raises OperationalError if a statement is canceled because of it.
+    """
+    with transaction.atomic():
+        set_timeout(deadline)
+        subject = subject_of(caller, call)
+        profile = profile_of(subject) if call.tool != "apply_knowledge" else Profile()
+    # This may wait for DataHub, so it runs outside of a transaction.
+    is_lineage_known = neighbors.is_known(subject.requested) or neighbors.learn(
+        subject.requested, (deadline - time.monotonic()) * PATIENCE
+    )
+    with transaction.atomic():
+        set_timeout(deadline)
+        knowledge = memories_for_entities(caller, subject) if subject.urns else Knowledge()
+    # This may wait for the embedding model. The memories about the entities don't depend on it.
+    vector, problem = embed_within(profile.query, (deadline - time.monotonic()) * PATIENCE)
+    notes = [subject.note, "" if is_lineage_known else LINEAGE_UNKNOWN, problem]
+    matched, problem = _matches_within(deadline, caller, subject, profile, vector)
+    return replace(knowledge, matched=matched), [*notes, problem]
+
+
 def _is_about_data(call: Call) -> bool:
     if call.tool == "apply_knowledge":
         return call.arguments.get("action") in REVIEW_COMMANDS
-    return call.is_proxied or call.tool.startswith(("catalog_", "analysis_", "query_"))
+    return call.is_proxied or call.tool.startswith(("catalog_", "analysis_", "query_", "object_"))
 
 
-def _set_timeout(deadline: float) -> None:
+def set_timeout(deadline: float) -> None:
+    """Cancel statements of the current transaction that still run at the deadline."""
     left_ms = max(int(1000 * (deadline - time.monotonic())), 1)
     with connection.cursor() as cursor:
         cursor.execute("SELECT set_config('statement_timeout', %s, true)", [str(left_ms)])
+
+
+def is_canceled(error: OperationalError) -> bool:
+    return getattr(error.__cause__, "sqlstate", "") == CANCELED
 
 
 def _matches_within(
@@ -159,13 +172,13 @@ def _matches_within(
         return [], ""
     try:
         with transaction.atomic():
-            _set_timeout(time.monotonic() + (deadline - time.monotonic()) * PATIENCE)
+            set_timeout(time.monotonic() + (deadline - time.monotonic()) * PATIENCE)
             near = neighbors.neighbors_of(subject.requested)
             # Memories about neighbors have their own places.
             scope = allowed_automatically(caller).filter(~about_any([*subject.urns, *near]))
             found = matches(caller, scope, profile, vector)
     except OperationalError as error:
-        if getattr(error.__cause__, "sqlstate", "") != CANCELED:
+        if not is_canceled(error):
             raise
         return [], MATCHING_TOO_SLOW
     reason = "matches the statement" if subject.statements else "matches the call"

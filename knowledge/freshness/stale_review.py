@@ -16,9 +16,17 @@ from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable
 from knowledge.freshness import baselines, comparison
 from knowledge.models import EntityBaseline
 from memories.identity.caller import Caller
-from memories.models import Feedback, Impression, MemoryRecord, Verdict
+from memories.models import Feedback, Impression, MemoryRecord, Report, ReportVerdict, Verdict
 from memories.models.record import MemoryRecordQuerySet
-from memories.queries import decided_by, reviewable_stale, stale_memories, unresolved_reports
+from memories.queries import (
+    HAS_REPORTS,
+    decided_by,
+    doubted,
+    open_reports,
+    reviewable_stale,
+    stale_memories,
+    unresolved_marks,
+)
 from memories.retrieval.scope import Filters, in_scope
 from memories.writing.revision import can_review
 from memories.writing.seen import memory_versions
@@ -64,12 +72,12 @@ def rows(caller: Caller, *, everyone: bool, cause: str = "") -> MemoryRecordQuer
 def needs_verification(caller: Caller) -> MemoryRecordQuerySet:
     """Return active memories that may be wrong, oldest first.
 
-    Either a column that the memory's text mentions has changed, or a reader has reported the memory as wrong since its
-    last verification. Callers get their own memories. Curators also get shared memories of their personas, and admins
-    get all memories.
+    A column that the memory's text mentions has changed, a reader has marked the memory as wrong since its last
+    verification, or several people have reported it as wrong or outdated. Callers get their own memories. Curators also
+    get shared memories of their personas, and admins get all memories.
     """
     hinted = EntityBaseline.objects.filter(record=OuterRef("pk")).exclude(hint="")
-    rows = in_scope(caller, Filters()).filter(Exists(hinted) | Exists(unresolved_reports()))
+    rows = in_scope(caller, Filters()).filter(Exists(hinted) | Exists(unresolved_marks()) | Q(pk__in=doubted()))
     rows = rows if caller.is_admin else rows.filter(decided_by(caller))
     return rows.defer("search").order_by("created_at", "id")
 
@@ -81,6 +89,7 @@ class VerificationRequest:
     record: MemoryRecord
     hint: str
     doubts: list[Feedback]
+    reports: list[Report]
     may_verify: bool
     seen: str  # token of the memory's state, which a decision carries back
 
@@ -88,7 +97,8 @@ class VerificationRequest:
 def unused(caller: Caller) -> MemoryRecordQuerySet:
     """Return the caller's memories that refer to entities and seem to be unused.
 
-    They are older than UNUSED_DAYS, were not verified in that time, were never rated, and have no impression.
+    They are older than UNUSED_DAYS, were not verified in that time, were never rated or reported as used, and have no
+    impression.
     Impressions are kept for 30 days. Returns nothing until impressions have been recorded for MIN_HISTORY_DAYS.
     """
     now = timezone.now()
@@ -96,18 +106,21 @@ def unused(caller: Caller) -> MemoryRecordQuerySet:
     has_history = Exists(Impression.objects.filter(at__lt=now - timedelta(days=MIN_HISTORY_DAYS)))
     rows = in_scope(caller, Filters()).exclude(entity_urns=[]).filter(has_history, created_at__lt=long_ago)
     rows = rows.filter(Q(last_verified_at__isnull=True) | Q(last_verified_at__lt=long_ago))
-    is_used = Exists(Impression.objects.filter(record=OuterRef("pk"))) | Exists(
-        Feedback.objects.filter(record=OuterRef("pk"), counts=True)
+    is_used = (
+        Exists(Impression.objects.filter(record=OuterRef("pk")))
+        | Exists(Feedback.objects.filter(record=OuterRef("pk"), counts=True))
+        | Exists(Report.objects.filter(record=OuterRef("pk"), verdict=ReportVerdict.USED))
     )
     rows = rows.filter(created_by=caller.email).exclude(is_used)
     return rows.defer("search").order_by("created_at", "id")
 
 
 def verification_requests(caller: Caller, limit: int) -> list[VerificationRequest]:
-    records = list(needs_verification(caller)[:limit])
+    records = list(needs_verification(caller).annotate(**HAS_REPORTS)[:limit])
     ids = [record.pk for record in records]
     hints = comparison.hints(ids) if ids else {}
     doubts = _doubts(ids) if ids else {}
+    reports = _reports([record.pk for record in records if record.has_reports])
     others = [record for record in unused(caller)[:UNUSED_SHOWN] if record.pk not in set(ids)]
     versions = memory_versions([*records, *others])
     requests = [
@@ -115,18 +128,28 @@ def verification_requests(caller: Caller, limit: int) -> list[VerificationReques
             record,
             hints.get(record.pk, ""),
             doubts.get(record.pk, []),
+            reports.get(record.pk, []),
             caller.can_edit_for(record.created_by),
             versions[record.pk],
         )
         for record in records
     ]
-    return [*requests, *(VerificationRequest(row, UNUSED, [], True, versions[row.pk]) for row in others)]
+    return [*requests, *(VerificationRequest(row, UNUSED, [], [], True, versions[row.pk]) for row in others)]
 
 
 def _doubts(ids: Sequence[UUID]) -> dict[UUID, list[Feedback]]:
     by_record: dict[UUID, list[Feedback]] = {}
     for doubt in Feedback.objects.filter(record__in=ids, verdict=Verdict.WRONG, counts=True):
         by_record.setdefault(doubt.record_id, []).append(doubt)
+    return by_record
+
+
+def _reports(ids: Sequence[UUID]) -> dict[UUID, list[Report]]:
+    by_record: dict[UUID, list[Report]] = {}
+    if not ids:
+        return by_record
+    for report in open_reports().filter(record__in=ids):
+        by_record.setdefault(report.record_id, []).append(report)
     return by_record
 
 

@@ -15,6 +15,7 @@ from knowledge.models.decision import Decision, DecisionKind
 from knowledge.models.entity_state import EntityState
 from knowledge.models.failed_call import FailedCall
 from knowledge.models.insight import Insight, InsightState
+from knowledge.models.suggestion import Suggestion, SuggestionKind, SuggestionSource, SuggestionState
 
 __all__ = [
     "AssignmentRule",
@@ -36,4 +37,8 @@ __all__ = [
     "Insight",
     "InsightState",
     "LineageEdge",
+    "Suggestion",
+    "SuggestionKind",
+    "SuggestionSource",
+    "SuggestionState",
 ]

@@ -22,7 +22,7 @@ from knowledge.models import CatalogAspect, Decision, DecisionKind, Insight, Ins
 from knowledge.models.insight import InsightQuerySet
 from knowledge.this_week.period import Period
 from memories.identity.caller import Caller
-from memories.models import MemoryRecord, Status, Visibility
+from memories.models import DOUBTS, MemoryRecord, Report, Status, Visibility
 from memories.models.record import MemoryRecordQuerySet
 from memories.queries import reviewable_stale
 from memories.retrieval.scope import Filters, in_scope
@@ -118,6 +118,17 @@ def decided(caller: Caller, period: Period) -> InsightQuerySet:
     return rows.defer("record__search").order_by("-reviewed_at", "pk")
 
 
+def doubts(caller: Caller, period: Period) -> QuerySet[Report]:
+    """Return the reports of the period that the caller's memories are wrong or outdated, newest first.
+
+    Of a person's reports about one memory, only the newest one is returned.
+    """
+    mine = Report.objects.filter(period.holds("at"), record__created_by=caller.email, verdict__in=DOUBTS)
+    newest = mine.order_by("record_id", "by", "-at", "-pk").distinct("record_id", "by").values("pk")
+    rows = Report.objects.filter(pk__in=newest).select_related("record").defer("record__search")
+    return rows.order_by("-at", "-pk")
+
+
 def questions(caller: Caller) -> QuerySet[Decision]:
     """Return the newest question of each of the caller's insights with an open one."""
     asked = Q(insight__question_at__isnull=False, insight__record__created_by=caller.email)
@@ -136,6 +147,7 @@ def countable(caller: Caller, period: Period) -> dict[str, QuerySet[Any]]:
         "approved": mine.filter(period.holds("reviewed_at"), state=InsightState.APPROVED),
         "applied": mine.filter(period.holds("applied_at"), state=InsightState.APPLIED),
         "rejected": mine.filter(period.holds("reviewed_at"), state=InsightState.REJECTED),
+        "doubts": doubts(caller, period),
         "stale": reviewable_stale(caller),
         "waiting": waiting,
     }

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
-from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest
+from django.utils.formats import number_format
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
@@ -35,6 +36,10 @@ from memories.contract.urls import url_for
 from memories.history import chain
 from memories.identity.caller import Caller
 from memories.models import Batch, Correction, MemoryRecord, Persona, StaleMemory, Status, Visibility
+from memories.writing.reports import Reports, reports_about
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 BATCHES_SHOWN = 10
 MAX_FACT = 200  # maximum number of characters of a memory's text in a list
@@ -118,9 +123,20 @@ class TagFilter(PickFilter):
     title, parameter_name, kind, column = gettext_lazy("tag"), "tag", "tag", "tags__contains"
 
 
+class ReportedFilter(admin.SimpleListFilter):
+    title, parameter_name = gettext_lazy("reported as wrong or outdated"), "reported"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, StrOrPromise]]:
+        return [("1", gettext_lazy("By anyone")), (str(queries.DOUBTERS), gettext_lazy("By two people or more"))]
+
+    def queryset(self, request: HttpRequest, rows: QuerySet[MemoryRecord]) -> QuerySet[MemoryRecord]:
+        value = self.value()
+        return rows.filter(pk__in=queries.doubted(by=int(value))) if value in ("1", str(queries.DOUBTERS)) else rows
+
+
 SHOWN = (
     "content", "badge", "dimension", "category", "confidence", "visibility", "persona", "created_by", "created_at",
-    "tags", "stale_reason", "stale_at", "last_verified_at", "chain",
+    "tags", "stale_reason", "stale_at", "last_verified_at", "chain", "agent_reports",
 )  # fmt: skip
 STORED = ("id", "metadata", "related_columns", "entity_urns", "source", "tier", "importance", "access_count")
 
@@ -130,9 +146,10 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
     list_display = [
         "fact", "kind", "owner", "captured", "stale_reason",
     ]  # fmt: skip
+    more_columns: tuple[str, ...] = ("reported",)
     list_filter = [
         "status", "category", "confidence", "dimension", "visibility", PersonaFilter, EntityFilter, AuthorFilter,
-        TagFilter, "source", "tier",
+        TagFilter, ReportedFilter, "source", "tier",
     ]  # fmt: skip
     date_hierarchy = "created_at"
     ordering = ["-created_at"]
@@ -142,17 +159,22 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
         (None, {"fields": SHOWN}),
         (gettext_lazy("Stored fields"), {"classes": ["collapse"], "fields": STORED}),
     ]
-    readonly_fields = ["badge", "chain"]
+    readonly_fields = ["badge", "chain", "agent_reports"]
     actions = [act.as_action() for act in (VERIFY, CORRECT, FORGET, RESTORE, SHARE, REASSIGN)]
     presets: tuple[tuple[Any, str], ...] = (
         (gettext_lazy("Active"), "status__exact=active"),
         (gettext_lazy("Stale"), "status__exact=stale"),
         (gettext_lazy("Visible to everyone"), "visibility__exact=everyone&status__exact=active"),
         (gettext_lazy("Low confidence"), "confidence__exact=low&status__exact=active"),
+        (gettext_lazy("Reported as wrong or outdated"), "reported=1"),
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[MemoryRecord]:
-        return with_name(MemoryRecord.objects.visible_to(admin_caller(request)).defer("search"), "created_by")
+        rows = MemoryRecord.objects.visible_to(admin_caller(request)).defer("search")
+        counted: QuerySet[MemoryRecord] = with_name(rows, "created_by").annotate(
+            reports_open=_open_reports(), **queries.HAS_REPORTS
+        )
+        return counted
 
     def get_object(self, request: HttpRequest, *args: Any, **kwargs: Any) -> MemoryRecord | None:
         record: MemoryRecord | None = super().get_object(request, *args, **kwargs)
@@ -160,6 +182,7 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
             caller = admin_caller(request)
             # Loaded here, because the method that displays it doesn't get the request.
             record.visible_chain = chain(caller, record)  # type: ignore[attr-defined]
+            record.visible_reports = reports_about(caller, record)  # type: ignore[attr-defined]
         return record
 
     def portal_link(self, row: MemoryRecord) -> Link:
@@ -199,12 +222,39 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
     def chain(self, record: MemoryRecord) -> SafeString:
         return chain_list(getattr(record, "visible_chain", []), record.pk)
 
+    @admin.display(description=gettext_lazy("reported wrong"))
+    def reported(self, record: MemoryRecord) -> str:
+        return str(getattr(record, "reports_open", 0) or "–")
+
+    @admin.display(description=gettext_lazy("reported by agents"))
+    def agent_reports(self, record: MemoryRecord) -> SafeString:
+        return report_list(getattr(record, "visible_reports", None))
+
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[MemoryRecord], search_term: str
     ) -> tuple[QuerySet[MemoryRecord], bool]:
         if search_term.startswith("urn:li:"):
             return queryset.filter(entity_urns__contains=[search_term.strip()]), False
         return super().get_search_results(request, queryset, search_term)
+
+
+def _open_reports() -> Subquery:
+    """Return the number of open reports as wrong or outdated of a row, or NULL if there are none."""
+    counts = queries.open_reports().filter(record=OuterRef("pk")).order_by().values("record")
+    return Subquery(counts.annotate(count=Count("pk")).values("count"))
+
+
+def report_list(reports: Reports | None) -> SafeString:
+    """Return how often a memory was reported as used, and the reports as wrong or outdated."""
+    if reports is None or not (reports.used or reports.doubts):
+        return SafeString("–")
+    counts = gettext("used %(used)s, wrong %(wrong)s, outdated %(outdated)s") % {
+        "used": number_format(reports.used),
+        "wrong": number_format(reports.wrong),
+        "outdated": number_format(reports.outdated),
+    }
+    rows = [(one.get_verdict_display(), one.by, moment(one.at), show_invisible(one.note)) for one in reports.doubts]
+    return format_html("{}<ul>{}</ul>", counts, format_html_join("", "<li>{}: {}, {} <q>{}</q></li>", rows))
 
 
 def chain_list(links: Sequence[MemoryRecord], current: Any) -> SafeString:
@@ -236,6 +286,7 @@ class StaleMemoryAdmin(MemoryRecordAdmin):
     """Stale memories that the user may decide about, longest stale first."""
 
     list_display = ["fact", "stale_reason", "waits", "kind", "owner", "last_verified_at"]
+    more_columns = ()
     list_filter = ["category", "confidence", PersonaFilter, EntityFilter, AuthorFilter]
     date_hierarchy = "stale_at"
     ordering = ["stale_at"]
@@ -243,7 +294,9 @@ class StaleMemoryAdmin(MemoryRecordAdmin):
     presets = ()
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[MemoryRecord]:
-        return with_name(queries.reviewable_stale(admin_caller(request)).order_by(), "created_by")
+        rows = with_name(queries.reviewable_stale(admin_caller(request)).order_by(), "created_by")
+        found: QuerySet[MemoryRecord] = rows.annotate(**queries.HAS_REPORTS)
+        return found
 
     def back_to(self, request: HttpRequest) -> str:
         # A decided memory is no longer in this list, so its page here is gone.
@@ -263,6 +316,7 @@ class CorrectionAdmin(MemoryRecordAdmin):
     """Memories that superseded another memory, with the text of that memory if the user may read it."""
 
     list_display = ["fact", "before", "kind", "owner", "captured"]
+    more_columns = ()
     list_filter = ["status", "category", PersonaFilter, EntityFilter, AuthorFilter]
     actions = [act.as_action() for act in (FORGET, CORRECT, RESTORE)]
     date_hierarchy = None  # type: ignore[assignment]  # no index finds the oldest correction
@@ -272,7 +326,9 @@ class CorrectionAdmin(MemoryRecordAdmin):
         caller = admin_caller(request)
         earlier = MemoryRecord.objects.visible_to(caller).filter(pk=OuterRef("supersedes_id"))
         rows = with_name(queries.corrections(caller), "created_by")
-        with_texts: QuerySet[MemoryRecord] = rows.annotate(text_before=Subquery(earlier.values("content")[:1]))
+        with_texts: QuerySet[MemoryRecord] = rows.annotate(
+            text_before=Subquery(earlier.values("content")[:1]), **queries.HAS_REPORTS
+        )
         return with_texts
 
     @admin.display(description=gettext_lazy("replaces"))

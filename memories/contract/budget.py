@@ -12,6 +12,7 @@ from memories.contract.shortening import Shortener, shorten_values
 
 ENVELOPE = 1_000  # bytes reserved for the parts of a response other than its items
 NOTE = 200  # bytes reserved for what `fit` adds to a response
+BYTES_PER_TOKEN = 3  # of texts with ids, dates and addresses; plain English has about four
 TEXT_CUT = 2_000  # characters that are kept of a longer text if shortening the lists was not enough
 
 Item = TypeVar("Item")
@@ -19,6 +20,11 @@ Item = TypeVar("Item")
 
 def size(value: Any) -> int:
     return len(json.dumps(value, ensure_ascii=False, default=str).encode())
+
+
+def estimated_tokens(text: str) -> int:
+    """Estimate how many tokens of a model's context a text takes. The estimate is rather too high than too low."""
+    return -(-len(text.encode()) // BYTES_PER_TOKEN)
 
 
 def fit_items(items: Sequence[Item], budget: int | None = None) -> tuple[list[Item], int]:

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, time
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -172,10 +172,10 @@ def _id(value: Any) -> UUID:
     return UUID(text)
 
 
-def _timestamp(value: Any) -> datetime | None:
+def _timestamp(value: Any, time_of_date: time = time.max) -> datetime | None:
     if value is None or isinstance(value, datetime):
         return value
-    instant = parse_timestamp(value) if isinstance(value, str) else None
+    instant = parse_timestamp(value, time_of_date) if isinstance(value, str) else None
     if instant is None:
         raise validation_error(gettext("%(value)r is not a time") % {"value": str(value)[:60]}, ISO)
     return instant
@@ -302,6 +302,12 @@ JsonObject = Annotated[dict[str, Any], PlainValidator(_check_object), WithJsonSc
 Moment = Annotated[
     datetime,
     PlainValidator(_timestamp),
+    WithJsonSchema({"type": "string", schemas.ALLOWED: ISO, schemas.EXACT: {"format": "date-time"}}),
+]
+# For the start of a span: a date means the start of that day.
+StartMoment = Annotated[
+    datetime,
+    PlainValidator(lambda value: _timestamp(value, time.min)),
     WithJsonSchema({"type": "string", schemas.ALLOWED: ISO, schemas.EXACT: {"format": "date-time"}}),
 ]
 Offset = Annotated[int, Field(ge=0, le=MAX_OFFSET)]

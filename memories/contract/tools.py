@@ -331,18 +331,18 @@ class ContextBlock:
     record_ids: Sequence[UUID] = ()
 
 
-def toolsets() -> dict[str, str]:
-    """Return the dotted path of each toolset's list of tools, by the toolset's name.
+def toolsets() -> dict[str, list[str]]:
+    """Return the dotted paths of each toolset's lists of tools, by the toolset's name.
 
-    An app declares the paths as `toolsets` of its AppConfig. A list is imported only when `load_toolset` is called.
+    An app declares the paths as `toolsets` of its AppConfig. A toolset may have tools of several apps. A list is
+    imported only when `load_toolset` is called.
     """
-    return {
-        name: path
-        for config in reversed(list(apps.get_app_configs()))
-        for name, path in getattr(config, "toolsets", {}).items()
-    }
+    paths: dict[str, list[str]] = {}
+    for config in reversed(list(apps.get_app_configs())):
+        for name, path in getattr(config, "toolsets", {}).items():
+            paths.setdefault(name, []).append(path)
+    return paths
 
 
 def load_toolset(name: str) -> Sequence[Tool]:
-    tools: Sequence[Tool] = import_string(toolsets()[name])
-    return tools
+    return [tool for path in toolsets()[name] for tool in import_string(path)]

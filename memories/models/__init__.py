@@ -19,10 +19,12 @@ from memories.models.record import (
     Tier,
     Visibility,
 )
+from memories.models.report import DOUBTS, Report, ReportVerdict
 from memories.models.revision import MemoryRevision, Tombstone
 from memories.models.verification import Verification
 
 __all__ = [
+    "DOUBTS",
     "Batch",
     "Category",
     "Confidence",
@@ -40,6 +42,8 @@ __all__ = [
     "Persona",
     "PersonaMembership",
     "Quotation",
+    "Report",
+    "ReportVerdict",
     "SameWords",
     "SameWordsDecision",
     "Source",

@@ -1,16 +1,18 @@
 """Impressions: which memories were attached to the tool responses of a connection.
 
-An unchanged memory is attached at most once an hour per connection. Pages show how often a memory was attached.
+An unchanged memory is attached at most once an hour per connection. A session of an agent, as its hooks report it, is
+a connection of its own, in which a memory is attached once. Pages show how often a memory was attached.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from uuid import UUID
 
-from django.db.models import Count, Q
+from django.db.models import Count, Max, Q
 from django.utils import timezone
 
 from memories.database.connections import async_commit
@@ -20,6 +22,9 @@ from memories.models import Impression, MemoryRecord
 AGAIN_AFTER = timedelta(hours=1)  # time until an unchanged memory may be attached again on the same connection
 KEPT_DAYS = 30  # days until an impression is deleted
 LATEST = 5  # number of the caller's own impressions that a memory's page lists
+SESSION = "session "  # prefix of the connections that stand for an agent's session
+# Tool of the impressions of a session that starts with an empty context: what was attached before counts no longer.
+SESSION_START = "hooks/session-start"
 MAX_IMPRESSIONS = 500  # maximum number of impressions read for one connection, the newest
 
 
@@ -33,13 +38,29 @@ class Usage:
     latest: list[Impression] = field(default_factory=list)  # the caller's newest impressions
 
 
+def in_session(caller: Caller, program: str, session: str) -> Caller:
+    """Return the caller on the connection that stands for a session of an agent's program.
+
+    The session's name comes from the program, so it counts only within the caller's own sessions.
+    """
+    key = hashlib.sha256("\0".join([caller.email, program, session]).encode()).hexdigest()
+    return replace(caller, connection=f"{SESSION}{key[:32]}")
+
+
 def recent_versions(caller: Caller) -> dict[UUID, str]:
-    """Return the memories attached on the caller's connection within AGAIN_AFTER: record id → version attached last."""
+    """Return the memories attached on the caller's connection: record id → version attached last.
+
+    Those attached more than AGAIN_AFTER ago are left out, or in a session, those attached before its latest start.
+    """
     if not caller.connection:
         return {}
-    rows = Impression.objects.filter(connection=caller.connection, at__gt=timezone.now() - AGAIN_AFTER).order_by(
-        "-at", "-pk"
-    )
+    rows = Impression.objects.filter(connection=caller.connection)
+    if caller.connection.startswith(SESSION):
+        start = rows.filter(tool=SESSION_START).aggregate(at=Max("at"))["at"]
+        rows = rows.filter(at__gte=start) if start else rows
+    else:
+        rows = rows.filter(at__gt=timezone.now() - AGAIN_AFTER)
+    rows = rows.order_by("-at", "-pk")
     versions: dict[UUID, str] = {}
     for pk, version in rows.values_list("record_id", "version")[:MAX_IMPRESSIONS]:
         versions.setdefault(pk, version)
@@ -47,9 +68,10 @@ def recent_versions(caller: Caller) -> dict[UUID, str]:
 
 
 def record_impressions(caller: Caller, tool: str, versions: Mapping[UUID, str]) -> None:
+    now = timezone.now()
     with async_commit():
         Impression.objects.bulk_create(
-            Impression(record_id=pk, connection=caller.connection, to=caller.email, tool=tool, version=version)
+            Impression(record_id=pk, connection=caller.connection, to=caller.email, tool=tool, version=version, at=now)
             for pk, version in versions.items()
         )
 

@@ -18,7 +18,7 @@ from django.utils.crypto import salted_hmac
 from memories import extensions
 from memories.extensions import TextPlace
 from memories.identity.caller import Caller
-from memories.models import Batch, Feedback, MemoryRecord, MemoryRevision
+from memories.models import Batch, Feedback, MemoryRecord, MemoryRevision, Report
 from memories.models.fields import exact_words
 from memories.retrieval import term_statistics
 
@@ -49,6 +49,7 @@ def places() -> dict[str, TextPlace]:
             REASONS, MemoryRevision, ("reason",), MemoryRevision.objects.visible_to, "changed_by", erased_value=""
         ),
         TextPlace("feedback", Feedback, ("note",), _readable_feedback, "by", erased_value=""),
+        TextPlace("reports", Report, ("note",), _readable_reports, "by", erased_value=""),
         TextPlace(BATCH_NOTES, Batch, ("note",), _readable_batches, "created_by", erased_value=""),
         TextPlace(BATCH_CHOICES, Batch, ("choice",), _readable_batches, "created_by", erased_value=""),
     ]
@@ -58,6 +59,11 @@ def places() -> dict[str, TextPlace]:
 
 def _readable_feedback(caller: Caller) -> QuerySet[Feedback]:
     return Feedback.objects.filter(record__in=MemoryRecord.objects.visible_to(caller))
+
+
+def _readable_reports(caller: Caller) -> QuerySet[Report]:
+    own = Report.objects.filter(by=caller.email)
+    return Report.objects.all() if caller.is_admin else own | Report.objects.filter(record__created_by=caller.email)
 
 
 def _readable_batches(caller: Caller) -> QuerySet[Batch]:

@@ -17,13 +17,17 @@ from memory_project.models import AuditEvent
 
 MAX_TEXT = 200  # characters; a longer text is replaced by its length
 # Names of arguments that contain texts written by people or agents. Only the length of such a text is stored. Otherwise
-# the audit event of a failed call could keep a copy of an erased memory.
+# the audit event of a failed call could keep a copy of an erased memory, or of what a person asked their agent.
 CONTENT_KEYS = frozenset(
-    {"content", "insight_text", "summary", "reason", "note", "review_notes", "detail", "text", "value", "response"}
-)
+    {
+        "content", "insight_text", "summary", "reason", "note", "review_notes", "detail", "text", "value", "response",
+        "prompt", "statement", "evidence",
+    }
+)  # fmt: skip
 SECRET = re.compile(r"pass(word|wd)?|secret|token|api_?key|authorization|credential", re.IGNORECASE)
 ID = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 ID_KEYS = ("id", "ids", "insight_id", "insight_ids", "record_id")  # keys of a response that name memories
+RECALL = "memory_recall"
 MAX_IDS = 5_000  # maximum number of ids that an event keeps
 MAX_DEPTH = 6  # maximum nesting of stored arguments; deeper values are replaced by "…"
 
@@ -81,6 +85,12 @@ def named_records(arguments: Mapping[str, Any], answer: Any) -> list[UUID]:
     return sorted(ids)[:MAX_IDS]
 
 
+def _hits(tool: str, answer: Any) -> int | None:
+    """Return how many memories a recall found, so that questions without answers can be told from the others."""
+    count = answer.get("count") if tool == RECALL and isinstance(answer, Mapping) else None
+    return count if isinstance(count, int) else None
+
+
 def ids_in(value: Any, depth: int = 0) -> set[UUID]:
     if isinstance(value, UUID):
         return {value}
@@ -129,6 +139,7 @@ def record(
         response_chars=response_chars,
         arguments=redacted(arguments),
         record_ids=named_records(arguments, answer),
+        hits=_hits(tool, answer),
         context_ms=round(context_ms, 2),
         context_count=context_count,
     )

@@ -9,6 +9,7 @@ import re
 import stat
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,20 @@ def plan(client: Client, path: Path, name: str, entry: Entry | None, *, replace:
         after = text if existing == entry else _edit(client, text, keys, entry)
         if not _is_right(client, after, _expected(data, keys, entry)):
             raise Invalid("is written in a way that can't be edited without changing the rest: edit it by hand")
+    except Invalid as error:
+        raise Invalid(error.message, field=str(path)) from None
+    return Change(path, before, (BOM if before and before.startswith(BOM) else "") + after)
+
+
+def plan_edit(path: Path, edit: Callable[[str], str]) -> Change:
+    """Return the change that `edit` makes to a file's text, "" if there is no file.
+
+    Raises Invalid, with the file as its field, if the file can't be read or `edit` refuses it.
+    """
+    path = _target(path)
+    before = _read(path)
+    try:
+        after = edit((before or "").removeprefix(BOM))
     except Invalid as error:
         raise Invalid(error.message, field=str(path)) from None
     return Change(path, before, (BOM if before and before.startswith(BOM) else "") + after)

@@ -65,12 +65,15 @@ def put(text: str, path: Sequence[str], value: Any) -> str:
 
 
 def remove(text: str, path: Sequence[str]) -> str:
-    """Return the text without the member at `path`, nor the objects above it that would be left empty."""
+    """Return the text without the member at `path`, nor the objects and lists above it that would be left empty.
+
+    A position in a list is a key, too: "0" is the first one.
+    """
     plain = without_comments(text)
     start = _skip(plain, 0)
     spans = []
     for key in path:
-        members, end = _members(plain, start)
+        members, end = _members(plain, start, plain[start] if plain[start] == "[" else "{")
         position = next(index for index, member in enumerate(members) if member.key == key)
         spans.append((start, end, members, position))
         start = members[position].value
@@ -79,20 +82,37 @@ def remove(text: str, path: Sequence[str]) -> str:
     return _cut(text, *spans[-1])
 
 
+def append(text: str, path: Sequence[str], value: Any) -> str:
+    """Return the text with `value` at the end of the list at `path`. The list is made if it is missing."""
+    plain = without_comments(text)
+    start = _skip(plain, 0)
+    for key in path:
+        members = _members(plain, start)[0] if plain[start : start + 1] == "{" else []
+        found = next((member for member in members if member.key == key), None)
+        if found is None:
+            return put(text, path, [value])
+        start = found.value
+    members, end = _members(plain, start, "[")
+    return _insert(text, plain, start, end, members, None, value)
+
+
 def _skip(text: str, position: int) -> int:
     found = SPACE.match(text, position)
     return found.end() if found else position
 
 
-def _members(plain: str, start: int) -> tuple[list[Member], int]:
-    """Return the members of the object that begins at `start`, and the position of its closing brace."""
-    if plain[start] != "{":
-        raise Invalid("has another value where an object is expected")
+def _members(plain: str, start: int, opening: str = "{") -> tuple[list[Member], int]:
+    """Return the members of the object or list that begins at `start`, and the position of its closing bracket."""
+    if plain[start] != opening:
+        raise Invalid(f"has another value where {'an object' if opening == '{' else 'a list'} is expected")
     members: list[Member] = []
     position = _skip(plain, start + 1)
-    while plain[position] != "}":
-        key, after = DECODER.raw_decode(plain, position)
-        value = _skip(plain, _skip(plain, after) + 1)
+    while plain[position] not in "}]":
+        if opening == "{":
+            key, after = DECODER.raw_decode(plain, position)
+            value = _skip(plain, _skip(plain, after) + 1)
+        else:
+            key, value = str(len(members)), position
         end = DECODER.raw_decode(plain, value)[1]
         members.append(Member(key, position, value, end))
         position = _skip(plain, end)
@@ -104,7 +124,7 @@ def _members(plain: str, start: int) -> tuple[list[Member], int]:
     return members, position
 
 
-def _insert(text: str, plain: str, start: int, end: int, members: list[Member], key: str, value: Any) -> str:
+def _insert(text: str, plain: str, start: int, end: int, members: list[Member], key: str | None, value: Any) -> str:
     line = _newline(text)
     outer = _indent_at(text, start)
     if not members:
@@ -112,8 +132,9 @@ def _insert(text: str, plain: str, start: int, end: int, members: list[Member], 
         rest = text[start + 1 : end].rstrip()  # comments stay
         return f"{text[: start + 1]}{rest}{line}{inner}{_named(text, key, value, inner)}{line}{outer}{text[end:]}"
     last = members[-1]
+    name = "" if key is None else f"{json.dumps(key)}: "
     if "\n" not in text[start : last.start]:
-        return text[: last.end] + f", {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" + text[last.end :]
+        return text[: last.end] + f", {name}{json.dumps(value, ensure_ascii=False)}" + text[last.end :]
     inner = _indent_at(text, last.start)
     member = f"{line}{inner}{_named(text, key, value, inner)}"
     comma = _past_comments(text, last.end)
@@ -178,8 +199,9 @@ def _indent_at(text: str, position: int) -> str:
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
-def _named(text: str, key: str, value: Any, indent: str) -> str:
-    return f"{json.dumps(key)}: {_render(text, value, indent)}"
+def _named(text: str, key: str | None, value: Any, indent: str) -> str:
+    rendered = _render(text, value, indent)
+    return rendered if key is None else f"{json.dumps(key)}: {rendered}"
 
 
 def _render(text: str, value: Any, indent: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from django.contrib.postgres.fields import ArrayField
 from django.db.models import (
     BooleanField,
+    DateField,
     DateTimeField,
     Field,
     FloatField,
@@ -24,6 +25,7 @@ JSON_TYPES: tuple[tuple[type[Field[Any, Any]], dict[str, Any]], ...] = (
     (ArrayField, {"type": "array", "items": {"type": "string"}}),
     (BooleanField, {"type": "boolean"}),
     (DateTimeField, {"type": "string", "format": "date-time"}),
+    (DateField, {"type": "string", "format": "date"}),
     (FloatField, {"type": "number"}),
     (IntegerField, {"type": "integer"}),
     (JSONField, {}),

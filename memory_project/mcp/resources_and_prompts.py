@@ -215,9 +215,9 @@ class ReadingServer(IdentifiedServer):
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
     ) -> GetPromptResult | InputRequiredResult:
         prompts.check_arguments(await self.list_prompts(), name, arguments or {})
-        if name == prompts.START and name in {prompt.name for prompt in await super().list_prompts()}:
+        if name in prompts.PERSONAL and name in {prompt.name for prompt in await super().list_prompts()}:
             request = context.request_context.request if context else None
-            return await self.in_turn(request, _start_of_session, running=Running())
+            return await self.in_turn(request, _personal_prompt, name, arguments or {}, running=Running())
         # a curated prompt can't replace a built-in one
         is_built_in = name in prompts.BUILT_IN_NAMES
         if not is_built_in and (curated := await to_thread.run_sync(prompts.answer, name)):
@@ -225,9 +225,9 @@ class ReadingServer(IdentifiedServer):
         return await super().get_prompt(name, arguments, context)
 
 
-def _start_of_session(caller: Caller) -> GetPromptResult:
+def _personal_prompt(caller: Caller, name: str, arguments: Mapping[str, str]) -> GetPromptResult:
     rate_limits.check(caller, writes=False)
-    return prompts.start_of_session(caller)
+    return prompts.PERSONAL[name](caller, arguments)
 
 
 def _acting_as(work: Callable[[], Result], caller: Caller) -> Result:

@@ -100,8 +100,8 @@ class CommonplaceServer(ReadingServer):
             middleware=[respond_with_protocol_errors, self._list_for_caller],
             extensions=extensions,
         )
-        if "capture_insight" in self.offered:
-            for prompt in prompts.BUILT_IN:
+        for name, rows in prompts.BUILT_IN.items():
+            for prompt in rows if name in self.offered else ():
                 self.add_prompt(prompt)
 
     async def list_tools(self) -> list[OfferedTool]:

@@ -70,6 +70,7 @@ def digest_context(caller: Caller) -> dict[str, Any]:
         "new": list(analyst.shared_memories(caller, period)[:NEW_SHOWN]),
         "catalog": analyst.catalog_changes(entities_of(caller), period),
         "decided": list(analyst.decided(caller, period)[: analyst.MAX_LISTED]),
+        "doubts": list(analyst.doubts(caller, period)[: analyst.MAX_LISTED]) if counts["doubts"] else [],
         "questions": list(analyst.questions(caller)[: analyst.MAX_LISTED]),
     }
     is_waiting = counts["stale"] or counts["waiting"]

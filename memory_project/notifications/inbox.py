@@ -14,11 +14,12 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from knowledge.models import Decision, DecisionKind, Insight
+from knowledge.models import Decision, DecisionKind, Insight, Suggestion
 from memories.contract.errors import Invalid
 from memories.database import identity
-from memories.identity.caller import Caller
+from memories.identity.caller import Caller, system_caller
 from memories.models import MemoryRecord, Status
+from memories.queries import open_reports
 from memory_project.models import Notification, User
 from memory_project.notifications import mail
 from memory_project.notifications.kinds import CHOICES, DIGEST, KINDS
@@ -26,6 +27,7 @@ from memory_project.notifications.mentions import people_mentioned
 
 KEPT_DAYS = 90  # days until a notification is deleted
 MAIL_DELAY = timedelta(minutes=2)  # collects notifications of one kind, so that a bulk decision causes few mails
+SUGGESTIONS_PAUSE = timedelta(days=1)  # between two notifications of a person about suggestions
 
 # Each of these kinds says what became of an insight, so only the newest one is true.
 OUTCOMES = frozenset({"approved", "rejected", "applied", "rolled_back", "taken_back"})
@@ -116,6 +118,21 @@ def _delete_unread(kinds: Collection[str], record_id: UUID) -> None:
     Notification.objects.filter(record_id=record_id, kind__in=kinds, read_at=None).delete()
 
 
+def notify_suggestions(suggestion: Suggestion) -> None:
+    """Notify a person of suggestions, at most once in SUGGESTIONS_PAUSE, however many of their sessions have some."""
+    since = timezone.now() - SUGGESTIONS_PAUSE
+    recent = Notification.objects.filter(kind="suggested", person__email=suggestion.owner).filter(
+        Q(at__gte=since) | Q(read_at=None)
+    )
+    if not recent.exists():
+        notify("suggested", [suggestion.owner], record_id=suggestion.pk, by=system_caller().email)
+
+
+def note_suggestions_decided(owner: str) -> None:
+    """Delete the unread notification of suggestions of a person who has decided about all of them."""
+    Notification.objects.filter(kind="suggested", person__email=owner, read_at=None).delete()
+
+
 def notify_stale(record: MemoryRecord, caller: Caller) -> None:
     """Notify the owner of a stale memory, unless the owner marked it stale."""
     notify("stale", [record.created_by], record_id=record.pk, by=caller.email)
@@ -127,7 +144,28 @@ def note_status(record: MemoryRecord, before: str) -> None:
         _delete_unread({"stale"}, record.pk)
     is_gone = record.status in (Status.ARCHIVED, Status.SUPERSEDED)
     if is_gone and before != record.status:
-        _delete_unread(TASKS, record.pk)
+        _delete_unread({*TASKS, "reported"}, record.pk)
+
+
+def notify_reported(record: MemoryRecord, caller: Caller) -> None:
+    """Notify the owner of a memory in force that `caller` reported it as wrong or outdated."""
+    if record.status in (Status.ACTIVE, Status.STALE):
+        notify("reported", [record.created_by], record_id=record.pk, by=caller.email)
+
+
+@identity.service("notices")
+def settle_reported(record: MemoryRecord) -> None:
+    """Delete unread notifications about reports of a memory that was verified or changed."""
+    Notification.objects.filter(record_id=record.pk, kind="reported", read_at=None).delete()
+
+
+@identity.service("notices")
+def retract_reported(record: MemoryRecord, caller: Caller) -> None:
+    """Delete an unread notification about reports that `caller` withdrew. Others' open reports are notified instead."""
+    rows = Notification.objects.filter(record_id=record.pk, kind="reported", read_at=None, by=caller.email)
+    other = open_reports().filter(record=record).exclude(by=caller.email).first()
+    if rows.delete()[0] and other:
+        notify("reported", [record.created_by], record_id=record.pk, by=other.by)
 
 
 def notify_outdated(record: MemoryRecord, caller: Caller, verifiers: Sequence[str]) -> None:

@@ -114,6 +114,14 @@ KINDS: Mapping[str, Kind] = {
         ),
         "stale",
     ),
+    "reported": Kind(
+        gettext_lazy("A memory of mine was reported as wrong or outdated"),
+        ngettext_lazy(
+            "%(person)s reported your memory as wrong or outdated",
+            "%(person)s reported %(total)s of your memories as wrong or outdated",
+            "count",
+        ),
+    ),
     "rewritten": Kind(
         gettext_lazy("A verified memory of mine, or one that I verified, was changed"),
         ngettext_lazy(
@@ -123,6 +131,15 @@ KINDS: Mapping[str, Kind] = {
     "mentioned": Kind(
         gettext_lazy("I was mentioned"),
         ngettext_lazy("%(person)s mentioned you", "%(person)s mentioned you in %(total)s texts", "count"),
+    ),
+    "suggested": Kind(
+        gettext_lazy("My sessions have suggestions for me"),
+        ngettext_lazy(
+            "%(person)s found something in your sessions that you may want to keep",
+            "%(person)s found something in your sessions that you may want to keep, on %(total)s occasions",
+            "count",
+        ),
+        "suggestion",
     ),
     "webhook_paused": Kind(
         gettext_lazy("A webhook endpoint of mine was paused"),

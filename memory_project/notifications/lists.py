@@ -18,6 +18,7 @@ from django.utils import timezone
 from django.utils.translation import gettext
 
 from knowledge.models import Insight
+from knowledge.suggestions import queries as suggestions
 from memories.contract.errors import Invalid
 from memories.contract.fields import Moment
 from memories.contract.operations import validate
@@ -150,8 +151,8 @@ def _add_notices(caller: Caller, groups: Sequence[Group], pks: Sequence[Sequence
 def _add_entities(caller: Caller, groups: Sequence[Group]) -> None:
     """Count for each group the notifications that the caller may still read, by the first entity of their memory."""
     for group in groups:
-        group.readable = group.count  # a webhook endpoint is its owner's, and has no memory; nor has an upstream
-    groups = [group for group in groups if group.kind not in ("webhook_paused", alerts.KIND)]
+        group.readable = group.count  # webhooks and suggestions are their owner's, and like upstreams have no memory
+    groups = [group for group in groups if group.kind not in ("webhook_paused", "suggested", alerts.KIND)]
     if not groups:
         return
     rule = Q(pk__in=[])
@@ -206,6 +207,8 @@ def entries_for(caller: Caller, rows: Sequence[Notification]) -> list[Notice]:
         texts |= {
             endpoint.pk: f"{endpoint.name}: {endpoint.pause_reason or gettext('resumed')}" for endpoint in endpoints
         }
+    if suggested := [row.record_id for row in rows if row.kind == "suggested"]:
+        texts |= dict(suggestions.suggestions(caller).filter(pk__in=suggested).values_list("pk", "text"))
     if any(row.kind == alerts.KIND for row in rows):
         texts |= alerts.texts(caller)
     return [

@@ -10,6 +10,7 @@ from django.http import HttpRequest
 
 from knowledge.insights import queries as curation
 from knowledge.models import Insight
+from knowledge.suggestions import queries as suggestions
 from memories import queries
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
@@ -46,6 +47,7 @@ class Navigation:
         return queries.capped_counts(
             waiting=pending,
             stale=queries.reviewable_stale(self.caller),
+            suggestions=suggestions.waiting(self.caller),
             unread=inbox.unread(self.person_id),
             tools=tool_queue.waiting_rows(self.caller),
             backlog=curation.backlog(self.caller) if self.may_curate else Insight.objects.none(),
@@ -84,6 +86,10 @@ class Navigation:
     def backlog(self) -> int:
         """The number of approved insights that are not applied yet."""
         return self._counts["backlog"]
+
+    @property
+    def suggestions(self) -> int:
+        return self._counts["suggestions"]
 
     @property
     def stale(self) -> int:

@@ -26,6 +26,8 @@ LABELS = {
     "id": gettext_lazy("This memory"),
     "record_id": gettext_lazy("This memory"),
     "insight_id": gettext_lazy("This insight"),
+    "suggestion_id": gettext_lazy("This suggestion"),
+    "suggestion_ids": gettext_lazy("Your selection"),
     "finding_id": gettext_lazy("This finding"),
     "batch_id": gettext_lazy("This bulk action"),
     "changeset_id": gettext_lazy("This changeset"),

@@ -17,16 +17,18 @@ from memories.contract.fields import Id, OneOf
 from memories.contract.operations import Operation, validate
 from memories.history import chain, history
 from memories.identity.caller import Caller
-from memories.mcp_tools import memory_manage, memory_prune, memory_recall, memory_store
+from memories.mcp_tools import memory_feedback, memory_manage, memory_prune, memory_recall, memory_store
 from memories.models import Category, Confidence, Dimension, MemoryRecord, Source, Status, Visibility
 from memories.models.record import about_any
 from memories.operations import GetMemory, MemoryId, Reassign, Remember, Revise, Supersede
+from memories.report_responses import ReportsResponse, reports_response
 from memories.responses import MemoryResponse
 from memories.retrieval import facets
 from memories.retrieval.scope import Filters, in_scope
-from memories.writing import undo
+from memories.writing import reports, undo
 from memories.writing.seen import memory_versions, unchanged
 from memories.writing.undo import UNDOABLE
+from memory_project.agents.mcp_tools import memory_briefing
 from memory_project.rest.endpoints import Endpoint, of_tool, route
 from memory_project.rest.lists import EntityFilter, Listing
 from memory_project.rest.responses import (
@@ -148,6 +150,17 @@ def _chain(caller: Caller, operation: ShowChain) -> ChainResponse:
     return {"chain": responses.memory_responses(chain(caller, queries.get(caller, operation.record_id)))}
 
 
+class ShowReports(Operation):
+    """Reports about a memory: how often it was used, and who found it wrong or outdated"""
+
+    record_id: MemoryId
+
+
+def _reports(caller: Caller, operation: ShowReports) -> ReportsResponse:
+    record = queries.get(caller, operation.record_id)
+    return reports_response(record, reports.reports_about(caller, record))
+
+
 def _token(caller: Caller, place: Mapping[str, Any]) -> str:
     record = queries.get(caller, place["record_id"])
     return memory_versions([record])[record.pk]
@@ -188,17 +201,21 @@ FACETS = Endpoint("count_memories", _facets, "memory_manage", "list")
 UNDO = Endpoint("undo_change", _undo, "memory_manage", "update", version=MEMORY_VERSION)
 REASSIGN = Endpoint("reassign_memory", _reassign, "memory_manage", "share", version=MEMORY_VERSION)
 HISTORY = of_tool(memory_manage, "history", "memory_history")
+REPORTS = Endpoint("memory_reports", _reports, "memory_manage", "get")
 CHAIN = Endpoint("memory_chain", _chain, "memory_manage", "get")
 
 urlpatterns = [
     route(TAG, "memories/", get=LIST, post=REMEMBER),
     route(TAG, "memories/facets/", get=FACETS),
+    route(TAG, "memories/briefing/", get=of_tool(memory_briefing, "", "memory_briefing")),
     route(TAG, "memories/recall/", post=of_tool(memory_recall, "", "recall")),
+    route(TAG, "memories/reports/", post=of_tool(memory_feedback, "", "report_memories")),
     route(TAG, "memories/notes/", post=of_tool(memory_store, "", "store_note", status=201)),
     route(TAG, "memories/notes/prune/", post=of_tool(memory_prune, "", "prune_notes")),
     route(TAG, "memories/<id:record_id>/", **ONE),
     route(TAG, "memories/<id:record_id>/history/", get=HISTORY),
     route(TAG, "memories/<id:record_id>/chain/", get=CHAIN),
+    route(TAG, "memories/<id:record_id>/reports/", get=REPORTS),
     route(TAG, "memories/<id:record_id>/supersede/", post=SUPERSEDE),
     _verb("restore"),
     _verb("verify"),

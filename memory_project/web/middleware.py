@@ -141,7 +141,8 @@ def audited(get_response: GetResponse) -> GetResponse:
 def _record(request: HttpRequest, response: HttpResponse, duration_ms: float) -> None:
     match, is_api = request.resolver_match, request.path.startswith("/api/")
     assert match is not None  # the calling function has checked it
-    channel = "rest" if is_api else "admin" if match.app_name == "admin" else "portal"
+    is_hook = is_api and (match.url_name or "").startswith("api-hooks-")
+    channel = "hook" if is_hook else "rest" if is_api else "admin" if match.app_name == "admin" else "portal"
     verb = (request.method or "").lower() if is_api else str(match.kwargs.get("act", ""))
     answer = getattr(response, "data", None) if is_api else None
     record_id = str(match.kwargs.get("record_id") or match.kwargs.get("insight_id") or "")
@@ -149,6 +150,7 @@ def _record(request: HttpRequest, response: HttpResponse, duration_ms: float) ->
     if getattr(response, "unsigned", False):  # as of the call that wiped the caller's data
         user, answer = None, None
     is_signed_in = user is not None and user.is_authenticated and user.is_active
+    brought = answer.get("memory_ids") if isinstance(answer, Mapping) and channel == "hook" else None
     is_error = isinstance(answer, Mapping) and response.status_code >= 400
     audit.record(
         caller=caller_from_request(request, channel=channel) if is_signed_in else None,
@@ -161,6 +163,7 @@ def _record(request: HttpRequest, response: HttpResponse, duration_ms: float) ->
         request_chars=int(request.headers.get("Content-Length") or 0),
         response_chars=len(response.content) if not response.streaming else 0,
         channel=channel,
+        context_count=len(brought) if isinstance(brought, list) else 0,
         only_read=request.method in ("GET", "HEAD", "OPTIONS"),
     )
 

@@ -7,7 +7,7 @@ import time
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import httpx
 import pytest
@@ -99,6 +99,10 @@ def test_each_verb_of_a_memory(alice_user: User, bob_user: User) -> None:
     alice, bob = client_of(alice_user)[0], client_of(bob_user)[0]
     memory_id = alice.remember(REFUNDS)["memory"]["id"]
     assert bob.feedback(memory_id, "useful", note="It helped.")["id"] == memory_id
+    assert bob.report(used=[memory_id], wrong=[UUID(memory_id)], note="No.")["reported"] == {"used": 1, "wrong": 1}
+    (doubt,) = alice.reports(memory_id)["doubts"]
+    assert (doubt["by"], doubt["note"]) == (bob_user.email, "No.")
+    assert bob.report(withdraw=[memory_id])["withdrawn"] == 2
     alice.verify(memory_id, note="Asked finance.")
     assert alice.get(memory_id)["memory"]["verified_by"] == alice_user.email
     assert alice.forget(memory_id, reason="Not needed & old.")["status"] == "archived"

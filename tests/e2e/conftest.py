@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.processes import ROOT, folder_and_port, up
+from tests.e2e.prepared_homes import prepared_home
+from tests.e2e.processes import ROOT, up
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # Without background services: Chromium's own requests would look like requests of our pages.
 ARGUMENTS = ["--no-sandbox", "--disable-background-networking", "--disable-quic", "--disable-component-update"]
+WINDOW = {"width": 1280, "height": 900}
 SCREENSHOTS = ROOT / "var" / "screenshots"
 
 
@@ -26,7 +28,7 @@ class Watcher:
 
     site: str
     faults: list[str] = field(default_factory=list)
-    muted: bool = False  # while a testing tool runs scripts in the page
+    muted: Any = None  # the page in which a testing tool runs scripts
 
     def watch(self, page: Any) -> None:
         page.on("console", lambda message: self._console(page, message))
@@ -35,7 +37,11 @@ class Watcher:
         page.on("response", self._response)
 
     def _console(self, page: Any, message: Any) -> None:
-        if not self.muted and message.type in ("error", "warning") and "Failed to load resource" not in message.text:
+        if (
+            page is not self.muted
+            and message.type in ("error", "warning")
+            and "Failed to load resource" not in message.text
+        ):
             self.faults.append(f"{page.url}: {message.text}")
 
     def _request(self, request: Any) -> None:
@@ -69,8 +75,8 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def installation() -> Iterator[tuple[str, Path]]:
-    """Start a fresh installation with demo content. Yields its address and its folder."""
-    with folder_and_port() as (home, port), up(home, port) as process:
+    """Start an installation with demo content. Yields its address and its folder."""
+    with prepared_home("demo") as (home, port), up(home, port) as process:
         assert process.poll() is None, (home / "up.log").read_text()
         yield f"http://localhost:{port}", home
 
@@ -96,22 +102,28 @@ def sign_in(chromium: Any, site: str, watcher: Watcher) -> Iterator[Callable[...
     contexts = []
 
     def open_signed_in(name: str, **options: Any) -> Any:
-        context = chromium.new_context(base_url=site, **{"viewport": {"width": 1280, "height": 900}, **options})
-        context.set_default_timeout(15_000)
-        contexts.append(context)
-        page = context.new_page()
-        watcher.watch(page)
-        page.goto("/sign-in/")
-        page.fill("#id_username", f"{name}@fernhill.example")
-        page.fill("#id_password", "fern-demo-2025")
-        page.click("button.primary")
-        page.wait_for_url(f"{site}/")
+        page = signed_in(chromium, site, watcher, name, **options)
+        contexts.append(page.context)
         return page
 
     yield open_signed_in
     for context in contexts:
         context.close()
     assert not watcher.faults, "\n".join(watcher.faults)
+
+
+def signed_in(chromium: Any, site: str, watcher: Watcher, name: str, **options: Any) -> Any:
+    """Return a page of a new browser context in which the demo user of this name has signed in."""
+    context = chromium.new_context(base_url=site, **{"viewport": WINDOW, **options})
+    context.set_default_timeout(15_000)
+    page = context.new_page()
+    watcher.watch(page)
+    page.goto("/sign-in/")
+    page.fill("#id_username", f"{name}@fernhill.example")
+    page.fill("#id_password", "fern-demo-2025")
+    page.click("button.primary")
+    page.wait_for_url(f"{site}/")
+    return page
 
 
 def picture(page: Any, name: str, full: bool = True) -> None:

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from memory_project.postgres.server import EmbeddedPostgres
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -24,7 +26,7 @@ def folder_and_port() -> Iterator[tuple[Path, int]]:
         port = probe.getsockname()[1]
         probe.close()
         yield Path(folder), port
-        subprocess.run(command("db", "stop"), env=environment(Path(folder), port), cwd=ROOT, capture_output=True)
+        EmbeddedPostgres(Path(folder)).stop()
 
 
 def command(*arguments: str) -> list[str]:

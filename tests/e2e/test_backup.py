@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.prepared_homes import prepared_home
 from tests.e2e.processes import ROOT, command, environment, folder_and_port
 
 SECRET = "The margin of the north region is 4.2 percent."
@@ -16,7 +17,7 @@ FACT = "Orders come twice a day."
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Path]:
-    with folder_and_port() as (folder, _):
+    with prepared_home("tables") as (folder, _):
         yield folder
 
 
@@ -59,7 +60,6 @@ TEXTS = "from memories.models import MemoryRecord as R; print(sorted(R.objects.v
 
 
 def test_a_restore_leaves_out_memories_erased_after_the_backup(home: Path, empty: Path) -> None:
-    assert run(home, "migrate").returncode == 0
     secret, _ = python(home, SETUP).split()
     backup = home / "one.backup"
     backup_run = run(home, "backup", str(backup))

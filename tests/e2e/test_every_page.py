@@ -7,6 +7,7 @@ that axe finds no accessibility violation. With SCREENSHOTS=1, saves screenshots
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,14 +15,14 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from django.urls import Resolver404, URLPattern, get_resolver, resolve
 
-from tests.e2e.conftest import Watcher, picture
+from tests.e2e.conftest import WINDOW, Watcher, picture, signed_in
 
 # Routes that are not pages: they accept POST only, or return fragments, files or JSON.
 NO_PAGES = {
     "first-call", "make-token", "change-webhook", "revoke-token", "sign-out", "health", "change-memory", "review-undo",
     "review-decide", "analysis-export", "analysis-action", "resume-action",
     "clear-analysis", "review-act", "review-replace", "review-colleagues", "assignment-rule", "assignment-rule-delete",
-    "answer-question", "propose-preview", "pick", "palette",
+    "answer-question", "propose-preview", "pick", "palette", "undo-suggestions", "decide-suggestions",
     "save-view", "remove-view", "read-news", "follow-news", "diff-memory", "close-first-run", "system-test",
     "upstream-tool-act", "upstream-tools-undo",
     "upstream-tool", "upstream-tools-accept",  # linked once there are tools; test_upstream_admin.py opens them
@@ -66,30 +67,57 @@ FROM_RIGHT_TO_LEFT = """() => {
   return wider;
 }"""
 MAX_FIRST_LOAD = 150_000  # bytes transferred, after compression
+AXE = Axe().axe_script
+RUN_AXE = "([scope, options]) => axe.run(scope ?? document, options).then(results => results.violations)"
+
+
+@dataclass
+class Visit:
+    """One address per route, found by following the links that an admin sees, and the faults of all these pages."""
+
+    addresses: dict[str, str] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+    waiting: list[str] = field(default_factory=lambda: list(START))
+
+    def open_next(self, page: Any) -> str:
+        """Begin to load the next page that has a new route. Returns its address, or an empty string at the end."""
+        while self.waiting:
+            address = self.waiting.pop(0)
+            route = name_of(address)
+            key = f"{route} {address}" if address in START else route
+            if route and route not in NO_PAGES and key not in self.addresses:
+                self.addresses[key] = address
+                page.set_viewport_size(WINDOW)
+                page.emulate_media(color_scheme="light")
+                page.goto(address, wait_until="commit")
+                return address
+        return ""
+
+    def follow_links(self, page: Any) -> None:
+        links = page.eval_on_selector_all("a[href]:not([download])", ABSOLUTE)
+        self.waiting += [to_local_path(page, link) for link in links]
 
 
 @pytest.fixture(scope="module")
-def pages(chromium: Any, site: str) -> list[str]:
-    """Return one address per route, found by following the links that an admin sees."""
-    page = chromium.new_context(base_url=site).new_page()
-    page.goto("/sign-in/")
-    page.fill("#id_username", "sam@fernhill.example")
-    page.fill("#id_password", "fern-demo-2025")
-    page.click("button.primary")
-    addresses: dict[str, str] = {}
-    waiting = list(START)
-    while waiting:
-        address = waiting.pop(0)
-        route = name_of(address)
-        key = f"{route} {address}" if address in START else route
-        if route in NO_PAGES or not route or key in addresses:
-            continue
-        page.goto(address)
-        addresses[key] = address
-        links = page.eval_on_selector_all("a[href]:not([download])", ABSOLUTE)
-        waiting += [to_local_path(page, link) for link in links]
-    page.context.close()
-    return sorted(set(addresses.values()))
+def visit(chromium: Any, site: str) -> Visit:
+    """Visit all pages in two tabs: while one page is checked, the next one is loaded."""
+    visit, watcher = Visit(), Watcher(site)
+    # axe can't judge the contrast of colours in transition
+    tab = signed_in(chromium, site, watcher, "sam", reduced_motion="reduce")
+    other_tab = tab.context.new_page()
+    watcher.watch(other_tab)
+    address = visit.open_next(tab)
+    while address:
+        tab.wait_for_load_state("networkidle")
+        visit.follow_links(tab)
+        next_address = visit.open_next(other_tab)
+        watcher.muted = tab
+        visit.faults += faults_of(tab, address)
+        watcher.muted = None
+        tab, other_tab, address = other_tab, tab, next_address
+    tab.context.close()
+    visit.faults += watcher.faults
+    return visit
 
 
 def to_local_path(page: Any, link: str) -> str:
@@ -113,48 +141,42 @@ def names(patterns: Any) -> set[str]:
     return route_names
 
 
-def test_the_links_reach_every_route(pages: list[str]) -> None:
+def test_the_links_reach_every_route(visit: Visit) -> None:
     routes = {name for name in names(get_resolver().url_patterns) if name} - NO_PAGES
     routes -= {name for name in routes if name.startswith("api-")}  # for programs
     # Change forms of tables exist only for some rows; testing their lists is enough.
     tables = {name for name in routes if name.endswith(("_add", "_change", "_delete", "_history"))} | {"app_list"}
-    missing = routes - tables - {name_of(page) for page in pages}
+    missing = routes - tables - {name_of(address) for address in visit.addresses.values()}
     assert missing == set()
 
 
-def test_every_page_in_light_dark_and_narrow_layouts(
-    pages: list[str], sign_in: Callable[..., Any], watcher: Watcher
-) -> None:
-    page = sign_in("sam", reduced_motion="reduce")  # axe can't judge the contrast of colours in transition
-    faults: list[str] = []
-    for address in pages:
-        page.set_viewport_size({"width": 1280, "height": 900})
-        page.emulate_media(color_scheme="light")
-        page.goto(address, wait_until="networkidle")
-        watcher.muted = True
-        name = name_of(address) + ("-filtered" if "?" in address else "")
-        # In Django's own tables and forms, exclude the parts that we don't style.
-        is_table = "admin:" in resolve(urlsplit(address).path).view_name and page.locator("#content-start").count()
-        scope = {"exclude": [["#changelist"], ["#content-main"], [".breadcrumbs"]]} if is_table else None
-        faults += [f"{address} light: {fault}" for fault in violations(page, scope)]
-        picture(page, f"{name}-light")
-        page.emulate_media(color_scheme="dark")
-        if not is_table:  # they share the colours of the others
-            faults += [f"{address} dark: {fault}" for fault in violations(page, scope, rules=["color-contrast"])]
-        picture(page, f"{name}-dark")
-        page.emulate_media(color_scheme="light")
-        # 390 px is a phone. 640 px is a window of 1280 px at 200 % zoom.
-        for width in () if is_table else (640, 390):
-            page.set_viewport_size({"width": width, "height": 844})
-            wider = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-            if wider > 0:
-                faults.append(f"{address} at {width} px: {wider} px too wide")
-            wider = page.evaluate(FROM_RIGHT_TO_LEFT)
-            if wider > 0:
-                faults.append(f"{address} from right to left at {width} px: {wider} px too wide")
-        picture(page, f"{name}-small")
-        watcher.muted = False
-    assert not faults, "\n".join(faults)
+def test_every_page_in_light_dark_and_narrow_layouts(visit: Visit) -> None:
+    assert not visit.faults, "\n".join(visit.faults)
+
+
+def faults_of(page: Any, address: str) -> list[str]:
+    name = name_of(address) + ("-filtered" if "?" in address else "")
+    # In Django's own tables and forms, exclude the parts that we don't style.
+    is_table = "admin:" in resolve(urlsplit(address).path).view_name and page.locator("#content-start").count()
+    scope = {"exclude": [["#changelist"], ["#content-main"], [".breadcrumbs"]]} if is_table else None
+    faults = [f"{address} light: {fault}" for fault in violations(page, scope)]
+    picture(page, f"{name}-light")
+    page.emulate_media(color_scheme="dark")
+    if not is_table:  # they share the colours of the others
+        faults += [f"{address} dark: {fault}" for fault in violations(page, scope, rules=["color-contrast"])]
+    picture(page, f"{name}-dark")
+    page.emulate_media(color_scheme="light")
+    # 390 px is a phone. 640 px is a window of 1280 px at 200 % zoom.
+    for width in () if is_table else (640, 390):
+        page.set_viewport_size({"width": width, "height": 844})
+        wider = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        if wider > 0:
+            faults.append(f"{address} at {width} px: {wider} px too wide")
+        wider = page.evaluate(FROM_RIGHT_TO_LEFT)
+        if wider > 0:
+            faults.append(f"{address} from right to left at {width} px: {wider} px too wide")
+    picture(page, f"{name}-small")
+    return faults
 
 
 def violations(page: Any, scope: Any, rules: list[str] | None = None) -> list[str]:
@@ -162,11 +184,12 @@ def violations(page: Any, scope: Any, rules: list[str] | None = None) -> list[st
     options: dict[str, Any] = {"resultTypes": ["violations"]}
     if rules:
         options["runOnly"] = {"type": "rule", "values": rules}
-    faults = Axe().run(page, context=scope, options=options).response["violations"]
+    if page.evaluate("typeof axe") == "undefined":
+        page.evaluate(AXE)
     return [
         f"{fault['id']} ({fault['impact']}) "
         + ", ".join(" ".join(map(str, node["target"])) for node in fault["nodes"][:3])
-        for fault in faults
+        for fault in page.evaluate(RUN_AXE, [scope, options])
     ]
 
 

@@ -24,10 +24,17 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from memory_project.web.request_limits import HEADERS_WITHIN_S
-from tests.e2e.processes import ROOT, command, environment, folder_and_port
+from tests.e2e.prepared_homes import prepared_home
+from tests.e2e.processes import ROOT, command, environment
 
 PEOPLE = "greedy@example.org", "patient@example.org"
-MAKE = "from memory_project.models import User\nfor e in %r: User.objects.create_user(e, 'a long password')"
+MAKE = """
+from django.core.management import call_command
+from memory_project.models import User
+for email in %r:
+    User.objects.create_user(email, "a long password")
+    call_command("createtoken", email)
+"""
 
 
 class Hanging(BaseHTTPRequestHandler):
@@ -61,6 +68,7 @@ class Served:
         self.home, self.url = home, f"http://127.0.0.1:{port}"
         self.environment = {**environment(home, port), **settings}
         self.port = port
+        self.tokens: dict[str, str] = {}
 
     def manage(self, *arguments: str) -> str:
         process = subprocess.run(command(*arguments), env=self.environment, cwd=ROOT, capture_output=True, text=True)
@@ -75,15 +83,14 @@ class Served:
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    with folder_and_port() as (home, port), hanging_embedder() as embedder:
+    with prepared_home("tables") as (home, port), hanging_embedder() as embedder:
         settings = {
             "EMBEDDING_PROVIDER": "openai", "EMBEDDING_MODEL": "hangs", "EMBEDDING_URL": embedder,
             "DATABASE_POOL_SIZE": "2", "CALLS_AT_ONCE": "3", "CALLS_WAITING": "4", "EMBEDDING_CALLER_TIMEOUT_S": "1",
         }  # fmt: skip
         server = Served(home, port, settings)
-        server.manage("migrate")
-        server.manage("collectstatic", "--no-input")
-        server.manage("shell", "-v0", "-c", MAKE % (PEOPLE,))
+        created = server.manage("shell", "--no-imports", "-c", MAKE % (PEOPLE,)).splitlines()
+        server.tokens = dict(zip(PEOPLE, created, strict=True))
         with open(home / "serve.log", "w") as log:
             process = subprocess.Popen(command("serve"), env=server.environment, cwd=ROOT, stdout=log, stderr=log)
         try:
@@ -99,9 +106,8 @@ def served() -> Iterator[Served]:
 
 
 async def calls(served: Served, email: str, count: int, arguments: dict[str, Any]) -> list[Any]:
-    token = served.manage("createtoken", email)
     async with (
-        httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=60) as http,
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {served.tokens[email]}"}, timeout=60) as http,
         Client(streamable_http_client(f"{served.url}/mcp", http_client=http)) as client,
     ):
         calls = (client.call_tool("memory_recall", arguments) for _ in range(count))
@@ -171,7 +177,7 @@ def test_a_request_with_incomplete_headers_is_dropped(served: Served) -> None:
 
 
 def test_without_database_every_channel_responds_within_seconds(served: Served) -> None:
-    token = served.manage("createtoken", PEOPLE[1])
+    token = served.tokens[PEOPLE[1]]
     served.manage("db", "stop")
     os.rename(served.home / "postgres" / "global", served.home / "postgres" / "taken")
     try:

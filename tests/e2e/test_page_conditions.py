@@ -123,7 +123,7 @@ def test_a_search_continues_after_signing_in_again(sign_in: SignIn) -> None:
 
 def test_a_failed_search_shows_an_error_until_one_succeeds(sign_in: SignIn, watcher: Watcher) -> None:
     page = sign_in("maya")
-    watcher.muted = True  # htmx logs the errors that this test causes
+    watcher.muted = page  # htmx logs the errors that this test causes
     page.route("**/?q=*", lambda route: route.fulfill(status=429, body="no"))
     page.fill("#q", "gift")
     page.wait_for_selector("[role=alert].told")

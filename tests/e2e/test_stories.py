@@ -17,7 +17,8 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.e2e.processes import ROOT, command, environment, folder_and_port, up
+from tests.e2e.prepared_homes import prepared_home
+from tests.e2e.processes import ROOT, command, environment, up
 
 ORDERS = "urn:li:dataset:(urn:li:dataPlatform:snowflake,fernhill.sales.orders,PROD)"
 SQL = "SELECT o.channel, sum(o.net_amount) AS net FROM fernhill.sales.orders o GROUP BY 1"
@@ -33,6 +34,12 @@ urn = "{urn}"
 DECLARE = (
     "from analysis.models import DeclaredSource\nDeclaredSource.objects.create(name='tills', declaration='''{text}''')"
 )
+AGENTS = ("maya", "priya", "jonas", "sam")
+TOKENS = f"""
+from django.core.management import call_command
+for name in {AGENTS}:
+    call_command("createtoken", f"{{name}}@fernhill.example")
+"""
 SWEEP = "from knowledge.freshness import comparison\nprint(comparison.check_all_entities(10_000))"
 
 
@@ -50,8 +57,9 @@ class Installation:
         return process.stdout.strip()
 
     def agent(self, name: str) -> Agent:
-        if name not in self.tokens:
-            self.tokens[name] = self.manage("createtoken", f"{name}@fernhill.example").splitlines()[-1]
+        if not self.tokens:
+            created = self.manage("shell", "--no-imports", "-c", TOKENS).splitlines()
+            self.tokens = dict(zip(AGENTS, created, strict=True))
         return Agent(f"http://localhost:{self.port}/mcp", self.tokens[name])
 
 
@@ -94,7 +102,7 @@ class Agent:
 @pytest.fixture(scope="module")
 def installed() -> Iterator[Installation]:
     """Start what `make run` starts, with demo users, catalog and warehouse."""
-    with folder_and_port() as (home, port), up(home, port) as process:
+    with prepared_home("demo") as (home, port), up(home, port) as process:
         assert process.poll() is None, (home / "up.log").read_text()
         yield Installation(home, port)
 

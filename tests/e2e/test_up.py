@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from memory_project.postgres.server import EmbeddedPostgres
 from tests.e2e.processes import ROOT, command, environment, folder_and_port, up
 
 
@@ -83,7 +84,7 @@ def test_a_second_run_takes_over_after_a_kill(installation: tuple[Path, int]) ->
 
 def test_up_stops_the_database_that_it_started(installation: tuple[Path, int]) -> None:
     home, port = installation
-    subprocess.run(command("db", "stop"), env=environment(home, port), cwd=ROOT, capture_output=True)
+    EmbeddedPostgres(home).stop()
     with up(home, port):
         assert server_processes(home), (home / "up.log").read_text()
     assert has_stopped(home)

@@ -8,20 +8,24 @@ import uuid
 from typing import Any
 
 from django.db import connection
+from django.utils import timezone
 
 from analysis.models import Finding, Session
 from knowledge.graph.models import Graph, ObservationMove
 from knowledge.insights.capture import capture
+from knowledge.models import Suggestion
 from knowledge.operations import Capture
 from knowledge.review import decisions
+from knowledge.suggestions import staging
+from knowledge.suggestions.operations import StageCandidates
 from memories import services
 from memories.conversation.models import MergeProposal
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Tombstone
-from memories.operations import Forget, MarkFeedback, Remember, Revise, Supersede, Verify
+from memories.operations import Forget, MarkFeedback, Remember, ReportMemories, Revise, Supersede, Verify
 from memories.portability import Values
 from memories.portable_kinds import kinds
-from memories.writing import feedback, quotations
+from memories.writing import feedback, quotations, reports
 from memory_project.demo import talk
 from memory_project.exports.formats import write_lines
 from memory_project.exports.stream import export_rows, scope_of
@@ -38,6 +42,8 @@ def make_world(alice: Caller, bob: Caller, ada: Caller) -> None:
     services.verify(Verify(record_id=fact.pk), caller=ada)
     feedback.mark(MarkFeedback(record_id=fact.pk, verdict="useful", note="yes"), caller=bob)
     feedback.mark(MarkFeedback(record_id=fact.pk, verdict="useful"), caller=alice)
+    for caller in (alice, bob):
+        reports.report(ReportMemories(used=[fact.pk], outdated=[fact.pk], note="moved"), caller=caller)
     services.remember(Remember(content=SECRET, visibility="private", metadata={"k": [1, None]}), caller=alice)
     gone = services.remember(Remember(content="A fact that was forgotten again."), caller=alice).record
     services.forget(Forget(record_id=gone.pk), caller=alice)
@@ -45,6 +51,9 @@ def make_world(alice: Caller, bob: Caller, ada: Caller) -> None:
     rejected = capture(Capture(category="correction", insight_text="Orders have no taxes."), caller=alice).insight
     decisions.reject(caller=ada, insight_id=rejected.pk, notes="they have")
     capture(Capture(category="correction", insight_text="Orders are counted by day."), caller=alice)
+    texts = ("Orders below 1 EUR are test orders.", "Refunds are booked two days late.")
+    found = [{"kind": "decision", "text": text, "evidence": "", "entities": ["sales.orders"]} for text in texts]
+    staging.stage(StageCandidates.read({"session": "s1", "candidates": found}), caller=alice)
     talk.make_conversation(alice)
     talk.make_graph(alice)
     _make_rare_rows(alice, fact)
@@ -62,6 +71,8 @@ def _make_rare_rows(alice: Caller, fact: MemoryRecord) -> None:
     MergeProposal.objects.create(record=turns[0], target=turns[1], cosine=0.9, text="Both texts.")
     session = Session.objects.create(analysis_id="q3", owner=alice.email, persona=alice.persona)
     finding = Finding.objects.create(session=session, finding="Refunds grew by a third.", metadata={"n": 1})
+    kept = Suggestion.objects.filter(owner=alice.email).latest("text")
+    Suggestion.objects.filter(pk=kept.pk).update(state="kept", record=fact, decided_at=timezone.now())
     quotations.note([fact.pk], "findings", finding.pk, whole=True)
     Tombstone.objects.create(record_id=uuid.uuid4(), created_by="x@y.z", persona="sales", erased_by="x@y.z")
 

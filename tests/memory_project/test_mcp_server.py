@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +71,10 @@ def test_tools_are_advertised_with_schemas_titles_and_hints(alice: Caller, cora:
     assert "add_documentation: URL | label" in suggestions["items"]["properties"]["action_type"]["description"]
     assert list(tools)[:2] == ["memory_manage", "memory_recall"]
     assert set(list(tools)[2:]) == {
+        "memory_feedback",
         "memory_store",
         "memory_prune",
+        "memory_briefing",
         "capture_insight",
         "apply_knowledge",
         "catalog_search",
@@ -162,7 +165,7 @@ def test_a_persona_sees_and_calls_only_its_allowed_tools(alice_user: User) -> No
         return [tool.name for tool in tools.tools], await client.call_tool("memory_manage", {"command": "list"})
 
     names, response = as_caller(caller, action)
-    assert names == ["memory_recall", "memory_store", "memory_prune"]
+    assert names == ["memory_recall", "memory_feedback", "memory_store", "memory_prune", "memory_briefing"]
     assert content_of(response)["code"] == "forbidden"
     assert AuditEvent.objects.get().outcome == "refused"
 
@@ -391,6 +394,58 @@ def test_a_persona_may_allow_single_commands() -> None:
     assert caller.may_use("memory_manage")
     assert (caller.may_use("memory_manage", "list"), caller.may_use("memory_manage", "erase")) == (True, False)
     assert (caller.may_use("catalog_search"), caller.may_use("memory_recall")) == (True, False)
+
+
+# -- reports ------------------------------------------------------------------------------------
+
+
+def test_a_connection_is_asked_once_for_reports_and_a_reading_one_never(alice: Caller, fact: MemoryRecord) -> None:
+    def texts(caller: Caller) -> list[str]:
+        result = as_caller(caller, lambda client: client.call_tool("memory_recall", {"query": "refunds"}))
+        assert "memory_feedback" not in str(result.structured_content)
+        return [block.text for block in result.content if "memory_feedback" in block.text]
+
+    caller = replace(alice, connection="token 1")
+    assert texts(replace(caller, tools_deny=("memory_feedback",))) == []
+    assert texts(replace(caller, wants_context=False)) == []
+    assert [len(texts(caller)) for _ in range(2)] == [1, 0]
+    assert len(texts(replace(alice, connection="token 2"))) == 1
+
+
+def test_reports_over_mcp_and_rest_need_a_connection_that_may_write(
+    http: str, alice_user: User, bob_user: User, olga_user: User, fact: MemoryRecord
+) -> None:
+    used = {"used": [fact.pk.hex], "outdated": [fact.pk.hex], "note": "since May"}
+    tokens = {
+        user.email: create_token(caller=system_caller(), user=user, name="test")[1]
+        for user in (alice_user, bob_user, olga_user)
+    }
+
+    def called(user: User, path: str = "") -> dict[str, Any]:
+        call = partial(Client.call_tool, name="memory_feedback", arguments=used)
+        return content_of(over_http(http, tokens[user.email], call, path))
+
+    def post(token: str) -> Any:
+        rest = RestClient(headers={"authorization": f"Bearer {token}"})
+        return rest.post("/api/v1/memories/reports/", used, content_type="application/json")
+
+    assert called(bob_user, "/x/memory/readonly")["code"] == "forbidden"
+    Persona.objects.filter(name="sales").update(tools_deny=["memory_feedback"])
+    assert post(tokens[bob_user.email]).status_code == 403
+    Persona.objects.filter(name="sales").update(tools_deny=[])
+    assert called(olga_user)["error"] == f"used: no such memory: {fact.pk.hex}"
+    assert post(tokens[olga_user.email]).status_code == 404
+    assert called(bob_user) == {"reported": {"used": 1, "outdated": 1}, "repeated": 0, "withdrawn": 0}
+    assert post(tokens[bob_user.email]).json() == {"reported": {}, "repeated": 2, "withdrawn": 0}
+    seen = {
+        user.email: RestClient(headers={"authorization": f"Bearer {tokens[user.email]}"}).get(
+            f"/api/v1/memories/{fact.pk.hex}/reports/"
+        )
+        for user in (alice_user, olga_user)
+    }
+    assert seen[olga_user.email].status_code == 404
+    answer = seen[alice_user.email].json()
+    assert (answer["used"], answer["used_by"], answer["doubts"][0]["by"]) == (1, 1, bob_user.email)
 
 
 # -- memory context ---------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from memories.identity.caller import Caller
 from memory_project.mcp.server import build_server
 from tests.analysis.conftest import api, warehouse
 from tests.fake_rest_api import Api
+from tests.fake_s3 import serving
 from tests.knowledge.conftest import MART, ORDERS
 from tests.memories.conversation.test_web_search import Tavily, tavily
 
@@ -79,6 +80,7 @@ def test_four_parallel_calls_of_every_tool_are_answered(
             return await problems_of_all({"cora": cora_client, "bob": bob_client})
 
     try:
-        assert asyncio.run(main()) == []
+        with serving({f"sales/{n}.csv": b"id\n70%d\n" % n for n in range(AT_ONCE)}):
+            assert asyncio.run(main()) == []
     finally:
         connections.close_all()

@@ -75,4 +75,4 @@ def contains(shown: Any, value: Any) -> bool:
 
 
 def matches(shown: str, value: str) -> bool:
-    return re.fullmatch(re.escape(shown).replace("…", ".+"), value) is not None
+    return re.fullmatch(re.escape(shown).replace("…", ".+"), value, re.DOTALL) is not None

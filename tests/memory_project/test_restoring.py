@@ -41,7 +41,7 @@ from tests.memory_project.export_world import (
 )
 
 pytestmark = pytest.mark.django_db
-STATED_BY_OTHERS = ("feedback", "verification", "decision")
+STATED_BY_OTHERS = ("feedback", "report", "verification", "decision")
 
 
 @pytest.fixture(autouse=True)

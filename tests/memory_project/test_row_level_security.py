@@ -61,9 +61,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 PROTECTED = {
     "memory_records", "memory_revisions", "memory_passages", "memory_feedback", "memory_verifications",
-    "memory_lexemes", "idempotent_answers", "imports", "import_rows",
+    "memory_reports", "memory_lexemes", "idempotent_answers", "imports", "import_rows",
     "webhook_endpoints", "webhook_events", "webhook_deliveries",
-    "insights", "insight_decisions",
+    "insights", "insight_decisions", "suggestions",
     "analysis_sessions", "ingested_records", "analysis_memories", "analysis_passages", "analysis_ingests",
     "analysis_actions", "analysis_action_items",
     "conversation_cache", "conversation_cache_use", "conversation_decisions", "conversation_decision_changes",

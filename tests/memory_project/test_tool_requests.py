@@ -35,6 +35,7 @@ def test_the_tool_accepts_the_call(entry: dict[str, Any], monkeypatch: pytest.Mo
 
 
 def test_every_tool_of_the_default_offer_is_asked_for() -> None:
-    usual = {tool.name for tool in TOOLS.values() if tool.toolset in ("memory", "knowledge", "analysis", "query")}
+    toolsets = ("memory", "knowledge", "analysis", "query", "storage")
+    usual = {tool.name for tool in TOOLS.values() if tool.toolset in toolsets}
     # the others of a sequence: store findings, clear, look at one entity
     assert usual - {entry["tool"] for entry in REQUESTS} == {"analysis_store", "analysis_clear", "catalog_entity"}

@@ -149,7 +149,7 @@ class Upstream(Part):
     def missing_variables(self) -> list[str]:
         """Return the environment variables that the declaration names and that are unset or empty."""
         named = {variable for text in self._texts() for variable in VARIABLE.findall(text)}
-        return sorted(variable for variable in named if not os.environ.get(variable))
+        return sorted(name for name in named if VARIABLE_NAME.fullmatch(name) and not os.environ.get(name))
 
     def must_be_public(self, host: str) -> bool:
         return not self._is_from_file and host.lower() not in settings.MCP_UPSTREAM_PRIVATE_HOSTS

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext
@@ -51,6 +51,8 @@ def record_listing(
     listed = {name: tool for name, tool in listed.items() if _fits(upstream, name, tool)}
     hashes = {name: hash_of(tool) for name, tool in listed.items()}
     with identity.service("gateway"), transaction.atomic():
+        with connection.cursor() as cursor:  # two processes may list an upstream at the same time
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"upstream {upstream}"])
         pins = {pin.tool: pin for pin in PinnedTool.objects.select_for_update().filter(upstream=upstream)}
         others = {*own_names, *PinnedTool.objects.exclude(upstream=upstream).values_list("tool", flat=True), *listed}
         for name, tool in listed.items():

@@ -131,7 +131,7 @@ class Pool:
                 if session is not None:
                     session.close()
                 session = await self._open(key, upstream, caller)
-            if time.monotonic() - session.listed_at > RELIST_S:
+            if session.has_changed or time.monotonic() - session.listed_at > RELIST_S:
                 await self._list(session)
             return session
 
@@ -170,7 +170,7 @@ class Pool:
             raise
 
     def _note_changed(self, session: UpstreamSession) -> None:
-        session.listed_at = 0.0  # the next call lists anew
+        session.has_changed = True
         self._changed.set()
 
     def _make_room(self, name: str) -> None:
@@ -206,16 +206,15 @@ class Pool:
 
     async def _list_due(self) -> None:
         for session in list(self._sessions.values()):
-            if session.is_open and session.listed_at == 0.0:
-                await self._list(session)
+            if session.is_open and session.has_changed:
+                self.start(self._try_list, session.upstream, session)
         for upstream in await to_thread.run_sync(status.due):
-            if self._tasks is not None:
-                self._tasks.start_soon(self._try_list, upstream)
+            self.start(self._try_list, upstream, None)
 
-    async def _try_list(self, upstream: Upstream) -> None:
+    async def _try_list(self, upstream: Upstream, session: UpstreamSession | None) -> None:
         try:
-            session = await self.session(upstream, credentials.NOBODY)
-            if time.monotonic() - session.listed_at > LOOK_EVERY_S:
+            session = session or await self.session(upstream, credentials.NOBODY)
+            if session.has_changed or time.monotonic() - session.listed_at > LOOK_EVERY_S:
                 await self._list(session)
         except DomainError as error:
             log.warning("could not list the tools of an upstream: %s", error.message)

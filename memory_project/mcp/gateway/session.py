@@ -62,6 +62,7 @@ class UpstreamSession:
         self.upstream = upstream
         self.hashes: dict[str, str] = {}  # of the tools as they were listed on this session
         self.listed_at = 0.0
+        self.has_changed = False  # the upstream has said so since then
         self.used_at = time.monotonic()
         self.running: list[AskPerson | None] = []  # for each running call, how to ask its person
         self.problem = ""  # why it ended
@@ -135,6 +136,7 @@ class UpstreamSession:
     async def list_offer(self) -> tuple[list[dict[str, Any]], list[Any], list[Any]]:
         """Return the tools as JSON, the resources and the templates of resources. Raises errors.Upstream."""
         client = self._open_client()
+        self.has_changed = False  # set again if it changes while it is listed
         try:
             with anyio.fail_after(LIST_S):
                 # by the session, which learns from them which arguments the upstream wants as HTTP headers

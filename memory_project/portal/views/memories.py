@@ -31,6 +31,7 @@ from memories.operations import (
     MarkFeedback,
     Reassign,
     Remember,
+    ReportMemories,
     Restore,
     Revise,
     Share,
@@ -39,7 +40,7 @@ from memories.operations import (
 )
 from memories.retrieval import impressions
 from memories.retrieval.recall import hints_about
-from memories.writing import erasure, feedback, ownership, undo
+from memories.writing import erasure, feedback, ownership, reports, undo
 from memories.writing.revision import can_review
 from memories.writing.seen import memory_versions, unchanged, version_after
 from memories.writing.verification import last_verifications
@@ -93,7 +94,7 @@ def diff(request: HttpRequest, record_id: UUID) -> HttpResponse:
 @login_required
 def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
-    record = queries.get(caller, record_id)
+    record = queries.get(caller, record_id, **queries.HAS_REPORTS)
     versions = chain(caller, record)
     verdicts, own_feedback = feedback.feedback_for(caller, record)
     insight, may_review = curation.insight_of(caller, record), can_review(caller, record)
@@ -104,6 +105,7 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
         "decisions": list(insight.decisions.all()) if insight else [],
         "verdicts": verdicts,
         "use": impressions.usage_of(caller, record),
+        "reports": reports.reports_about(caller, record),
         "useful": feedback.useful_count(record, verdicts),
         "traces": traces_of(caller, [link.pk for link in versions]) if insight or len(versions) > 1 else [],
         "own_word": own_feedback,
@@ -294,6 +296,11 @@ def _withdraw(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     return gettext("Your feedback was withdrawn.")
 
 
+def _withdraw_reports(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
+    reports.report(ReportMemories(withdraw=[record_id]), caller=caller)
+    return gettext("Your agents’ reports were withdrawn.")
+
+
 def _undo(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     undo.undo(caller=caller, record_id=record_id, change=request.POST.get("change", ""))
     return gettext("Undone.")
@@ -317,6 +324,7 @@ ACTS: dict[str, Callable[[Caller, UUID, HttpRequest], str]] = {
     "useful": _useful,
     "wrong": _wrong,
     "withdraw": _withdraw,
+    "withdraw-reports": _withdraw_reports,
     "undo": _undo,
     "appeal": _appeal,
 }

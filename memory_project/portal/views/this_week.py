@@ -78,6 +78,7 @@ def _news(caller: Caller, week: Week) -> dict[str, Any]:
     urns = entities_of(caller)
     failed = AuditEvent.objects.filter(statistics.FAILED, period.holds("at"), email=caller.email)
     mentions = inbox.notifications_for(caller).filter(period.holds("at"), kind="mentioned")
+    counts = capped_counts(**analyst.countable(caller, period), failed=failed, mentions=mentions)
     # What waits for the caller is known as of now, so the page of a past week does not show it.
     now = {
         "questions": list(analyst.questions(caller)[: analyst.MAX_LISTED]),
@@ -87,8 +88,9 @@ def _news(caller: Caller, week: Week) -> dict[str, Any]:
         "has_entities": bool(urns),
         "changes": analyst.memory_changes(caller, urns, period) if urns else [],
         "catalog": analyst.catalog_changes(urns, period) if urns else [],
+        "doubts": list(analyst.doubts(caller, period)[: analyst.MAX_LISTED]) if counts["doubts"] else [],
         "decided": list(analyst.decided(caller, period)[: analyst.MAX_LISTED]),
-        "counts": capped_counts(**analyst.countable(caller, period), failed=failed, mentions=mentions),
+        "counts": counts,
         "kinds": {
             analyst.NEW: gettext("new"),
             analyst.CORRECTED: gettext("correction"),

@@ -22,8 +22,8 @@ from memories.conversation import wipe
 from memories.conversation.models import WipeRequest
 from memories.identity.caller import ACT_FOR_USERS, WIPE, Caller
 from memories.models import MemoryRecord
-from memories.operations import MarkFeedback, Remember, Revise, Supersede
-from memories.writing import feedback, ownership
+from memories.operations import MarkFeedback, Remember, ReportMemories, Revise, Supersede
+from memories.writing import feedback, ownership, reports
 from memory_project.models import AuditEvent, User
 from tests.knowledge.changeset_examples import apply, change
 from tests.memories.conversation.conftest import LONG, call, store_turns
@@ -60,6 +60,7 @@ def create_data_everywhere(caller: Caller, colleague: Caller, admin: Caller) -> 
     )
     tills = services.remember(Remember(content="A colleague's fact about tills."), caller=colleague).record
     feedback.mark(MarkFeedback(record_id=tills.pk, verdict="wrong", note="no"), caller=caller)
+    reports.report(ReportMemories(wrong=[tills.pk], note="no"), caller=caller)
     captured = capture(
         Capture(category="correction", insight_text="An insight of the wiped person about orders."), caller=caller
     )
@@ -161,7 +162,8 @@ def test_the_wipe_covers_every_column_that_may_name_a_person() -> None:
     traced = {(column.model._meta.db_table, column.column.split("__")[0]) for column in wipe._personal_data()}
     traced |= {("memory_records", "created_by")}
     traced |= {
-        (table, "owner") for table in ("memory_passages", "memory_feedback", "memory_verifications", "insights")
+        (table, "owner")
+        for table in ("memory_passages", "memory_feedback", "memory_reports", "memory_verifications", "insights")
     }  # copies of it
     names = {"created_by", "owner", "by", "to", "email", "person", "reviewed_by", "applied_by", "rolled_back_by"}
     names |= {"changed_by", "erased_by", "edit_by", "on_behalf_of", "user", "decided_by", "undone_by"}

@@ -50,6 +50,18 @@ class Memories(Connection):
         answer: types.Context = await self._get("context/", query(urn=urns, question=question))
         return answer
 
+    async def briefing(
+        self,
+        entities: Sequence[str] | None = None,
+        *,
+        since: datetime | str | None = None,
+        max_tokens: int | None = None,
+    ) -> types.Briefing:
+        """Return what is certain, changed, contested and asked of you, about entities or your recent work."""
+        parameters = query(entities=entities, since=since, max_tokens=max_tokens)
+        answer: types.Briefing = await self._get("memories/briefing/", parameters)
+        return answer
+
     async def remember(
         self,
         content: str,
@@ -230,6 +242,25 @@ class Memories(Connection):
     ) -> types.Changed:
         """Mark a memory as useful or wrong, or withdraw your earlier verdict."""
         answer: types.Changed = await self._verb(memory_id, "feedback", body(verdict=verdict, note=note), etag)
+        return answer
+
+    async def report(
+        self,
+        *,
+        used: Sequence[str | UUID] | None = None,
+        wrong: Sequence[str | UUID] | None = None,
+        outdated: Sequence[str | UUID] | None = None,
+        note: str | None = None,
+        withdraw: Sequence[str | UUID] | None = None,
+    ) -> types.Reported:
+        """Report which memories an answer used, and which proved wrong or outdated. `withdraw` removes your reports."""
+        arguments = body(used=used, wrong=wrong, outdated=outdated, note=note, withdraw=withdraw)
+        answer: types.Reported = await self._post("memories/reports/", arguments)
+        return answer
+
+    async def reports(self, memory_id: str | UUID) -> types.Reports:
+        """Return how often a memory was reported as used, and who reported it as wrong or outdated."""
+        answer: types.Reports = await self._get(_path(memory_id, "reports"))
         return answer
 
     async def share(

@@ -110,6 +110,39 @@ class Changed(Versioned):
     detected: NotRequired[list[Detected]]
 
 
+class Reported(TypedDict):
+    """`reported` counts the new reports by verdict. `repeated` counts those that you had made on the same day."""
+
+    reported: dict[str, int]
+    repeated: int
+    withdrawn: int
+
+
+class Report(TypedDict):
+    """`is_settled` is true if the memory was verified, or its text changed, since the report."""
+
+    verdict: str
+    by: str
+    at: str
+    note: str
+    is_settled: bool
+
+
+class Reports(TypedDict):
+    """`used` and `used_by` count reports of the last 30 days, and the people. `doubts` has the newest other reports.
+
+    If `sees_all` is false, only your own reports are counted.
+    """
+
+    id: str
+    sees_all: bool
+    used: int
+    used_by: int
+    wrong: int
+    outdated: int
+    doubts: list[Report]
+
+
 class Erased(Changed):
     removed: dict[str, int]
     same_words: dict[str, int]
@@ -187,4 +220,16 @@ class Context(TypedDict):
     more: list[dict[str, str]]
     stale: int
     waiting_for_review: int
+    about: str
+
+
+class Briefing(TypedDict):
+    """`text` has one line for each point. `omitted` counts the points that did not fit."""
+
+    text: str
+    memory_ids: list[str]
+    tokens: int
+    since: str
+    entities: list[str]
+    omitted: NotRequired[int]
     about: str

@@ -1,0 +1,1 @@
+../../../../memories/__init__.py

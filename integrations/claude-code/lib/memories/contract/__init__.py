@@ -1,0 +1,1 @@
+../../../../../memories/contract/__init__.py

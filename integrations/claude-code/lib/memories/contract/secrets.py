@@ -1,0 +1,1 @@
+../../../../../memories/contract/secrets.py

@@ -1,0 +1,1 @@
+../../../../memory_project/__init__.py

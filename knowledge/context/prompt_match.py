@@ -1,0 +1,59 @@
+"""Memories that match what a person has asked an agent to do.
+
+Nobody asked for them, so a memory must reach MEMORY_PROMPT_MATCH, which is higher than what a search requires, and come
+close to the best one. bench/prompts.py measures both limits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from django.conf import settings
+from django.db import transaction
+
+from knowledge.context.memory_context import PATIENCE, allowed_automatically, set_timeout
+from knowledge.context.statement_match import USUAL_COSINE, embed_within
+from knowledge.insights import entity_linking
+from memories.database.queryset_sql import condition
+from memories.identity.caller import Caller
+from memories.models import MemoryRecord
+from memories.retrieval import term_statistics
+from memories.retrieval.ranking import Question, candidates
+
+MAX_PROMPT = 2_000  # characters at the start of a prompt that are compared; the rest is mostly pasted material
+CANDIDATES = 20
+CLOSE_TO_BEST = 0.7  # minimum score, as a share of the best memory's
+
+
+def memories_for_prompt(caller: Caller, prompt: str, deadline: float) -> list[MemoryRecord]:
+    """Return the memories that match a prompt, best first, or [] if none matches well enough.
+
+    `deadline` is a time of time.monotonic(). Raises OperationalError if a statement is canceled because of it. If the
+    embedding model is not available in time, words alone decide.
+    """
+    text = prompt[:MAX_PROMPT]
+    vector, _ = embed_within(text, (deadline - time.monotonic()) * PATIENCE)
+    with transaction.atomic():
+        set_timeout(deadline)
+        urns = [mention.urn for mention in entity_linking.mentions_in([text])[0]]
+        terms = term_statistics.query_terms(text, caller)
+        question = Question(vector=vector, terms=terms, distances=dict.fromkeys(urns, 0))
+        scope = allowed_automatically(caller)
+        rows, _ = candidates(condition(scope), question, CANDIDATES)
+        rows = sorted(rows, key=lambda row: -row.score)
+        # Without a vector, the usual cosine is assumed, or no words would suffice.
+        assumed = settings.RECALL_SEMANTIC_WEIGHT * USUAL_COSINE if vector is None else 0.0
+        best = rows[0].score + assumed if rows else 0.0
+        least = max(settings.MEMORY_PROMPT_MATCH, CLOSE_TO_BEST * best)
+        matching = [row.id for row in rows if row.score + assumed >= least]
+        records = scope.defer("search").in_bulk(matching)
+    return _distinct([records[pk] for pk in matching if pk in records])
+
+
+def _distinct(records: Sequence[MemoryRecord]) -> list[MemoryRecord]:
+    """Return the records without those whose text an earlier one of the same author has."""
+    first: dict[tuple[str, str], MemoryRecord] = {}
+    for record in records:
+        first.setdefault((record.created_by, record.content_key), record)
+    return list(first.values())

@@ -1,0 +1,38 @@
+"""Recognition of secrets in texts: tokens, passwords and keys. Without Django, since programs of the client use it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+
+NAMES = r"pass(?:word|wd|phrase|wort)?|contrase[ñn]a|kennwort|secret|token|api[ _-]?key|authorization|credentials?"
+PATTERNS = re.compile(
+    rf"""
+      (?:{NAMES})\w{{0,20}}\b ["']? \s{{0,3}} (?:[:=]|\s(?:is|ist|es|lautet)\b) \s{{0,3}}
+      ["']? \S{{4}}  # password: …, token is …
+    | \bbearer\s+[\w.~+/-]{{12,}}
+    | :// [^\s/:@]{{1,100}} : [^\s/@]{{1,200}} @  # the password of a URL
+    | -----BEGIN\ [A-Z ]*(?:PRIVATE\ KEY|CERTIFICATE)
+    | \b(?:sk|pk|rk)[_-](?:live|test|proj|ant)?[_-]?\w{{16,}} | \bgh[opsur]_\w{{20,}} | \bgithub_pat_\w{{20,}}
+    | \bglpat-[\w-]{{16,}} | \bxox[abeprs]-[\w-]{{10,}} | \bA(?:KIA|SIA)[A-Z0-9]{{12,}} | \bAIza[\w-]{{30,}}
+    | \beyJ[\w-]{{10,300}}\.[\w-]{{10}}
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+# Without hyphens and underscores, which divide the words of identifiers and the groups of ids.
+LONG_WORD = re.compile(r"[A-Za-z0-9+/=]{20,}")
+MIN_BITS = 3.6  # bits per character of a random word
+
+
+def contains_secret(text: str) -> bool:
+    """Return whether a text contains something that looks like a secret. Errs on the side of saying so."""
+    return bool(PATTERNS.search(text)) or any(_is_random(word) for word in LONG_WORD.findall(text))
+
+
+def _is_random(word: str) -> bool:
+    if not (re.search(r"\d", word) and re.search(r"[A-Za-z]", word)):
+        return False
+    counts = Counter(word).values()
+    bits = -sum(count / len(word) * math.log2(count / len(word)) for count in counts)
+    return bits >= MIN_BITS or bool(re.fullmatch(r"[0-9a-f]{32,}", word))

@@ -1,0 +1,65 @@
+"""Responses about reports (writing/reports.py), the same for MCP and REST."""
+
+from __future__ import annotations
+
+from typing_extensions import TypedDict
+
+from memories.models import MemoryRecord
+from memories.writing.reports import Reported, Reports
+
+
+class ReportedResponse(TypedDict):
+    """`reported` counts the new reports by verdict. `repeated` counts those that were made before on this day."""
+
+    reported: dict[str, int]
+    repeated: int
+    withdrawn: int
+
+
+class ReportResponse(TypedDict):
+    verdict: str
+    by: str
+    at: str
+    note: str
+    is_settled: bool
+
+
+class ReportsResponse(TypedDict):
+    """The reports about a memory. `used` and `used_by` count reports of the last 30 days, and the people.
+
+    `doubts` has the newest reports as wrong or outdated. `is_settled` is true if the memory was verified, or its text
+    changed, since. If `sees_all` is false, only your own reports are counted.
+    """
+
+    id: str
+    sees_all: bool
+    used: int
+    used_by: int
+    wrong: int
+    outdated: int
+    doubts: list[ReportResponse]
+
+
+def reported_response(reported: Reported) -> ReportedResponse:
+    return {"reported": dict(reported.added), "repeated": reported.repeated, "withdrawn": reported.withdrawn}
+
+
+def reports_response(record: MemoryRecord, reports: Reports) -> ReportsResponse:
+    return {
+        "id": record.pk.hex,
+        "sees_all": reports.sees_all,
+        "used": reports.used,
+        "used_by": reports.used_by,
+        "wrong": reports.wrong,
+        "outdated": reports.outdated,
+        "doubts": [
+            {
+                "verdict": report.verdict,
+                "by": report.by,
+                "at": report.at.isoformat(),
+                "note": report.note,
+                "is_settled": report.is_settled,
+            }
+            for report in reports.doubts
+        ],
+    }

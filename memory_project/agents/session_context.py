@@ -1,0 +1,237 @@
+"""What hooks of an agent's client bring into a session: a briefing at its start, memories for prompts and tool calls.
+
+A hook holds up the agent, so each service gives up after HOOK_MS, or twice that at the start, and returns nothing then.
+Within a session, a memory is brought once, until it changes or the agent's context is emptied.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Annotated
+from uuid import UUID
+
+from django.conf import settings
+from django.db import OperationalError, transaction
+from django.utils.translation import gettext
+from pydantic import AfterValidator, Field
+from typing_extensions import TypedDict
+
+from knowledge.context import briefing
+from knowledge.context.briefing import Briefing, Subject
+from knowledge.context.memory_context import is_canceled, knowledge_about, set_timeout, version
+from knowledge.context.prompt_match import memories_for_prompt
+from knowledge.insights import entity_linking
+from memories.contract.budget import estimated_tokens
+from memories.contract.fields import URN_LENGTH, URN_PATTERN, Text, validation_error
+from memories.contract.operations import Operation
+from memories.contract.tools import Call
+from memories.identity.caller import Caller
+from memories.models import MemoryRecord
+from memories.rendering import entity_name
+from memories.retrieval import impressions
+from memory_project.agents.briefing import page_of
+from memory_project.agents.embedded_sql import statements_in
+from memory_project.agents.quotations import ABOUT, CLOSING, OPENING, fitting, framed, plain, quoted, source
+from memory_project.agents.recent_work import last_day_before_today, recent_entities
+
+MAX_PROMPT = 100_000  # characters
+MAX_STATEMENT = 100_000  # characters
+MAX_ENTITIES = 50
+START_TOKENS = 1_500  # maximum size of a briefing, which keeps it below 8,000 characters, too
+START_PATIENCE = 2.0  # factor of HOOK_MS at the start of a session, where nobody waits for an answer yet
+MAX_TOKENS, MAX_CHARACTERS = 500, 1_500  # maximum size of what a prompt or a tool call brings
+PROMPT_MEMORIES = 3  # maximum number of memories for a prompt
+MAX_TEXT = 280  # characters that are quoted of a memory
+MAX_REASON = 80
+RESUMED = "resume"  # source of a session that continues with its context
+PROMPT, TOOL = "hooks/prompt", "hooks/tool"
+REPOSITORY = re.compile(r"[^\s,/]+(?:/[^\s,/]+)+")
+
+
+class HookResponse(TypedDict):
+    """`text` is "" if there is nothing to say. Otherwise its first and last line are tags."""
+
+    text: str
+    memory_ids: list[str]
+    tokens: int
+
+
+def _repository(text: str) -> str:
+    name = text.strip("/").removesuffix(".git")
+    if name and not REPOSITORY.fullmatch(name):
+        raise validation_error(
+            gettext("%(name)r is not a repository") % {"name": name[:80]}, gettext("host/owner/name")
+        )
+    return name
+
+
+Repository = Annotated[str, Text(0, 300), AfterValidator(_repository)]
+# Names that the catalog does not know are ignored: a program's configuration may be older than the catalog.
+Entities = Annotated[list[Annotated[str, Text(1, URN_LENGTH)]], Field(max_length=MAX_ENTITIES)]
+
+
+class StartSession(Operation):
+    """Brief an agent at the start of a session"""
+
+    session: Annotated[str, Text(1, 200)] = Field(description="The program's name of the session.")
+    program: Annotated[str, Text(1, 60)] = Field(description="The agent's program.")
+    source: Annotated[str, Text(0, 40)] = Field(
+        "", description="Why it starts. With `resume`, what was brought before is left out."
+    )
+    repository: Repository | None = Field(None, description="The git remote, as host/owner/name.")
+    entities: Entities = Field([], description="Entities that the session is about, by URN or name.")
+    persona: Annotated[str, Text(0, 60)] | None = Field(
+        None, description="Only memories of this persona, and those for everyone."
+    )
+
+
+class ReadPrompt(Operation):
+    """Bring memories that match a prompt"""
+
+    session: Annotated[str, Text(1, 200)]
+    program: Annotated[str, Text(1, 60)]
+    repository: Repository | None = None
+    entities: Entities = Field([], description="Among memories that match, those about these come first.")
+    prompt: Annotated[str, Text(0, MAX_PROMPT)]
+
+
+class SeeTool(Operation):
+    """Bring memories about the tables of SQL that an agent is about to run"""
+
+    session: Annotated[str, Text(1, 200)]
+    program: Annotated[str, Text(1, 60)]
+    repository: Repository | None = None
+    tool: Annotated[str, Text(0, 200)] = Field("", description="The agent's tool.")
+    statement: Annotated[str, Text(0, MAX_STATEMENT)] = Field(
+        description="SQL, or a command line that contains SQL, such as psql -c."
+    )
+
+
+def start_session(operation: StartSession, *, caller: Caller) -> HookResponse:
+    """Return a briefing on the repository and the entities, or if none are given, on what the caller worked on lately.
+
+    The persona only narrows the briefing. Of one that the caller does not hold, there is nothing to read.
+    """
+    return _in_time(caller, lambda deadline: _start(operation, caller, deadline), patience=START_PATIENCE)
+
+
+def _start(operation: StartSession, caller: Caller, deadline: float) -> HookResponse:
+    caller = impressions.in_session(caller, operation.program, operation.session)
+    with transaction.atomic():
+        set_timeout(deadline)
+        since = last_day_before_today(caller)
+        repository, urns = operation.repository or "", _urns(operation.entities)
+        if not repository and not urns:
+            urns = recent_entities(caller)
+        found = briefing.brief(caller, Subject(urns, repository, operation.persona or ""), since)
+        is_resumed = operation.source == RESUMED
+        shown = impressions.recent_versions(caller) if is_resumed else {}
+        response, records = _page(found, since, shown)
+        tool = f"{impressions.SESSION_START} {RESUMED}" if is_resumed else impressions.SESSION_START
+        _record(caller, tool, records)
+    return response
+
+
+def _page(found: Briefing, since: datetime, shown: Mapping[UUID, str]) -> tuple[HookResponse, Iterable[MemoryRecord]]:
+    records = [point.record for points in found.points.values() for point in points]
+    unchanged = frozenset(record.pk for record in records if shown.get(record.pk) == version(record))
+    room = START_TOKENS - estimated_tokens(f"{OPENING}\n{ABOUT}\n{CLOSING}\n")
+    page = page_of(found, since, max_tokens=room, leave_out=unchanged)
+    return _response(framed(page.text.splitlines()), page.records), page.records.values()
+
+
+def read_prompt(operation: ReadPrompt, *, caller: Caller) -> HookResponse:
+    """Return at most PROMPT_MEMORIES memories that match the prompt and were not brought in this session."""
+    return _in_time(caller, lambda deadline: _prompt(operation, caller, deadline))
+
+
+def _prompt(operation: ReadPrompt, caller: Caller, deadline: float) -> HookResponse:
+    matching = memories_for_prompt(caller, operation.prompt, deadline) if operation.prompt else []
+    if not matching:
+        return nothing()
+    caller = impressions.in_session(caller, operation.program, operation.session)
+    with transaction.atomic():
+        set_timeout(deadline)
+        urns = set(_urns(operation.entities))
+        tags = set(Subject(repository=operation.repository).tags) if operation.repository else set()
+        # A stable sort: within both groups, the best match comes first.
+        matching.sort(key=lambda record: urns.isdisjoint(record.entity_urns) and tags.isdisjoint(record.tags))
+        whys = {record.pk: _about(record) for record in matching}
+        return _bring(caller, PROMPT, _not_shown(caller, matching)[:PROMPT_MEMORIES], whys)
+
+
+def see_tool(operation: SeeTool, *, caller: Caller) -> HookResponse:
+    """Return the memories that our own SQL tool would attach to these statements, unless the session has had them."""
+    statements = statements_in(operation.statement)
+    if not statements:
+        return nothing()
+    return _in_time(caller, lambda deadline: _tool(operation, statements, caller, deadline))
+
+
+def _tool(operation: SeeTool, statements: Sequence[str], caller: Caller, deadline: float) -> HookResponse:
+    call = Call("query_sql", {f"sql{number}": sql for number, sql in enumerate(statements)}, {})
+    knowledge, _ = knowledge_about(caller, call, deadline)
+    entries = [*knowledge.best_first, *knowledge.neighbors]
+    caller = impressions.in_session(caller, operation.program, operation.session)
+    with transaction.atomic():
+        set_timeout(deadline)
+        whys = {entry.record.pk: entry.why for entry in entries}
+        fresh = _not_shown(caller, [entry.record for entry in entries])
+        return _bring(caller, TOOL, fresh[: settings.MEMORY_CONTEXT_MOST], whys)
+
+
+def nothing() -> HookResponse:
+    return {"text": "", "memory_ids": [], "tokens": 0}
+
+
+def _in_time(caller: Caller, work: Callable[[float], HookResponse], *, patience: float = 1.0) -> HookResponse:
+    """Do the work until the deadline that it gets, unless the installation or the persona wants no memories unasked."""
+    if not settings.MEMORY_CONTEXT or not caller.wants_context:
+        return nothing()
+    try:
+        return work(time.monotonic() + patience * settings.HOOK_MS / 1000)
+    except OperationalError as error:
+        if not is_canceled(error):
+            raise
+    return nothing()
+
+
+def _urns(names: Sequence[str]) -> list[str]:
+    resolved = entity_linking.resolve([name for name in names if not URN_PATTERN.fullmatch(name)])
+    urns = (name if URN_PATTERN.fullmatch(name) else resolved.get(name, "") for name in names)
+    return list(dict.fromkeys(filter(None, urns)))
+
+
+def _about(record: MemoryRecord) -> str:
+    names = [entity_name(urn) for urn in record.entity_urns[:2]]
+    return f"about {', '.join(names)}" if names else ""
+
+
+def _not_shown(caller: Caller, records: Sequence[MemoryRecord]) -> list[MemoryRecord]:
+    shown = impressions.recent_versions(caller)
+    return [record for record in records if shown.get(record.pk) != version(record)]
+
+
+def _bring(caller: Caller, tool: str, records: Sequence[MemoryRecord], whys: Mapping[UUID, str]) -> HookResponse:
+    lines = [_line(record, whys[record.pk]) for record in records]
+    count = fitting(lines, characters=MAX_CHARACTERS, tokens=MAX_TOKENS)
+    _record(caller, tool, records[:count])
+    return _response(framed(lines[:count]), {record.pk: record for record in records[:count]})
+
+
+def _line(record: MemoryRecord, why: str) -> str:
+    cited = [source(record.byline, record.created_at), record.pk.hex, *([plain(why, MAX_REASON)] if why else [])]
+    return f"- {quoted(record.content, MAX_TEXT)} ({'; '.join(cited)})"
+
+
+def _record(caller: Caller, tool: str, records: Iterable[MemoryRecord]) -> None:
+    versions = {record.pk: version(record) for record in records}
+    if versions:
+        impressions.record_impressions(caller, tool, versions)
+
+
+def _response(text: str, records: Mapping[UUID, MemoryRecord]) -> HookResponse:
+    return {"text": text, "memory_ids": [pk.hex for pk in records], "tokens": estimated_tokens(text)}

@@ -1,0 +1,135 @@
+"""Suggestions: what rules found in the person's own sessions, and the person's decisions about it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext, gettext_lazy, ngettext
+from django.views.decorators.http import require_POST, require_safe
+
+from knowledge.models import Suggestion
+from knowledge.suggestions import decisions, queries
+from knowledge.suggestions.operations import INSIGHT, MEMORY, Discard, Keep, NeverAgain, UndoDecisions
+from memories.contract.errors import DomainError, Invalid
+from memories.contract.paging import page
+from memories.identity.caller import Caller
+from memories.identity.permissions import caller_from_request
+from memories.models import Visibility
+from memory_project.portal.error_labels import message_with_label
+from memory_project.web import locale
+
+LAST = "last_suggestions"  # session key of the last decision, which the page offers to undo
+UNDO_S = 60  # seconds for which it does; the REST API undoes a decision for as long as its suggestion is there
+READERS = [
+    (Visibility.PRIVATE.value, gettext_lazy("Only me")),
+    (Visibility.PERSONA.value, gettext_lazy("My persona")),
+    (Visibility.EVERYONE.value, gettext_lazy("Everyone with an account")),
+]
+
+
+@require_safe
+@login_required
+def suggestion_list(request: HttpRequest) -> HttpResponse:
+    caller = caller_from_request(request, channel="portal")
+    found = page(queries.waiting(caller), request.GET.get("after", ""))
+    context = {"page": found, "readers": READERS, "last": _last(request)}
+    return render(request, "knowledge/suggestions.html", context)
+
+
+def _last(request: HttpRequest) -> Mapping[str, Any] | None:
+    last = request.session.get(LAST)
+    seconds = UNDO_S - (time.time() - last.get("at", 0)) if last else 0
+    return {**last, "seconds": max(round(seconds), 1)} if last and seconds > 0 else None
+
+
+@require_POST
+@login_required
+def decide(request: HttpRequest, act: str) -> HttpResponse:
+    """Decide about one suggestion or the selected ones, and offer to undo the decision."""
+    caller = caller_from_request(request, channel="portal")
+    if act not in ACTS:
+        raise Http404
+    try:
+        message, decided, link = ACTS[act](caller, request)
+    except DomainError as error:
+        messages.error(request, message_with_label(error))
+    else:
+        ids = [row.pk.hex for row in decided]
+        request.session[LAST] = {"ids": ids, "message": message, "link": link, "at": time.time()}
+    return redirect("suggestions")
+
+
+def _keep(caller: Caller, request: HttpRequest) -> tuple[str, Sequence[Suggestion], str]:
+    return _kept(caller, request, MEMORY)
+
+
+def _propose(caller: Caller, request: HttpRequest) -> tuple[str, Sequence[Suggestion], str]:
+    return _kept(caller, request, INSIGHT)
+
+
+def _kept(caller: Caller, request: HttpRequest, keep_as: str) -> tuple[str, Sequence[Suggestion], str]:
+    given = {"suggestion_id": _ids(request)[0], "keep_as": keep_as}
+    given |= {name: request.POST[name] for name in ("content", "visibility") if request.POST.get(name)}
+    kept = decisions.keep(Keep.read(given), caller=caller)
+    if kept.existing:
+        message = gettext("It was there already.")
+    elif keep_as == INSIGHT:
+        message = gettext("Proposed. A curator will review it.")
+    else:
+        message = gettext("Kept as a memory.")
+    return message, [kept.suggestion], kept.record.pk.hex
+
+
+def _discard(caller: Caller, request: HttpRequest) -> tuple[str, Sequence[Suggestion], str]:
+    rows = decisions.discard(Discard.read({"suggestion_ids": _ids(request)}), caller=caller)
+    text = ngettext("%(count)s suggestion discarded.", "%(count)s suggestions discarded.", len(rows))
+    return text % {"count": locale.number(len(rows))}, rows, ""
+
+
+def _never(caller: Caller, request: HttpRequest) -> tuple[str, Sequence[Suggestion], str]:
+    rows = decisions.never_again(NeverAgain.read({"suggestion_ids": _ids(request)}), caller=caller)
+    text = ngettext(
+        "%(count)s suggestion discarded. It and texts like it will not be suggested again.",
+        "%(count)s suggestions discarded. They and texts like them will not be suggested again.",
+        len(rows),
+    )
+    return text % {"count": locale.number(len(rows))}, rows, ""
+
+
+ACTS: dict[str, Callable[[Caller, HttpRequest], tuple[str, Sequence[Suggestion], str]]] = {
+    "keep": _keep,
+    "propose": _propose,
+    "discard": _discard,
+    "never": _never,
+}
+
+
+def _ids(request: HttpRequest) -> list[str]:
+    ids = request.POST.getlist("ids")
+    if not ids:
+        raise Invalid(gettext("is empty"), field="ids", allowed=gettext("one or more suggestions"))
+    return ids
+
+
+@require_POST
+@login_required
+def undo(request: HttpRequest) -> HttpResponse:
+    caller = caller_from_request(request, channel="portal")
+    last = request.session.pop(LAST, None)
+    if not last:
+        messages.warning(request, gettext("There is no decision to undo."))
+        return redirect("suggestions")
+    try:
+        decisions.undo(UndoDecisions.read({"suggestion_ids": [UUID(pk).hex for pk in last["ids"]]}), caller=caller)
+    except DomainError as error:
+        messages.error(request, message_with_label(error))
+    else:
+        messages.success(request, gettext("Undone."))
+    return redirect("suggestions")
