@@ -36,7 +36,13 @@ class CommonplaceAdminSite(AdminSite):
         return context
 
     def get_urls(self) -> list[URLPattern | URLResolver]:
-        from memory_project.portal.administration import activity, indexing, people, system  # noqa: PLC0415 - needs the models
+        from memory_project.portal.administration import (  # noqa: PLC0415 - needs the models
+            activity,
+            indexing,
+            people,
+            system,
+            upstream_tools,
+        )
 
         view = self.admin_view
         return [
@@ -49,6 +55,13 @@ class CommonplaceAdminSite(AdminSite):
             path("people/<int:person_id>/<slug:act>/", view(people.change_person), name="person-act"),
             path("system/", view(system.system), name="system"),
             path("system/test/", view(system.test_connection), name="system-test"),
+            path("upstream-tools/", view(upstream_tools.tool_list), name="upstream-tools"),
+            path("upstream-tools/undo/", view(upstream_tools.undo), name="upstream-tools-undo"),
+            path(
+                "upstream-tools/accept/<slug:upstream>/", view(upstream_tools.accept_all), name="upstream-tools-accept"
+            ),
+            path("upstream-tools/<int:pin_id>/", view(upstream_tools.tool_detail), name="upstream-tool"),
+            path("upstream-tools/<int:pin_id>/<slug:act>/", view(upstream_tools.decide), name="upstream-tool-act"),
             path("tables/", view(self.tables), name="tables"),
             *super().get_urls(),
         ]

@@ -39,6 +39,7 @@ SECTIONS: Mapping[Promise, Mapping[str, Promise]] = {
         "subscriptions.subscription": gettext_lazy("Subscriptions"),
         "subscriptions.subscriptionrun": gettext_lazy("Runs of subscriptions"),
         "subscriptions.subscriptionitem": gettext_lazy("Texts of subscriptions"),
+        "gateway.declaredupstream": gettext_lazy("Upstream servers"),
         "memory_project.webhook": gettext_lazy("Webhooks of personas"),
         "webhooks.endpoint": gettext_lazy("Webhooks of people"),
         "webhooks.delivery": gettext_lazy("Webhook deliveries"),

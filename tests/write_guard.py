@@ -79,6 +79,8 @@ SERVICES = {
     "memory_project.exports.progress",
     "memory_project.exports.restoring",
     "memory_project.exports.services",
+    "memory_project.mcp.gateway.alerts",
+    "memory_project.mcp.gateway.declarations",
     "memory_project.mcp.gateway.pins",
     "memory_project.mcp.gateway.status",
     "memory_project.imports.memory_extension",

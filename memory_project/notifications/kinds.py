@@ -148,6 +148,15 @@ KINDS: Mapping[str, Kind] = {
         ),
         "webhook",
     ),
+    "tool_waiting": Kind(
+        gettext_lazy("Tools of an upstream server wait for me, as an operator"),
+        ngettext_lazy(
+            "%(person)s holds back tools of an upstream server until an operator has looked",
+            "%(person)s holds back tools of %(total)s upstream servers until an operator has looked",
+            "count",
+        ),
+        "upstream-tools",
+    ),
 }
 
 

@@ -26,6 +26,7 @@ from memories.contract.urls import url_for
 from memories.database.queryset_sql import Statement
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
+from memory_project.mcp.gateway import alerts
 from memory_project.models import Notification
 from memory_project.notifications import inbox
 from memory_project.notifications.kinds import KINDS, sentence
@@ -150,8 +151,8 @@ def _add_notices(caller: Caller, groups: Sequence[Group], pks: Sequence[Sequence
 def _add_entities(caller: Caller, groups: Sequence[Group]) -> None:
     """Count for each group the notifications that the caller may still read, by the first entity of their memory."""
     for group in groups:
-        group.readable = group.count  # webhook endpoints and suggestions are their owner's, and have no memory
-    groups = [group for group in groups if group.kind not in ("webhook_paused", "suggested")]
+        group.readable = group.count  # webhooks and suggestions are their owner's, and like upstreams have no memory
+    groups = [group for group in groups if group.kind not in ("webhook_paused", "suggested", alerts.KIND)]
     if not groups:
         return
     rule = Q(pk__in=[])
@@ -208,6 +209,8 @@ def entries_for(caller: Caller, rows: Sequence[Notification]) -> list[Notice]:
         }
     if suggested := [row.record_id for row in rows if row.kind == "suggested"]:
         texts |= dict(suggestions.suggestions(caller).filter(pk__in=suggested).values_list("pk", "text"))
+    if any(row.kind == alerts.KIND for row in rows):
+        texts |= alerts.texts(caller)
     return [
         Notice(
             pk=row.pk,

@@ -23,6 +23,7 @@ class PortalConfig(AppConfig):
         LINKS.register("wipe", lambda key: reverse("wipe", args=[UUID(key)]))
         LINKS.register("stale", lambda key: reverse("stale-review"))
         LINKS.register("webhook", lambda key: f"{reverse('webhooks')}#w-{key}")
+        LINKS.register("upstream-tools", lambda key: reverse("admin:upstream-tools"))
         LINKS.register("batch", lambda key: reverse("batch", args=[UUID(key)]))
         LINKS.register("entity", lambda urn: f"{reverse('entity')}?{urlencode({'urn': urn})}")
         LINKS.register("changeset", lambda key: reverse("changeset", args=[UUID(key)]))

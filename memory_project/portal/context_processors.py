@@ -14,6 +14,7 @@ from knowledge.suggestions import queries as suggestions
 from memories import queries
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
+from memory_project.mcp.gateway import tool_queue
 from memory_project.models import SavedView
 from memory_project.notifications import inbox
 from memory_project.portal.search import saved_views
@@ -48,6 +49,7 @@ class Navigation:
             stale=queries.reviewable_stale(self.caller),
             suggestions=suggestions.waiting(self.caller),
             unread=inbox.unread(self.person_id),
+            tools=tool_queue.waiting_rows(self.caller),
             backlog=curation.backlog(self.caller) if self.may_curate else Insight.objects.none(),
             **{
                 f"view {view.pk}": saved_views.rows_of(self.caller, view)
@@ -74,6 +76,11 @@ class Navigation:
     @property
     def waiting(self) -> int:
         return self._counts["waiting"]
+
+    @property
+    def tools(self) -> int:
+        """The number of upstream tools that wait for an operator."""
+        return self._counts["tools"]
 
     @property
     def backlog(self) -> int:

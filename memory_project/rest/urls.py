@@ -21,6 +21,7 @@ from memory_project.rest import (
     start,
     subscriptions,
     suggestions,
+    upstreams,
     viewers,
     webhooks,
 )
@@ -45,5 +46,6 @@ urlpatterns = [
     *subscriptions.urlpatterns,
     *own.urlpatterns,
     *administration.urlpatterns,
+    *upstreams.urlpatterns,
     *people.urlpatterns,
 ]

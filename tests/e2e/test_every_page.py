@@ -24,6 +24,8 @@ NO_PAGES = {
     "clear-analysis", "review-act", "review-replace", "review-colleagues", "assignment-rule", "assignment-rule-delete",
     "answer-question", "propose-preview", "pick", "palette", "undo-suggestions", "decide-suggestions",
     "save-view", "remove-view", "read-news", "follow-news", "diff-memory", "close-first-run", "system-test",
+    "upstream-tool-act", "upstream-tools-undo",
+    "upstream-tool", "upstream-tools-accept",  # linked once there are tools; test_upstream_admin.py opens them
     "preview-batch", "rename-view", "default-view",
     "start-batch", "wipe", "share-graph", "drop-cache", "decide-merge", "forget-turn",
     "batch", "batch-on", "repeat-batch", "undo-batch", "resume-changeset", "replay-changeset", "export-changeset",

@@ -301,7 +301,14 @@ def test_a_token_acts_as_the_person_with_what_was_chosen(browser: Client, client
     assert (caller.email, caller.persona, caller.connection) == ("alice@example.org", "sales", f"app {app.pk}")
     assert caller.rights == frozenset()
     left = {tool.name for tool in tools if caller.may_use(tool.name)}
-    assert left == {"memory_manage", "memory_recall", "memory_briefing", "catalog_search", "catalog_entity", "catalog_lineage"}
+    assert left == {
+        "memory_manage",
+        "memory_recall",
+        "memory_briefing",
+        "catalog_search",
+        "catalog_entity",
+        "catalog_lineage",
+    }
     assert (caller.may_use("memory_manage", "list"), caller.may_use("memory_manage", "remember")) == (True, False)
     assert AuditEvent.objects.filter(tool="oauth.allow", email="alice@example.org").count() == 1
 

@@ -79,8 +79,16 @@ def test_the_address_is_all_that_the_sdk_needs(http: str, alice_user: User, sett
     settings.COMMONPLACE_URL = http
     settings.OAUTH2_PROVIDER = {**settings.OAUTH2_PROVIDER, "OIDC_ISS_ENDPOINT": http}
     person, memory = Person(alice_user), Memory()
-    assert asyncio.run(tools_of(f"{http}{path}", person, memory)) == ["memory_manage", "memory_recall", "memory_briefing"]
-    assert asyncio.run(tools_of(f"{http}{path}", person, memory)) == ["memory_manage", "memory_recall", "memory_briefing"]
+    assert asyncio.run(tools_of(f"{http}{path}", person, memory)) == [
+        "memory_manage",
+        "memory_recall",
+        "memory_briefing",
+    ]
+    assert asyncio.run(tools_of(f"{http}{path}", person, memory)) == [
+        "memory_manage",
+        "memory_recall",
+        "memory_briefing",
+    ]
     assert person.asked == 1
     ConnectedApp.objects.get()
 

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 from memories.contract.errors import Degraded, Invalid
 
 NAME = re.compile(r"[a-z][a-z0-9]{0,19}")  # no underscore, so that NAME_tool names one tool only
-VARIABLE = re.compile(r"\$\{([^}]{0,100})\}")
+VARIABLE = re.compile(r"\$\{([^${}]*)\}")
 VARIABLE_NAME = re.compile(r"UPSTREAM_[A-Z0-9_]{1,80}")
 NAME_RULE = "1 to 20 lower-case letters and digits, beginning with a letter"
 
@@ -124,6 +124,8 @@ class Upstream(Part):
             for variable in VARIABLE.findall(text):
                 if not VARIABLE_NAME.fullmatch(variable):
                     raise ValueError(f"{variable[:40]!r} must begin with UPSTREAM_, so that no other secret is sent")
+            if "${" in VARIABLE.sub("", text):
+                raise ValueError("a variable is written as ${UPSTREAM_…}")
         return self
 
     def _texts(self) -> list[str]:
@@ -143,6 +145,11 @@ class Upstream(Part):
 
         # The variables are read at each use, so that the credential is stored nowhere else.
         return VARIABLE.sub(value_of, text)
+
+    def missing_variables(self) -> list[str]:
+        """Return the environment variables that the declaration names and that are unset or empty."""
+        named = {variable for text in self._texts() for variable in VARIABLE.findall(text)}
+        return sorted(name for name in named if VARIABLE_NAME.fullmatch(name) and not os.environ.get(name))
 
     def must_be_public(self, host: str) -> bool:
         return not self._is_from_file and host.lower() not in settings.MCP_UPSTREAM_PRIVATE_HOSTS

@@ -5,18 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 from django.db import connection, transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext
 
 from memories.contract.errors import Conflict, Forbidden, NotFound
 from memories.database import identity
 from memories.identity.caller import Caller
-from memory_project.mcp.gateway import suspicion
+from memory_project.mcp.gateway import alerts, audit_events, suspicion
 from memory_project.mcp.gateway.models import WAITING, PinDecision, PinnedTool, PinState
 
 log = logging.getLogger(__name__)
@@ -61,12 +62,8 @@ def record_listing(
                 _pin(upstream, tool, hashes[name], others, waits=bool(pins) or reviews_all)
         for name in set(pins) - set(listed):
             _change(pins[name], PinState.GONE)
+        alerts.update(upstream)
     return hashes
-
-
-def waiting() -> int:
-    with identity.service("gateway"):
-        return PinnedTool.objects.filter(state__in=WAITING).count()
 
 
 def decide(caller: Caller, pin_id: int, *, accepted: bool, seen_hash: str, note: str = "") -> PinDecision:
@@ -94,7 +91,32 @@ def decide(caller: Caller, pin_id: int, *, accepted: bool, seen_hash: str, note:
         if accepted:
             pin.approved, pin.approved_hash = pin.offered, pin.offered_hash
         _change(pin, PinState.APPROVED if accepted else PinState.REFUSED)
+        alerts.update(pin.upstream)
+        _note(caller, "accept" if accepted else "refuse", pin)
         return decision
+
+
+def accept_all(caller: Caller, upstream: str, *, seen_hash: str, note: str = "") -> list[PinDecision]:
+    """Accept all tools of an upstream that wait and have no flags.
+
+    Raises Conflict if they are no longer those that the operator has looked at (`seen_hash`, of `hash_of_all`).
+    """
+    _require_operator(caller)
+    with identity.service("gateway"), transaction.atomic():
+        pins = list(unflagged(upstream).select_for_update())
+        if not pins or hash_of_all(pins) != seen_hash:
+            raise Conflict(gettext("have changed since you looked at them: read them anew"), field="tools")
+        return [decide(caller, pin.pk, accepted=True, seen_hash=pin.offered_hash, note=note) for pin in pins]
+
+
+def unflagged(upstream: str) -> QuerySet[PinnedTool]:
+    """Return the tools of an upstream that wait for a decision and have no flags."""
+    return PinnedTool.objects.filter(upstream=upstream, state__in=WAITING, flags=[]).order_by("tool")
+
+
+def hash_of_all(pins: Iterable[PinnedTool]) -> str:
+    """Return a hash of what several tools are offered as, in any order."""
+    return hashlib.sha256("\n".join(sorted(pin.offered_hash for pin in pins)).encode()).hexdigest()
 
 
 def undo(caller: Caller, decision_id: int) -> PinDecision:
@@ -105,20 +127,36 @@ def undo(caller: Caller, decision_id: int) -> PinDecision:
         if decision is None:
             raise NotFound(gettext("there is no such decision"), field="decision")
         pin = _locked(decision.pin_id)
-        latest = PinDecision.objects.filter(pin=pin, undone_at=None).order_by("-pk").first()
-        expected = PinState.APPROVED if decision.accepted else PinState.REFUSED
-        if decision.undone_at or latest != decision or pin.state != expected:
+        decision.pin = pin
+        if not can_undo(decision, latest_decision(pin)):
             raise Conflict(gettext("was undone already, or the tool has changed since"), field="decision")
         pin.approved, pin.approved_hash = decision.before_approved, decision.before_hash
         _change(pin, PinState(decision.before_state))
         decision.undone_by, decision.undone_at = caller.email, timezone.now()
         decision.save(update_fields=["undone_by", "undone_at"])
+        alerts.update(pin.upstream)
+        _note(caller, "undo", pin)
         return decision
+
+
+def latest_decision(pin: PinnedTool) -> PinDecision | None:
+    """Return the latest decision on a tool that was not undone."""
+    return PinDecision.objects.filter(pin=pin, undone_at=None).order_by("-pk").first()
+
+
+def can_undo(decision: PinDecision, latest: PinDecision | None) -> bool:
+    """Return whether a decision is the latest one on its tool and still in force."""
+    expected = PinState.APPROVED if decision.accepted else PinState.REFUSED
+    return decision.undone_at is None and latest == decision and decision.pin.state == expected
 
 
 def _require_operator(caller: Caller) -> None:
     if not caller.is_operator:
         raise Forbidden(gettext("operators decide about the tools of upstreams"))
+
+
+def _note(caller: Caller, action: str, pin: PinnedTool) -> None:
+    audit_events.note(caller, action, upstream=pin.upstream, tool=pin.tool, sha256=pin.offered_hash)
 
 
 def _locked(pin_id: int) -> PinnedTool:
@@ -129,9 +167,11 @@ def _locked(pin_id: int) -> PinnedTool:
 
 
 def _fits(upstream: str, name: str, tool: Mapping[str, Any]) -> bool:
-    if name and len(name) <= 200 and len(json.dumps(tool)) <= MAX_TOOL_BYTES:
+    text = json.dumps(tool)
+    has_nul = "\\u0000" in text.replace("\\\\", "")  # which PostgreSQL can't store
+    if name and len(name) <= 200 and len(text) <= MAX_TOOL_BYTES and not has_nul:
         return True
-    log.warning("left out a tool of the upstream %s: its name or description is too long", upstream)
+    log.warning("left out a tool of the upstream %s: it is too long, or contains NUL", upstream)
     return False
 
 

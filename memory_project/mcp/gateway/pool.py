@@ -164,10 +164,10 @@ class Pool:
     async def _list(self, session: UpstreamSession) -> None:
         try:
             tools, resources, templates = await session.list_offer()
+            await to_thread.run_sync(status.record, session.upstream, tools, resources, templates, session.server)
         except DomainError as error:
             await to_thread.run_sync(status.note_failure, session.upstream.name, error.message)
             raise
-        await to_thread.run_sync(status.record, session.upstream, tools, resources, templates, session.server)
 
     def _note_changed(self, session: UpstreamSession) -> None:
         session.has_changed = True

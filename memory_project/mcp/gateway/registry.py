@@ -17,6 +17,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db.models import Count, Max
+from django.utils.translation import gettext
 from mcp.types import Tool as OfferedTool
 
 from memories.contract.errors import DomainError
@@ -125,6 +126,8 @@ def _stamp() -> tuple[Any, ...]:
 
 def _read(stamp: tuple[Any, ...]) -> Snapshot:
     upstreams, problems = declared()
+    for name, problem in problems.items():
+        log.error("the upstream %s is not used: %s", name, problem)
     tools: dict[str, ProxiedTool] = {}
     held_back: dict[str, ProxiedTool] = {}
     for pin in PinnedTool.objects.filter(upstream__in=list(upstreams)):
@@ -151,12 +154,9 @@ def declared() -> tuple[dict[str, Upstream], dict[str, str]]:
             upstreams |= declaration.from_file(Path(settings.MCP_UPSTREAMS))
         except DomainError as error:
             problems["MCP_UPSTREAMS"] = error.message
-    own = own_prefixes()
-    for name in sorted(set(upstreams) & own):
-        problems[name] = f"{name}: is the beginning of names of Commonplace's own tools; choose another name"
+    for name in sorted(set(upstreams) & own_prefixes()):
+        problems[name] = f"{name}: {collision_of(name)}"
         del upstreams[name]
-    for name, problem in problems.items():
-        log.error("the upstream %s is not used: %s", name, problem)
     return upstreams, problems
 
 
@@ -167,6 +167,13 @@ def own_names() -> set[str]:
 def own_prefixes() -> set[str]:
     """Return what stands before the first underscore in the names of our own tools."""
     return {name.partition("_")[0] for name in own_names()}
+
+
+def collision_of(name: str) -> str:
+    """Return why the name of an upstream can't be told from those of our own tools, or "" if it can."""
+    own = sorted(tool for tool in own_names() if tool.partition("_")[0] == name)
+    text = gettext("is how names of Commonplace’s own tools begin, such as %(tool)s, so agents could confuse them")
+    return text % {"tool": own[0]} if own else ""
 
 
 def _proxied(upstream: Upstream, pin: PinnedTool) -> ProxiedTool:

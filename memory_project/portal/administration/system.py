@@ -1,4 +1,4 @@
-"""System page for operators: health, sources, webhooks, running work and storage."""
+"""System page for operators: health, sources, upstream servers, webhooks, running work and storage."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ from memories.models import Batch, IndexJob
 from memories.models.index_job import JobStatus
 from memory_project import backups, schedules
 from memory_project.checks import row_security_problem
+from memory_project.mcp.gateway import health, trial
+from memory_project.mcp.gateway.health import Health
 from memory_project.models import Webhook
 from memory_project.notifications import webhooks
 from memory_project.portal.administration.people import operator_of
@@ -63,8 +65,10 @@ class Work:
 @require_safe
 def system(request: HttpRequest) -> HttpResponse:
     operator_of(request)
+    upstreams = health.look()
     context = {
-        "parts": _parts(),
+        "parts": [*_parts(), *_upstream_part(upstreams)],
+        "upstreams": upstreams,
         "sources": checks.states(),
         "webhooks": Webhook.objects.select_related("persona"),
         "webhook_hosts": settings.WEBHOOK_HOSTS,
@@ -77,7 +81,7 @@ def system(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def test_connection(request: HttpRequest) -> HttpResponse:
-    """Test a source by reading one row, or a webhook by posting its current numbers."""
+    """Test a source by reading a row, a webhook by posting its current numbers, or an upstream by listing its tools."""
     caller = operator_of(request)
     try:
         match request.POST.get("kind", ""):
@@ -91,6 +95,9 @@ def test_connection(request: HttpRequest) -> HttpResponse:
                 if webhook is None:
                     raise NotFound(gettext("no such webhook"))
                 name, error = str(webhook), webhooks.send(webhook)
+            case "upstream":
+                name = request.POST.get("name", "")
+                error = trial.try_upstream(caller=caller, name=name).problem
             case other:
                 raise NotFound(gettext("%(other)r can't be tested") % {"other": other[:40]})
     except DomainError as refusal:
@@ -121,6 +128,15 @@ def _parts() -> list[Part]:
         Part(gettext("Background work"), "failed" if overdue else "ok", worker),
         Part(gettext("Backups"), "ok" if newest else "stale", backup),
     ]
+
+
+def _upstream_part(upstreams: Health) -> list[Part]:
+    if not upstreams.states and not upstreams.findings:
+        return []
+    used = [one for one in upstreams.states if one.state != health.DISABLED]
+    well = sum(one.state in (health.OK, health.NEVER) and not one.findings for one in used)
+    detail = gettext("%(well)s of %(all)s without problems") % {"well": well, "all": len(used)}
+    return [Part(gettext("Upstream servers"), "stale" if upstreams.findings else "ok", detail)]
 
 
 def _worker(overdue: int, queued: int) -> str:

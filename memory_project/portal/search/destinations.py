@@ -54,6 +54,7 @@ PAGES = (
     Destination(gettext_lazy("Tables"), "admin:tables", STAFF, "database models"),
     Destination(gettext_lazy("Indexing"), "admin:indexing", OPERATORS, "embeddings vectors"),
     Destination(gettext_lazy("System"), "admin:system", OPERATORS, "health sources storage workers"),
+    Destination(gettext_lazy("Upstream tools"), "admin:upstream-tools", OPERATORS, "mcp servers gateway approve"),
     Destination(gettext_lazy("Audit"), "admin:audit", ADMINS, "log"),
     Destination(gettext_lazy("People"), "admin:people", ADMINS, "users accounts rights"),
 )

@@ -266,15 +266,20 @@ def word_diff(before: str, after: str) -> SafeString:
         if kind != "equal" or is_short_gap:
             removed_text, added_text = removed_text + "".join(old[i:j]), added_text + "".join(new[k:m])
             continue
-        parts += [_mark_removed(removed_text), _mark_added(added_text), format_html("{}", "".join(new[k:m]))]
+        space = "" if added_text else _space_after(removed_text)
+        parts += [_mark_removed(removed_text, space), _mark_added(added_text), format_html("{}", "".join(new[k:m]))]
         removed_text, added_text = "", ""
     return SafeString("".join([*parts, _mark_removed(removed_text), _mark_added(added_text)]))  # each part is escaped
 
 
-def _mark_removed(text: str) -> SafeString:
+def _space_after(text: str) -> str:
+    return text[len(text.rstrip()) :]
+
+
+def _mark_removed(text: str, space: str = "") -> SafeString:
     # The space after the element separates the removed words from the added words.
     return (
-        format_html('<del><span class="sr">{} </span>{}</del> ', gettext("removed"), text.rstrip())
+        format_html('<del><span class="sr">{} </span>{}</del>{}', gettext("removed"), text.rstrip(), space or " ")
         if text
         else SafeString("")
     )
@@ -283,5 +288,7 @@ def _mark_removed(text: str) -> SafeString:
 def _mark_added(text: str) -> SafeString:
     if not text:
         return SafeString("")
-    space = " " if text[-1].isspace() else ""
-    return format_html('<ins><span class="sr">{} </span>{}</ins>{}', gettext("added"), text.rstrip(), space)
+    # The line breaks of preformatted texts are kept.
+    return format_html(
+        '<ins><span class="sr">{} </span>{}</ins>{}', gettext("added"), text.rstrip(), _space_after(text)
+    )
