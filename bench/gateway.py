@@ -3,8 +3,8 @@
     python bench/gateway.py [--calls 300]
 
 Starts an MCP server over HTTP (tests/upstream.py) and calls one of its tools over one connection each: directly,
-through Commonplace's HTTP server without attached memories, and through it with them. The three take turns, so that they share
-what else the machine does. The database has the demo's catalog and memories, and the statements name its tables.
+through Commonplace's HTTP server without attached memories, and through it with them. The three take turns, so that they
+share what else the machine does. The database has the demo's catalog and memories, and the statements name its tables.
 """
 
 from __future__ import annotations
