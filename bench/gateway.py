@@ -3,8 +3,8 @@
     python bench/gateway.py [--calls 300]
 
 Starts an MCP server over HTTP (tests/upstream.py) and calls one of its tools over one connection each: directly,
-through Commonplace's HTTP server without attached memories, and through it with them. The three take turns, so that they
-share what else the machine does. The database has the demo's catalog and memories, and the statements name its tables.
+through Commonplace's HTTP server without attached memories, and through it with them. The three take turns, so that
+they share what else the machine does. The database has the demo's catalog and memories, and the statements name its tables.
 """
 
 from __future__ import annotations
@@ -65,9 +65,7 @@ def serve() -> str:
     return f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/mcp"
 
 
-async def measure(
-    addresses: dict[str, tuple[str, str, dict[str, Any]]], token: str, calls: int
-) -> dict[str, list[float]]:
+async def measure(addresses: dict[str, tuple[str, str, Any]], token: str, calls: int) -> dict[str, list[float]]:
     """Return the times of calls in ms by name. `addresses` has for each name a URL, a tool and the call's `_meta`."""
     import httpx2  # noqa: PLC0415 - after setup()
     from mcp import Client  # noqa: PLC0415 - after setup()
@@ -112,7 +110,7 @@ def main() -> None:
                 token = fill()
                 through = serve()
                 wait_for_tools()
-                addresses: dict[str, tuple[str, str, dict[str, Any]]] = {
+                addresses: dict[str, tuple[str, str, Any]] = {
                     "upstream alone": (url, "run_query", {}),
                     "through the gateway": (through, "wh_run_query", {"commonplace/memory_context": False}),
                     "and with memories": (through, "wh_run_query", {}),
