@@ -4,7 +4,8 @@
 
 Starts an MCP server over HTTP (tests/upstream.py) and calls one of its tools over one connection each: directly,
 through Commonplace's HTTP server without attached memories, and through it with them. The three take turns, so that
-they share what else the machine does. The database has the demo's catalog and memories, and the statements name its tables.
+they share what else the machine does. The database has the demo's catalog and memories, whose tables the statements
+name.
 """
 
 from __future__ import annotations
