@@ -1,4 +1,4 @@
-"""Detection of catalog entities that texts mention: by URN, by table name in SQL, or by dotted name.
+"""Detection of catalog entities that texts mention: by URN, by address, by table name in SQL, or by dotted name.
 
 Names are resolved in one query for all texts.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 from knowledge.catalog.entity_view import simple_path
 from knowledge.freshness.baselines import mentioned
-from knowledge.insights import sql_statement
+from knowledge.insights import addresses, sql_statement
 from knowledge.insights.sql_statement import Statement
 from knowledge.models import CatalogEntity
 from memories.extensions import Mention
@@ -62,10 +62,10 @@ def mentions_of_call(arguments: Mapping[str, Any], answer: Any, *, platform: str
     names = [n for text, sql in zip(argument_texts, is_sql, strict=True) if not sql for n in names_in(text)]
     answer_names = [name for text in answer_texts for name in names_in(text)]
     data_sets = _data_sets([*tables, *names, *answer_names])
-    requested = list(_urns(argument_texts))
+    requested = [*_urns(argument_texts), *addresses.urns_at(argument_texts)]
     requested += [found.urn for name in tables if (found := _table(name, data_sets, platform))]
     requested += [found.urn for name in names if (found := _table_or_column(name, data_sets, platform))]
-    answered = list(_urns(answer_texts))
+    answered = [*_urns(answer_texts), *addresses.urns_at(answer_texts)]
     answered += [found.urn for name in answer_names if (found := _table_or_column(name, data_sets, platform))]
     urns = list(dict.fromkeys([*requested, *answered]))[:MAX_URNS]
     return Mentions(
