@@ -9,3 +9,8 @@ class GatewayConfig(AppConfig):
     label = "gateway"
     verbose_name = gettext_lazy("Upstream MCP servers")
     toolsets = {"upstreams": "memory_project.mcp.gateway.mcp_tools.TOOLS"}
+
+    def ready(self) -> None:
+        from memories import extensions  # noqa: PLC0415 - needs loaded models
+
+        extensions.register("memory_project.mcp.gateway.memory_extension.GatewayMemoryExtension")
