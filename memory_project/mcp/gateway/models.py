@@ -149,7 +149,7 @@ class PendingSignIn(models.Model):
     state_hash = models.CharField(max_length=64, unique=True)
     upstream = models.CharField(max_length=20)
     owner = models.CharField(max_length=254, blank=True)  # of the credential
-    started_by = models.CharField(max_length=254)
+    created_by = models.CharField(max_length=254)
     started_at = models.DateTimeField(default=timezone.now)
     sealed = models.TextField()
 
@@ -158,4 +158,4 @@ class PendingSignIn(models.Model):
         verbose_name = gettext_lazy("sign-in at an upstream")
 
     def __str__(self) -> str:
-        return f"{self.upstream} {self.started_by}"
+        return f"{self.upstream} {self.created_by}"

@@ -42,10 +42,10 @@ def start(*, caller: Caller, upstream: Upstream) -> tuple[str, str]:
     address, state, verifier = oauth.authorization(server, callback())
     sealed = sealing.seal({"verifier": verifier, "server": server.model_dump(mode="json"), "origin": upstream.origin})
     with identity.acting_as(caller), transaction.atomic():
-        PendingSignIn.objects.filter(started_by=caller.email, upstream=upstream.name).delete()
-        PendingSignIn.objects.filter(started_by=caller.email, started_at__lt=timezone.now() - VALID_FOR).delete()
+        PendingSignIn.objects.filter(created_by=caller.email, upstream=upstream.name).delete()
+        PendingSignIn.objects.filter(created_by=caller.email, started_at__lt=timezone.now() - VALID_FOR).delete()
         PendingSignIn.objects.create(
-            state_hash=_hash(state), upstream=upstream.name, owner=owner, started_by=caller.email, sealed=sealed
+            state_hash=_hash(state), upstream=upstream.name, owner=owner, created_by=caller.email, sealed=sealed
         )
     return address, server.metadata.authorization_endpoint.host or ""
 
@@ -57,7 +57,7 @@ def finish(*, caller: Caller, answer: Answer) -> Upstream:
     """
     with identity.acting_as(caller), transaction.atomic():
         found = PendingSignIn.objects.select_for_update().filter(
-            state_hash=_hash(answer.state), started_by=caller.email, started_at__gt=timezone.now() - VALID_FOR
+            state_hash=_hash(answer.state), created_by=caller.email, started_at__gt=timezone.now() - VALID_FOR
         )
         if (pending := found.first()) is None:
             raise Forbidden(gettext("this sign-in has expired, was used already, or was started by somebody else"))

@@ -81,7 +81,7 @@ def remove(*, caller: Caller, upstream: Upstream) -> None:
 def delete_of_person(email: str) -> int:
     """Delete the credentials of a person whose access ends. Return how many there were."""
     with identity.service("gateway"), transaction.atomic():
-        PendingSignIn.objects.filter(started_by=email).delete()
+        PendingSignIn.objects.filter(created_by=email).delete()
         return StoredCredential.objects.filter(owner=email).exclude(owner=SERVICE).delete()[0]
 
 

@@ -21,7 +21,7 @@ class Migration(migrations.Migration):
                 ('state_hash', models.CharField(max_length=64, unique=True)),
                 ('upstream', models.CharField(max_length=20)),
                 ('owner', models.CharField(blank=True, max_length=254)),
-                ('started_by', models.CharField(max_length=254)),
+                ('created_by', models.CharField(max_length=254)),
                 ('started_at', models.DateTimeField(default=django.utils.timezone.now)),
                 ('sealed', models.TextField()),
             ],
@@ -51,7 +51,7 @@ class Migration(migrations.Migration):
         ),
         migrations.RunSQL(
             policies.protect("gateway_credentials", read=policies.owned("owner"))
-            + policies.protect("gateway_sign_ins", read=policies.owned("started_by")),
+            + policies.protect("gateway_sign_ins", read=policies.owned("created_by")),
             policies.unprotect("gateway_sign_ins") + policies.unprotect("gateway_credentials"),
         ),
     ]
