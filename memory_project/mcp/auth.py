@@ -85,7 +85,7 @@ def caller_for_token(text: str, session: str = "", tools: Collection[Tool] = ())
             limits=token.limits,
         )
         if token.connection == exchange.CONNECTION and registry.exchanges():
-            exchange.remember(caller.email, text)
+            exchange.remember(caller, text)
         offered = [*tools, *registry.refreshed().tools.values()]
         not_allowed = denied(offered, token.toolsets or ["all"], token.read_only)
         return replace(

@@ -48,12 +48,19 @@ class _Kept:
 
 
 _subjects, _exchanged = _Kept(), _Kept()
+_latest: list[Caller] = []
 
 
-def remember(email: str, text: str) -> None:
+def remember(caller: Caller, text: str) -> None:
     """Keep the token that a person has come with. It has been verified."""
     expires_at = float(jwt.decode(text, options={"verify_signature": False})["exp"])
-    _subjects.put((email,), oauth.Tokens(access_token=text, expires_at=expires_at))
+    _subjects.put((caller.email,), oauth.Tokens(access_token=text, expires_at=expires_at))
+    _latest[:] = [caller]
+
+
+def present() -> list[Caller]:
+    """Return the last person who has come with a token that is still valid, or nobody."""
+    return [caller for caller in _latest if _subjects.get((caller.email,)) is not None]
 
 
 def access_token(upstream: Upstream, caller: Caller, *, refused: str = "") -> oauth.Tokens:

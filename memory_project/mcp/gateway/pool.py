@@ -222,13 +222,13 @@ class Pool:
         for session in list(self._sessions.values()):
             if session.is_open and session.listed_at == 0.0:
                 await self._list(session)
-        for upstream in await to_thread.run_sync(status.due):
+        for upstream, caller in await to_thread.run_sync(status.due):
             if self._tasks is not None:
-                self._tasks.start_soon(self._try_list, upstream)
+                self._tasks.start_soon(self._try_list, upstream, caller)
 
-    async def _try_list(self, upstream: Upstream) -> None:
+    async def _try_list(self, upstream: Upstream, caller: Caller) -> None:
         try:
-            session = await self.session(upstream, credentials.NOBODY)
+            session = await self.session(upstream, caller)
             if time.monotonic() - session.listed_at > LOOK_EVERY_S:
                 await self._list(session)
         except DomainError as error:

@@ -283,17 +283,19 @@ def test_a_token_of_the_issuer_is_exchanged_and_no_other_one(
     settings.OIDC_ISSUER = server.url
     upstream = crm('credentials = "exchange"', f'exchange = {{ token_url = "{server.url}/token", client_id = "cp" }}')
     subject = jwt.encode({"exp": time.time() + 300, "sub": "alice"}, "k" * 32, algorithm="HS256")
-    exchange.remember(alice.email, subject)
+    caller = replace(alice, connection=exchange.CONNECTION)
+    exchange.remember(caller, subject)
     with pytest.raises(DomainError, match="only takes calls with a token of the company's issuer"):
         trial.list_tools(upstream, replace(alice, connection="token 1"))  # comes with a token of Commonplace
-    caller = replace(alice, connection=exchange.CONNECTION)
+    assert status.due() == [(upstream, caller)]
+    assert as_caller(caller, lambda client: listed(client, "crm_who"))  # her call lets the tools be listed
     assert trial.list_tools(upstream, caller) == 1
     assert trial.list_tools(upstream, caller) == 1
     assert len(server.forms) == 1
     assert (server.forms[0]["subject_token"], subject in server.tokens) == (subject, False)
     with pytest.raises(DomainError, match="only takes calls"):
         trial.list_tools(upstream, replace(caller, email="bob@example.org"))
-    exchange.remember(alice.email, jwt.encode({"exp": time.time() - 1}, "k" * 32, algorithm="HS256"))
+    exchange.remember(caller, jwt.encode({"exp": time.time() - 1}, "k" * 32, algorithm="HS256"))
     with pytest.raises(DomainError, match="only takes calls"):
         trial.list_tools(upstream, caller)
 
