@@ -1,4 +1,4 @@
-"""Catalog entities that a text mentions by an address: a path in an object store, or the page of a dashboard or chart."""
+"""Catalog entities that a text mentions by an address: a path in an object store, the page of a dashboard or chart."""
 
 from __future__ import annotations
 
@@ -50,5 +50,5 @@ def _of_pages(pages: Sequence[str]) -> list[str]:
     found: dict[str, str] = {}
     for aspect, field in PAGES.items():
         rows = CatalogAspect.objects.filter(aspect=aspect, is_latest=True, **{f"value__{field}__in": wanted})
-        found |= {str(value[field]).rstrip("/"): urn for urn, value in rows.values_list("urn", "value")}
+        found |= {str((value or {})[field]).rstrip("/"): urn for urn, value in rows.values_list("urn", "value")}
     return [found[page] for page in plain if page in found]

@@ -56,7 +56,7 @@ SERVICES: dict[str, str] = {
     "entity_detection": "a new entity of the catalog is linked to the memories of all people",
     "erasure": "an erased memory leaves the analyses, notices and reviews of other people, too",
     "freshness": "a change of the catalog makes the memories of all people stale",
-    "gateway": "the tools of upstreams are pinned for all people, and their texts are nobody's",
+    "gateway": "the tools of upstreams are pinned for all people, and operators sign in upstream for everybody",
     "history": "whether a memory was private at an earlier time decides what is shown of it now",
     "promotion": "a changeset may hold insights of several personas, and supersede memories of other people",
     "operation": "operators see counts and the state of the index, and rebuild it, without reading texts",

@@ -21,6 +21,7 @@ from memories.contract.operations import validate
 from memories.identity.caller import ACT_FOR_USERS, ADMINISTER, WIPE, Caller
 from memories.identity.permissions import build_caller
 from memory_project.accounts import connected_apps, issuer
+from memory_project.mcp.gateway import stored_credentials
 from memory_project.models import ApiToken, ConnectedApp, User
 
 PREFIX = "cpl_"
@@ -94,11 +95,15 @@ def revoke_token(*, caller: Caller, token_id: int) -> ApiToken:
 
 
 def revoke_all(*, caller: Caller, user: User) -> int:
-    """Revoke the tokens of a user and end the user's connected apps. Returns how many there were."""
+    """Revoke the tokens of a user, end the user's connected apps, and delete the user's credentials for other systems.
+
+    Returns how many there were.
+    """
     if not caller.can_edit_for(user.email):
         raise Forbidden(gettext("only admins can revoke the tokens of other people"))
     revoked: int = ApiToken.objects.filter(user=user, revoked_at=None).update(revoked_at=timezone.now())
-    return revoked + connected_apps.end_all(caller=caller, user=user)
+    ended = connected_apps.end_all(caller=caller, user=user)
+    return revoked + ended + stored_credentials.delete_of_person(user.email)
 
 
 def find_token(text: str) -> ApiToken | ConnectedApp | issuer.IssuedToken | None:

@@ -17,7 +17,7 @@ from memories.database import connections
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
 from memory_project.accounts.tokens import bearer, find_token
-from memory_project.mcp.gateway import registry
+from memory_project.mcp.gateway import exchange, registry
 from memory_project.mcp.toolsets import SELECTION_KEY, denied
 from memory_project.web.refusals import challenge
 
@@ -84,6 +84,8 @@ def caller_for_token(text: str, session: str = "", tools: Collection[Tool] = ())
             graph=token.graph,
             limits=token.limits,
         )
+        if token.connection == exchange.CONNECTION and registry.exchanges():
+            exchange.remember(caller, text)
         offered = [*tools, *registry.refreshed().tools.values()]
         not_allowed = denied(offered, token.toolsets or ["all"], token.read_only)
         return replace(

@@ -22,7 +22,15 @@ from memories.contract.errors import Degraded, Invalid
 NAME = re.compile(r"[a-z][a-z0-9]{0,19}")  # no underscore, so that NAME_tool names one tool only
 VARIABLE = re.compile(r"\$\{([^${}]*)\}")
 VARIABLE_NAME = re.compile(r"UPSTREAM_[A-Z0-9_]{1,80}")
+PERSON_SECRET = "PERSON_SECRET"  # the variable that stands for the secret that each person has stored
 NAME_RULE = "1 to 20 lower-case letters and digits, beginning with a letter"
+
+
+def origin_of(url: str) -> str:
+    """Return scheme, host and port."""
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return f"{parts.scheme}://{(parts.hostname or '').lower()}:{port}"
 
 
 class Part(BaseModel):
@@ -37,18 +45,36 @@ class OAuth(Part):
 
     client_id: str = ""
     client_secret: str = ""  # names a variable
+    issuer: str = Field(default="", description="the only authorization server that is used")
     scopes: tuple[str, ...] = ()
     client_credentials: bool = Field(default=False, description="sign in as the client itself, without a person")
 
+    @model_validator(mode="after")
+    def _complete(self) -> OAuth:
+        if self.client_secret and not (self.client_id and self.issuer):
+            raise ValueError("client_secret needs client_id and issuer, so that no other server gets the secret")
+        if self.client_credentials and not self.client_secret:
+            raise ValueError("client_credentials needs client_id, client_secret and issuer")
+        return self
+
 
 class Exchange(Part):
-    """Exchange of a token that names the caller for one that the upstream accepts (RFC 8693)."""
+    """Exchange of the token that the caller has of OIDC_ISSUER for one that the upstream accepts (RFC 8693)."""
 
     token_url: str
     client_id: str
     client_secret: str = ""
     audience: str = ""
     scopes: tuple[str, ...] = ()
+
+    @field_validator("token_url")
+    @classmethod
+    def _at_the_issuer(cls, value: str) -> str:
+        if not settings.OIDC_ISSUER:
+            raise ValueError("an exchange needs OIDC_ISSUER, because callers must come with a token of its own")
+        if origin_of(value) != origin_of(settings.OIDC_ISSUER):
+            raise ValueError("must be at OIDC_ISSUER, because a caller's token goes back to its issuer only")
+        return value
 
 
 class Upstream(Part):
@@ -114,31 +140,60 @@ class Upstream(Part):
         for field, needed in (("args", "command"), ("env", "command"), ("cwd", "command"), ("headers", "url")):
             if getattr(self, field) and not getattr(self, needed):
                 raise ValueError(f"{field} needs a {needed}")
-        if self.credentials == "exchange" and not (self.exchange and self.url):
-            raise ValueError("credentials = exchange needs a url and a table [exchange]")
-        if self.oauth and not self.url:
-            raise ValueError("oauth needs a url")
-        if self.oauth and self.oauth.client_credentials and self.credentials == "person":
-            raise ValueError("client_credentials signs in without a person")
+        self._check_credentials()
         for text in self._texts():
             for variable in VARIABLE.findall(text):
-                if not VARIABLE_NAME.fullmatch(variable):
+                if not VARIABLE_NAME.fullmatch(variable) and variable != PERSON_SECRET:
                     raise ValueError(f"{variable[:40]!r} must begin with UPSTREAM_, so that no other secret is sent")
             if "${" in VARIABLE.sub("", text):
                 raise ValueError("a variable is written as ${UPSTREAM_…}")
         return self
 
+    def _check_credentials(self) -> None:
+        in_headers = any(PERSON_SECRET in VARIABLE.findall(text) for text in self.headers.values())
+        elsewhere = any(
+            PERSON_SECRET in VARIABLE.findall(text) for text in self._texts() if text not in self.headers.values()
+        )
+        if elsewhere or (in_headers and self.credentials != "person"):
+            raise ValueError("${PERSON_SECRET} stands in headers only, with credentials = person")
+        if self.credentials == "person" and not (self.url and in_headers != bool(self.oauth)):
+            raise ValueError("credentials = person needs a url, and either ${PERSON_SECRET} in a header or oauth")
+        if (self.credentials == "exchange") != bool(self.exchange) or (self.exchange and not self.url):
+            raise ValueError("credentials = exchange needs a url and a table [exchange]")
+        if self.oauth and (not self.url or self.exchange):
+            raise ValueError("oauth needs a url, and can't be combined with exchange")
+        if (self.oauth or self.exchange) and "authorization" in map(str.lower, self.headers):
+            raise ValueError("the header Authorization can't be combined with oauth or exchange")
+        if self.oauth and self.oauth.client_credentials and self.credentials == "person":
+            raise ValueError("client_credentials signs in without a person")
+
+    @property
+    def wants_secret(self) -> bool:
+        """Return whether each person stores a secret, which goes upstream in a header."""
+        return self.credentials == "person" and self.oauth is None
+
+    @property
+    def wants_sign_in(self) -> bool:
+        """Return whether somebody has to sign in at the upstream's authorization server."""
+        return self.oauth is not None and not self.oauth.client_credentials
+
+    @property
+    def origin(self) -> str:
+        return origin_of(self.url) if self.url else ""
+
     def _texts(self) -> list[str]:
         secrets = [part.client_secret for part in (self.oauth, self.exchange) if part]
         return [*self.args, *self.env.values(), *self.headers.values(), *secrets]
 
-    def filled(self, values: Mapping[str, str]) -> dict[str, str]:
-        return {key: self.fill(value) for key, value in values.items()}
+    def filled(self, values: Mapping[str, str], person_secret: str = "") -> dict[str, str]:
+        return {key: self.fill(value, person_secret) for key, value in values.items()}
 
-    def fill(self, text: str) -> str:
+    def fill(self, text: str, person_secret: str = "") -> str:
         """Return a text with the values of its variables. Raises Degraded if one is unset or empty."""
 
         def value_of(match: re.Match[str]) -> str:
+            if match[1] == PERSON_SECRET and person_secret:
+                return person_secret
             if not (value := os.environ.get(match[1], "")):
                 raise Degraded(f"the upstream {self.name!r} needs the environment variable {match[1]}")
             return value

@@ -1,6 +1,8 @@
-"""Tables of the gateway. They hold no text of people; what tools and their texts are comes from upstream servers."""
+"""Tables of the gateway. They hold no text of people: tools and their texts come from upstream servers."""
 
 from __future__ import annotations
+
+import uuid
 
 from django.db import models
 from django.utils import timezone
@@ -115,3 +117,45 @@ class UpstreamStatus(models.Model):
     @property
     def is_failing(self) -> bool:
         return self.failed_at is not None and (self.reached_at is None or self.failed_at > self.reached_at)
+
+
+class StoredCredential(models.Model):
+    """What goes upstream for one person, or with an empty owner for everybody: a secret, or the tokens of a sign-in."""
+
+    id = models.BigAutoField(primary_key=True)
+    upstream = models.CharField(max_length=20)
+    owner = models.CharField(max_length=254, blank=True)
+    # The credential goes to this origin only. Otherwise a changed declaration would send it to another server.
+    origin = models.CharField(max_length=300)
+    sealed = models.TextField()
+    version = models.UUIDField(default=uuid.uuid4)  # changes if it is replaced, not if a token is refreshed
+    stored_by = models.CharField(max_length=254)
+    stored_at = models.DateTimeField(default=timezone.now)
+    refused_at = models.DateTimeField(null=True, blank=True)  # when the other system no longer accepted it
+
+    class Meta:
+        db_table = "gateway_credentials"
+        constraints = [models.UniqueConstraint(fields=["upstream", "owner"], name="gateway_credential_of")]
+        verbose_name = gettext_lazy("credential for an upstream")
+
+    def __str__(self) -> str:
+        return f"{self.upstream} {self.owner}"
+
+
+class PendingSignIn(models.Model):
+    """A sign-in at an upstream's authorization server that a person has begun. It is used once."""
+
+    id = models.BigAutoField(primary_key=True)
+    state_hash = models.CharField(max_length=64, unique=True)
+    upstream = models.CharField(max_length=20)
+    owner = models.CharField(max_length=254, blank=True)  # of the credential
+    created_by = models.CharField(max_length=254)
+    started_at = models.DateTimeField(default=timezone.now)
+    sealed = models.TextField()
+
+    class Meta:
+        db_table = "gateway_sign_ins"
+        verbose_name = gettext_lazy("sign-in at an upstream")
+
+    def __str__(self) -> str:
+        return f"{self.upstream} {self.created_by}"

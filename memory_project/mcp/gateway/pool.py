@@ -41,6 +41,7 @@ class Breaker:
 
     failures: int = 0
     open_until: float = 0.0
+    version: str = ""  # of the credential
 
     def check(self, name: str, problem: str = "") -> None:
         left = self.open_until - time.monotonic()
@@ -123,11 +124,14 @@ class Pool:
         """Return an open connection for the caller, with a list of tools that is at most RELIST_S seconds old."""
         owner = credentials.owner(upstream, caller)
         key = (upstream.name, owner, "" if upstream.shares_session else caller.connection or caller.email)
-        breaker = self._breakers[upstream.name, owner]
         async with self._opening[key]:
             session = self._sessions.get(key)
+            if session is not None and credentials.is_stored(upstream):
+                # the person, or an operator, may have replaced or removed it in another process
+                credential = await self._credential(upstream, caller, session)
+                if session.version != credential.version:
+                    session.close()
             if session is None or not session.is_open or session.upstream != upstream:
-                breaker.check(upstream.name)
                 if session is not None:
                     session.close()
                 session = await self._open(key, upstream, caller)
@@ -145,13 +149,15 @@ class Pool:
 
     async def _open(self, key: Key, upstream: Upstream, caller: Caller) -> UpstreamSession:
         breaker = self._breakers[key[:2]]
+        credential = await self._credential(upstream, caller)
+        if breaker.version != credential.version:  # another credential may succeed
+            breaker.succeeded()
+            breaker.version = credential.version
+        breaker.check(upstream.name)
         self._make_room(upstream.name)
-        try:
-            headers, auth = await to_thread.run_sync(credentials.for_connection, upstream, caller)
-        except DomainError as error:
-            await to_thread.run_sync(status.note_failure, upstream.name, error.message)
-            raise
-        session = UpstreamSession(upstream, headers, auth, lambda: self._note_changed(session))
+        session = UpstreamSession(
+            upstream, credential.headers, credential.auth, lambda: self._note_changed(session), credential.version
+        )
         self.start(session.own)
         await session.ready.wait()
         if not session.is_open:
@@ -160,6 +166,18 @@ class Pool:
             raise errors.Upstream(f"{upstream.name}: {session.problem or 'the connection ended at once'}")
         self._sessions[key] = session
         return session
+
+    async def _credential(
+        self, upstream: Upstream, caller: Caller, session: UpstreamSession | None = None
+    ) -> credentials.Credential:
+        try:
+            return await to_thread.run_sync(credentials.for_connection, upstream, caller)
+        except DomainError as error:
+            if session is not None:
+                session.close()
+            if upstream.credentials == "service":  # what one person lacks says nothing about the upstream
+                await to_thread.run_sync(status.note_failure, upstream.name, error.message)
+            raise
 
     async def _list(self, session: UpstreamSession) -> None:
         try:
@@ -207,13 +225,13 @@ class Pool:
     async def _list_due(self) -> None:
         for session in list(self._sessions.values()):
             if session.is_open and session.has_changed:
-                self.start(self._try_list, session.upstream, session)
-        for upstream in await to_thread.run_sync(status.due):
-            self.start(self._try_list, upstream, None)
+                self.start(self._try_list, session.upstream, credentials.NOBODY, session)
+        for upstream, caller in await to_thread.run_sync(status.due):
+            self.start(self._try_list, upstream, caller, None)
 
-    async def _try_list(self, upstream: Upstream, session: UpstreamSession | None) -> None:
+    async def _try_list(self, upstream: Upstream, caller: Caller, session: UpstreamSession | None) -> None:
         try:
-            session = session or await self.session(upstream, credentials.NOBODY)
+            session = session or await self.session(upstream, caller)
             if session.has_changed or time.monotonic() - session.listed_at > LOOK_EVERY_S:
                 await self._list(session)
         except DomainError as error:

@@ -104,6 +104,11 @@ def is_permitted(caller: Caller, upstream: Upstream) -> bool:
     return caller.is_admin or "*" in upstream.personas or bool(caller.personas & set(upstream.personas))
 
 
+def exchanges() -> bool:
+    """Return whether any upstream wants the caller's token of OIDC_ISSUER exchanged."""
+    return any(upstream.credentials == "exchange" for upstream in refreshed().upstreams.values())
+
+
 def tools_of(caller: Caller) -> dict[str, ProxiedTool]:
     """Return the approved tools that the caller may use, by name."""
     return {name: tool for name, tool in refreshed().tools.items() if tool.is_open_to(caller)}

@@ -29,6 +29,7 @@ from pydantic import TypeAdapter, ValidationError
 from memories.contract import errors
 from memory_project import __version__
 from memory_project.mcp.gateway import pins
+from memory_project.mcp.gateway.credentials import Authentication
 from memory_project.mcp.gateway.declaration import Upstream
 from memory_project.mcp.gateway.http_client import http_client
 
@@ -57,9 +58,14 @@ class UpstreamSession:
     """`changed` is called when the upstream says that its list of tools has changed."""
 
     def __init__(
-        self, upstream: Upstream, headers: Secrets, auth: httpx2.Auth | None, changed: Callable[[], None]
+        self,
+        upstream: Upstream,
+        headers: Secrets,
+        auth: Authentication | None,
+        changed: Callable[[], None],
+        version: str = "",
     ) -> None:
-        self.upstream = upstream
+        self.upstream, self.version = upstream, version  # the version of the credential
         self.hashes: dict[str, str] = {}  # of the tools as they were listed on this session
         self.listed_at = 0.0
         self.has_changed = False  # the upstream has said so since then
@@ -108,7 +114,8 @@ class UpstreamSession:
 
     def _ended_with(self, error: BaseException) -> None:
         """Keep what ended the connection first, with the last line that the program wrote to stderr."""
-        self.problem = self.problem or f"{problem_of(error)}{_last_line(self._stderr)}"
+        refused = self._auth.problem if self._auth else ""
+        self.problem = self.problem or refused or f"{problem_of(error)}{_last_line(self._stderr)}"
 
     async def _connected(self, stack: AsyncExitStack) -> Client:
         upstream = self.upstream
@@ -190,8 +197,12 @@ class UpstreamSession:
             raise Lost(f"{self.upstream.name}: {self.problem or 'the connection has ended'}")
         return self._client
 
-    def _failure(self, error: Exception, what: str) -> errors.Upstream:
+    def _failure(self, error: Exception, what: str) -> errors.DomainError:
         name = self.upstream.name
+        if self._auth and self._auth.problem:
+            self._ended_with(error)
+            self.close()
+            return errors.Degraded(self._auth.problem)
         if isinstance(error, TimeoutError) or (isinstance(error, MCPError) and error.code == types.REQUEST_TIMEOUT):
             return TimedOut(self.upstream)
         if isinstance(error, ValidationError):

@@ -9,15 +9,20 @@ from django.utils import timezone
 from pydantic import BaseModel
 
 from memories.database import connections, identity
-from memory_project.mcp.gateway import pins, registry
+from memories.identity.caller import Caller
+from memory_project.mcp.gateway import credentials, exchange, pins, registry
 from memory_project.mcp.gateway.declaration import Upstream
 from memory_project.mcp.gateway.models import UpstreamStatus
 
 LIST_EVERY_S = 300.0  # seconds between two lists of an upstream that is not in use
 
 
-def due() -> list[Upstream]:
-    """Return the upstreams that a process can list without a person, and that none has listed lately."""
+def due() -> list[tuple[Upstream, Caller]]:
+    """Return the upstreams that no process has listed lately, and who lists them.
+
+    Those of the service are listed by nobody, those with a token exchange by a person whose token this process has just
+    seen, and those with credentials of people when somebody stores or uses one.
+    """
     with connections.session():
         snapshot = registry.refreshed(at_once=True)
         with identity.service("gateway"):
@@ -27,8 +32,12 @@ def due() -> list[Upstream]:
     for name, upstream in snapshot.upstreams.items():
         status = statuses.get(name)
         seen = [at for at in (status.listed_at, status.failed_at) if at] if status else []
-        if upstream.credentials == "service" and (not seen or (now - max(seen)).total_seconds() > LIST_EVERY_S):
-            found.append(upstream)
+        if seen and (now - max(seen)).total_seconds() <= LIST_EVERY_S:
+            continue
+        if upstream.credentials == "service":
+            found.append((upstream, credentials.NOBODY))
+        elif upstream.credentials == "exchange":
+            found += [(upstream, person) for person in exchange.present() if registry.is_permitted(person, upstream)]
     return found
 
 

@@ -14,7 +14,7 @@ from memories.contract import errors
 from memories.contract.errors import DomainError, NotFound
 from memories.database import connections, identity
 from memories.identity.caller import Caller
-from memory_project.mcp.gateway import credentials, declarations, pins, registry, suspicion
+from memory_project.mcp.gateway import credentials, declarations, pins, registry, status, suspicion
 from memory_project.mcp.gateway.credentials import NOBODY
 from memory_project.mcp.gateway.declaration import Upstream
 from memory_project.mcp.gateway.models import PinnedTool
@@ -60,19 +60,30 @@ def try_upstream(*, caller: Caller, name: str) -> Trial:
     return answer
 
 
+def list_tools(upstream: Upstream, caller: Caller) -> int:
+    """List the tools with the caller's credential, which pins those of a per-person upstream. Return their number.
+
+    Raises DomainError.
+    """
+    try:
+        offer = _offer_of(upstream, caller)
+    except errors.Upstream as error:
+        raise errors.Upstream(error.message.removeprefix(f"{upstream.name}: ")) from None
+    status.record(upstream, list(offer.tools), offer.resources, offer.templates, offer.server)
+    return len(offer.tools)
+
+
 def _tried(caller: Caller, upstream: Upstream) -> Trial:
     started = time.perf_counter()
     try:
-        headers, auth = credentials.for_connection(upstream, NOBODY if upstream.credentials == "service" else caller)
-        connections.close_if_pooled()
-        offer = anyio.run(_listed, UpstreamSession(upstream, headers, auth, lambda: None))
+        offer = _offer_of(upstream, NOBODY if upstream.credentials == "service" else caller)
     except DomainError as error:
         return Trial(problem=error.message, milliseconds=_since(started))
     return Trial(
         server=offer.server,
         tools=[str(tool.get("name", ""))[:200] for tool in offer.tools],
         flagged=_flagged(upstream.name, offer.tools),
-        resources=offer.resources,
+        resources=len(offer.resources) + len(offer.templates),
         milliseconds=_since(started),
     )
 
@@ -81,7 +92,15 @@ def _tried(caller: Caller, upstream: Upstream) -> Trial:
 class _Offer:
     server: str
     tools: Sequence[dict[str, Any]]
-    resources: int
+    resources: Sequence[Any]
+    templates: Sequence[Any]
+
+
+def _offer_of(upstream: Upstream, caller: Caller) -> _Offer:
+    credential = credentials.for_connection(upstream, caller)
+    connections.close_if_pooled()
+    session = UpstreamSession(upstream, credential.headers, credential.auth, lambda: None, credential.version)
+    return anyio.run(_listed, session)
 
 
 async def _listed(session: UpstreamSession) -> _Offer:
@@ -92,8 +111,7 @@ async def _listed(session: UpstreamSession) -> _Offer:
         try:
             with anyio.move_on_after(TIME_LIMIT_S):
                 await session.ready.wait()
-                tools, resources, templates = await session.list_offer()
-                found = _Offer(session.server, tools, len(resources) + len(templates))
+                found = _Offer(session.server, *await session.list_offer())
         except DomainError as error:  # kept, because a task group would wrap it
             found = error
         session.close()

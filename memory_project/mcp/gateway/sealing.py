@@ -1,0 +1,33 @@
+"""Encryption of credentials in the database, with a key that is derived from SECRET_KEY."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from cryptography.fernet import Fernet, InvalidToken
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from django.conf import settings
+
+
+def seal(values: Mapping[str, Any]) -> str:
+    return _cipher().encrypt(json.dumps(values).encode()).decode()
+
+
+def unseal(text: str) -> dict[str, Any] | None:
+    """Return the values, or None if they were encrypted with another SECRET_KEY."""
+    try:
+        values: dict[str, Any] = json.loads(_cipher().decrypt(text.encode()))
+    except InvalidToken:
+        return None
+    return values
+
+
+def _cipher() -> Fernet:
+    derived = HKDF(SHA256(), 32, salt=None, info=b"commonplace upstream credentials").derive(
+        str(settings.SECRET_KEY).encode()
+    )
+    return Fernet(base64.urlsafe_b64encode(derived))
