@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
+from anyio import to_thread
 from django.utils.translation import gettext
 
 from memories.contract import errors
@@ -66,11 +67,9 @@ def list_tools(upstream: Upstream, caller: Caller) -> int:
     Raises DomainError.
     """
     try:
-        offer = _offer_of(upstream, caller)
+        return len(_offer_of(upstream, caller, is_recorded=True).tools)
     except errors.Upstream as error:
         raise errors.Upstream(error.message.removeprefix(f"{upstream.name}: ")) from None
-    status.record(upstream, list(offer.tools), offer.resources, offer.templates, offer.server)
-    return len(offer.tools)
 
 
 def _tried(caller: Caller, upstream: Upstream) -> Trial:
@@ -96,15 +95,24 @@ class _Offer:
     templates: Sequence[Any]
 
 
-def _offer_of(upstream: Upstream, caller: Caller) -> _Offer:
-    credential = credentials.for_connection(upstream, caller)
+def _offer_of(upstream: Upstream, caller: Caller, *, is_recorded: bool = False) -> _Offer:
     connections.close_if_pooled()
+    return anyio.run(_offered, upstream, caller, is_recorded)
+
+
+async def _offered(upstream: Upstream, caller: Caller, is_recorded: bool) -> _Offer:
+    """Return what the upstream offers, in an event loop that is the trial's own. Queries run in other threads."""
+    credential = await to_thread.run_sync(credentials.for_connection, upstream, caller)
     session = UpstreamSession(upstream, credential.headers, credential.auth, lambda: None, credential.version)
-    return anyio.run(_listed, session)
+    offer = await _listed(session)
+    if is_recorded:
+        await to_thread.run_sync(
+            status.record, upstream, list(offer.tools), offer.resources, offer.templates, offer.server
+        )
+    return offer
 
 
 async def _listed(session: UpstreamSession) -> _Offer:
-    """Return what the upstream offers, in an event loop that is the trial's own."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(session.own)
         found: _Offer | DomainError = errors.Upstream(_too_late(session.upstream))
