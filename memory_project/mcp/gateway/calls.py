@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Any
 
 import mcp.types as types
 from anyio import to_thread
+from django.conf import settings
 from mcp.server.mcpserver import Context
 
 from memories.contract import errors
@@ -47,6 +50,7 @@ class Gateway:
     toolsets: Sequence[str] | None = None
     is_read_only: bool = False
     pool: Pool = field(default_factory=Pool)
+    waiting: Counter[str] = field(default_factory=Counter)  # calls of each person that are not finished
     _asking: dict[str, RunningCall] = field(default_factory=dict)
 
     def tool(self, name: str) -> ProxiedTool | None:
@@ -88,8 +92,11 @@ class Gateway:
             log.exception("%s failed", tool.name)
             return await call.failed(errors.Degraded("something went wrong; the details are in the server's log"))
         except BaseException:  # the client has cancelled the call, or has gone
-            self.pool.start(call.was_cancelled)
+            with suppress(DomainError):  # the server is stopping
+                self.pool.start(call.was_cancelled)
             raise
+        finally:
+            call.leave()
 
     def keep(self, running: RunningCall) -> str:
         """Keep a call that waits for its person, and return its state for the client."""
@@ -117,10 +124,12 @@ class _OneCall:
     caller: Caller | None = None
     started: float = field(default_factory=time.perf_counter)
     is_over: bool = False
+    is_counted: bool = False
 
     async def carry_out(self) -> types.CallToolResult | types.InputRequiredResult:
         server = self.gateway.server
         self.caller = await server.in_turn(self.request, self._admitted, running=Running())
+        self._enter(self.caller)
         if turn := self.request is not None and self.request.scope.get(TURN_KEY):
             turn.end()  # waiting for another server takes no turn
         running = await self._running()
@@ -141,6 +150,19 @@ class _OneCall:
                 return questions.as_result(event, self.tool.upstream, self.gateway.keep(running))
             else:
                 running.answer(await questions.ask_directly(event, self.tool.upstream, self.context))
+
+    def _enter(self, caller: Caller) -> None:
+        """Count the call. Raises LimitReached, because from now on no queue bounds how many calls a person has."""
+        if self.gateway.waiting[caller.email] >= settings.CALLS_WAITING + settings.CALLS_AT_ONCE:
+            raise errors.LimitReached("too many of your calls are waiting for other servers; wait for some of them")
+        self.gateway.waiting[caller.email] += 1
+        self.is_counted = True
+
+    def leave(self) -> None:
+        if self.is_counted and self.caller is not None:
+            self.gateway.waiting[self.caller.email] -= 1
+            if not self.gateway.waiting[self.caller.email]:
+                del self.gateway.waiting[self.caller.email]
 
     def _admitted(self, caller: Caller) -> Caller:
         """Return the caller, or raise why the call is not allowed. Runs in a worker thread."""

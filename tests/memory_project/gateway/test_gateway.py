@@ -247,3 +247,20 @@ def test_declared_places_of_entities_replace_guesses(upstream: Declare, alice: C
     named, not_named = as_caller(alice, action)
     assert "exclude test accounts" in str(named.content)
     assert "exclude test accounts" not in str(not_named.content)
+
+
+def test_a_person_has_a_limited_number_of_waiting_calls(upstream: Declare, alice: Caller, settings: Any) -> None:
+    upstream("calls_per_person = 1")
+    settings.CALLS_WAITING, settings.CALLS_AT_ONCE = 1, 2
+
+    async def action(client: Any) -> Any:
+        await listed(client)
+        calls = [client.call_tool("wh_wait", {"seconds": 0.5}) for _ in range(4)]
+        results = await asyncio.gather(*calls)
+        return results, await client.call_tool("wh_run_query", {"sql": "SELECT 1"})
+
+    results, later = as_caller(alice, action)
+    assert not later.is_error
+    refused = [error_of(result) for result in results if result.is_error]
+    assert len(refused) == 1
+    assert "waiting" in refused[0]
