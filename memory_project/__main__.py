@@ -12,7 +12,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent / "manage.py"
 
 def main() -> None:
     if is_event_of_hook(sys.argv[1:]):
-        from memory_project.agents import hook  # noqa: PLC0415 - a hook must start without Django, for each prompt
+        from memory_project.hooks import hook  # noqa: PLC0415 - a hook must start without Django, for each prompt
 
         hook.run(sys.argv[2:])
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memory_project.settings")

@@ -283,6 +283,7 @@ TABLES = (
     gettext_noop("tombstones"),
     gettext_noop("upkeep proposal"),
     gettext_noop("upkeep proposals"),
+    gettext_noop("upstreams"),
     gettext_noop("user decisions"),
     gettext_noop("webhook"),
     gettext_noop("webhook endpoints"),

@@ -20,7 +20,7 @@ from memories.database import identity
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
 from memories.models import MemoryRecord, Status, Tier
-from memory_project.agents.candidates import Candidate, Message, find_candidates
+from memory_project.hooks.candidates import Candidate, Message, find_candidates
 from memory_project.models import User
 
 QUIET = timedelta(minutes=30)

@@ -9,10 +9,11 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from memories.contract.errors import DomainError
-from memory_project.agents import connection as connections
-from memory_project.agents import installation, repository, rules, status
-from memory_project.agents.programs import PROGRAMS
+from memory_project.agents import installation, rules
 from memory_project.clients import files
+from memory_project.hooks import connection as connections
+from memory_project.hooks import repository, status
+from memory_project.hooks.programs import PROGRAMS
 
 NAMES = ", ".join(PROGRAMS)
 EXECUTABLE = 0o755

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from memory_project.agents.framing import BEGIN, END
-from memory_project.agents.gates import reason_to_skip, statement_in
-from memory_project.agents.masking import masked
-from memory_project.agents.repository import normalized_remote, read_settings, repository_of
-from memory_project.agents.transcripts import read_transcript
+from memory_project.hooks.framing import BEGIN, END
+from memory_project.hooks.gates import reason_to_skip, statement_in
+from memory_project.hooks.masking import masked
+from memory_project.hooks.repository import normalized_remote, read_settings, repository_of
+from memory_project.hooks.transcripts import read_transcript
 
 WRITTEN = [
     "What is revenue in sales.orders?",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memory_project.agents.gates import parsed_arguments
+from memory_project.hooks.gates import parsed_arguments
 
 START, PROMPT, TOOL, END = "session-start", "prompt", "tool", "candidates"
 Payload = Mapping[str, Any]

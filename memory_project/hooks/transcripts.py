@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memory_project.agents.framing import without_blocks
-from memory_project.agents.gates import WRAPPED
+from memory_project.hooks.framing import without_blocks
+from memory_project.hooks.gates import WRAPPED
 
 if TYPE_CHECKING:
-    from memory_project.agents.candidates import Message
+    from memory_project.hooks.candidates import Message
 
 MAX_BYTES = 4_000_000  # the end of a long session; reading more would take longer than a hook has
 MAX_LINES = 10_000
@@ -50,7 +50,7 @@ def _lines(path: Path) -> list[bytes]:
 
 
 def _messages(role: str, content: Any, calls: dict[str, tuple[str, Any]]) -> Iterator[Message]:
-    from memory_project.agents.candidates import Message  # noqa: PLC0415 - only sessions that are read need it
+    from memory_project.hooks.candidates import Message  # noqa: PLC0415 - only sessions that are read need it
 
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]

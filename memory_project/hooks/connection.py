@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from memory_project.agents.folders import config_folder
+from memory_project.hooks.folders import config_folder
 
 FILE = "hook.toml"
 URL_VARIABLE = "COMMONPLACE_URL"

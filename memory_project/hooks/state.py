@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from memory_project.agents.folders import state_folder
+from memory_project.hooks.folders import state_folder
 
 LAST_EVENT = "last_event"
 LAST_INJECTION = "last_injection"

@@ -17,9 +17,9 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, TypeVar
 
-from memory_project.agents import connection as connections
-from memory_project.agents import framing, gates, programs, repository, state
-from memory_project.agents.masking import masked
+from memory_project.hooks import connection as connections
+from memory_project.hooks import framing, gates, programs, repository, state
+from memory_project.hooks.masking import masked
 
 MAX_INPUT_BYTES = 8_000_000
 MAX_PROMPT = 4_000
@@ -148,7 +148,7 @@ def _ask(program: programs.Program, event: programs.Event, progress: Progress) -
     session = event.session[:MAX_SESSION] or f"{program.name} {os.getppid()}"
     body = {"session": session, "program": program.name, "repository": place.remote}
     body |= _content(event, connection, place.settings)
-    from memory_project.agents import server  # noqa: PLC0415 - takes a third of the start, and most events end earlier
+    from memory_project.hooks import server  # noqa: PLC0415 - takes a third of the start, and most events end earlier
 
     progress.url = connection.url
     given = server.request(connection, f"hooks/{event.kind}/", body, timeout=_left(event.kind))
@@ -204,8 +204,8 @@ def _candidates(
     if not settings.is_present:
         raise Skipped(f"the repository has no {repository.FILE}")
     # imported here because the other events do without
-    from memory_project.agents.candidates import find_candidates  # noqa: PLC0415
-    from memory_project.agents.transcripts import read_transcript  # noqa: PLC0415
+    from memory_project.hooks.candidates import find_candidates  # noqa: PLC0415
+    from memory_project.hooks.transcripts import read_transcript  # noqa: PLC0415
 
     found = find_candidates(read_transcript(Path(event.transcript))) if event.transcript else []
     if not found:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from memories.contract.secrets import contains_secret
-from memory_project.agents import wording
-from memory_project.agents.statements import Repair, Statement, repairs, sql_in
+from memory_project.hooks import wording
+from memory_project.hooks.statements import Repair, Statement, repairs, sql_in
 
 DECISION = "decision"
 CORRECTION = "correction"

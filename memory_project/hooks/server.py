@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request, UnknownHandler
 
 from memory_project import __version__
-from memory_project.agents.connection import HookConnection, ServerFailed
+from memory_project.hooks.connection import HookConnection, ServerFailed
 
 API = "/api/v1/"
 MAX_ANSWER_BYTES = 256_000

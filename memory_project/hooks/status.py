@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from memory_project.agents import connection as connections
-from memory_project.agents import repository, server, state
+from memory_project.hooks import connection as connections
+from memory_project.hooks import repository, server, state
 
 TIMEOUT_S = 3.0
 ACCOUNT = "me/"

@@ -1,0 +1,1 @@
+"""The program that the hooks of agents run. It imports nothing outside of the standard library, and starts fast."""
