@@ -106,10 +106,19 @@ class Gateway:
         self._asking[key] = running
         return key
 
-    def kept(self, key: str, caller: Caller) -> RunningCall:
-        """Return the call that waits for an answer. Raises Conflict if this process has none of this caller."""
+    def kept(self, key: str, caller: Caller, tool: ProxiedTool) -> RunningCall:
+        """Return the call that waits for an answer.
+
+        Raises Conflict if this process has none of this caller and tool.
+        """
         running = self._asking.get(key)
-        if running is None or (running.caller.email, running.caller.connection) != (caller.email, caller.connection):
+        wanted = (caller.email, caller.connection, tool.upstream.name, tool.upstream_tool)
+        if running is None or wanted != (
+            running.caller.email,
+            running.caller.connection,
+            running.upstream.name,
+            running.tool,
+        ):
             raise errors.Conflict("the call no longer waits for this answer: call again")
         return self._asking.pop(key)
 
@@ -190,7 +199,7 @@ class _OneCall:
         assert self.caller is not None
         kind, _, rest = state.partition(":")
         if kind == questions.KEPT:
-            running = self.gateway.kept(rest, self.caller)
+            running = self.gateway.kept(rest, self.caller, self.tool)
             self._attach_client(running)
             running.answer(questions.answer_in(self.context))
             return running

@@ -33,6 +33,7 @@ class RunningCall:
     def __init__(self, session: UpstreamSession, caller: Caller, params: types.CallToolRequestParams) -> None:
         self.caller = caller
         self.upstream: Upstream = session.upstream
+        self.tool = params.name
         self.report: Report | None = None  # to the client of the request that waits now
         self.can_ask = False  # whether that client can ask its person
         self.waits_until = 0.0  # for an answer; monotonic seconds
