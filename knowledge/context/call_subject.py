@@ -79,6 +79,7 @@ def subject_of(caller: Caller, call: Call) -> Subject:
         call.data,
         platform=source.platform if source else call.platform,
         dialect=DIALECTS[source.engine] if source else "",
+        has_addresses=call.tool not in stored_entities.TOOLS,  # their store declares the names of its entities
     )
     requested, answered = [*_named_entities(call), *mentions.requested], mentions.answered
     if call.named is not None:

@@ -48,10 +48,12 @@ class _DataSet:
     columns: tuple[str, ...]  # simple paths
 
 
-def mentions_of_call(arguments: Mapping[str, Any], answer: Any, *, platform: str = "", dialect: str = "") -> Mentions:
+def mentions_of_call(
+    arguments: Mapping[str, Any], answer: Any, *, platform: str = "", dialect: str = "", has_addresses: bool = True
+) -> Mentions:
     """Return at most MAX_URNS URNs of entities that the arguments or the answer of a call mention.
 
-    `dialect` is the dialect of sqlglot in which SQL is parsed.
+    `dialect` is the dialect of sqlglot in which SQL is parsed. Without `has_addresses`, addresses are not looked up.
     """
     argument_texts, answer_texts = list(_texts(arguments)), list(_texts(answer))
     is_sql = [sql_statement.is_statement(text) for text in argument_texts]
@@ -62,10 +64,10 @@ def mentions_of_call(arguments: Mapping[str, Any], answer: Any, *, platform: str
     names = [n for text, sql in zip(argument_texts, is_sql, strict=True) if not sql for n in names_in(text)]
     answer_names = [name for text in answer_texts for name in names_in(text)]
     data_sets = _data_sets([*tables, *names, *answer_names])
-    requested = [*_urns(argument_texts), *addresses.urns_at(argument_texts)]
+    requested = [*_urns(argument_texts), *(addresses.urns_at(argument_texts) if has_addresses else ())]
     requested += [found.urn for name in tables if (found := _table(name, data_sets, platform))]
     requested += [found.urn for name in names if (found := _table_or_column(name, data_sets, platform))]
-    answered = [*_urns(answer_texts), *addresses.urns_at(answer_texts)]
+    answered = [*_urns(answer_texts), *(addresses.urns_at(answer_texts) if has_addresses else ())]
     answered += [found.urn for name in answer_names if (found := _table_or_column(name, data_sets, platform))]
     urns = list(dict.fromkeys([*requested, *answered]))[:MAX_URNS]
     return Mentions(

@@ -13,6 +13,7 @@ class GatewayMemoryExtension(MemoryExtension):
         return [
             PersonalDataColumn(StoredCredential, "owner"),
             PersonalDataColumn(StoredCredential, "stored_by", stays=True),  # of the service's, for everybody
+            PersonalDataColumn(PendingSignIn, "owner"),
             PersonalDataColumn(PendingSignIn, "created_by"),
             PersonalDataColumn(PinDecision, "decided_by", stays=True),
             PersonalDataColumn(PinDecision, "undone_by", stays=True),
