@@ -233,6 +233,15 @@ def test_many_tools_are_found_instead_of_listed(upstream: Declare, alice: Caller
     assert found.structured_content["tools"][0]["name"] == "wh_run_query"
     assert used.structured_content["rows"][0]["sql"] == "SELECT 7"
     assert AuditEvent.objects.filter(tool="wh_run_query").exists()
+    settings.MCP_TOOLS_LISTED = 3
+
+    async def write(client: Any) -> Any:
+        names = {tool.name for tool in (await client.list_tools()).tools}
+        return names, await client.call_tool("use_tool", {"name": "wh_work", "arguments": {"steps": 1}})
+
+    names, written = as_caller(alice, write, toolsets=["memory", "upstreams"], read_only=True)
+    assert {"find_tools", "use_tool"} <= names
+    assert written.is_error
 
 
 def test_declared_places_of_entities_replace_guesses(upstream: Declare, alice: Caller, small_catalog: None) -> None:
