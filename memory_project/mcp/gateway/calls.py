@@ -26,6 +26,7 @@ from memories.contract.tools import Call
 from memories.database import connections, identity
 from memories.identity.caller import Caller
 from memory_project import rate_limits
+from memory_project.mcp.confirmations import asks_in_results, can_ask
 from memory_project.mcp.gateway import entities, questions, registry, results
 from memory_project.mcp.gateway.declaration import Upstream
 from memory_project.mcp.gateway.models import PinState
@@ -154,7 +155,7 @@ class _OneCall:
                     self.is_over = True
                     return asked
                 running = await self._start(answers=asked, state=event.request_state)
-            elif self.context is not None and questions.asks_in_results(self.context):
+            elif self.context is not None and asks_in_results(self.context):
                 self.is_over = True
                 return questions.as_result(event, self.tool.upstream, self.gateway.keep(running))
             else:
@@ -225,7 +226,7 @@ class _OneCall:
 
     def _attach_client(self, running: RunningCall) -> None:
         running.report = self.context.report_progress if self.context else None
-        running.can_ask = questions.can_ask(self.context)
+        running.can_ask = can_ask(self.context)
 
     async def _finish(self, result: types.CallToolResult) -> types.CallToolResult:
         """Attach memories and write the audit event, in a worker thread."""

@@ -37,16 +37,19 @@ PAUSES_S = (5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0)
 
 @dataclass
 class Breaker:
-    """Refuses calls for growing pauses after FAILURES failures in a row. The next call after a pause is the trial."""
+    """Refuses calls for growing pauses, after FAILURES failures in a row or a connection that could not be opened.
+
+    The next call after a pause is the trial.
+    """
 
     failures: int = 0
     open_until: float = 0.0
     version: str = ""  # of the credential
 
-    def check(self, name: str, problem: str = "") -> None:
+    def check(self, name: str) -> None:
         left = self.open_until - time.monotonic()
         if left > 0:
-            raise errors.Degraded(f"{name}: failed {self.failures} times in a row; calls go on in {left:.0f} s")
+            raise errors.Degraded(f"{name}: has just failed; calls go on in {left:.0f} s")
 
     def failed(self, *, at_once: bool = False) -> None:
         self.failures = max(self.failures + 1, FAILURES if at_once else 0)

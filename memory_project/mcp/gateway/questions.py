@@ -15,14 +15,11 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from memories.contract import errors
-from memory_project.mcp import confirmations
 from memory_project.mcp.confirmations import ANSWER_S, asks_in_results, can_ask
 from memory_project.mcp.gateway.declaration import Upstream
 
 KEY = "upstream"  # of the question in a result
 KEPT, PASSED = "kept", "passed"  # begin the state of a call that waits here, and of one that the upstream repeats
-
-__all__ = ["KEPT", "answer_in", "as_result", "ask_directly", "asks_in_results", "can_ask", "pass_on"]
 
 
 def as_result(params: types.ElicitRequestParams, upstream: Upstream, state: str) -> types.InputRequiredResult:
@@ -81,6 +78,3 @@ def _named(params: types.ElicitRequestParams, upstream: Upstream) -> types.Elici
     begins = f"{upstream.name} asks: "
     message = params.message if params.message.startswith(begins) else f"{begins}{params.message}"
     return params.model_copy(update={"message": message})
-
-
-assert confirmations.KEY != KEY  # both stand in the responses of a call
