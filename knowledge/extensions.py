@@ -8,7 +8,7 @@ from typing import Any
 
 from django.utils.module_loading import import_string
 
-from knowledge.models import Decision, Insight, Suggestion
+from knowledge.models import Changeset, Decision, Insight, Suggestion
 from memories.identity.caller import Caller
 
 
@@ -44,6 +44,12 @@ class KnowledgeExtension:
 
     def decision_overturned(self, insight: Insight, decision: Decision) -> None:
         """Called after a curator decided otherwise on an insight than `decision.overturns` had."""
+
+    def changeset_decided(self, changeset: Changeset, kind: str, *, by: str) -> None:
+        """Called after a changeset began to wait for a second approval, and after a curator decided about it.
+
+        `kind` is a ChangesetVerdict, or PROPOSED of review/events.py. `by` is the e-mail address of the curator.
+        """
 
     def suggestions_staged(self, suggestion: Suggestion) -> None:
         """Called after suggestions for a person were stored, with one of them."""

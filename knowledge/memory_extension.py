@@ -17,7 +17,18 @@ from knowledge.catalog import lineage
 from knowledge.context.memory_context import attach_memories
 from knowledge.freshness import baselines, comparison, detected_hints
 from knowledge.insights import entity_linking, redaction, sql_corrections
-from knowledge.models import AssignmentRule, CatalogEntity, Changeset, Decision, Insight, InsightState, Suggestion
+from knowledge.models import (
+    ApprovalRule,
+    AssignmentRule,
+    CatalogEntity,
+    Changeset,
+    ChangesetApproval,
+    ChangesetState,
+    Decision,
+    Insight,
+    InsightState,
+    Suggestion,
+)
 from knowledge.portable_kinds import KINDS
 from knowledge.review import decisions
 from memories.contract.errors import Conflict, DomainError
@@ -44,9 +55,17 @@ class KnowledgeMemoryExtension(MemoryExtension):
             )
 
     def check_erase(self, record: MemoryRecord) -> None:
-        insight = Insight.objects.filter(pk=record.pk, changeset__isnull=False).first()
-        if insight is not None and insight.changeset_id:
-            changeset = insight.changeset_id.hex
+        insight = Insight.objects.filter(pk=record.pk, changeset__isnull=False).select_related("changeset").first()
+        if insight is not None and insight.changeset:
+            changeset = insight.changeset.pk.hex
+            if insight.changeset.state == ChangesetState.WAITING:
+                raise Conflict(
+                    gettext(
+                        "belongs to changeset %(changeset)s, which waits for approval: a curator must decline it first"
+                    )
+                    % {"changeset": changeset},
+                    field="id",
+                )
             raise Conflict(
                 gettext("belongs to changeset %(changeset)s: a curator must roll that changeset back first")
                 % {"changeset": changeset},
@@ -99,11 +118,15 @@ class KnowledgeMemoryExtension(MemoryExtension):
         def decisions_of(caller: Caller) -> QuerySet[Decision]:
             return Decision.objects.filter(insight__in=Insight.objects.visible_to(caller))
 
+        def approvals_of(caller: Caller) -> QuerySet[ChangesetApproval]:
+            return ChangesetApproval.objects.filter(changeset__in=Changeset.objects.visible_to(caller))
+
         return [
             TextPlace(
                 "review notes", Insight, ("review_notes",), Insight.objects.visible_to, "reviewed_by", erased_value=""
             ),
             TextPlace("decision notes", Decision, ("notes",), decisions_of, "by", erased_value=""),
+            TextPlace("approval notes", ChangesetApproval, ("notes",), approvals_of, "by", erased_value=""),
             TextPlace(
                 "catalog",
                 CatalogEntity,
@@ -126,7 +149,8 @@ class KnowledgeMemoryExtension(MemoryExtension):
         columns = [
             (Insight, "reviewed_by"), (Insight, "edit_by"), (Insight, "applied_by"), (Decision, "by"),
             (AssignmentRule, "assignee"), (AssignmentRule, "created_by"),
-            (Changeset, "applied_by"), (Changeset, "rolled_back_by"),
+            (Changeset, "applied_by"), (Changeset, "rolled_back_by"), (ChangesetApproval, "by"),
+            (ApprovalRule, "changed_by"),
         ]  # fmt: skip
         # Suggestions are no part of a hand-over: they are what a person said, and not kept.
         own = PersonalDataColumn(Suggestion, "owner")

@@ -238,6 +238,20 @@ class ResumeChangeset(Operation):
     changeset_id: Id = Field(description=CHANGESET)
 
 
+class ApproveChangeset(Operation):
+    """Approve a risky changeset that another curator applied, and write it"""
+
+    changeset_id: Id = Field(description=CHANGESET)
+    review_notes: Reason = Field("", description=NOTES)
+
+
+class DeclineChangeset(Operation):
+    """Decline a changeset that waits for approval, or withdraw your own"""
+
+    changeset_id: Id = Field(description=CHANGESET)
+    review_notes: Reason = Field("", description=NOTES)
+
+
 class RollBack(Operation):
     """Restore the values from before a changeset"""
 

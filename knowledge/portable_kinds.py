@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import Q
 
-from knowledge.models import Change, Changeset, Decision, Insight, InsightState, Suggestion
+from knowledge.models import Change, Changeset, ChangesetApproval, Decision, Insight, InsightState, Suggestion
 from knowledge.operations import Actions
 from knowledge.suggestions.similar import text_key
 from memories.contract.errors import Conflict
@@ -74,7 +74,7 @@ CHANGESET = Kind(
     model=Changeset,
     columns=(
         "id", "created_at", "entity_urn", "persona", "personas", "catalog", "state", "insight_ids", "applied_by",
-        "finished_at", "rolled_back_by", "rolled_back_at", "error",
+        "finished_at", "rolled_back_by", "rolled_back_at", "error", "risks",
     ),
     owner="",
     of_persona=lambda persona: Q(personas__contains=[persona]),
@@ -92,6 +92,16 @@ CHANGE = Kind(
     parents=(Parent("changeset_id", Changeset, ""),),
     of_persona=lambda persona: Q(changeset__personas__contains=[persona]),
 )  # fmt: skip
+
+CHANGESET_APPROVAL = Kind(
+    name="changeset approval",
+    model=ChangesetApproval,
+    columns=("changeset_id", "by", "at", "verdict", "notes"),
+    key=("changeset_id", "at", "by"),
+    owner="",
+    parents=(Parent("changeset_id", Changeset, ""),),
+    of_persona=lambda persona: Q(changeset__personas__contains=[persona]),
+)
 
 
 def prepare_suggestion(suggestion: Suggestion) -> None:
@@ -111,4 +121,4 @@ SUGGESTION = Kind(
     prepare=prepare_suggestion,
 )  # fmt: skip
 
-KINDS = (CHANGESET, CHANGE, INSIGHT, DECISION, SUGGESTION)
+KINDS = (CHANGESET, CHANGE, CHANGESET_APPROVAL, INSIGHT, DECISION, SUGGESTION)

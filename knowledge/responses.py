@@ -11,6 +11,7 @@ from knowledge.catalog.entity_view import EntityView
 from knowledge.catalog.interface import EntitySummary
 from knowledge.catalog.json_patch import ABSENT
 from knowledge.catalog.usage import Usage
+from knowledge.changesets import risk
 from knowledge.changesets.change_request import CHANGE_TYPES
 from knowledge.changesets.diff import ingested_description
 from knowledge.changesets.planning import Planned
@@ -76,6 +77,13 @@ class UsageResponse(TypedDict, total=False):
     note: str
 
 
+class ApprovalResponse(TypedDict):
+    by: str
+    at: str
+    verdict: str
+    notes: str
+
+
 class ChangesetResponse(TypedDict, total=False):
     changeset_id: str
     entity_urn: str
@@ -87,6 +95,8 @@ class ChangesetResponse(TypedDict, total=False):
     rolled_back_by: str
     rolled_back_at: str | None
     error: str
+    risks: list[str]
+    approvals: list[ApprovalResponse]
     changes_count: int
     changes: list[ChangeResponse]
 
@@ -194,9 +204,16 @@ def changeset_response(changeset: Changeset, changes: list[Change] | None = None
         "rolled_back_at": changeset.rolled_back_at.isoformat() if changeset.rolled_back_at else None,
         "error": changeset.error,
     }
+    if changeset.risks:
+        response["risks"] = risk.in_words(changeset.risks)
     if changes is not None:
         response["changes_count"] = len(changes)
         response["changes"] = [change_response(change) for change in changes]
+        if changeset.risks:
+            response["approvals"] = [
+                {"by": row.by, "at": row.at.isoformat(), "verdict": row.verdict, "notes": row.notes}
+                for row in changeset.approvals.all()
+            ]
     return response
 
 

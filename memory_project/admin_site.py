@@ -40,6 +40,7 @@ class CommonplaceAdminSite(AdminSite):
             activity,
             indexing,
             people,
+            second_approval,
             system,
             upstream_tools,
         )
@@ -53,6 +54,7 @@ class CommonplaceAdminSite(AdminSite):
             path("people/invite/", view(people.invite), name="invite"),
             path("people/<int:person_id>/", view(people.person_detail), name="person"),
             path("people/<int:person_id>/<slug:act>/", view(people.change_person), name="person-act"),
+            path("second-approval/", view(second_approval.second_approval), name="second-approval"),
             path("system/", view(system.system), name="system"),
             path("system/test/", view(system.test_connection), name="system-test"),
             path("upstream-tools/", view(upstream_tools.tool_list), name="upstream-tools"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from knowledge.extensions import KnowledgeExtension
-from knowledge.models import Decision, Insight, Suggestion
+from knowledge.models import Changeset, Decision, Insight, Suggestion
 from memory_project.notifications import digest_and_alerts, inbox
 
 
@@ -20,6 +20,9 @@ class ProjectKnowledgeExtension(KnowledgeExtension):
 
     def decision_overturned(self, insight: Insight, decision: Decision) -> None:
         digest_and_alerts.queue_overturned(insight, decision)
+
+    def changeset_decided(self, changeset: Changeset, kind: str, *, by: str) -> None:
+        inbox.notify_changeset(changeset, kind, by=by)
 
     def suggestions_staged(self, suggestion: Suggestion) -> None:
         inbox.notify_suggestions(suggestion)

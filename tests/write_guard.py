@@ -42,6 +42,7 @@ SERVICES = {
     "knowledge.catalog.mirror",
     "knowledge.catalog.projections",
     "knowledge.changesets.apply",
+    "knowledge.changesets.approvals",
     "knowledge.changesets.erased_entities",
     "knowledge.changesets.rollback",
     "knowledge.changesets.shared_values",

@@ -17,6 +17,7 @@ from knowledge.catalog import entity_view
 from knowledge.catalog.current import get_catalog
 from knowledge.catalog.interface import Catalog, Run
 from knowledge.catalog.json_patch import ABSENT
+from knowledge.changesets import risk
 from knowledge.changesets.change_request import CHANGE_TYPES, Request
 from knowledge.changesets.planning import Planned, plan
 from knowledge.changesets.writes import DONE, CatalogWrite, catalog_of, delivery_queue_of, exclusive
@@ -29,8 +30,18 @@ from knowledge.insights.lifecycle import (
     require_replaceable,
     unbind,
 )
-from knowledge.models import Change, ChangeOutcome, Changeset, ChangesetState, Insight, InsightState
+from knowledge.models import (
+    Change,
+    ChangeOutcome,
+    Changeset,
+    ChangesetApproval,
+    ChangesetState,
+    ChangesetVerdict,
+    Insight,
+    InsightState,
+)
 from knowledge.operations import Apply
+from knowledge.review import events
 from memories.contract import progress
 from memories.contract.errors import Conflict, Forbidden, NotFound
 from memories.contract.fields import Id
@@ -50,6 +61,7 @@ class Preview:
         str, entity_view.EntityView
     ]  # the current entity by its URN; empty if the operation names no entity
     replaces: dict[str, str] = field(default_factory=dict)  # ids of insights → of the memories that they replace
+    risks: list[risk.Risk] = field(default_factory=list)  # why a second curator has to approve it
 
 
 @dataclass(frozen=True)
@@ -57,7 +69,7 @@ class Applied:
     changeset: Changeset
     changes: list[Change]
     insights_marked: int = 0
-    notes: list[str] = field(default_factory=list)  # why memories were not superseded
+    notes: list[str] = field(default_factory=list)  # why memories were not superseded, or why it waits
 
 
 # -- apply -------------------------------------------------------------------------------------------------
@@ -72,12 +84,14 @@ def preview(operation: Apply, *, caller: Caller) -> Preview:
     catalog = get_catalog()
     planned = plan(catalog, urn, requests, caller.email, "preview", authors_of(insights))
     replaces = {insight.pk.hex: insight.replaces_id.hex for insight in insights if insight.replaces_id}
-    return Preview(urn, planned, {urn: entity_view.load_entity(catalog, urn)} if urn else {}, replaces)
+    entities = {urn: entity_view.load_entity(catalog, urn)} if urn else {}
+    return Preview(urn, planned, entities, replaces, risk.assess(planned))
 
 
 def apply(operation: Apply, *, caller: Caller) -> Applied:
     """Write the changes of approved insights to the catalog, and return the changeset with its changes.
 
+    A risky changeset (risk.py) is stored, and waits for the approval of a second curator instead (approvals.py).
     If a write fails after another one succeeded, or if its outcome is unknown, the changeset is partial: it can be
     resumed or rolled back. If nothing was written, the changeset is failed, and the insights can be applied again.
     Raises Conflict if an insight is not approved or if another changeset is applying it.
@@ -93,11 +107,19 @@ def apply(operation: Apply, *, caller: Caller) -> Applied:
         applied_by=caller.email,
     )
     planned = plan(catalog, urn, requests, caller.email, changeset.pk.hex, authors_of(insights))
+    changeset.risks = risk.assess(planned)
+    changes = [_row(changeset, position, change) for position, change in enumerate(planned)]
+    if changeset.risks:
+        changeset.state = ChangesetState.WAITING
     with transaction.atomic():
         changeset.save(force_insert=True)
-        Change.objects.bulk_create([_row(changeset, position, change) for position, change in enumerate(planned)])
+        Change.objects.bulk_create(changes)
         bind(caller, insights, changeset)
-    return _carry_out(caller, catalog, changeset)
+        if changeset.risks:
+            ChangesetApproval.objects.create(changeset=changeset, by=caller.email, verdict=ChangesetVerdict.APPROVED)
+            events.announce_changeset(changeset, events.PROPOSED, by=caller.email)
+            return Applied(changeset, changes, notes=risk.in_words(changeset.risks))
+    return carry_out(caller, catalog, changeset)
 
 
 def resume(*, caller: Caller, changeset_id: UUID | str) -> Applied:
@@ -114,9 +136,9 @@ def resume(*, caller: Caller, changeset_id: UUID | str) -> Applied:
         )
     catalog = catalog_of(changeset)
     bound = Insight.objects.filter(changeset=changeset, state=InsightState.APPROVED)
-    _check(caller, list(bound.select_related("record", "replaces")))
+    check(caller, list(bound.select_related("record", "replaces")))
     delivery_queue_of(changeset).retry()
-    return _carry_out(caller, catalog, changeset)
+    return carry_out(caller, catalog, changeset)
 
 
 def get_changeset(caller: Caller, changeset_id: UUID | str) -> Changeset:
@@ -141,7 +163,7 @@ def _validate(caller: Caller, operation: Apply) -> tuple[str, list[Request], lis
         raise Conflict(
             gettext("only approved insights can be applied: %(states)s") % {"states": states}, field="insight_ids"
         )
-    _check(caller, insights)
+    check(caller, insights)
     return operation.entity_urn or _only_entity(insights, operation.changes), operation.changes, insights
 
 
@@ -152,7 +174,7 @@ def _only_entity(insights: Sequence[Insight], requests: Sequence[Request]) -> st
     return urns.pop() if needs_entity and len(urns) == 1 else ""
 
 
-def _check(caller: Caller, insights: Sequence[Insight]) -> None:
+def check(caller: Caller, insights: Sequence[Insight]) -> None:
     """Raise Conflict or Forbidden if the caller may not apply one of the insights now."""
     for insight in insights:
         require_curator_of(caller, insight.record)
@@ -214,7 +236,8 @@ def _row(changeset: Changeset, position: int, planned: Planned) -> Change:
     )
 
 
-def _carry_out(caller: Caller, catalog: Catalog, changeset: Changeset) -> Applied:
+def carry_out(caller: Caller, catalog: Catalog, changeset: Changeset) -> Applied:
+    """Make the open writes of a changeset, and settle its state and its insights."""
     run = Run(changeset.run_id, changeset.applied_by, {"changeset": changeset.pk.hex})
     with exclusive(changeset), own_writes.keep_baselines_current(changeset):
         queue = delivery_queue_of(changeset)

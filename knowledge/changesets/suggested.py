@@ -13,7 +13,7 @@ from knowledge.catalog import entity_view
 from knowledge.catalog.current import get_readable_catalog
 from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable
 from knowledge.catalog.snapshot import Snapshot
-from knowledge.changesets import rollback
+from knowledge.changesets import risk, rollback
 from knowledge.changesets.apply import apply as apply_changes
 from knowledge.freshness.baselines import urns_of
 from knowledge.insights import queries
@@ -31,8 +31,8 @@ def apply(*, caller: Caller, insight_id: UUID | str, seen: str = "") -> Changese
     """Apply the changes that an approved insight suggests, and return the changeset.
 
     `seen` is the token of review/seen.py for the state that the curator saw. If the insight is already applied, nothing
-    is written. Raises ChangedMeanwhile if the insight is in another state, and Conflict if not all changes were
-    written.
+    is written. The changeset may wait for a second approval. Raises ChangedMeanwhile if the insight is in another
+    state, and Conflict if not all changes were written.
     """
     insight = queries.insight(caller, insight_id)
     if insight.state == InsightState.APPLIED and insight.changeset:
@@ -50,11 +50,21 @@ def apply(*, caller: Caller, insight_id: UUID | str, seen: str = "") -> Changese
         ),
         caller=caller,
     )
-    if applied.changeset.state != ChangesetState.APPLIED:
+    if applied.changeset.state not in (ChangesetState.APPLIED, ChangesetState.WAITING):
         raise Conflict(
             gettext("was not applied completely (%(error)s)") % {"error": applied.changeset.error}, field="insight_id"
         )
     return applied.changeset
+
+
+def apply_at_once(*, caller: Caller, insight_id: UUID | str, seen: str = "") -> Changeset:
+    """Apply like `apply`, for a bulk action that reports what was applied. Raises Conflict if it waits instead."""
+    changeset = apply(caller=caller, insight_id=insight_id, seen=seen)
+    if changeset.state == ChangesetState.WAITING:
+        raise Conflict(
+            gettext("waits for a second approval: %(reasons)s") % {"reasons": "; ".join(risk.in_words(changeset.risks))}
+        )
+    return changeset
 
 
 def roll_back(*, caller: Caller, insight_id: UUID | str) -> None:

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from knowledge import operations, responses
 from knowledge.catalog.current import get_catalog
 from knowledge.catalog.metadata_files import as_proposals
-from knowledge.changesets import rollback
+from knowledge.changesets import approvals, risk, rollback
 from knowledge.changesets.apply import Applied, apply, get_changeset, resume
 from knowledge.changesets.apply import preview as preview_changes
 from knowledge.insights import queries
@@ -83,6 +83,13 @@ class PreviewResponse(TypedDict):
     replaces: NotRequired[dict[str, str]]
     chains: NotRequired[list[str]]
     removed_in_use: NotRequired[list[UsageResponse]]
+    needs_second_approval: NotRequired[list[str]]
+    message: str
+
+
+class DeclinedResponse(TypedDict):
+    changeset_id: str
+    state: str
     message: str
 
 
@@ -262,6 +269,8 @@ def _apply(caller: Caller, operation: operations.Apply) -> AppliedResponse | Pre
     }
     if preview.replaces:
         response["replaces"] = preview.replaces
+    if preview.risks:
+        response["needs_second_approval"] = risk.in_words(preview.risks)
     return response
 
 
@@ -269,6 +278,7 @@ MESSAGES = {
     "applied": "applied",
     "partial": "some changes were not written: action resume continues, action rollback undoes the written changes",
     "failed": "nothing was written; the insights stay approved and can be applied again",
+    "waiting": "nothing was written yet: another curator must approve it, with action approve_changeset",
 }
 
 
@@ -298,6 +308,17 @@ def _applied(applied: Applied) -> AppliedResponse:
 
 def _resume(caller: Caller, operation: operations.ResumeChangeset) -> AppliedResponse:
     return _applied(resume(caller=caller, changeset_id=operation.changeset_id))
+
+
+def _approve_changeset(caller: Caller, operation: operations.ApproveChangeset) -> AppliedResponse:
+    changeset_id, notes = operation.changeset_id, operation.review_notes
+    return _applied(approvals.approve(caller=caller, changeset_id=changeset_id, notes=notes))
+
+
+def _decline_changeset(caller: Caller, operation: operations.DeclineChangeset) -> DeclinedResponse:
+    changeset = approvals.decline(caller=caller, changeset_id=operation.changeset_id, notes=operation.review_notes)
+    message = "nothing was written; its insights stay approved and can be applied again"
+    return {"changeset_id": changeset.pk.hex, "state": changeset.state, "message": message}
 
 
 def _rollback(caller: Caller, operation: operations.RollBack) -> RolledBackResponse | PreviewResponse:
@@ -395,6 +416,8 @@ apply_knowledge = Tool(
         "synthesize": _synthesize,
         "apply": _apply,
         "resume": _resume,
+        "approve_changeset": _approve_changeset,
+        "decline_changeset": _decline_changeset,
         "rollback": _rollback,
         "list_changesets": _list_changesets,
         "export_changeset": _export,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from knowledge.models.approval import ApprovalRule, ChangesetApproval, ChangesetVerdict
 from knowledge.models.assignment_rule import AssignmentRule
 from knowledge.models.baseline import Due, EntityBaseline
 from knowledge.models.catalog import (
@@ -18,6 +19,7 @@ from knowledge.models.insight import Insight, InsightState
 from knowledge.models.suggestion import Suggestion, SuggestionKind, SuggestionSource, SuggestionState
 
 __all__ = [
+    "ApprovalRule",
     "AssignmentRule",
     "CatalogAspect",
     "CatalogCursor",
@@ -27,7 +29,9 @@ __all__ = [
     "Change",
     "ChangeOutcome",
     "Changeset",
+    "ChangesetApproval",
     "ChangesetState",
+    "ChangesetVerdict",
     "Decision",
     "DecisionKind",
     "Due",

@@ -18,6 +18,8 @@ class ChangesetState(models.TextChoices):
     PARTIAL = "partial", gettext_lazy("Partial")  # writes are in progress, or stopped after some may have succeeded
     FAILED = "failed", gettext_lazy("Failed")
     ROLLED_BACK = "rolled_back", gettext_lazy("Rolled back")
+    WAITING = "waiting", gettext_lazy("Waits for a second approval")
+    DECLINED = "declined", gettext_lazy("Declined")
 
 
 class ChangeOutcome(models.TextChoices):
@@ -69,6 +71,9 @@ class Changeset(models.Model):
     rolled_back_by = models.CharField(max_length=254, blank=True)
     rolled_back_at = models.DateTimeField(null=True, blank=True)
     error = models.TextField(blank=True)
+    risks = models.JSONField(
+        default=list, blank=True, help_text=gettext_lazy("Why it needs the approval of two curators, if it does.")
+    )
 
     objects = ChangesetQuerySet.as_manager()
 
@@ -82,6 +87,9 @@ class Changeset(models.Model):
             models.Index(fields=["entity_urn", "-created_at"], name="changeset_of_entity"),
             GinIndex(fields=["personas"], name="changeset_of_personas"),
             GinIndex(fields=["insight_ids"], name="changeset_of_insights"),  # for erasing an insight
+            models.Index(  # changesets that wait for a second curator
+                fields=["created_at"], condition=Q(state=ChangesetState.WAITING), name="changeset_waiting"
+            ),
         ]
 
     def __str__(self) -> str:

@@ -57,7 +57,7 @@ INSIGHT_ACTIONS = {
     ),
     "apply": BulkAction(
         "Applied",
-        lambda caller, pk, words: suggested.apply(caller=caller, insight_id=pk, seen=words.seen),
+        lambda caller, pk, words: suggested.apply_at_once(caller=caller, insight_id=pk, seen=words.seen),
         inverse="roll_back_insight",
         kind="insight",
         is_slow=True,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from knowledge import extensions
-from knowledge.models import Decision, Insight
+from knowledge.models import Changeset, Decision, Insight
 
 # kinds of events besides those of DecisionKind
 CAPTURED, APPLIED, ROLLED_BACK, OVERTURNED = "captured", "applied", "rolled_back", "overturned"
+PROPOSED = "proposed"  # of a changeset that needs a second approval, besides those of ChangesetVerdict
 
 
 def announce_decision(
@@ -32,3 +33,9 @@ def announce(kind: str, insight: Insight, *, by: str, notes: str = "", to: Itera
     people = sorted({email for email in to if email and email != by})
     for extension in extensions.registered():
         extension.insight_reviewed(kind, insight, by=by, notes=notes, people=people)
+
+
+def announce_changeset(changeset: Changeset, kind: str, *, by: str) -> None:
+    """Notify extensions that a changeset waits for a second approval, or that a curator has decided about it."""
+    for extension in extensions.registered():
+        extension.changeset_decided(changeset, kind, by=by)

@@ -8,6 +8,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.db.models import Exists, OuterRef, Q
 
+from knowledge.models.changeset import Changeset
 from knowledge.models.insight import InsightQuerySet
 from memories.contract.errors import DomainError
 from memories.identity.caller import CURATE, Caller
@@ -44,3 +45,12 @@ def without_assignee(rows: InsightQuerySet) -> InsightQuerySet:
     accounts = get_user_model().objects.filter(has_right(), email=OuterRef("assignee"))
     holds_persona = Q(is_superuser=True) | Q(personas__name=OuterRef("record__persona"))
     return rows.exclude(Exists(accounts.filter(holds_persona)))
+
+
+def second_approvers(changeset: Changeset) -> list[str]:
+    """Return the e-mail addresses of the people who may give the second approval of a changeset."""
+    accounts = get_user_model().objects.filter(has_right()).exclude(email=changeset.applied_by)
+    holders = accounts
+    for persona in changeset.personas:  # they must hold each of them
+        holders = holders.filter(Q(is_superuser=True) | Q(personas__name=persona))
+    return sorted(set(holders.values_list("email", flat=True)))

@@ -14,7 +14,9 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from knowledge.models import Decision, DecisionKind, Insight, Suggestion
+from knowledge.models import Changeset, ChangesetVerdict, Decision, DecisionKind, Insight, Suggestion
+from knowledge.review import events
+from knowledge.review.reviewers import second_approvers
 from memories.contract.errors import Invalid
 from memories.database import identity
 from memories.identity.caller import Caller, system_caller
@@ -116,6 +118,17 @@ def _retract(kinds: Collection[str], record_id: UUID) -> list[str]:
 @identity.service("notices")
 def _delete_unread(kinds: Collection[str], record_id: UUID) -> None:
     Notification.objects.filter(record_id=record_id, kind__in=kinds, read_at=None).delete()
+
+
+def notify_changeset(changeset: Changeset, kind: str, *, by: str) -> None:
+    """Notify curators that a changeset waits for a second approval, or whoever applied it of the decision."""
+    if kind == events.PROPOSED:
+        notify("second_approval", second_approvers(changeset), record_id=changeset.pk, by=by)
+        return
+    _delete_unread({"second_approval"}, changeset.pk)
+    decided = {ChangesetVerdict.APPROVED: "changeset_approved", ChangesetVerdict.DECLINED: "changeset_declined"}
+    if outcome := decided.get(ChangesetVerdict(kind)):
+        notify(outcome, [changeset.applied_by], record_id=changeset.pk, by=by)
 
 
 def notify_suggestions(suggestion: Suggestion) -> None:

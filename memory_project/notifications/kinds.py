@@ -132,6 +132,29 @@ KINDS: Mapping[str, Kind] = {
         gettext_lazy("I was mentioned"),
         ngettext_lazy("%(person)s mentioned you", "%(person)s mentioned you in %(total)s texts", "count"),
     ),
+    "second_approval": Kind(
+        gettext_lazy("A changeset waits for a second approval, which I may give"),
+        ngettext_lazy(
+            "%(person)s asks for a second approval of a changeset",
+            "%(person)s asks for a second approval of %(total)s changesets",
+            "count",
+        ),
+        "changeset",
+    ),
+    "changeset_approved": Kind(
+        gettext_lazy("A changeset of mine got its second approval"),
+        ngettext_lazy(
+            "%(person)s approved your changeset", "%(person)s approved %(total)s of your changesets", "count"
+        ),
+        "changeset",
+    ),
+    "changeset_declined": Kind(
+        gettext_lazy("A changeset of mine was declined"),
+        ngettext_lazy(
+            "%(person)s declined your changeset", "%(person)s declined %(total)s of your changesets", "count"
+        ),
+        "changeset",
+    ),
     "suggested": Kind(
         gettext_lazy("My sessions have suggestions for me"),
         ngettext_lazy(

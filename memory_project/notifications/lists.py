@@ -17,7 +17,7 @@ from django.db.models.functions import TruncDate
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from knowledge.models import Insight
+from knowledge.models import Changeset, Insight
 from knowledge.suggestions import queries as suggestions
 from memories.contract.errors import Invalid
 from memories.contract.fields import Moment
@@ -209,6 +209,10 @@ def entries_for(caller: Caller, rows: Sequence[Notification]) -> list[Notice]:
         }
     if suggested := [row.record_id for row in rows if row.kind == "suggested"]:
         texts |= dict(suggestions.suggestions(caller).filter(pk__in=suggested).values_list("pk", "text"))
+    changesets = [row.record_id for row in rows if KINDS.get(row.kind) and KINDS[row.kind].page == "changeset"]
+    if changesets:
+        found = Changeset.objects.visible_to(caller).filter(pk__in=changesets)
+        texts |= {changeset.pk: str(changeset) for changeset in found}
     if any(row.kind == alerts.KIND for row in rows):
         texts |= alerts.texts(caller)
     return [

@@ -8,8 +8,9 @@ from typing import Any
 
 from django.http import HttpRequest
 
+from knowledge.changesets import approvals
 from knowledge.insights import queries as curation
-from knowledge.models import Insight
+from knowledge.models import Changeset, Insight
 from knowledge.suggestions import queries as suggestions
 from memories import queries
 from memories.identity.caller import Caller
@@ -49,6 +50,7 @@ class Navigation:
             stale=queries.reviewable_stale(self.caller),
             suggestions=suggestions.waiting(self.caller),
             unread=inbox.unread(self.person_id),
+            second=approvals.for_me(self.caller) if self.may_curate else Changeset.objects.none(),
             tools=tool_queue.waiting_rows(self.caller),
             backlog=curation.backlog(self.caller) if self.may_curate else Insight.objects.none(),
             **{
@@ -81,6 +83,11 @@ class Navigation:
     def tools(self) -> int:
         """The number of upstream tools that wait for an operator."""
         return self._counts["tools"]
+
+    @property
+    def second(self) -> int:
+        """The number of changesets that wait for the caller's approval."""
+        return self._counts["second"]
 
     @property
     def backlog(self) -> int:

@@ -52,6 +52,8 @@ LABELS: dict[str, str | Promise] = {
     "answered": gettext_lazy("answered"),
     "handed_over": gettext_lazy("handed over"),
     "planned": gettext_lazy("planned"),
+    "declined": gettext_lazy("declined"),
+    "withdrawn": gettext_lazy("withdrawn"),
     "partial": gettext_lazy("partly done"),
     "failed": gettext_lazy("failed"),
     "rolled_back": gettext_lazy("rolled back"),

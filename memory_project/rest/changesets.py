@@ -73,6 +73,16 @@ urlpatterns = [
     route(TAG, "changesets/<id:changeset_id>/", get=SHOW),
     route(TAG, "changesets/<id:changeset_id>/resume/", post=of_tool(apply_knowledge, "resume", "resume_changeset")),
     route(
+        TAG,
+        "changesets/<id:changeset_id>/approve/",
+        post=of_tool(apply_knowledge, "approve_changeset", "approve_changeset"),
+    ),
+    route(
+        TAG,
+        "changesets/<id:changeset_id>/decline/",
+        post=of_tool(apply_knowledge, "decline_changeset", "decline_changeset"),
+    ),
+    route(
         TAG, "changesets/<id:changeset_id>/roll-back/", post=of_tool(apply_knowledge, "rollback", "roll_back", **WRITE)
     ),
     route(

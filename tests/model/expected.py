@@ -190,7 +190,8 @@ class Changeset:
     entity: str
     personas: set[str]
     changes: list[Change]
-    state: str = "applied"  # or partial, failed, rolled_back
+    state: str = "applied"  # or partial, failed, rolled_back, waiting, declined
+    proposed_by: str = ""
 
 
 @dataclass

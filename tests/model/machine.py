@@ -252,6 +252,23 @@ class Stories(RuleBasedStateMachine):
             first = k % 3
             self.story.tell("apply", curator, m.name, (wanted[first:] + wanted)[: 1 + k % 2], writes_left=fault)
 
+    @precondition(lambda self: self.insights("approved"))
+    @rule(n=anything, who=anything, k=anything)
+    def propose(self, n: int, who: int, k: int) -> None:
+        m = chosen(self.insights("approved"), n)
+        if m.entities and not (m.link_unsure or m.supersedes):
+            wanted = [("tag", True), ("description", f"Text {k % 2}.")]
+            self.story.tell("propose", self.curator(m, who), m.name, wanted[: 1 + k % 2])
+
+    @precondition(lambda self: self.waiting())
+    @rule(n=anything, who=anything, verdict=st.sampled_from(("approves", "declines")))
+    def second(self, n: int, who: int, verdict: str) -> None:
+        who_else = chosen([person.name for person in reversed(CURATORS)] + ["alice"], who)
+        self.story.tell("second", who_else, chosen(self.waiting(), n), verdict)
+
+    def waiting(self) -> list[str]:
+        return [changeset.name for changeset in self.story.e.changesets.values() if changeset.state == "waiting"]
+
     @precondition(lambda self: self.running())
     @rule(n=anything, who=anything)
     def resume(self, n: int, who: int) -> None:

@@ -157,12 +157,12 @@ def may_apply(e: Expected, person: Person, m: Memory, entity: Entity) -> Refusal
     insight = insight_of(m)
     refusals = conflict_if(insight.state != "approved", bool(insight.changeset))
     refusals |= set() if person.curates(m.persona) else {FORBIDDEN}
-    refusals |= _may_put_in_force(e, person, m)
+    refusals |= may_put_in_force(e, person, m)
     refusals |= set() if e.available else {UNAVAILABLE}
     return refusals | (set() if entity.exists else {NOT_FOUND})
 
 
-def _may_put_in_force(e: Expected, person: Person, m: Memory) -> Refusals:
+def may_put_in_force(e: Expected, person: Person, m: Memory) -> Refusals:
     """Check the memory, and the one that it replaces. What one insight has replaced, no other one replaces."""
     insight = insight_of(m)
     refusals = conflict_if(not m.is_living, bool(insight.pending_edit))
@@ -257,7 +257,7 @@ def may_resume(e: Expected, person: Person, changeset: Changeset) -> Refusals:
         return {NOT_FOUND}
     refusals = conflict_if(changeset.state != "partial")
     for m in insights_of(e, changeset):
-        refusals |= _may_put_in_force(e, person, m)
+        refusals |= may_put_in_force(e, person, m)
         refusals |= set() if person.curates(m.persona) else {FORBIDDEN, ALLOWED}
     return refusals if e.available else refusals | {UNAVAILABLE, ALLOWED}
 

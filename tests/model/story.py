@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from memories.identity.caller import Caller
-from tests.model import memories, reviews
+from tests.model import approvals, memories, reviews
 from tests.model.comparison import differences, differences_of_views
 from tests.model.entities import catalog
 from tests.model.expected import ALLOWED, PEOPLE, Expected, Memory, Person, Text
@@ -264,6 +264,35 @@ class Story:
             lambda: reviews.apply(self.e, BY_NAME[who], m, entity, changes, writes_left),
         )
         return changeset if done else ""
+
+    def propose(self, who: str, name: str, changes: list[tuple[str, Any]]) -> str:
+        m, changeset = self[name], f"c{self.e.applied + 1}"
+        entity = self.e.entities[m.entities[0]]
+        requests = [request(place, value) for place, value in changes]
+        done = self._step(
+            f"{who} applies {name} to {entity.name} as {changeset}, which is risky: {changes}",
+            reviews.may_apply(self.e, BY_NAME[who], m, entity),
+            lambda: self.world.propose(changeset, who, name, entity.name, requests),
+            lambda: approvals.propose(self.e, BY_NAME[who], m, entity, changes),
+        )
+        return changeset if done else ""
+
+    def second(self, who: str, name: str, verdict: str) -> bool:
+        changeset, person = self.e.changesets[name], BY_NAME[who]
+        if verdict == "approves":
+            refusals = approvals.may_approve(self.e, person, changeset)
+        else:
+            refusals = approvals.may_decline(person, changeset)
+        return self._step(
+            f"{who} {verdict} {name}",
+            refusals,
+            lambda: self.world.second(who, name, verdict),
+            lambda: (
+                approvals.approve(self.e, person, changeset)
+                if verdict == "approves"
+                else approvals.decline(self.e, changeset)
+            ),
+        )
 
     def resume(self, who: str, name: str) -> bool:
         changeset = self.e.changesets[name]

@@ -18,7 +18,7 @@ from django.test import TestCase
 from knowledge.catalog.embedded import LocalCatalog
 from knowledge.catalog.interface import CatalogUnavailable, Run, Write
 from knowledge.changesets import apply as applying
-from knowledge.changesets import rollback
+from knowledge.changesets import approvals, risk, rollback
 from knowledge.freshness import comparison
 from knowledge.insights import lifecycle
 from knowledge.insights.capture import capture
@@ -52,6 +52,7 @@ from tests.model.entities import Entity
 from tests.model.expected import PEOPLE
 
 TAG = "urn:li:tag:Training"
+RISKS = [{"kind": "tag", "urn": TAG}]
 ALL_CHECKED = 1_000  # more entities than a story has
 METHODS = ("read", "existing", "write", "search", "lineage")
 
@@ -199,6 +200,14 @@ class World:
             self.changesets[changeset] = applying.apply(operation, caller=self.callers[person]).changeset.pk
         finally:
             self.writes_left = None
+
+    def propose(self, changeset: str, person: str, name: str, entity: str, changes: list[dict[str, str]]) -> None:
+        with patch.object(risk, "assess", lambda planned: RISKS):
+            self.apply(changeset, person, name, entity, changes)
+
+    def second(self, person: str, changeset: str, verdict: str) -> None:
+        decide = approvals.approve if verdict == "approves" else approvals.decline
+        decide(caller=self.callers[person], changeset_id=self.changesets[changeset])
 
     def resume(self, person: str, changeset: str) -> None:
         applying.resume(caller=self.callers[person], changeset_id=self.changesets[changeset])

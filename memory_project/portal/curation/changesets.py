@@ -15,7 +15,7 @@ from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from knowledge.catalog import metadata_files
-from knowledge.changesets import diff, rollback
+from knowledge.changesets import approvals, diff, risk, rollback
 from knowledge.changesets.apply import get_changeset
 from knowledge.changesets.apply import resume as resume_changeset
 from knowledge.insights import queries
@@ -74,6 +74,9 @@ def changeset_detail(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
         "may_curate": queries.may_curate(caller),
         "may_roll_back": changeset.state in ("applied", "partial", "planned"),
         "may_resume": changeset.state in ("partial", "planned"),
+        "reasons": risk.in_words(changeset.risks),
+        "approvals": changeset.approvals.all() if changeset.risks else [],
+        "is_own": changeset.applied_by == caller.email,
     }
     return render(request, "changesets/one.html", context)
 
@@ -136,6 +139,33 @@ def _rollback_report(result: rollback.RolledBack) -> Iterator[str]:
     text = ngettext("%(count)s insight returned to review.", "%(count)s insights returned to review.", count)
     yield text % {"count": count}
     yield from (f"{usage}." for usage in result.used)
+
+
+@require_POST
+@login_required
+def approve(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
+    caller, notes = caller_from_request(request, channel="portal"), request.POST.get("notes", "")
+    try:
+        applied = approvals.approve(caller=caller, changeset_id=changeset_id, notes=notes)
+    except DomainError as error:
+        messages.error(request, message_with_label(error))
+        return redirect("changeset", changeset_id=changeset_id)
+    text = gettext("Approved. The changeset is now: %(state)s.") % {"state": labels.label_of(applied.changeset.state)}
+    messages.success(request, text)
+    return redirect("changeset", changeset_id=changeset_id)
+
+
+@require_POST
+@login_required
+def decline(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
+    caller, notes = caller_from_request(request, channel="portal"), request.POST.get("notes", "")
+    try:
+        approvals.decline(caller=caller, changeset_id=changeset_id, notes=notes)
+    except DomainError as error:
+        messages.error(request, message_with_label(error))
+    else:
+        messages.success(request, gettext("Nothing was written. Its insights stay approved and can be applied again."))
+    return redirect("changeset", changeset_id=changeset_id)
 
 
 @require_POST

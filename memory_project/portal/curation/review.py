@@ -22,7 +22,7 @@ from knowledge.changesets import suggested
 from knowledge.insights import queries
 from knowledge.insights.lifecycle import edit as edit_insight
 from knowledge.insights.lifecycle import require_curator, set_replaced
-from knowledge.models import DecisionKind, Insight, InsightState
+from knowledge.models import ChangesetState, DecisionKind, Insight, InsightState
 from knowledge.operations import Edit
 from knowledge.review import clarifications, decisions, snooze
 from knowledge.review.cases import MAX_ALIKE, QUESTIONS, REASONS, also_waiting, build_case, decided_today
@@ -227,7 +227,9 @@ def _apply(caller: Caller, insight_id: UUID, note: str, seen: str, data: Mapping
     if insight.state == InsightState.PENDING:
         seen = version_of(decisions.approve(caller=caller, insight_id=insight_id, notes=note, seen=seen))
     changeset = suggested.apply(caller=caller, insight_id=insight_id, seen=seen)
-    return gettext("Applied."), {"changeset": str(changeset.pk)}
+    is_waiting = changeset.state == ChangesetState.WAITING
+    outcome = gettext("Waits for a second approval.") if is_waiting else gettext("Applied.")
+    return outcome, {"changeset": str(changeset.pk)}
 
 
 DECISIONS: dict[str, Callable[[Caller, UUID, str, str, Mapping[str, str]], Outcome]] = {

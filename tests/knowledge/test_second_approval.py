@@ -1,0 +1,183 @@
+"""Risky changesets: two approvals by different curators, and what may happen while one waits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group
+
+from knowledge.catalog.current import get_catalog
+from knowledge.catalog.interface import Catalog, Run, Write
+from knowledge.changesets import approvals, rollback
+from knowledge.changesets.apply import Applied, get_changeset, preview, resume
+from knowledge.changesets.risk import in_words
+from knowledge.models import ApprovalRule, Changeset, ChangesetState, Insight, InsightState
+from knowledge.operations import Apply
+from memories import services
+from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
+from memories.identity.caller import Caller
+from memories.identity.permissions import build_caller
+from memories.models import Impression, MemoryRecord, Persona
+from memories.operations import Erase, Forget
+from memories.writing.erasure import erase
+from memory_project.models import Notification, User
+from tests.conftest import person
+from tests.knowledge.changeset_examples import apply, approved, change, snapshot
+from tests.knowledge.conftest import ORDERS, put
+
+pytestmark = pytest.mark.django_db
+
+PII = "urn:li:tag:PII"
+
+
+@pytest.fixture
+def second(personas: dict[str, Persona], curators: Group) -> Caller:
+    """Another curator of the same personas."""
+    user = person("second@example.org", personas["sales"])
+    user.groups.add(curators)
+    return build_caller(User.objects.get(pk=user.pk), channel="test")
+
+
+@pytest.fixture
+def pii(small_catalog: None) -> Catalog:
+    put(PII, "tagProperties", {"name": "PII"})
+    return get_catalog()
+
+
+def propose(alice: Caller, cora: Caller) -> Applied:
+    return apply(alice, cora, change("add_tag", "", PII))
+
+
+def test_a_change_of_a_sensitive_tag_is_written_by_the_second_curator_only(
+    pii: Catalog, alice: Caller, cora: Caller, second: Caller, olga: Caller
+) -> None:
+    before = snapshot()
+    proposed = propose(alice, cora)
+    changeset = proposed.changeset
+    assert (changeset.state, in_words(changeset.risks)) == ("waiting", ["changes the sensitive tag or term PII"])
+    assert snapshot() == before
+    with pytest.raises(Forbidden, match="another curator"):
+        approvals.approve(caller=cora, changeset_id=changeset.pk)
+    with pytest.raises((Forbidden, NotFound)):
+        approvals.approve(caller=replace(olga, rights=cora.rights), changeset_id=changeset.pk)
+    with pytest.raises(Forbidden):
+        approvals.approve(caller=alice, changeset_id=changeset.pk)
+    applied = approvals.approve(caller=second, changeset_id=changeset.pk, notes="Agreed.")
+    assert (applied.changeset.state, applied.insights_marked) == ("applied", 1)
+    assert snapshot() != before
+    assert [(row.by, row.verdict) for row in changeset.approvals.all()] == [
+        (cora.email, "approved"),
+        (second.email, "approved"),
+    ]
+    rollback.roll_back(caller=cora, changeset_id=changeset.pk)
+    assert snapshot() == before
+    with pytest.raises(Conflict, match="does not wait"):
+        approvals.approve(caller=second, changeset_id=changeset.pk)
+
+
+def test_declined_and_withdrawn_changesets_set_their_insights_free(
+    pii: Catalog, alice: Caller, cora: Caller, second: Caller
+) -> None:
+    changeset = propose(alice, cora).changeset
+    insight = Insight.objects.get(pk=changeset.insight_ids[0])
+    again = Apply.read({"insight_ids": [insight.pk.hex], "changes": [change("add_tag", "", PII)], "entity_urn": ORDERS})
+    with pytest.raises(Conflict):  # bound to the one that waits
+        preview_and_apply(again, second)
+    for curator, verdict in ((second, "declined"), (cora, "withdrawn")):
+        changeset = Changeset.objects.get(state=ChangesetState.WAITING)
+        approvals.decline(caller=curator, changeset_id=changeset.pk, notes="Not yet.")
+        insight.refresh_from_db()
+        assert (insight.state, insight.changeset) == (InsightState.APPROVED, None)
+        assert changeset.approvals.last().verdict == verdict  # type: ignore[union-attr]
+        with pytest.raises(Conflict):
+            approvals.approve(caller=second, changeset_id=changeset.pk)
+        with pytest.raises(Conflict):
+            resume(caller=second, changeset_id=changeset.pk)
+        with pytest.raises(Conflict):
+            rollback.roll_back(caller=second, changeset_id=changeset.pk)
+        preview_and_apply(again, cora)
+
+
+def preview_and_apply(operation: Apply, caller: Caller) -> None:
+    from knowledge.changesets.apply import apply as apply_changes
+
+    assert preview(operation, caller=caller).risks
+    apply_changes(operation, caller=caller)
+
+
+def test_the_second_curator_approves_the_diff_that_the_first_one_saw(
+    pii: Catalog, alice: Caller, cora: Caller, second: Caller
+) -> None:
+    text = change("update_description", detail="Orders without returns.")
+    changeset = apply(alice, cora, change("add_tag", "", PII), text).changeset
+    described = changeset.changes.get(change_type="update_description")
+    by_others = Write(described.urn, described.aspect, tuple(described.path), "add", "Somebody else's text.")
+    pii.write(by_others, Run("other", "other@example.org", {}))
+    with pytest.raises(Conflict, match="has changed since"):
+        approvals.approve(caller=second, changeset_id=changeset.pk)
+    assert get_changeset(cora, changeset.pk).state == ChangesetState.WAITING
+
+
+def test_a_memory_that_is_forgotten_or_erased_while_its_changeset_waits(
+    pii: Catalog, alice: Caller, cora: Caller, second: Caller
+) -> None:
+    changeset = propose(alice, cora).changeset
+    record_id = changeset.insight_ids[0]
+    with pytest.raises(Conflict, match="must decline it first"):
+        erase(Erase.read({"id": record_id, "confirm": True}), caller=alice)
+    services.forget(Forget.read({"id": record_id}), caller=alice)
+    with pytest.raises(Conflict, match="archived"):
+        approvals.approve(caller=second, changeset_id=changeset.pk)
+    approvals.decline(caller=second, changeset_id=changeset.pk)
+    erase(Erase.read({"id": record_id, "confirm": True}), caller=alice)
+    assert not MemoryRecord.objects.filter(pk=record_id).exists()
+
+
+def test_readers_and_derived_entities_count(
+    small_catalog: None, alice: Caller, cora: Caller, second: Caller, ada: Caller
+) -> None:
+    rule: dict[str, Any] = {"readers": 2, "derived": None, "sensitive": []}
+    approvals.save_rule(approvals.SaveApprovalRule.read(rule), caller=ada)
+    assert apply(alice, cora, change("update_description", detail="First.")).changeset.state == "applied"
+    record = approved(alice, cora).record
+    for reader in ("one@example.org", "two@example.org", "two@example.org"):
+        Impression.objects.create(record=record, connection=reader, to=reader, tool="query_sql", version="1")
+    changeset = apply(alice, cora, change("update_description", detail="Second.")).changeset
+    assert changeset.risks == [{"kind": "readers", "count": 2, "limit": 2}]
+    approvals.save_rule(approvals.SaveApprovalRule.read({**rule, "readers": None, "derived": 1}), caller=ada)
+    changeset = apply(alice, cora, change("update_description", detail="Third.")).changeset
+    assert [risk["kind"] for risk in changeset.risks] == ["derived"]
+
+
+def test_only_admins_set_the_rule_and_see_who_agrees(
+    pii: Catalog, alice: Caller, cora: Caller, second: Caller, ada: Caller
+) -> None:
+    for values in ({"readers": 0}, {"derived": 201}, {"sensitive": [""]}):
+        with pytest.raises(Invalid):
+            approvals.SaveApprovalRule.read(values)
+    with pytest.raises(Forbidden):
+        approvals.save_rule(approvals.SaveApprovalRule.read({"readers": 5}), caller=cora)
+    with pytest.raises(Forbidden):
+        approvals.agreement(cora)
+    assert not ApprovalRule.objects.exists()
+    approvals.approve(caller=second, changeset_id=propose(alice, cora).changeset.pk)
+    approvals.decline(caller=second, changeset_id=apply(alice, cora, change("remove_tag", "", PII)).changeset.pk)
+    approvals.decline(caller=cora, changeset_id=apply(alice, cora, change("remove_tag", "", PII)).changeset.pk)
+    (row,) = approvals.agreement(ada)
+    # She approved an insight that the other one applied, and her changeset was approved; another was declined.
+    assert (row.curator, row.confirmed, row.contradicted) == (cora.email, 2, 1)
+
+
+def test_curators_are_notified_until_one_has_decided(
+    pii: Catalog, alice: Caller, cora: Caller, second: Caller, olga: Caller
+) -> None:
+    def told() -> list[tuple[str, str]]:
+        rows = Notification.objects.filter(record_id=changeset.pk).order_by("pk")
+        return list(rows.values_list("person__email", "kind"))
+
+    changeset = propose(alice, cora).changeset
+    assert told() == [(second.email, "second_approval")]
+    approvals.decline(caller=second, changeset_id=changeset.pk)
+    assert told() == [(cora.email, "changeset_declined")]
