@@ -290,3 +290,11 @@ def test_a_text_that_an_admin_wrote_is_not_verified_by_that_admin(story: Story) 
     story.revise("ada", m, text=story.e.new_text())
     story.verify("ada", m)
     assert not story[m].is_verified
+
+
+def test_undoing_the_review_of_an_insight_that_its_author_has_verified(story: Story) -> None:
+    m = story.capture("alice", ["orders"])
+    story.approve("cora", m)
+    story.verify("alice", m)
+    story.undo_review("cora", m)
+    assert story[m].insight.state == "pending"  # type: ignore[union-attr]
