@@ -19,9 +19,8 @@ from memories.database.queryset_sql import Statement
 from memories.identity.caller import Caller
 from memories.models import DOUBTS, Feedback, MemoryRecord, Report, Status, Verdict, Visibility
 from memories.models.record import MemoryRecordQuerySet
-from memories.models.validity import EXPIRED, NOT_YET
 from memories.operations import ListMemories
-from memories.retrieval.scope import ANY_TIME, WITHIN, Filters, in_scope
+from memories.retrieval.scope import ANY_TIME, Filters, by_status, in_scope
 
 MAX_COUNT = 10_000  # maximum number of rows that are counted; a larger number is shown as "10,000+"
 MAX_FACET = 12  # maximum number of values shown for each facet
@@ -54,16 +53,6 @@ def list_memories(caller: Caller, operation: ListMemories) -> MemoryRecordQueryS
         **by_status(operation.status),
     )
     return newest(caller, filters)
-
-
-def by_status(status: str) -> dict[str, Any]:
-    """Return the fields of Filters for a status of a list, or for EXPIRED or NOT_YET in its place.
-
-    Active memories are those that are true now. Any other status includes memories outside their validity.
-    """
-    if status in (EXPIRED, NOT_YET):
-        return {"statuses": [Status.ACTIVE], "validity": status}
-    return {"statuses": [status], "validity": WITHIN if status == Status.ACTIVE else ANY_TIME}
 
 
 def stale_memories(caller: Caller) -> MemoryRecordQuerySet:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from typing import Any
 
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
@@ -43,6 +44,17 @@ class Filters:
 
 
 NO_FILTERS = Filters()
+LISTED = (*Status.values, EXPIRED, NOT_YET)  # what a list can be narrowed to, in place of a status
+
+
+def by_status(status: str) -> dict[str, Any]:
+    """Return the fields of Filters for a status of a list, or for EXPIRED or NOT_YET in its place.
+
+    Active memories are those that are true now. Any other status includes memories outside their validity.
+    """
+    if status in (EXPIRED, NOT_YET):
+        return {"statuses": [Status.ACTIVE], "validity": status}
+    return {"statuses": [status], "validity": WITHIN if status == Status.ACTIVE else ANY_TIME}
 
 
 def _in_force(filters: Filters) -> Q:

@@ -143,6 +143,20 @@ def _check_bounds(values: Mapping[str, Any], changed: set[str], *, is_new: bool)
         raise Invalid(gettext("is in the past"), field="valid_until", allowed=gettext("a time to come, or none"))
 
 
+def check_imported(values: dict[str, Any]) -> str:
+    """Check the validity of a memory in a file, and return a remark if its condition can't end here.
+
+    A condition keeps the state that it has in the file until it ends or is renewed here. Raises Invalid.
+    """
+    _check_bounds(values, {"valid_from", "valid_until"}, is_new=False)
+    if not values["valid_while"]:
+        values["condition_ended_at"] = None
+        return ""
+    kind, _, of = values["valid_while"].partition(":")
+    is_known = Period.objects.filter(name=of).exists() if kind == "period" else kind in condition_kinds()
+    return "" if is_known else f"It depends on {values['valid_while']!r}, which is unknown here and does not end."
+
+
 # -- extending ------------------------------------------------------------------------------------------------
 
 
@@ -175,13 +189,17 @@ def extend(operation: Extend, *, caller: Caller) -> MemoryRecord:
     return record
 
 
+def may_extend(caller: Caller, record: MemoryRecord) -> bool:
+    is_shared = record.visibility != Visibility.PRIVATE
+    return caller.can_edit_for(record.created_by) or (is_shared and caller.can_review_for(record.persona))
+
+
 def _locked_for_extension(caller: Caller, record_id: Any) -> MemoryRecord:
     rows = MemoryRecord.objects.visible_to(caller).select_for_update()
     record = rows.filter(pk=validate(Id, record_id, "id")).first()
     if record is None:
         raise NotFound(gettext("no such memory"), field="id")
-    is_shared = record.visibility != Visibility.PRIVATE
-    if not (caller.can_edit_for(record.created_by) or (is_shared and caller.can_review_for(record.persona))):
+    if not may_extend(caller, record):
         raise Forbidden(gettext("belongs to another user: only its owner or an admin can change it"), field="id")
     return record
 

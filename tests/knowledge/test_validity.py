@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from knowledge.catalog.datahub import DataHubCatalog
 from knowledge.context.memory_context import attach_memories
 from knowledge.freshness import comparison
 from knowledge.insights import lifecycle
@@ -85,8 +86,9 @@ def test_while_the_catalog_is_away_the_last_known_state_counts(gms: Faults, alic
     set_incident("ACTIVE")
     record = remember(alice, valid_while=f"incident:{INCIDENT}")
     set_incident("RESOLVED")
-    settings.DATAHUB_GMS_URL = "http://127.0.0.1:9"
-    comparison.check_all_entities(100)
+    settings.DATAHUB_GMS_URL, settings.DATAHUB_TIMEOUT_S = "http://127.0.0.1:9", 0.3
+    DataHubCatalog.configured.cache_clear()
+    assert "failed" in comparison.check_all_entities(100).note
     assert state_of(record) == ""
 
 
@@ -94,15 +96,18 @@ def test_an_ended_memory_is_counted_and_one_that_was_shown_is_withdrawn(small_ca
     caller = with_connection(alice, "a connection")
     record = remember(alice, valid_until=timezone.now() + timedelta(days=1))
     first = attach_memories(caller, ENTITY_CALL)
-    assert first and [memory["content"] for memory in first.data["memory_context"]] == [TEXT]
+    assert first
+    assert [memory["content"] for memory in first.data["memory_context"]] == [TEXT]
     services.revise(Revise(record_id=record.pk, valid_until=timezone.now()), caller=alice)
     second = attach_memories(caller, ENTITY_CALL)
-    assert second and second.data["not_shown"] == {"stale": 0, "waiting_for_review": 0, "not_valid_now": 1}
+    assert second
+    assert second.data["not_shown"] == {"stale": 0, "waiting_for_review": 0, "not_valid_now": 1}
     (withdrawn,) = second.data["memory_context"]
     assert (withdrawn["id"], withdrawn["content"]) == (record.pk.hex, "")
     assert "no longer valid" in withdrawn["why"]
     third = attach_memories(caller, ENTITY_CALL)
-    assert third and third.data["memory_context"] == []
+    assert third
+    assert third.data["memory_context"] == []
 
 
 def test_the_owner_of_an_approved_insight_asks_and_a_curator_extends(
@@ -120,7 +125,8 @@ def test_the_owner_of_an_approved_insight_asks_and_a_curator_extends(
     assert set(Insight.objects.get(pk=insight.pk).pending_edit) == {"valid_until"}
     decisions.approve(caller=cora, insight_id=insight.pk, override=True)
     approved = MemoryRecord.objects.get(pk=insight.pk).valid_until
-    assert approved and approved > later + timedelta(days=27)
+    assert approved
+    assert approved > later + timedelta(days=27)
     for outsider, refusal in ((bob, Forbidden), (olga, NotFound)):
         with pytest.raises(refusal):
             validity.extend(Extend(record_id=insight.pk, by="month"), caller=outsider)

@@ -178,7 +178,9 @@ def test_an_extension_is_undone_and_stays_in_the_history(alice: Caller, bob: Cal
         with pytest.raises(refusal):
             validity.extend(Extend(record_id=record.pk, by="month"), caller=outsider)
     extended = validity.extend(Extend(record_id=record.pk, by="quarter"), caller=alice)
-    assert end and extended.valid_until and timedelta(88) < extended.valid_until - end < timedelta(93)
+    assert end
+    assert extended.valid_until
+    assert timedelta(88) < extended.valid_until - end < timedelta(93)
     with pytest.raises(Forbidden):
         undo.undo(caller=bob, record_id=record.pk, change="extend")
     undone = undo.undo(caller=alice, record_id=record.pk, change="extend")
@@ -194,7 +196,8 @@ def test_a_month_after_an_end_long_ago_counts_from_today(alice: Caller) -> None:
     record = remember(alice)
     revise(alice, record, valid_until=days(-300))
     extended = validity.extend(Extend(record_id=record.pk, by="month"), caller=alice)
-    assert extended.valid_until and days(27) < extended.valid_until < days(32)
+    assert extended.valid_until
+    assert days(27) < extended.valid_until < days(32)
 
 
 # -- conditions -----------------------------------------------------------------------------------------------
