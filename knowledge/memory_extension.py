@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -15,7 +15,7 @@ from django_q.tasks import async_task
 
 from knowledge.catalog import lineage
 from knowledge.context.memory_context import attach_memories
-from knowledge.freshness import baselines, comparison, detected_hints
+from knowledge.freshness import baselines, comparison, conditions, detected_hints
 from knowledge.insights import entity_linking, redaction, sql_corrections
 from knowledge.models import (
     ApprovalRule,
@@ -81,6 +81,9 @@ class KnowledgeMemoryExtension(MemoryExtension):
     def proposals_among(self, record_ids: Sequence[UUID]) -> Mapping[UUID, bool]:
         rows = Insight.objects.filter(pk__in=record_ids).exclude(state=InsightState.SUPERSEDED)
         return {pk: state in decisions.IN_FORCE for pk, state in rows.values_list("pk", "state")}
+
+    def condition_kinds(self) -> Mapping[str, Callable[[str], Any]]:
+        return conditions.condition_kinds()
 
     def record_saved(self, record: MemoryRecord, *, created: bool) -> None:
         if created and baselines.urns_of(record):

@@ -20,12 +20,26 @@ from memories.contract.fields import (
     Tags,
     Text,
     Urns,
+    ValidFrom,
+    ValidUntil,
     if_any,
     validation_error,
 )
 from memories.contract.operations import Operation
 from memories.models import Category, Source
-from memories.operations import ABOUT, AT_MOST, COLUMNS, SKIPPED, ConfidenceName, DimensionName, VisibilityName
+from memories.operations import (
+    ABOUT,
+    AT_MOST,
+    COLUMNS,
+    SKIPPED,
+    VALID_FROM,
+    VALID_UNTIL,
+    VALID_WHILE,
+    ConfidenceName,
+    DimensionName,
+    ValidWhile,
+    VisibilityName,
+)
 
 CATEGORIES = [value for value in Category.values if value != Category.GENERAL]
 SOURCES = [Source.USER.value, Source.AGENT_DISCOVERY.value, Source.ENRICHMENT_GAP.value]
@@ -74,6 +88,9 @@ class Capture(Operation):
         None, description="Propose this observation of the knowledge graph."
     )
     visibility: VisibilityName = Field("persona", description="Who may read it once approved.")
+    valid_from: ValidFrom | None = Field(None, description=VALID_FROM)
+    valid_until: ValidUntil | None = Field(None, description=VALID_UNTIL)
+    valid_while: ValidWhile = Field("", description=VALID_WHILE)
 
 
 class Appeal(Operation):
@@ -109,6 +126,9 @@ class Edit(Operation):
     tags: Tags | None = None
     entity_urns: Urns | None = None
     related_columns: Columns | None = None
+    valid_from: ValidFrom | None = None
+    valid_until: ValidUntil | None = None
+    valid_while: ValidWhile | None = None
     suggested_actions: Actions | None = None
     seen: Token = Field("", description=SEEN)
     override: bool = Field(False, description=OVERRIDE)

@@ -102,6 +102,12 @@ class MemoryExtension:
         """Return those of these memories that are proposals for review, each with whether it has been approved."""
         return {}
 
+    # -- validity ----------------------------------------------------------------------------------------
+
+    def condition_kinds(self) -> Mapping[str, Callable[[str], Any]]:
+        """Return the app's kinds of conditions on which memories may depend (ConditionKind in writing/validity.py)."""
+        return {}
+
     # -- life cycle of a memory --------------------------------------------------------------------------
 
     def record_saved(self, record: MemoryRecord, *, created: bool) -> None:

@@ -25,11 +25,14 @@ from memories.contract.fields import (
     Tags,
     Text,
     Urns,
+    ValidFrom,
+    ValidUntil,
     validation_error,
 )
 from memories.contract.operations import Operation
 from memories.models import Category, Confidence, Dimension, Source, Status, Verdict, Visibility
 from memories.models.record import EDITED_BY
+from memories.models.validity import EXPIRED, NOT_YET
 
 MAX_QUERY = 4000
 MAX_RECALL = 50
@@ -64,6 +67,7 @@ SourceName = Annotated[
 ]
 VisibilityName = Annotated[str, OneOf(Visibility.values)]
 LanguageCode = Annotated[str, OneOf(settings.RECALL_LANGUAGES)]
+ValidWhile = Annotated[str, Text(0, 600)]
 MemoryId = Annotated[Id, Field(alias="id", description="Id of the memory.")]
 
 FACT = "The fact, understandable on its own."
@@ -78,6 +82,9 @@ METADATA = "Further data."
 AT_MOST = "How many to return."
 FROM_MEMORIES = "Memories it repeats; erasing one erases it, too."
 SKIPPED = "How many to skip."
+VALID_FROM = "First day or moment on which it is true."
+VALID_UNTIL = "Last day, or moment, on which it is true."
+VALID_WHILE = "True only until this ends: incident:<URN>, deprecated:<URN> or period:<name>."
 STRATEGY = (
     "semantic: by meaning and words; lexical: exact words; entity: about these entities; graph: also about related "
     "ones; auto: all of these in one ranking."
@@ -98,6 +105,9 @@ class Remember(Operation):
     tags: Tags = Field([], description="Labels to filter by.")
     language: LanguageCode | None = Field(None, description=LANGUAGE)
     visibility: VisibilityName = Field(Visibility.PERSONA.value, description=READERS)
+    valid_from: ValidFrom | None = Field(None, description=VALID_FROM)
+    valid_until: ValidUntil | None = Field(None, description=VALID_UNTIL)
+    valid_while: ValidWhile = Field("", description=VALID_WHILE)
     metadata: Metadata = Field({}, description=METADATA)
 
 
@@ -117,6 +127,9 @@ class Revise(Operation):
     tags: Tags | None = Field(None, description="Labels to filter by.")
     language: LanguageCode | None = Field(None, description=LANGUAGE)
     visibility: VisibilityName | None = Field(None, description=READERS)
+    valid_from: ValidFrom | None = Field(None, description=VALID_FROM)
+    valid_until: ValidUntil | None = Field(None, description=VALID_UNTIL)
+    valid_while: ValidWhile | None = Field(None, description=VALID_WHILE)
     metadata: Metadata | None = Field(None, description=METADATA)
     reason: Reason = Field("", description=WHY)
 
@@ -211,6 +224,32 @@ class Reassign(Operation):
     reason: Reason = Field("", description=WHY)
 
 
+class Extend(Operation):
+    """Extend the validity of a memory"""
+
+    record_id: MemoryId
+    by: Annotated[str, OneOf(("month", "quarter", "no_end"))] = Field(description="no_end removes the end.")
+    reason: Reason = Field("", description=WHY)
+
+
+class PeriodOperation(Operation):
+    name: Annotated[str, Text(1, 100)] = Field(description="For example FY2026-Q3 or release-42.")
+
+
+class OpenPeriod(PeriodOperation):
+    """Open a period, such as a release or a fiscal period, on which memories may depend"""
+
+    note: Annotated[str, Text(0, 500)] = Field("", description="What it is.")
+
+
+class EndPeriod(PeriodOperation):
+    """End a period, and with it the validity of the memories that depend on it"""
+
+
+class ReopenPeriod(PeriodOperation):
+    """Open an ended period again"""
+
+
 class Retag(Operation):
     """Add and remove tags of a memory"""
 
@@ -251,7 +290,7 @@ class ListMemories(Operation):
 
     dimension: DimensionName | None = Field(None, alias="filter_dimension", description="For list.")
     category: CategoryName | None = Field(None, alias="filter_category", description="For list.")
-    status: Annotated[str, OneOf(Status.values)] = Field(
+    status: Annotated[str, OneOf([*Status.values, EXPIRED, NOT_YET])] = Field(
         Status.ACTIVE.value, alias="filter_status", description="For list."
     )
     entity_urn: EntityUrn | None = Field(None, alias="filter_entity_urn", description="For list: URN or name.")

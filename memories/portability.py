@@ -72,6 +72,7 @@ class Kind:
     of_persona: Callable[[str], Q] | None = None  # rows that curators of a persona export; None if there are none
     adapt: Callable[[Caller, Values, list[str]], None] | None = None  # makes a row one that the caller may write
     prepare: Callable[[Any], None] | None = None  # sets the computed columns of a new row
+    later: Mapping[str, Any] = field(default_factory=dict)  # keys that older files lack, with the values that they mean
     index: str = ""  # name of its vector source, if its texts are embedded
 
     @property
@@ -121,6 +122,7 @@ class Kind:
         known = {"kind", "id", *self.keys}
         if unknown := sorted(set(row) - known):
             raise Invalid("is unknown", field=unknown[0][:80], allowed=", ".join(self.columns))
+        row = {**self.later, **row}
         if missing := [key for key in self.columns if key not in row]:
             raise Invalid("is missing", field=missing[0])
         values = {key: parse_value(key, self.field_of(key), row[key]) for key in self.columns}

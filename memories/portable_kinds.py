@@ -27,8 +27,10 @@ from memories.models import (
     Visibility,
 )
 from memories.models.record import EDITED_BY
+from memories.models.validity import VALIDITY_COLUMNS
 from memories.portability import IMPORTED, Kind, Parent, Values, of_record, parse_value, shared
 from memories.writing import text_places
+from memories.writing.validity import check_imported
 
 RECORD = Parent("record_id", MemoryRecord, "created_by")
 PROPOSAL = "is_proposal"
@@ -50,6 +52,8 @@ def adapt_memory(caller: Caller, values: Values, remarks: list[str]) -> None:
         values["persona"], values["visibility"] = caller.persona, Visibility.PRIVATE
     if values.get(PROPOSAL):
         values["visibility"] = Visibility.PRIVATE
+    if remark := check_imported(values):
+        remarks.append(remark)
     values["metadata"] = without_statements(caller, values["metadata"])
 
 
@@ -111,9 +115,10 @@ MEMORY = Kind(
         "dismissed_urns", "metadata", "status", "stale_reason", "stale_at", "last_verified_at", "supersedes_id",
         "superseded_by", "superseded_at", "tier", "conversation_id", "role", "author", "thread_position",
         "derived_from", "importance", "access_count", "last_accessed_at", "enrichment_status", "expires_at",
-        "purge_after",
+        "purge_after", *VALIDITY_COLUMNS,
     ),
     owner="created_by",
+    later={"valid_from": None, "valid_until": None, "valid_while": "", "condition_ended_at": None},
     # A correction comes after the memory that it supersedes, and a long-term memory after its turn of the same time.
     order=("created_at", "-tier", "id"),
     parents=(

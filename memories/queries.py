@@ -20,7 +20,7 @@ from memories.identity.caller import Caller
 from memories.models import DOUBTS, Feedback, MemoryRecord, Report, Status, Verdict, Visibility
 from memories.models.record import MemoryRecordQuerySet
 from memories.operations import ListMemories
-from memories.retrieval.scope import Filters, in_scope
+from memories.retrieval.scope import ANY_TIME, Filters, by_status, in_scope
 
 MAX_COUNT = 10_000  # maximum number of rows that are counted; a larger number is shown as "10,000+"
 MAX_FACET = 12  # maximum number of values shown for each facet
@@ -50,13 +50,15 @@ def list_memories(caller: Caller, operation: ListMemories) -> MemoryRecordQueryS
         dimension=operation.dimension or "",
         category=operation.category or "",
         entity=operation.entity_urn or "",
-        statuses=[operation.status],
+        **by_status(operation.status),
     )
     return newest(caller, filters)
 
 
 def stale_memories(caller: Caller) -> MemoryRecordQuerySet:
-    return in_scope(caller, Filters(statuses=[Status.STALE])).defer("search").order_by("stale_at", "id")
+    return (
+        in_scope(caller, Filters(statuses=[Status.STALE], validity=ANY_TIME)).defer("search").order_by("stale_at", "id")
+    )
 
 
 def reviewable_stale(caller: Caller) -> MemoryRecordQuerySet:

@@ -39,6 +39,7 @@ def _line(number: int, hit: HitResponse) -> str:
     parts = [author, hit["created_at"][:10], hit["id"]]
     parts += [f"about {', '.join(names)}"] if names else []
     parts += [f"{hit['status']}: {hit.get('stale_reason', '')}".rstrip(": ")] if "status" in hit else []
+    parts += _validity(hit)
     is_changed = hit.get("changed_since_verified")
     parts += [f"verified at an earlier version by {hit['verified_by']}, changed since"] if is_changed else []
     parts += [f"check: {hit['to_verify']}"] if "to_verify" in hit else []
@@ -46,6 +47,14 @@ def _line(number: int, hit: HitResponse) -> str:
     parts += [f"confidence {hit['confidence']}"] if "confidence" in hit else []
     parts += [f"score {hit['score']}"] if "score" in hit else []
     return f"{number}. {'… ' if hit.get('cut') else ''}{content}{' …' if hit.get('cut') else ''} ({'; '.join(parts)})"
+
+
+def _validity(hit: HitResponse) -> list[str]:
+    if validity := hit.get("validity"):
+        since = min(filter(None, [hit.get("valid_until"), hit.get("condition_ended_at")]), default="")
+        return [f"expired on {since[:10]}" if validity == "expired" else f"not valid before {hit['valid_from'][:10]}"]
+    parts = [f"valid until {hit['valid_until'][:10]}"] if "valid_until" in hit else []
+    return parts + ([f"valid only until this ends: {hit['valid_while']}"] if "valid_while" in hit else [])
 
 
 def entity_name(urn: str) -> str:

@@ -42,6 +42,11 @@ class MemoryResponse(TypedDict):
     changed_since_verified: NotRequired[bool]
     stale_reason: str
     stale_at: str | None
+    validity: NotRequired[str]
+    valid_from: NotRequired[str]
+    valid_until: NotRequired[str]
+    valid_while: NotRequired[str]
+    condition_ended_at: NotRequired[str]
     tags: list[str]
     entity_urns: list[str]
     detected_urns: list[str]
@@ -77,6 +82,11 @@ class HitResponse(TypedDict):
     confidence: NotRequired[str]
     status: NotRequired[str]
     stale_reason: NotRequired[str]
+    validity: NotRequired[str]
+    valid_from: NotRequired[str]
+    valid_until: NotRequired[str]
+    valid_while: NotRequired[str]
+    condition_ended_at: NotRequired[str]
     visibility: NotRequired[str]
     last_verified: NotRequired[str]
     verified_by: NotRequired[str]
@@ -222,6 +232,7 @@ def _memory_response(record: MemoryRecord, verification: LastVerification | None
     }
     if record.edited_by:
         response["edited_by"] = record.edited_by
+    response.update(validity_response(record))  # type: ignore[typeddict-item]
     if verification:
         response["verified_by"] = verification.by
         response["changed_since_verified"] = not verification.is_current
@@ -261,6 +272,7 @@ def hit_response(
         "to_verify": hint,
     }
     response.update({name: value for name, value in unusual.items() if value})  # type: ignore[typeddict-item]
+    response.update(validity_response(record))  # type: ignore[typeddict-item]
     if explain:
         response["score"] = round(hit.score, 4)
         response["scores"] = {
@@ -270,6 +282,18 @@ def hit_response(
             "entity": round(hit.bonus, 4),
         }
     return response
+
+
+def validity_response(record: MemoryRecord) -> dict[str, str]:
+    """Return the bounds that a memory has, and as `validity` why it is left out now: expired or not_yet_valid."""
+    bounds = {
+        "validity": record.validity,
+        "valid_from": _iso(record.valid_from),
+        "valid_until": _iso(record.valid_until),
+        "valid_while": record.valid_while,
+        "condition_ended_at": _iso(record.condition_ended_at),
+    }
+    return {name: value for name, value in bounds.items() if value}
 
 
 def recall_response(recall: Recall, *, explain: bool = False) -> RecallResponse:

@@ -35,12 +35,13 @@ from memories.models import (
 )
 from memories.models.index_job import Trigger
 from memories.models.record import EDITED_BY
+from memories.models.validity import VALIDITY_FIELDS
 from memories.operations import EDITABLE, SESSION_KEY
 from memories.retrieval import indexing, passages
 from memories.retrieval.language import language_of
 from memories.retrieval.near_duplicates import Similar, similar_to, with_differences
 from memories.retrieval.passages import Stamped
-from memories.writing import quotations
+from memories.writing import quotations, validity
 from memories.writing.correction_chains import (
     activate,
     active_correction,
@@ -60,6 +61,7 @@ CONVERSATION_FIELDS = (
     "tier", "conversation_id", "role", "author", "thread_position", "derived_from", "importance", "enrichment_status",
     "expires_at",
 )  # fmt: skip
+UNSAID: tuple[Any, ...] = ([], None, "")  # values of optional fields that were not given
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,7 @@ def store(
     """
     fields = operation.values() | {"language": operation.language or language_of(operation.content)}
     fields["metadata"] = _with_session(caller, operation.metadata)
+    fields |= validity.settled(fields)
     if created_at:
         fields["created_at"] = fields["updated_at"] = created_at
     require_user(caller)
@@ -150,6 +153,8 @@ def supersede(operation: operations.Supersede, *, caller: Caller, created_at: da
         moment = created_at or timezone.now()  # the time is read after locking, so that no state ends before it begins
         inherited = {name: getattr(old, name) for name in EDITABLE} | {"summary": ""}
         fields = {**inherited, **operation.explicit_values(*EDITABLE), "language": language or old.language}
+        bounds, note = validity.inherited(old, operation.explicit_values(*VALIDITY_FIELDS))
+        fields |= bounds
         if fields["content"] == old.content:
             raise Invalid(
                 gettext("is identical to the current text"), field="content", allowed=gettext("the corrected text")
@@ -179,7 +184,7 @@ def supersede(operation: operations.Supersede, *, caller: Caller, created_at: da
                 mark_superseded(old, new)
             _note_quoting_reason(old, new, operation.reason)
     remembered = index_now(caller, new)
-    return replace(remembered, note="; ".join(filter(None, [pending, remembered.note])))
+    return replace(remembered, note="; ".join(filter(None, [pending, note, remembered.note])))
 
 
 def _note_quoting_reason(old: MemoryRecord, new: MemoryRecord, reason: str) -> None:
@@ -214,6 +219,7 @@ def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
             )
         if changes.get("visibility", record.visibility) != record.visibility:
             check_share(record)
+        changes |= validity.settled(changes, record)
         requested = changes if operation.metadata is None else {**changes, "metadata": operation.metadata}
         deferrals = [extension.defer_edit(caller, record, requested) for extension in extensions.registered()]
         if pending := next(filter(None, deferrals), ""):
@@ -397,10 +403,15 @@ def _with_session(caller: Caller, metadata: dict[str, Any]) -> dict[str, Any]:
 
 def _describe_differences(existing: MemoryRecord, fields: Mapping[str, Any]) -> str:
     # Nothing was saved, so the caller must not expect the new values.
-    compared = ("visibility", "dimension", "category", "confidence", "tags", "entity_urns")
-    differences = [name for name in compared if fields[name] != getattr(existing, name) and fields[name] != []]
-    details = ", ".join(f"{name} is {getattr(existing, name)!r}" for name in differences)
-    return f"kept as it was ({details}): update it to change that" if differences else ""
+    compared = ("visibility", "dimension", "category", "confidence", "tags", "entity_urns", *VALIDITY_FIELDS)
+    differences = [name for name in compared if fields[name] != getattr(existing, name) and fields[name] not in UNSAID]
+    details = ", ".join(f"{name} is {_shown(getattr(existing, name))}" for name in differences)
+    kept = f"kept as it was ({details}): update it to change that" if differences else ""
+    return "; ".join(filter(None, [validity.outside_note(existing), kept]))
+
+
+def _shown(value: Any) -> str:
+    return value.isoformat() if isinstance(value, datetime) else repr(value)
 
 
 def index_now(caller: Caller, record: MemoryRecord) -> Remembered:

@@ -13,6 +13,7 @@ SECTIONS: Mapping[Promise, Mapping[str, Promise]] = {
         "memories.memoryrecord": gettext_lazy("Memories"),
         "memories.stalememory": gettext_lazy("Stale memories"),
         "memories.correction": gettext_lazy("Corrections"),
+        "memories.period": gettext_lazy("Periods"),
         "memories.batch": gettext_lazy("Bulk actions"),
         "memories.tombstone": gettext_lazy("Erased memories"),
         "memories.samewords": gettext_lazy("Texts with the words of an erased memory"),

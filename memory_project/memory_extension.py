@@ -17,7 +17,7 @@ from memories.models import MemoryRecord
 from memory_project import backups
 from memory_project.mcp import feedback_request
 from memory_project.models import AuditEvent, Notification, SavedView, User
-from memory_project.notifications import inbox
+from memory_project.notifications import inbox, validity
 
 
 class ProjectMemoryExtension(MemoryExtension):
@@ -26,6 +26,7 @@ class ProjectMemoryExtension(MemoryExtension):
 
     def record_changed(self, record: MemoryRecord, change: str, before: Mapping[str, Any]) -> None:
         inbox.note_status(record, before["status"])
+        validity.note_validity(record, change, before)
         if change == "verify" or before["content"] != record.content:
             inbox.settle_reported(record)
 

@@ -54,6 +54,7 @@ def schedules() -> dict[str, tuple[str, int]]:
         "go on with imports": ("memory_project.imports.tasks.go_on_with_all", 2),
         "mail notifications": ("memory_project.tasks.mail_notifications", 1),
         "send the weekly digest": ("memory_project.tasks.send_digest", 720),
+        "notify of memories that end": ("memory_project.tasks.notify_ends", 60),
         "alert about old reviews": ("memory_project.tasks.alert_about_reviews", 60),
         "suggest from conversations": ("memory_project.tasks.suggest_from_conversations", 60),
         "suggest open questions": ("memory_project.tasks.suggest_open_questions", 1_440),

@@ -3,7 +3,7 @@ from __future__ import annotations
 from memory_project import retention
 from memory_project.agents import conversations, unanswered
 from memory_project.exports import services as exports
-from memory_project.notifications import digest_and_alerts, notification_mails, webhooks
+from memory_project.notifications import digest_and_alerts, notification_mails, validity, webhooks
 
 
 def delete_expired_rows() -> str:
@@ -17,6 +17,10 @@ def send_digest() -> str:
 
 def alert_about_reviews() -> str:
     return digest_and_alerts.alert_about_reviews()
+
+
+def notify_ends() -> str:
+    return validity.notify_ends()
 
 
 def send_webhooks() -> str:

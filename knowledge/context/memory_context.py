@@ -18,8 +18,8 @@ and must share words with the call. Memories without a link are attached if they
 (statement_match.py).
 
 Memories that are stale, await review or were marked wrong by the caller are not attached. Memories that are stale or
-await review are counted. A memory that becomes stale within an hour after it was attached is attached once more,
-without its text.
+await review are counted, as are those that are not yet or no longer valid. A memory that becomes stale, or whose
+validity ends, within an hour after it was attached is attached once more, without its text.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from memories.database.queryset_sql import condition
 from memories.identity.caller import Caller
 from memories.models import Feedback, MemoryRecord, Status, Verdict, Verification, Visibility
 from memories.models.record import MemoryRecordQuerySet, about_any
+from memories.models.validity import is_over, outside
 from memories.rendering import entity_name
 from memories.retrieval import impressions, term_statistics
 from memories.retrieval.ranking import Question, candidates
@@ -86,13 +87,14 @@ class Entry:
 
 @dataclass(frozen=True)
 class Knowledge:
-    """Memories about the entities of a call, best first, and how many more are stale or await review."""
+    """Memories about the entities of a call, best first, and how many more are stale, not valid or await review."""
 
     entries: list[Entry] = field(default_factory=list)
     matched: list[Entry] = field(default_factory=list)  # memories without a link that match the call
     neighbors: list[Entry] = field(default_factory=list)  # memories about neighboring entities
     stale: int = 0
     waiting: int = 0
+    not_valid: int = 0  # not yet or no longer valid
 
     @property
     def best_first(self) -> list[Entry]:
@@ -194,7 +196,8 @@ def _context_block(caller: Caller, call: Call, knowledge: Knowledge, notes: Sequ
     if not omitted:  # neighbors only take places that are left over
         fitting, _ = within_bounds([*fresh, *fresh_neighbors])
     now_stale = _now_stale(caller, shown)
-    if not (fitting or omitted or shown_before or now_stale or knowledge.stale or knowledge.waiting):
+    left_out = knowledge.stale or knowledge.waiting or knowledge.not_valid
+    if not (fitting or omitted or shown_before or now_stale or left_out):
         return None
     attached = [*now_stale, *fitting]
     data: dict[str, Any] = {"memory_context": attached, "about": ABOUT}
@@ -204,8 +207,10 @@ def _context_block(caller: Caller, call: Call, knowledge: Knowledge, notes: Sequ
         data["more"] = omitted[:MAX_REFERENCES]
     if shown_before:
         data["shown_before"] = shown_before[:MAX_REFERENCES]
-    if knowledge.stale or knowledge.waiting:
+    if left_out:
         data["not_shown"] = {"stale": knowledge.stale, "waiting_for_review": knowledge.waiting}
+    if knowledge.not_valid:
+        data["not_shown"]["not_valid_now"] = knowledge.not_valid
     ids = [UUID(memory["id"]) for memory in attached]
     for pk, hint in hints_about(ids).items() if ids else ():
         next(memory for memory in attached if memory["id"] == pk.hex)["to_verify"] = hint
@@ -245,8 +250,9 @@ def memories_for_entities(caller: Caller, subject: Subject, *, limit: int = CAND
     left_out = readable.aggregate(
         stale=Count("pk", filter=Q(status=Status.STALE)),
         waiting=Count("pk", filter=Q(status=Status.ACTIVE, insight__state=InsightState.PENDING)),
+        not_valid=Count("pk", filter=Q(status=Status.ACTIVE) & outside()),
     )
-    return Knowledge(entries, neighbors=neighbor_entries, stale=left_out["stale"], waiting=left_out["waiting"])
+    return Knowledge(entries, neighbors=neighbor_entries, **left_out)
 
 
 def _neighbor_memories(caller: Caller, subject: Subject) -> dict[MemoryRecord, str]:
@@ -334,12 +340,18 @@ def _mark_changed(entry: Entry, shown: Mapping[UUID, str]) -> Entry:
 
 
 def _now_stale(caller: Caller, shown: Mapping[UUID, str]) -> list[dict[str, Any]]:
-    """Return the memories shown on this connection that have become stale since then, without their texts."""
+    """Return the memories shown on this connection that went stale or have ended since then, without their texts."""
     shown_ids = [pk for pk, shown_version in shown.items() if shown_version != "stale"]
-    rows = MemoryRecord.objects.visible_to(caller).filter(pk__in=shown_ids, status=Status.STALE) if shown_ids else []
-    return [
-        {**Entry(row, f"went stale since it was shown: {row.stale_reason}").response(), "content": ""} for row in rows
-    ]
+    ended = Q(status=Status.STALE) | Q(status=Status.ACTIVE) & is_over()
+    rows = MemoryRecord.objects.visible_to(caller).filter(ended, pk__in=shown_ids) if shown_ids else []
+    return [{**Entry(row, _why_ended(row)).response(), "content": ""} for row in rows]
+
+
+def _why_ended(record: MemoryRecord) -> str:
+    if record.status == Status.STALE:
+        return f"went stale since it was shown: {record.stale_reason}"
+    condition = f", when this ended: {record.valid_while}" if record.condition_ended_at else ""
+    return f"is no longer valid since it was shown{condition}"
 
 
 def version(record: MemoryRecord) -> str:

@@ -36,6 +36,7 @@ from knowledge.freshness.baselines import (
     read_entities,
     urns_of,
 )
+from knowledge.freshness.conditions import check_conditions
 from knowledge.models import CatalogCursor, Due, EntityBaseline, EntityState
 from memories import services
 from memories.contract.errors import Conflict, NotFound
@@ -162,6 +163,7 @@ def check_all_entities(limit: int) -> CheckReport:
     """
     result, catalog = CheckReport(), get_readable_catalog()
     try:
+        check_conditions(WATCHER)
         _catch_up_all(catalog, result)
         due = _due(limit)
         for start in range(0, len(due), CHUNK):
@@ -263,6 +265,11 @@ def check_entities(urns: Iterable[str]) -> CheckReport:
     """Compare all memories about these entities at once, after an event of DataHub, an import or our own write."""
     result, catalog = CheckReport(), get_catalog()
     unique_urns = set(urns)
+    try:
+        check_conditions(WATCHER, unique_urns)
+    except (CatalogUnavailable, CatalogRefused) as error:
+        result.note = error.message
+        return result
     about = EntityBaseline.objects.filter(urn__in=unique_urns, catalog=identity())
     known_urns = sorted(set(about.values_list("urn", flat=True)))
     for start in range(0, len(known_urns), CHUNK):

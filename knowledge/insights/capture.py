@@ -21,6 +21,7 @@ from memories import services
 from memories.contract.errors import Invalid, NotFound
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Visibility
+from memories.models.validity import VALIDITY_FIELDS
 from memories.operations import Remember
 from memories.retrieval.near_duplicates import Similar
 from memories.writing.duplicates import lock_same_text
@@ -81,7 +82,7 @@ def _fact(operation: Capture, origin: Origin) -> Remember:
                 "entity_urns": operation.entity_urns or origin.entity_urns,
                 "visibility": Visibility.PRIVATE,
                 "metadata": origin.provenance,
-                **operation.values("category", "confidence", "source", "related_columns"),
+                **operation.values("category", "confidence", "source", "related_columns", *VALIDITY_FIELDS),
             }
         )
     except Invalid as error:

@@ -25,7 +25,7 @@ from memories.contract.operations import validate
 from memories.database import identity
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status, Visibility
-from memories.writing import correction_chains
+from memories.writing import correction_chains, validity
 from memories.writing.duplicates import find_plain
 from memories.writing.revision import revised
 
@@ -73,6 +73,7 @@ def save_edit(operation: Edit, *, caller: Caller) -> Insight:
             gettext("is %(state)s: only pending insights can be edited") % {"state": insight.state}, field="insight_id"
         )
     is_new_text = changes.get("content", insight.record.content) != insight.record.content
+    changes |= validity.settled(changes, insight.record)
     with revised(caller, insight.record, "edit", "edited in review"):
         for name, value in changes.items():
             setattr(insight.record, name, value)

@@ -37,10 +37,14 @@ from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status, Visibility
 from memories.models.record import EDITED_BY
+from memories.models.revision import value_of
+from memories.models.validity import VALIDITY_COLUMNS, VALIDITY_FIELDS
+from memories.portability import to_json
 from memories.writing.correction_chains import activate, reference
 from memories.writing.duplicates import find_duplicate
 from memories.writing.revision import revised
 from memories.writing.undo import restore_status
+from memories.writing.validity import check_restored
 
 MOMENTS = ("question_at", "snoozed_until")  # columns of a step's `before` that hold times, in ISO format
 IN_FORCE = (InsightState.APPROVED, InsightState.APPLIED)
@@ -49,7 +53,7 @@ IN_FORCE = (InsightState.APPROVED, InsightState.APPLIED)
 REVIEWED_FIELDS = frozenset(
     {
         "content", "summary", "tags", "entity_urns", "related_columns", "dimension", "category", "confidence",
-        "metadata",
+        "metadata", *VALIDITY_FIELDS,
     }
 )  # fmt: skip
 
@@ -219,6 +223,7 @@ def defer_edit(caller: Caller, record: MemoryRecord, changes: Mapping[str, Any])
 
     Returns "" if the edit needs no review. Raises Conflict while the insight is being applied.
     """
+    changes = {name: to_json(value) for name, value in changes.items()}
     differs = {name: value for name, value in changes.items() if _present(record, name, value) != value}
     if new_keys := {key: value for key, value in changes.get("metadata", {}).items() if key not in record.metadata}:
         differs["metadata"] = {**differs.get("metadata", {}), **new_keys}  # also those whose value is null
@@ -264,6 +269,7 @@ def _approve_edit(caller: Caller, insight: Insight, notes: str) -> Insight:
     with revised(caller, record, "approve_edit", notes):
         for name, value in edit.items():
             setattr(record, name, _edited(record, name, value))
+        check_restored(record, edit)
         if "content" in edit and record.status == Status.STALE:
             activate(record)
     editor = insight.edit_by
@@ -282,13 +288,15 @@ def _editor_unless_owner(insight: Insight, caller: Caller) -> str | None:
 def _edited(record: MemoryRecord, name: str, value: Any) -> Any:
     """Return the value of a field after an edit. Metadata are merged, and keys that the edit sets to null removed."""
     if name != "metadata":
-        return value
+        return value_of(name, value) if name in VALIDITY_COLUMNS else value
     return {key: item for key, item in (record.metadata | value).items() if item is not None or key not in value}
 
 
 def _present(record: MemoryRecord, name: str, value: Any) -> Any:
     """Return the value that an edit replaces. Of metadata, these are the keys of the edit, None for missing ones."""
-    return {key: record.metadata.get(key) for key in value} if name == "metadata" else getattr(record, name)
+    if name == "metadata":
+        return {key: record.metadata.get(key) for key in value}
+    return to_json(getattr(record, name))
 
 
 def _reject_edit(caller: Caller, insight: Insight, notes: str) -> Insight:
@@ -312,6 +320,7 @@ def _undo_edit(caller: Caller, insight: Insight, last: Decision) -> Insight:
     with revised(caller, record, "undo_review", ""):
         for name, value in last.before.items():
             setattr(record, name, _edited(record, name, value))
+        check_restored(record, last.before)
         restore_status(record, "approve_edit")
     _take_back(caller, insight, last.by)
     transaction.on_commit(lambda: services.index_now(caller, record))

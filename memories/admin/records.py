@@ -36,6 +36,8 @@ from memories.contract.urls import url_for
 from memories.history import chain
 from memories.identity.caller import Caller
 from memories.models import Batch, Correction, MemoryRecord, Persona, StaleMemory, Status, Visibility
+from memories.models.validity import EXPIRED, NOT_YET
+from memories.retrieval.scope import RULES, WITHIN
 from memories.writing.reports import Reports, reports_about
 
 if TYPE_CHECKING:
@@ -134,9 +136,25 @@ class ReportedFilter(admin.SimpleListFilter):
         return rows.filter(pk__in=queries.doubted(by=int(value))) if value in ("1", str(queries.DOUBTERS)) else rows
 
 
+class ValidityFilter(admin.SimpleListFilter):
+    title, parameter_name = gettext_lazy("validity"), "validity"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, StrOrPromise]]:
+        return [
+            (WITHIN, gettext_lazy("Valid now")),
+            (EXPIRED, gettext_lazy("No longer valid")),
+            (NOT_YET, gettext_lazy("Not valid yet")),
+        ]
+
+    def queryset(self, request: HttpRequest, rows: QuerySet[MemoryRecord]) -> QuerySet[MemoryRecord]:
+        rule = RULES.get(self.value() or "")
+        return rows.filter(rule()) if rule else rows
+
+
 SHOWN = (
     "content", "badge", "dimension", "category", "confidence", "visibility", "persona", "created_by", "created_at",
-    "tags", "stale_reason", "stale_at", "last_verified_at", "chain", "agent_reports",
+    "tags", "stale_reason", "stale_at", "valid_from", "valid_until", "valid_while",
+    "last_verified_at", "chain", "agent_reports",
 )  # fmt: skip
 STORED = ("id", "metadata", "related_columns", "entity_urns", "source", "tier", "importance", "access_count")
 
@@ -149,7 +167,7 @@ class MemoryRecordAdmin(ReadOnlyAdmin):
     more_columns: tuple[str, ...] = ("reported",)
     list_filter = [
         "status", "category", "confidence", "dimension", "visibility", PersonaFilter, EntityFilter, AuthorFilter,
-        TagFilter, ReportedFilter, "source", "tier",
+        TagFilter, ReportedFilter, ValidityFilter, "source", "tier",
     ]  # fmt: skip
     date_hierarchy = "created_at"
     ordering = ["-created_at"]

@@ -45,6 +45,7 @@ CONTENT_MIN, CONTENT_MAX = 10, 4000  # characters of a memory's text, as the mem
 MAX_SUMMARY = 1000
 MAX_REASON = 1000
 ISO = "ISO 8601, for example 2026-03-31T12:00:00Z"
+BOUND = "a date or time in ISO 8601, for example 2026-03-31, or an empty text for none"
 METADATA_BYTES = 16_000
 METADATA_DEPTH = 20  # maximum number of nesting levels, because clients' JSON parsers have a limit, too
 MAX_OFFSET = 1_000_000
@@ -309,5 +310,16 @@ StartMoment = Annotated[
     datetime,
     PlainValidator(lambda value: _timestamp(value, time.min)),
     WithJsonSchema({"type": "string", schemas.ALLOWED: ISO, schemas.EXACT: {"format": "date-time"}}),
+]
+# Bounds of a validity. An empty text removes the bound. A date means the start or the end of that day.
+ValidFrom = Annotated[
+    datetime | None,
+    PlainValidator(lambda value: None if value == "" else _timestamp(value, time.min)),
+    WithJsonSchema({"type": "string", schemas.ALLOWED: BOUND, schemas.OR_EMPTY: True}),
+]
+ValidUntil = Annotated[
+    datetime | None,
+    PlainValidator(lambda value: None if value == "" else _timestamp(value)),
+    WithJsonSchema({"type": "string", schemas.ALLOWED: BOUND, schemas.OR_EMPTY: True}),
 ]
 Offset = Annotated[int, Field(ge=0, le=MAX_OFFSET)]

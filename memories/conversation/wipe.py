@@ -34,6 +34,7 @@ from memories.models import (
     Lexeme,
     MemoryRecord,
     MemoryRevision,
+    Period,
     Report,
     SameWords,
     Tier,
@@ -203,5 +204,7 @@ def _personal_data() -> list[PersonalDataColumn]:
         PersonalDataColumn(Tombstone, "created_by", stays=True),
         PersonalDataColumn(Tombstone, "erased_by", stays=True),
         PersonalDataColumn(SameWords, "decided_by", stays=True),
+        PersonalDataColumn(Period, "opened_by", stays=True),
+        PersonalDataColumn(Period, "ended_by", stays=True),
     ]
     return own + [column for extension in extensions.registered() for column in extension.personal_data()]

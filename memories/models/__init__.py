@@ -21,6 +21,7 @@ from memories.models.record import (
 )
 from memories.models.report import DOUBTS, Report, ReportVerdict
 from memories.models.revision import MemoryRevision, Tombstone
+from memories.models.validity import Period
 from memories.models.verification import Verification
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "MemoryRecord",
     "MemoryRevision",
     "Passage",
+    "Period",
     "Persona",
     "PersonaMembership",
     "Quotation",

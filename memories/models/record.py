@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
@@ -17,6 +18,7 @@ from django.utils.translation import gettext_lazy
 from memories.contract.urls import url_for
 from memories.identity.caller import Caller
 from memories.models.fields import ContentKey, LanguageSearchText
+from memories.models.validity import MAY_BE_OUTSIDE, state_at
 
 EDITED_BY = "edited_by"  # metadata key: address of the person who wrote the text, if this is not the owner
 
@@ -166,6 +168,18 @@ class MemoryRecord(models.Model):
     stale_at = models.DateTimeField(null=True, blank=True)
     last_verified_at = models.DateTimeField(null=True, blank=True)
 
+    # The time in which the memory is true, from `valid_from` to before `valid_until`, and while a condition holds. The
+    # services set `condition_ended_at` when the condition has ended, so that a search compares columns only.
+    valid_from = models.DateTimeField(null=True, blank=True)
+    valid_until = models.DateTimeField(null=True, blank=True)
+    valid_while = models.CharField(
+        max_length=600,
+        blank=True,
+        default="",
+        help_text=gettext_lazy("incident:<URN>, deprecated:<URN> or period:<name>. Empty if there is no condition."),
+    )
+    condition_ended_at = models.DateTimeField(null=True, blank=True, editable=False)
+
     # The correction chain. `supersedes` is authoritative. It is set only at insert, so that no cycle can arise.
     supersedes = models.ForeignKey(
         "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="successors", db_index=False
@@ -241,6 +255,14 @@ class MemoryRecord(models.Model):
                 name="memory_one_living_successor",
             ),
             models.CheckConstraint(
+                condition=Q(valid_from__isnull=True) | Q(valid_until__isnull=True) | Q(valid_until__gt=F("valid_from")),
+                name="memory_valid_until_after_from",
+            ),
+            models.CheckConstraint(
+                condition=Q(condition_ended_at__isnull=True) | ~Q(valid_while=""),
+                name="memory_ended_condition_is_known",
+            ),
+            models.CheckConstraint(
                 condition=Q(tier=Tier.NONE) | ~Q(conversation_id=""), name="memory_turn_has_conversation"
             ),
         ]
@@ -282,6 +304,12 @@ class MemoryRecord(models.Model):
             ),
             models.Index(fields=["expires_at"], condition=Q(expires_at__isnull=False), name="memory_expiring"),
             models.Index(fields=["purge_after"], condition=Q(purge_after__isnull=False), name="memory_purging"),
+            models.Index(
+                fields=["valid_until"], condition=MAY_BE_OUTSIDE, name="memory_bounded"
+            ),  # left out, ending soon
+            models.Index(  # memories whose condition has ended
+                fields=["valid_while"], condition=~Q(valid_while=""), name="memory_conditions"
+            ),
             GinIndex(fields=["entity_urns"], name="memory_entities"),  # entity and graph recall, enrichment
             GinIndex(fields=["detected_urns"], name="memory_detected"),  # the same, for entities found in the text
             models.Index(  # memories in which entities have yet to be detected
@@ -307,6 +335,14 @@ class MemoryRecord(models.Model):
 
     def get_absolute_url(self) -> str:
         return url_for("memory", self.pk.hex)
+
+    @property
+    def validity(self) -> str:
+        """Return "not_yet_valid", "expired", or "" if the memory is true now."""
+        return self.validity_at(timezone.now())
+
+    def validity_at(self, moment: datetime) -> str:
+        return state_at(moment, self.valid_from, self.valid_until, self.condition_ended_at)
 
     @property
     def edited_by(self) -> str:

@@ -16,9 +16,8 @@ from typing import Any
 
 from memories.database.queryset_sql import Statement
 from memories.identity.caller import Caller
-from memories.models import Status
 from memories.queries import MAX_COUNT, MAX_FACET
-from memories.retrieval.scope import Filters, in_scope
+from memories.retrieval.scope import LISTED, Filters, by_status, in_scope
 
 # Facet → the field of Filters that it sets, the condition on a row, the SQL expression of its value, and a join that
 # the expression needs.
@@ -67,8 +66,8 @@ def counts(caller: Caller, filters: Filters) -> Counts:
         params += [_value(filters, field) for field, *_ in other_facets]
         parts.append(VALUES.format(name=f"'{name}'", value=value, scope=scope + join, rule=rule, most=MAX_FACET))
         parts.append(NUMBER.format(name="'least'", value=f"'{name}'", scope=scope))
-    for status in Status.values:
-        scope = scopes.count(replace(filters, statuses=[status]))
+    for status in LISTED:
+        scope = scopes.count(replace(filters, **by_status(status)))
         parts.append(NUMBER.format(name="'status'", value=f"'{status}'", scope=scope))
     for value, owner in (("", ""), ("me", caller.email)):
         scope = scopes.count(replace(filters, owner=owner))

@@ -29,13 +29,26 @@ from memories.operations import DimensionName, RecallMemories
 from memories.retrieval import conversation_context, passages, rerank, term_statistics
 from memories.retrieval.question_features import Cues
 from memories.retrieval.ranking import CANDIDATES, Candidate, Question, Ranked, candidates, order
-from memories.retrieval.scope import NO_FILTERS, Filters, compiled_scope, compiled_visibility
+from memories.retrieval.scope import (
+    ANY_TIME,
+    NO_FILTERS,
+    OUTSIDE,
+    WITHIN,
+    Filters,
+    compiled_scope,
+    compiled_visibility,
+)
 
 URNS_PER_QUERY = 200  # maximum number of named and related entities together
 # The condition and the order match the partial index memory_not_active, which has few rows.
+# The second part matches the partial index memory_bounded, which has few rows, too.
 ANY_HIDDEN = """
-    SELECT id FROM memory_records WHERE {scope} AND NOT status = 'active' ORDER BY status, created_at DESC LIMIT 1"""
-STATUSES = "SELECT status FROM memory_records WHERE id = ANY(%s)"
+    (SELECT id FROM memory_records WHERE {hidden} AND NOT status = 'active' ORDER BY status, created_at DESC LIMIT 1)
+    UNION ALL (SELECT id FROM memory_records WHERE {outside} LIMIT 1) LIMIT 1"""
+REASONS = """
+    SELECT CASE WHEN NOT status = ANY(%(chosen)s) THEN status
+        WHEN valid_until <= now() OR condition_ended_at IS NOT NULL THEN 'expired' ELSE 'not_yet_valid' END
+    FROM memory_records WHERE id = ANY(%(ids)s)"""
 
 LEXICAL_NOTE = "results are lexical-only (exact-term matches), not semantic"
 NO_LINEAGE_NOTE = "the lineage can't be read, so entities related by lineage were not looked up"
@@ -66,7 +79,7 @@ class Recall:
     ranking: str  # hybrid, context with tokens, context, lexical, entity or graph; ends in ", reranked" if so
     degraded: bool = False
     note: str = ""
-    left_out: dict[str, int] = field(default_factory=dict)  # status → number of matches left out because of this status
+    left_out: dict[str, int] = field(default_factory=dict)  # reason → number of matches left out, as by _left_out
     below: int = 0  # number of candidates that scored too low, at most CANDIDATES of each search
     hints: dict[UUID, str] = field(default_factory=dict)  # record id → why the memory should be verified
     terms: Sequence[term_statistics.Term] = ()  # the words of the query that were searched for
@@ -167,7 +180,10 @@ def _hits(caller: Caller, rows: Sequence[Ranked]) -> list[Hit]:
 def _recall_as_of(caller: Caller, operation: RecallMemories, result: Recall, rows: Sequence[Ranked]) -> Recall:
     moment: Any = operation.as_of
     allowed = {Status.ACTIVE, Status.STALE} if operation.include_stale else {Status.ACTIVE}
-    hits = _hits_as_of(caller, _hits(caller, rows), moment, allowed)[: operation.limit]
+    hits = _hits_as_of(caller, _hits(caller, rows), moment, allowed)
+    if not operation.include_stale:
+        hits = [hit for hit in hits if not hit.record.validity_at(moment)]
+    hits = hits[: operation.limit]
     label = f"as of {moment.isoformat()}: texts and status of that time, ranked by today's index"
     return replace(result, hits=hits, note="; ".join(filter(None, [result.note, label])))
 
@@ -185,19 +201,26 @@ def _in_content(hit: Hit, passage: tuple[int, int] | None) -> tuple[int, int] | 
 
 
 def _left_out(caller: Caller, filters: Filters, question: Question, lowest: float) -> dict[str, int]:
-    """Count, by status, the stale and superseded memories left out although they are relevant and reach `lowest`.
+    """Count, by reason, memories left out although they are relevant and reach `lowest`.
 
-    The result is empty unless the filters choose the status active, or active and stale.
+    The reasons are the statuses stale and superseded, "expired" and "not_yet_valid". The result is empty unless the
+    filters choose the status active, or active and stale.
     """
-    hidden = tuple(status for status in (Status.STALE, Status.SUPERSEDED) if status not in filters.statuses)
     if filters.statuses not in ((Status.ACTIVE,), (Status.ACTIVE, Status.STALE)):
         return {}
-    scope = compiled_scope(caller, replace(filters, statuses=hidden))
-    if not prepared_statements.rows(ANY_HIDDEN.format(scope=scope.sql), scope.params):
+    hidden = tuple(status for status in (Status.STALE, Status.SUPERSEDED) if status not in filters.statuses)
+    also_outside = tuple(filters.statuses) if filters.validity == WITHIN else ()
+    in_time = compiled_scope(caller, replace(filters, statuses=hidden))
+    out_of_time = compiled_scope(caller, replace(filters, validity=OUTSIDE), prefix="outside")
+    any_hidden = ANY_HIDDEN.format(hidden=in_time.sql, outside=out_of_time.sql if also_outside else "false")
+    values = in_time.params | (out_of_time.params if also_outside else {})
+    if not prepared_statements.rows(any_hidden, values):
         return {}
+    scope = compiled_scope(caller, replace(filters, statuses=hidden, also_outside=also_outside))
     matches, _ = candidates(scope, question, CANDIDATES)
     better = [candidate.id for candidate in matches if candidate.score >= lowest and _is_relevant(candidate, question)]
-    return dict(Counter(status for (status,) in prepared_statements.rows(STATUSES, [better])))
+    chosen = {"chosen": [str(status) for status in filters.statuses], "ids": better}
+    return dict(Counter(reason for (reason,) in prepared_statements.rows(REASONS, chosen)))
 
 
 def hints_about(ids: Sequence[UUID]) -> dict[UUID, str]:
@@ -239,6 +262,8 @@ def _apply_operation(filters: Filters, operation: RecallMemories) -> Filters:
         statuses=statuses,
         tiers=tuple(filters.tiers),
         created_before=operation.as_of,
+        # With as_of, the validity at that time is checked afterwards, too.
+        validity=ANY_TIME if operation.include_stale or operation.as_of else filters.validity,
     )
 
 

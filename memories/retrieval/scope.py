@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from typing import Any
 
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
@@ -14,8 +15,12 @@ from memories.database.queryset_sql import Condition, condition
 from memories.identity.caller import Caller
 from memories.models import Feedback, MemoryRecord, Status, Verdict
 from memories.models.record import MemoryRecordQuerySet, about_any
+from memories.models.validity import EXPIRED, NOT_YET, is_over, is_to_come, outside, within
 
 SCOPES_KEPT = 1_000  # maximum number of compiled scopes in each cache; a scope takes a few kilobytes
+# Values of Filters.validity besides EXPIRED and NOT_YET: memories that are true now, those that are not, or both
+WITHIN, OUTSIDE, ANY_TIME = "within", "outside", "any"
+RULES: Mapping[str, Callable[[], Q]] = {WITHIN: within, OUTSIDE: outside, EXPIRED: is_over, NOT_YET: is_to_come}
 
 
 @dataclass(frozen=True)
@@ -34,14 +39,36 @@ class Filters:
     # Leave out long-term memories derived from a turn that has one of `statuses` and has not expired.
     pairs_once: bool = False
     created_before: datetime | None = None  # memories created at this time are included
+    validity: str = WITHIN  # WITHIN, OUTSIDE, ANY_TIME, EXPIRED or NOT_YET
+    also_outside: Sequence[str] = ()  # also memories outside their validity that have one of these statuses
 
 
 NO_FILTERS = Filters()
+LISTED = (*Status.values, EXPIRED, NOT_YET)  # what a list can be narrowed to, in place of a status
+
+
+def by_status(status: str) -> dict[str, Any]:
+    """Return the fields of Filters for a status of a list, or for EXPIRED or NOT_YET in its place.
+
+    Active memories are those that are true now. Any other status includes memories outside their validity.
+    """
+    if status in (EXPIRED, NOT_YET):
+        return {"statuses": [Status.ACTIVE], "validity": status}
+    return {"statuses": [status], "validity": WITHIN if status == Status.ACTIVE else ANY_TIME}
+
+
+def _in_force(filters: Filters) -> Q:
+    rule = Q(status__in=list(filters.statuses))
+    if filters.validity != ANY_TIME:
+        rule &= RULES[filters.validity]()
+    if filters.also_outside:
+        rule |= Q(status__in=list(filters.also_outside)) & outside()
+    return rule
 
 
 def in_scope(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
-    """Return the memories that the caller may see, that have not expired, and that meet the filters."""
-    rows = MemoryRecord.objects.visible_to(caller).filter(status__in=list(filters.statuses))
+    """Return the memories that the caller may see, that are not due for deletion, and that meet the filters."""
+    rows = MemoryRecord.objects.visible_to(caller).filter(_in_force(filters))
     turns = MemoryRecord.objects.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=Now()))
     turns = turns.filter(status__in=list(filters.statuses))
     rows = rows.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=Now()))
@@ -70,14 +97,19 @@ def in_scope(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
 
 
 @lru_cache(maxsize=SCOPES_KEPT)  # the SQL depends only on the caller and the filters
-def compiled_scope(caller: Caller, filters: Filters, *, exclude_marked_wrong: bool = False) -> Condition:
-    """Compile `in_scope` to SQL, optionally without the memories that the caller has marked as wrong."""
+def compiled_scope(
+    caller: Caller, filters: Filters, *, exclude_marked_wrong: bool = False, prefix: str = "scope"
+) -> Condition:
+    """Compile `in_scope` to SQL, optionally without the memories that the caller has marked as wrong.
+
+    `prefix` begins the names of the parameters, so that a statement may have two scopes.
+    """
     rows = in_scope(caller, filters)
     if exclude_marked_wrong:
         # PostgreSQL runs a subquery with IN once. With EXISTS, it may run the subquery for each row of the scope.
         marked = Feedback.objects.filter(by=caller.email, verdict=Verdict.WRONG)
         rows = rows.exclude(pk__in=marked.values("record"))
-    return condition(rows)
+    return condition(rows, prefix)
 
 
 @lru_cache(maxsize=SCOPES_KEPT)

@@ -15,15 +15,18 @@ from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, MemoryRevision, Status
 from memories.models.revision import value_of
+from memories.models.validity import VALIDITY_COLUMNS
 from memories.writing.correction_chains import active_correction, lock_predecessor, mark_superseded, reference
 from memories.writing.duplicates import find_duplicate
 from memories.writing.revision import last_revision, revised
 from memories.writing.staleness import with_current_status
+from memories.writing.validity import check_restored
 from memories.writing.verification import remove_verification
 
-UNDOABLE = ("forget", "restore", "verify", "share", "reassign", "retag")
+UNDOABLE = ("forget", "restore", "verify", "share", "reassign", "retag", "extend")
 RESTORED_FIELDS = (
     "stale_reason", "stale_at", "last_verified_at", "superseded_by", "superseded_at", "purge_after",
+    *VALIDITY_COLUMNS,
 )  # fmt: skip
 
 
@@ -83,6 +86,7 @@ def _restore_state(caller: Caller, record: MemoryRecord, last: MemoryRevision) -
         for name in RESTORED_FIELDS:
             if name in last.details:
                 setattr(record, name, value_of(name, last.details[name]))
+        check_restored(record, last.details)
         if last.change == "forget" and record.status == Status.STALE and record.stale_at is None:
             record.status = Status.ACTIVE  # the mark that made it stale was withdrawn while it was archived
         if record.status == Status.STALE and record.stale_at is None:

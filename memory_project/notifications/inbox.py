@@ -157,7 +157,7 @@ def note_status(record: MemoryRecord, before: str) -> None:
         _delete_unread({"stale"}, record.pk)
     is_gone = record.status in (Status.ARCHIVED, Status.SUPERSEDED)
     if is_gone and before != record.status:
-        _delete_unread({*TASKS, "reported"}, record.pk)
+        _delete_unread({*TASKS, "reported", "ends_soon", "ended"}, record.pk)
 
 
 def notify_reported(record: MemoryRecord, caller: Caller) -> None:

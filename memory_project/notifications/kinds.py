@@ -114,6 +114,22 @@ KINDS: Mapping[str, Kind] = {
         ),
         "stale",
     ),
+    "ends_soon": Kind(
+        gettext_lazy("A memory of mine, or one in the catalog, ends within a week"),
+        ngettext_lazy(
+            "%(person)s reminds you that a memory ends within a week: extend it if it stays true",
+            "%(person)s reminds you that %(total)s memories end within a week: extend those that stay true",
+            "count",
+        ),
+    ),
+    "ended": Kind(
+        gettext_lazy("A memory of mine, or one in the catalog, is no longer valid"),
+        ngettext_lazy(
+            "%(person)s found that a memory is no longer valid: extend it if it is still true",
+            "%(person)s found that %(total)s memories are no longer valid: extend those that are still true",
+            "count",
+        ),
+    ),
     "reported": Kind(
         gettext_lazy("A memory of mine was reported as wrong or outdated"),
         ngettext_lazy(

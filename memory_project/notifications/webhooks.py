@@ -24,7 +24,7 @@ from memories.database import connections, identity
 from memories.identity.caller import Caller, system_caller
 from memories.models import Persona, Status, Visibility
 from memories.outbox import bounded_http
-from memories.retrieval.scope import Filters, in_scope
+from memories.retrieval.scope import ANY_TIME, Filters, in_scope
 from memory_project.models import Webhook
 
 TIMEOUT_S = 10.0
@@ -69,7 +69,7 @@ def counts(persona: str) -> dict[str, int]:
         waiting=curation.waiting(everything).filter(record__persona=persona),
         approved=curation.backlog(everything).filter(record__persona=persona),
         # Private memories are left out, because the channel has other readers than their owners.
-        stale=in_scope(everything, Filters(statuses=[Status.STALE], persona=persona)).exclude(
+        stale=in_scope(everything, Filters(statuses=[Status.STALE], persona=persona, validity=ANY_TIME)).exclude(
             visibility=Visibility.PRIVATE
         ),
     )

@@ -42,6 +42,9 @@ LABELS = {
     "confirm": gettext_lazy("Your confirmation"),
     "to": gettext_lazy("The new owner"),
     "as_of": gettext_lazy("The date"),
+    "valid_from": gettext_lazy("“True from”"),
+    "valid_until": gettext_lazy("“True until”"),
+    "valid_while": gettext_lazy("“True only while”"),
     "cursor": gettext_lazy("The page’s address"),
     "after": gettext_lazy("The page’s address"),
 }

@@ -1,14 +1,29 @@
 from __future__ import annotations
 
+from datetime import date, datetime, time
 from typing import Any
 
 from django import forms
+from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from memories.contract.errors import Invalid
 from memories.operations import Remember, Revise
 from memory_project.portal.error_labels import message_without_field
 from memory_project.portal.form_fields import READERS, EntitiesField, form_field, tags_field
+
+
+class DayInput(forms.DateInput):
+    input_type = "date"
+
+
+def day_bound(day: date, time_of_day: time) -> datetime:
+    """Return the start or the end of a day in the time zone of the person who fills in the form."""
+    return timezone.make_aware(datetime.combine(day, time_of_day))
+
+
+def day_field(label: Any, help_text: Any) -> forms.DateField:
+    return forms.DateField(required=False, label=label, help_text=help_text, widget=DayInput(format="%Y-%m-%d"))
 
 
 class MemoryForm(forms.Form):
@@ -40,6 +55,15 @@ class MemoryForm(forms.Form):
         help_text=gettext_lazy("Names from the catalog or URNs, one per line."),
     )
 
+    valid_from = day_field(gettext_lazy("True from"), gettext_lazy("The first day. Empty: always."))
+    valid_until = day_field(gettext_lazy("True until"), gettext_lazy("The last day. Empty: no end."))
+    valid_while = form_field(
+        Remember,
+        "valid_while",
+        label=gettext_lazy("True only while"),
+        help_text=gettext_lazy("incident:<URN>, deprecated:<URN or name> or period:<name>, until that has ended."),
+    )
+
     def __init__(self, *args: Any, new: bool = True, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if new:
@@ -48,7 +72,15 @@ class MemoryForm(forms.Form):
     def values(self) -> dict[str, Any]:
         data = dict(self.cleaned_data)
         data["tags"] = [tag.strip() for tag in data["tags"].split(",") if tag.strip()]
+        for name in ("valid_from", "valid_until"):
+            day = data[name]
+            data[name] = day_bound(day, time.min if name == "valid_from" else time.max) if day else ""
         return data
+
+    @staticmethod
+    def day_of(moment: datetime | None) -> str:
+        """Return what the form shows of a bound. A time of day is not shown."""
+        return timezone.localtime(moment).date().isoformat() if moment else ""
 
     def refuse(self, error: Invalid) -> None:
         """Show an error at the field that it names, or above the form if the form has no such field."""

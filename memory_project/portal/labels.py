@@ -140,6 +140,9 @@ HAPPENED: dict[str, str | Promise] = {
     "dismiss_entity": gettext_lazy("detected entity removed"),
     "reassign": gettext_lazy("moved to another persona"),
     "retag": gettext_lazy("retagged"),
+    "extend": gettext_lazy("extended"),
+    "condition_ended": gettext_lazy("no longer valid, as its condition ended,"),
+    "condition_renewed": gettext_lazy("valid again"),
 }
 
 

@@ -26,7 +26,7 @@ from memories.models import MemoryRecord, Status, Tier
 from memories.operations import MAX_QUERY, RecallMemories
 from memories.retrieval import facets
 from memories.retrieval.recall import Hit, Recall, recall
-from memories.retrieval.scope import Filters, in_scope
+from memories.retrieval.scope import LISTED, Filters, by_status, in_scope
 from memory_project.accounts.names import name_of
 from memory_project.web import locale
 
@@ -48,7 +48,9 @@ OWNERS = {"": gettext_lazy("Everyone"), "me": gettext_lazy("Me")}
 KINDS = {"": gettext_lazy("Facts"), "conversation": gettext_lazy("From conversations")}
 VALUES = {  # labels of fixed values
     "active": gettext_lazy("Active"), "stale": gettext_lazy("Stale"), "superseded": gettext_lazy("Superseded"),
-    "archived": gettext_lazy("Archived"), "knowledge": gettext_lazy("Knowledge"), "event": gettext_lazy("Event"),
+    "archived": gettext_lazy("Archived"), "expired": gettext_lazy("No longer valid"),
+    "not_yet_valid": gettext_lazy("Not valid yet"), "knowledge": gettext_lazy("Knowledge"),
+    "event": gettext_lazy("Event"),
     "entity": gettext_lazy("Entity"), "relationship": gettext_lazy("Relationship"),
     "preference": gettext_lazy("Preference"), "correction": gettext_lazy("Correction"),
     "business_context": gettext_lazy("Business context"), "data_quality": gettext_lazy("Data quality"),
@@ -146,7 +148,7 @@ class Browse:
         choices = {name: read(name) for name in FACETS}
         choices["kind"] = choices["kind"] if choices["kind"] in KINDS else ""
         choices["owner"] = "me" if choices["owner"] == "me" else ""
-        choices["status"] = choices["status"] if choices["status"] in Status.values else Status.ACTIVE.value
+        choices["status"] = choices["status"] if choices["status"] in LISTED else Status.ACTIVE.value
         sort = "oldest" if params.get("sort") == "oldest" else "newest"
         return cls(
             caller,
@@ -163,7 +165,7 @@ class Browse:
     def filters(self) -> Filters:
         return Filters(
             tiers=[Tier.LONG_TERM if self.choices["kind"] else Tier.NONE],
-            statuses=[self.choices["status"]],
+            **by_status(self.choices["status"]),
             owner=self.caller.email if self.choices["owner"] == "me" else self.author,
             dimension=self.choices["dimension"],
             category=self.choices["category"],
@@ -248,7 +250,7 @@ class Browse:
             name: [*queries.facet_counts_of(records, COLUMNS.get(name, name))] for name in COUNTED
         }
         # All hits have the chosen status and owner, so memories with other statuses and owners can't be counted.
-        counts["status"] = [(status, None) for status in Status.values]
+        counts["status"] = [(status, None) for status in LISTED]
         counts["owner"] = [("", None), ("me", None)]
         editable = sum(1 for record in records if self.caller.can_edit_for(record.created_by))
         return MemoryPage(result.hits, [], self._facets(counts), len(records), "", result, editable=editable)

@@ -43,12 +43,13 @@ class ContextMemory(TypedDict):
 
 
 class ContextResponse(TypedDict):
-    """`more` has memories that did not fit. `stale` and `waiting_for_review` count memories that are left out."""
+    """`more` has memories that did not fit. The three counts are of memories that are left out."""
 
     memories: list[ContextMemory]
     more: list[dict[str, str]]
     stale: int
     waiting_for_review: int
+    not_valid_now: int
     about: str
 
 
@@ -62,6 +63,7 @@ def _context(caller: Caller, operation: ContextFor) -> ContextResponse:
         "more": more,
         "stale": knowledge.stale,
         "waiting_for_review": knowledge.waiting,
+        "not_valid_now": knowledge.not_valid,
         "about": QUOTED,
     }
 

@@ -20,12 +20,13 @@ from memories.identity.caller import Caller
 from memories.mcp_tools import memory_feedback, memory_manage, memory_prune, memory_recall, memory_store
 from memories.models import Category, Confidence, Dimension, MemoryRecord, Source, Status, Visibility
 from memories.models.record import about_any
-from memories.operations import GetMemory, MemoryId, Reassign, Remember, Revise, Supersede
+from memories.models.validity import EXPIRED, NOT_YET
+from memories.operations import Extend, GetMemory, MemoryId, Reassign, Remember, Revise, Supersede
 from memories.report_responses import ReportsResponse, reports_response
 from memories.responses import MemoryResponse
 from memories.retrieval import facets
-from memories.retrieval.scope import Filters, in_scope
-from memories.writing import reports, undo
+from memories.retrieval.scope import ANY_TIME, RULES, WITHIN, Filters, in_scope
+from memories.writing import reports, undo, validity
 from memories.writing.seen import memory_versions, unchanged
 from memories.writing.undo import UNDOABLE
 from memory_project.agents.mcp_tools import memory_briefing
@@ -46,6 +47,11 @@ TAG = "memories"
 
 class MemoryFilter(django_filters.FilterSet):
     status = django_filters.ChoiceFilter(choices=Status.choices, help_text="Memories in force if not given.")
+    validity = django_filters.ChoiceFilter(
+        choices=[(value, value) for value in (WITHIN, EXPIRED, NOT_YET, ANY_TIME)],
+        method="in_time",
+        help_text="Of active memories, those that are valid now if not given.",
+    )
     dimension = django_filters.ChoiceFilter(choices=Dimension.choices)
     category = django_filters.ChoiceFilter(choices=Category.choices)
     confidence = django_filters.ChoiceFilter(choices=Confidence.choices)
@@ -62,13 +68,19 @@ class MemoryFilter(django_filters.FilterSet):
     def with_tag(self, rows: QuerySet[MemoryRecord], name: str, value: str) -> QuerySet[MemoryRecord]:
         return rows.filter(tags__contains=[value])
 
+    def in_time(self, rows: QuerySet[MemoryRecord], name: str, value: str) -> QuerySet[MemoryRecord]:
+        return rows if value == ANY_TIME else rows.filter(RULES[value]())
+
     def filter_queryset(self, queryset: QuerySet[MemoryRecord]) -> QuerySet[MemoryRecord]:
         rows: QuerySet[MemoryRecord] = super().filter_queryset(queryset)
-        return rows if self.form.cleaned_data["status"] else rows.filter(status=Status.ACTIVE)
+        chosen = self.form.cleaned_data
+        if not chosen["validity"] and chosen["status"] in ("", Status.ACTIVE):
+            rows = rows.filter(RULES[WITHIN]())
+        return rows if chosen["status"] else rows.filter(status=Status.ACTIVE)
 
 
 def _rows(caller: Caller) -> QuerySet[MemoryRecord]:
-    return in_scope(caller, Filters(statuses=Status.values)).defer("search")
+    return in_scope(caller, Filters(statuses=Status.values, validity=ANY_TIME)).defer("search")
 
 
 def _items(caller: Caller, rows: Sequence[MemoryRecord]) -> list[MemoryResponse]:
@@ -129,6 +141,11 @@ class UndoChange(Operation):
 def _undo(caller: Caller, operation: UndoChange) -> RevisedResponse:
     record = undo.undo(caller=caller, record_id=operation.record_id, change=operation.change)
     return {"memory": responses.memory_response(record), "message": f"undone: {operation.change}"}
+
+
+def _extend(caller: Caller, operation: Extend) -> RevisedResponse:
+    record = validity.extend(operation, caller=caller)
+    return {"memory": responses.memory_response(record), "message": record.pending_message or "extended"}
 
 
 def _reassign(caller: Caller, operation: Reassign) -> RevisedResponse:
@@ -200,6 +217,7 @@ ONE: dict[str, Any] = {
 FACETS = Endpoint("count_memories", _facets, "memory_manage", "list")
 UNDO = Endpoint("undo_change", _undo, "memory_manage", "update", version=MEMORY_VERSION)
 REASSIGN = Endpoint("reassign_memory", _reassign, "memory_manage", "share", version=MEMORY_VERSION)
+EXTEND = Endpoint("extend_memory", _extend, "memory_manage", "update", version=MEMORY_VERSION)
 HISTORY = of_tool(memory_manage, "history", "memory_history")
 REPORTS = Endpoint("memory_reports", _reports, "memory_manage", "get")
 CHAIN = Endpoint("memory_chain", _chain, "memory_manage", "get")
@@ -224,4 +242,5 @@ urlpatterns = [
     _verb("erase"),
     route(TAG, "memories/<id:record_id>/undo/", post=UNDO),
     route(TAG, "memories/<id:record_id>/reassign/", post=REASSIGN),
+    route(TAG, "memories/<id:record_id>/extend/", post=EXTEND),
 ]

@@ -35,6 +35,10 @@ NEW_VALUES: dict[str, Any] = {
     "supersedes_id": UUID(int=2),
     "superseded_by": UUID(int=1),
     "superseded_at": NOW + timedelta(days=1),
+    "valid_from": NOW,
+    "valid_until": NOW + timedelta(days=2),
+    "valid_while": "period:FY2026",
+    "condition_ended_at": NOW,
     "tier": "ltm",
     "conversation_id": "another thread",
     "role": "ai",
@@ -51,7 +55,9 @@ NEW_VALUES: dict[str, Any] = {
 @pytest.mark.parametrize("name", [f.attname for f in stored_columns() if f.name not in NOT_IN_DETAILS])
 def test_a_revision_keeps_the_earlier_value_of_each_column(alice: Caller, fact: MemoryRecord, name: str) -> None:
     MemoryRecord.objects.create(pk=UUID(int=2), created_by=alice.email, persona="sales", content="An older fact.")
-    MemoryRecord.objects.filter(pk=fact.pk).update(conversation_id="a thread", expires_at=NOW)
+    MemoryRecord.objects.filter(pk=fact.pk).update(
+        conversation_id="a thread", expires_at=NOW, valid_while="period:FY2025"
+    )
     record = MemoryRecord.objects.get(pk=fact.pk)
     before = getattr(record, name)
     with revised(alice, record, "test", ""):

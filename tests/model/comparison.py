@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from tests.model import validity
 from tests.model.expected import Expected, Memory, Person
 from tests.model.world import World, email
 
@@ -54,6 +55,8 @@ def _of_memory(e: Expected, m: Memory, row: dict[str, Any], names: dict[UUID, st
     expected = {
         "created_by": email(m.owner), "persona": m.persona, "visibility": m.visibility, "content": str(m.text),
     }  # fmt: skip
+    if (end := validity.end_of(row)) != m.ends:
+        found.append(f"{m.name} ends {end or 'never'}, not {m.ends or 'never'}")
     found += [f"{m.name}: {key} is {row[key]}, not {value}" for key, value in expected.items() if row[key] != value]
     links = {"supersedes": ("supersedes_id", m.supersedes)}
     if m.state == "superseded":
@@ -113,8 +116,8 @@ def differences_of_views(e: Expected, world: World, person: Person) -> list[str]
         "sees": ({m.name for m in rows if e.sees(person, m)}, world.visible(who)),
         "sees as insights": (insights, world.visible_insights(who)),
     }
-    for status in sorted(LIVING):
-        listed = {m.name for m in rows if m.status == status and e.sees(person, m)}
+    for status in sorted({*LIVING, "expired"}):
+        listed = {m.name for m in rows if _listed_as(m) == status and e.sees(person, m)}
         expected[f"lists as {status}"] = (listed, world.listed(who, status))
     found = [
         f"{who} {verb} {_names(seen)}, not {_names(right)}"
@@ -122,6 +125,10 @@ def differences_of_views(e: Expected, world: World, person: Person) -> list[str]
         if (seen := {names[pk] for pk in pks}) != right
     ]
     return found or _of_recall(e, world, person, names)
+
+
+def _listed_as(m: Memory) -> str:
+    return "expired" if m.status == "active" and m.ends == "past" else m.status
 
 
 def _of_recall(e: Expected, world: World, person: Person, names: dict[UUID, str]) -> list[str]:

@@ -121,6 +121,7 @@ class Memory:
     entities: list[str]
     columns: dict[str, set[str]]  # entity → columns that the memory lists
     state: str = "living"  # or superseded, archived
+    ends: str = ""  # or past, later
     supersedes: str = ""
     superseded_by: str = ""
     baselines: dict[str, Baseline] = field(default_factory=dict)
@@ -235,8 +236,8 @@ class Expected:
         return self.owns(person, memory) or (is_up_for_review and person.curates(memory.persona))
 
     def recalled(self, person: Person) -> list[Memory]:
-        """Active memories that the person may see and has not marked as wrong."""
-        rows = self.memories.values()
+        """Active memories that have not ended, and that the person may see and has not marked as wrong."""
+        rows = [m for m in self.memories.values() if m.ends != "past"]
         return [m for m in rows if m.status == "active" and self.sees(person, m) and person.name not in m.marks]
 
     # -- what is stale ----------------------------------------------------------------------------------------

@@ -120,6 +120,19 @@ class Stories(RuleBasedStateMachine):
         return {"entities": rest if entity in m.entities else [*m.entities, entity]}
 
     @precondition(lambda self: self.has())
+    @rule(n=anything, who=anything, ends=st.sampled_from(("", "past", "later")))
+    def limit(self, n: int, who: int, ends: str) -> None:
+        m = chosen(self.memories("living") or self.memories(), n)
+        if m.ends != ends:
+            self.story.tell("revise", self.owner(m, who), m.name, ends=ends)
+
+    @precondition(lambda self: any(m.ends for m in self.memories()))
+    @rule(n=anything, who=anything)
+    def extend(self, n: int, who: int) -> None:
+        m = chosen([m for m in self.memories() if m.ends], n)
+        self.story.tell("extend", chosen([self.owner(m, who), self.curator(m, who)], who), m.name)
+
+    @precondition(lambda self: self.has())
     @rule(n=anything, who=anything)
     def correct(self, n: int, who: int) -> None:
         m = chosen(self.memories(), n)

@@ -25,7 +25,7 @@ from tests.model.expected import (
 )
 
 Refusals = set[str]
-UNDOABLE = ("forget", "restore", "verify", "share", "reassign")
+UNDOABLE = ("forget", "restore", "verify", "share", "reassign", "extend")
 
 
 def may_change(e: Expected, person: Person, m: Memory, *, deciding: bool = False) -> Refusals:
@@ -76,6 +76,11 @@ def revise(e: Expected, person: Person, m: Memory, changes: dict[str, Any]) -> N
 
 def edit(e: Expected, m: Memory, changes: dict[str, Any], by: str) -> None:
     """Edit a living memory. An edited text settles all doubts. Another edit leaves the status to the comparison."""
+    if changes == {"ends": m.ends}:  # somebody has done the same meanwhile
+        if m.last:
+            m.last.sure = False
+        return
+    m.ends = changes.get("ends", m.ends)
     status, before = m.status, m.subjects
     listed = {name: set(columns) for name, columns in m.columns.items()}
     m.text = changes.get("text", m.text)
@@ -106,6 +111,7 @@ def correct(e: Expected, person: Person, m: Memory, text: Text) -> Memory:
     columns = {name: set(listed) for name, listed in m.columns.items()}
     new = Memory("", m.owner, m.persona, m.visibility, text, list(m.entities), columns)
     new.edited_by = "" if person.name == m.owner else person.name
+    new.ends = "" if m.ends == "past" else m.ends
     if m.is_in_force and m.insight:
         new.visibility, new.insight = "private", Insight("pending", m.insight.wanted, replaces=m.name)
         return e.add(new)
@@ -221,6 +227,7 @@ def undo(e: Expected, person: Person, m: Memory) -> None:
     else:
         m.visibility = last.before.get("visibility", m.visibility)
         m.persona = last.before.get("persona", m.persona)
+        m.ends = last.before.get("ends", m.ends)
     m.changed()
 
 

@@ -24,6 +24,8 @@ def edited(changes: dict[str, Any]) -> str:
         parts.append(f"it is about {', '.join(changes['entities']) or 'nothing'}")
     if "columns" in changes:
         parts.append(f"it lists {', '.join(_listed(changes['columns'])) or 'no columns'}")
+    if "ends" in changes:
+        parts.append(f"it ends {changes['ends'] or 'never'}")
     if "tags" in changes:
         parts.append("its tags")
     return ", ".join(parts)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from memories.identity.caller import Caller
-from tests.model import approvals, memories, reviews
+from tests.model import approvals, memories, reviews, validity
 from tests.model.comparison import differences, differences_of_views
 from tests.model.entities import catalog
 from tests.model.expected import ALLOWED, PEOPLE, Expected, Memory, Person, Text
@@ -140,6 +140,9 @@ class Story:
 
     def verify(self, who: str, name: str) -> bool:
         return self._verb("verifies", memories.may_verify, memories.verify, self.world.verify, who, name)
+
+    def extend(self, who: str, name: str) -> bool:
+        return self._verb("extends", validity.may_extend, validity.extend, self.world.extend, who, name)
 
     def erase(self, who: str, name: str) -> bool:
         return self._verb("erases", memories.may_erase, memories.erase, self.world.erase, who, name)
@@ -392,6 +395,8 @@ def _subjects(entities: list[str], columns: dict[str, set[str]]) -> dict[str, An
 def _fields(changes: dict[str, Any]) -> dict[str, Any]:
     """Return an edit's fields as the product takes them."""
     fields: dict[str, Any] = {"tags": changes["tags"]} if "tags" in changes else {}
+    if "ends" in changes:
+        fields["valid_until"] = validity.valid_until(changes["ends"])
     if "text" in changes:
         fields["content"] = str(changes["text"])
     subjects = _subjects(changes.get("entities", []), changes.get("columns", {}))

@@ -48,6 +48,7 @@ from memories.retrieval.recall import recall
 from memories.writing import erasure, feedback, ownership, undo
 from memory_project.models import User
 from tests.knowledge.conftest import schema_of
+from tests.model import validity
 from tests.model.entities import Entity
 from tests.model.expected import PEOPLE
 
@@ -154,6 +155,9 @@ class World:
     def withdraw(self, person: str, name: str) -> None:
         feedback.withdraw(caller=self.callers[person], record_id=self.ids[name])
 
+    def extend(self, person: str, name: str) -> None:
+        validity.perform(self.callers[person], self.ids[name])
+
     def share(self, person: str, name: str, visibility: str) -> None:
         operation = Share.read({"record_id": self.ids[name], "visibility": visibility})
         services.share(operation, caller=self.callers[person])
@@ -243,7 +247,7 @@ class World:
     def memories(self) -> dict[UUID, dict[str, Any]]:
         columns = (
             "pk", "status", "stale_reason", "created_by", "persona", "visibility", "content", "supersedes_id",
-            "superseded_by", "metadata",
+            "superseded_by", "metadata", "valid_until",
         )  # fmt: skip
         return {row["pk"]: row for row in MemoryRecord.objects.values(*columns)}
 

@@ -9,6 +9,7 @@ from django.utils.translation import gettext, ngettext
 
 from memories.contract.display import show_invisible
 from memories.models import Confidence, MemoryRecord, Status
+from memories.models.validity import EXPIRED, NOT_YET
 from memories.retrieval.matched_words import Piece
 from memories.retrieval.ranking import ENTITY_BONUS
 from memories.retrieval.recall import Hit, Recall
@@ -102,4 +103,19 @@ def left_out(result: Recall) -> list[LeftOut]:
             superseded,
         )
         found.append(LeftOut(Status.SUPERSEDED, text % {"n": locale.number(superseded)}))
+    expired, to_come = (result.left_out.get(state, 0) for state in (EXPIRED, NOT_YET))
+    if expired:
+        text = ngettext(
+            "%(n)s memory that is no longer valid matches, too.",
+            "%(n)s memories that are no longer valid match, too.",
+            expired,
+        )
+        found.append(LeftOut(EXPIRED, text % {"n": locale.number(expired)}))
+    if to_come:
+        text = ngettext(
+            "%(n)s memory that is not valid yet matches, too.",
+            "%(n)s memories that are not valid yet match, too.",
+            to_come,
+        )
+        found.append(LeftOut(NOT_YET, text % {"n": locale.number(to_come)}))
     return found

@@ -26,7 +26,7 @@ from memories.models import MemoryRecord
 from memories.retrieval.recall import Hit
 from memories.writing.bulk_actions import UNCHANGED
 from memory_project.accounts.names import name_of
-from memory_project.portal import labels, memory_list
+from memory_project.portal import labels, memory_list, validity_texts
 from memory_project.portal.error_labels import message_with_label
 from memory_project.portal.search import passages
 from memory_project.web import locale
@@ -198,6 +198,10 @@ def moment(at: datetime | None, style: str = "since", missing: str = "–") -> S
     exact = locale.minute(at)
     text = {"since": naturaltime, "age": locale.age, "day": locale.day, "minute": locale.minute}[style](at)
     return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(), exact, text)
+
+
+register.filter("valid_text", validity_texts.valid_text)
+register.filter("ends_soon", validity_texts.ends_soon)
 
 
 @register.filter

@@ -27,6 +27,7 @@ from memories.models import MemoryRecord, Persona, Status, Visibility
 from memories.operations import (
     DismissEntity,
     Erase,
+    Extend,
     Forget,
     MarkFeedback,
     Reassign,
@@ -40,7 +41,7 @@ from memories.operations import (
 )
 from memories.retrieval import impressions
 from memories.retrieval.recall import hints_about
-from memories.writing import erasure, feedback, ownership, reports, undo
+from memories.writing import erasure, feedback, ownership, reports, undo, validity
 from memories.writing.revision import can_review
 from memories.writing.seen import memory_versions, unchanged, version_after
 from memories.writing.verification import last_verifications
@@ -51,6 +52,7 @@ from memory_project.portal.forms import MemoryForm
 from memory_project.portal.memory_list import Browse
 from memory_project.portal.search import saved_views
 from memory_project.portal.views.redirects import local_page
+from memory_project.web import locale
 
 
 @require_safe
@@ -116,6 +118,7 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
         "seen": _version(record, changes, knows_all=may_change) if may_review else "",
         "verification": last_verifications([record.pk]).get(record.pk) if record.last_verified_at else None,
         "may_change": may_change,
+        "may_extend": validity.may_extend(caller, record),
         "personas": _other_personas(caller, record),
         "can_review": may_review,
         "successor": next((version for version in versions if record.superseded_by == version.pk), None),
@@ -248,6 +251,15 @@ def _other_personas(caller: Caller, record: MemoryRecord) -> list[Persona]:
     return list(rows if caller.is_admin else rows.filter(name__in=caller.personas))
 
 
+def _extend(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
+    record = validity.extend(Extend.read({"record_id": record_id, "by": request.POST.get("by", "")}), caller=caller)
+    if record.pending_message:
+        return f"{record.pending_message[0].upper()}{record.pending_message[1:]}."
+    if record.valid_until is None:
+        return gettext("Extended. The memory has no end.")
+    return gettext("Extended. The memory is valid until %(day)s.") % {"day": locale.day(record.valid_until)}
+
+
 def _dismiss_entity(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     services.dismiss_entity(
         DismissEntity.read({"record_id": record_id, "urn": request.POST.get("urn", "")}), caller=caller
@@ -319,6 +331,7 @@ ACTS: dict[str, Callable[[Caller, UUID, HttpRequest], str]] = {
     "verify": _verify,
     "share": _share,
     "reassign": _reassign,
+    "extend": _extend,
     "dismiss-entity": _dismiss_entity,
     "erase": _erase,
     "useful": _useful,
@@ -333,11 +346,16 @@ ACTS: dict[str, Callable[[Caller, UUID, HttpRequest], str]] = {
 def _initial(record: MemoryRecord) -> dict[str, Any]:
     names = ("content", "dimension", "category", "confidence", "visibility")
     initial = {name: getattr(record, name) for name in names}
+    initial |= {"valid_while": record.valid_while}
+    initial |= {name: MemoryForm.day_of(getattr(record, name)) for name in ("valid_from", "valid_until")}
     return initial | {"tags": ", ".join(record.tags), "entity_urns": "\n".join(record.entity_urns)}
 
 
 def _save(caller: Caller, record: MemoryRecord, form: MemoryForm, correcting: bool) -> MemoryRecord:
     values = form.values()
+    for name in ("valid_from", "valid_until", "valid_while"):
+        if name not in form.changed_data:  # a bound may have a time of day, which the form does not show
+            del values[name]
     if correcting:
         result = services.supersede(Supersede.read({"record_id": record.pk, **values}), caller=caller)
         # A correction without a predecessor awaits review before it replaces the memory. Its note says so.
@@ -355,6 +373,10 @@ def _save(caller: Caller, record: MemoryRecord, form: MemoryForm, correcting: bo
 def _report(request: HttpRequest, result: services.Remembered) -> None:
     if result.existing:
         messages.info(request, gettext("This text is already remembered as this memory."))
+        if result.record.validity:
+            messages.warning(
+                request, gettext("It is not recalled, because it is not valid now. Extend it if it is true.")
+            )
         return
     messages.success(request, gettext("Remembered."))
     if result.similar:
