@@ -17,6 +17,7 @@ from knowledge.catalog import lineage
 from knowledge.context.memory_context import attach_memories
 from knowledge.freshness import baselines, comparison, detected_hints
 from knowledge.insights import entity_linking, redaction, sql_corrections
+from knowledge.insights.contradiction import contradiction
 from knowledge.models import AssignmentRule, CatalogEntity, Changeset, Decision, Insight, InsightState, Suggestion
 from knowledge.portable_kinds import KINDS
 from knowledge.review import decisions
@@ -141,6 +142,13 @@ class KnowledgeMemoryExtension(MemoryExtension):
             pk: "; ".join(filter(None, [of_baselines.get(pk), of_detected.get(pk)]))
             for pk in of_baselines.keys() | of_detected.keys()
         }
+
+    def scopes(self) -> Mapping[str, str]:
+        domains = CatalogEntity.objects.filter(entity_type="domain", removed=False)
+        return {f"domain:{urn}": name for urn, name in domains.values_list("urn", "name")}
+
+    def contradiction(self, text: str, other: str) -> str:
+        return contradiction(text, other)
 
     def entities_in(self, texts: Sequence[str]) -> Sequence[Sequence[Mention]]:
         return entity_linking.mentions_in(texts)

@@ -25,7 +25,17 @@ from memories.contract.fields import (
 )
 from memories.contract.operations import Operation
 from memories.models import Category, Source
-from memories.operations import ABOUT, AT_MOST, COLUMNS, SKIPPED, ConfidenceName, DimensionName, VisibilityName
+from memories.operations import (
+    ABOUT,
+    AT_MOST,
+    COLUMNS,
+    HOLDS,
+    SKIPPED,
+    ConfidenceName,
+    DimensionName,
+    Scope,
+    VisibilityName,
+)
 
 CATEGORIES = [value for value in Category.values if value != Category.GENERAL]
 SOURCES = [Source.USER.value, Source.AGENT_DISCOVERY.value, Source.ENRICHMENT_GAP.value]
@@ -74,6 +84,7 @@ class Capture(Operation):
         None, description="Propose this observation of the knowledge graph."
     )
     visibility: VisibilityName = Field("persona", description="Who may read it once approved.")
+    scope: Scope = Field("", description=HOLDS)
 
 
 class Appeal(Operation):
@@ -109,6 +120,7 @@ class Edit(Operation):
     tags: Tags | None = None
     entity_urns: Urns | None = None
     related_columns: Columns | None = None
+    scope: Scope | None = None
     suggested_actions: Actions | None = None
     seen: Token = Field("", description=SEEN)
     override: bool = Field(False, description=OVERRIDE)

@@ -30,6 +30,7 @@ from memories.contract.fields import (
 from memories.contract.operations import Operation
 from memories.models import Category, Confidence, Dimension, Source, Status, Verdict, Visibility
 from memories.models.record import EDITED_BY
+from memories.scopes.names import SCOPE_LENGTH, check_form
 
 MAX_QUERY = 4000
 MAX_RECALL = 50
@@ -63,6 +64,7 @@ SourceName = Annotated[
     str, OneOf([source for source in Source.values if source != Source.NOTE]), Field(description="Where it comes from.")
 ]
 VisibilityName = Annotated[str, OneOf(Visibility.values)]
+Scope = Annotated[str, Text(0, SCOPE_LENGTH), AfterValidator(check_form)]
 LanguageCode = Annotated[str, OneOf(settings.RECALL_LANGUAGES)]
 MemoryId = Annotated[Id, Field(alias="id", description="Id of the memory.")]
 
@@ -75,6 +77,7 @@ WHY = "The reason, kept in the history."
 LANGUAGE = "Detected if not given."
 NOTE = "What you checked, or what is wrong."
 METADATA = "Further data."
+HOLDS = "Where alone it holds: persona:NAME, domain:NAME or purpose:NAME."
 AT_MOST = "How many to return."
 FROM_MEMORIES = "Memories it repeats; erasing one erases it, too."
 SKIPPED = "How many to skip."
@@ -98,6 +101,7 @@ class Remember(Operation):
     tags: Tags = Field([], description="Labels to filter by.")
     language: LanguageCode | None = Field(None, description=LANGUAGE)
     visibility: VisibilityName = Field(Visibility.PERSONA.value, description=READERS)
+    scope: Scope = Field("", description=HOLDS)
     metadata: Metadata = Field({}, description=METADATA)
 
 
@@ -117,6 +121,7 @@ class Revise(Operation):
     tags: Tags | None = Field(None, description="Labels to filter by.")
     language: LanguageCode | None = Field(None, description=LANGUAGE)
     visibility: VisibilityName | None = Field(None, description=READERS)
+    scope: Scope | None = Field(None, description=HOLDS)
     metadata: Metadata | None = Field(None, description=METADATA)
     reason: Reason = Field("", description=WHY)
 
@@ -217,6 +222,14 @@ class Retag(Operation):
     record_id: MemoryId
     add: Tags = Field([], description="Tags to add.")
     remove: Tags = Field([], description="Tags to remove.")
+    reason: Reason = Field("", description=WHY)
+
+
+class Rescope(Operation):
+    """Say where a memory holds"""
+
+    record_id: MemoryId
+    scope: Scope = Field("", description=HOLDS)
     reason: Reason = Field("", description=WHY)
 
 

@@ -18,7 +18,7 @@ from memories.database import prepared_statements
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ("memory_project", "knowledge", "analysis", "memories")
 # Models that admins edit in Django's own forms, or that Django itself writes.
-SET_UP = {"Persona", "PersonaMembership", "User", "DeclaredSource", "ServiceAccount"}
+SET_UP = {"Persona", "Purpose", "PersonaMembership", "User", "DeclaredSource", "ServiceAccount"}
 # Layers that are skipped: the guard checks the module that called them.
 PASSED_THROUGH = (
     "migrations",

@@ -49,7 +49,7 @@ IN_FORCE = (InsightState.APPROVED, InsightState.APPLIED)
 REVIEWED_FIELDS = frozenset(
     {
         "content", "summary", "tags", "entity_urns", "related_columns", "dimension", "category", "confidence",
-        "metadata",
+        "metadata", "scope",
     }
 )  # fmt: skip
 

@@ -28,6 +28,7 @@ MEMORY_COLUMNS = {
     for name in (
         "id", "created_at", "updated_at", "created_by", "persona", "visibility", "status", "dimension", "category",
         "confidence", "source", "content", "summary", "tags", "entity_urns", "stale_reason", "last_verified_at",
+        "scope",
     )
 }  # fmt: skip
 

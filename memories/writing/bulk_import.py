@@ -23,6 +23,7 @@ from memories.operations import Remember
 from memories.retrieval import indexing, passages
 from memories.retrieval.language import language_of
 from memories.retrieval.passages import Stamped
+from memories.scopes.choices import scope_for
 from memories.writing.duplicates import lock_duplicates, normalized_key
 from memories.writing.revision import revised, save_many
 
@@ -119,6 +120,7 @@ def _save(
             record = record_of.get(key)
             if record is None:
                 fields = operation.values() | {"language": languages[position]}
+                fields["scope"] = scope_for(caller, operation.scope)
                 if created and (moment := created[position]):
                     fields |= {"created_at": moment, "updated_at": moment}
                 record = MemoryRecord(created_by=caller.email, persona=caller.persona, **fields)

@@ -82,6 +82,7 @@ OPEN = {
     "service_accounts": "settings, read before there is an identity",
     "memory_project_auditevent": "written for refused calls, too; pages show it to admins only",
     "call_windows": "counters", "webhooks": "settings of personas", "memories_persona": "settings",
+    "memory_purposes": "settings",
     "memories_personamembership": "accounts", "entity_baselines": "states of the catalog", "catalog_aspects": "catalog",
     "catalog_entities": "catalog", "catalog_texts": "catalog", "catalog_passages": "catalog",
     "catalog_lineage": "catalog", "catalog_cursors": "states of the catalog", "changesets": "writes to the catalog",
