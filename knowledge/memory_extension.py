@@ -15,10 +15,21 @@ from django_q.tasks import async_task
 
 from knowledge.catalog import lineage
 from knowledge.context.memory_context import attach_memories
+from knowledge.contradictions import scan as contradictions
+from knowledge.contradictions.queries import readable
 from knowledge.freshness import baselines, comparison, detected_hints
 from knowledge.insights import entity_linking, redaction, sql_corrections
 from knowledge.insights.contradiction import contradiction
-from knowledge.models import AssignmentRule, CatalogEntity, Changeset, Decision, Insight, InsightState, Suggestion
+from knowledge.models import (
+    AssignmentRule,
+    CatalogEntity,
+    Changeset,
+    Decision,
+    Insight,
+    InsightState,
+    Settlement,
+    Suggestion,
+)
 from knowledge.portable_kinds import KINDS
 from knowledge.review import decisions
 from memories.contract.errors import Conflict, DomainError
@@ -93,6 +104,7 @@ class KnowledgeMemoryExtension(MemoryExtension):
         # The correction of an erased memory is linked to the memory before it.
         for insight in Insight.objects.filter(replaces=record_id).select_related("record"):
             Insight.objects.filter(pk=insight.pk).update(replaces=insight.record.supersedes_id)
+        contradictions.forget_record(record_id)
         kept = Suggestion.objects.filter(record=record_id).delete()[0]
         return {**removed, "suggestions": kept}
 
@@ -103,6 +115,14 @@ class KnowledgeMemoryExtension(MemoryExtension):
         return [
             TextPlace(
                 "review notes", Insight, ("review_notes",), Insight.objects.visible_to, "reviewed_by", erased_value=""
+            ),
+            TextPlace(
+                "verdict notes",
+                Settlement,
+                ("note",),
+                lambda caller: readable(caller, Settlement.objects.all()),
+                "by",
+                erased_value="",
             ),
             TextPlace("decision notes", Decision, ("notes",), decisions_of, "by", erased_value=""),
             TextPlace(
@@ -128,6 +148,7 @@ class KnowledgeMemoryExtension(MemoryExtension):
             (Insight, "reviewed_by"), (Insight, "edit_by"), (Insight, "applied_by"), (Decision, "by"),
             (AssignmentRule, "assignee"), (AssignmentRule, "created_by"),
             (Changeset, "applied_by"), (Changeset, "rolled_back_by"),
+            (Settlement, "by"), (Settlement, "undone_by"),
         ]  # fmt: skip
         # Suggestions are no part of a hand-over: they are what a person said, and not kept.
         own = PersonalDataColumn(Suggestion, "owner")
