@@ -8,6 +8,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
+from knowledge.contradictions import queries as contradictions
 from knowledge.insights import queries as curation
 from knowledge.models import Insight
 from knowledge.suggestions import queries as suggestions
@@ -48,6 +49,7 @@ class Navigation:
             waiting=pending,
             stale=queries.reviewable_stale(self.caller),
             suggestions=suggestions.waiting(self.caller),
+            contradictions=contradictions.contradictions(self.caller),
             unread=inbox.unread(self.person_id),
             tools=tool_queue.waiting_rows(self.caller),
             backlog=curation.backlog(self.caller) if self.may_curate else Insight.objects.none(),
@@ -68,6 +70,10 @@ class Navigation:
             View(view.pk, view.name, view.page, saved_views.address_of(view), self._counts.get(f"view {view.pk}"))
             for view in self._saved_views
         ]
+
+    @property
+    def contradictions(self) -> int:
+        return self._counts["contradictions"]
 
     @property
     def unread(self) -> int:
