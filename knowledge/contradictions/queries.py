@@ -30,6 +30,8 @@ MAX_TEXT = 2_000  # characters of a description that a page shows
 
 def readable(caller: Caller, rows: QuerySet[Row]) -> QuerySet[Row]:
     """Filter to the pairs of which the caller may read both texts."""
+    if caller.is_admin:  # their rule is Q(), and `x | Q()` is x, which would restrict them
+        return rows
     return rows.filter(readable_by(caller, "first__"), Q(second__isnull=True) | readable_by(caller, "second__"))
 
 
