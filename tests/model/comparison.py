@@ -53,6 +53,7 @@ def _of_memory(e: Expected, m: Memory, row: dict[str, Any], names: dict[UUID, st
         found.append(f"{m.name} is {row['status']}{reason}, not {m.status}{why}")
     expected = {
         "created_by": email(m.owner), "persona": m.persona, "visibility": m.visibility, "content": str(m.text),
+        "scope": m.scope,
     }  # fmt: skip
     found += [f"{m.name}: {key} is {row[key]}, not {value}" for key, value in expected.items() if row[key] != value]
     links = {"supersedes": ("supersedes_id", m.supersedes)}
