@@ -15,8 +15,11 @@ from django_q.tasks import async_task
 
 from knowledge.catalog import lineage
 from knowledge.context.memory_context import attach_memories
+from knowledge.contradictions import scan as contradictions
+from knowledge.contradictions.queries import readable
 from knowledge.freshness import baselines, comparison, conditions, detected_hints
 from knowledge.insights import entity_linking, redaction, sql_corrections
+from knowledge.insights.contradiction import contradiction
 from knowledge.models import (
     ApprovalRule,
     AssignmentRule,
@@ -27,6 +30,7 @@ from knowledge.models import (
     Decision,
     Insight,
     InsightState,
+    Settlement,
     Suggestion,
 )
 from knowledge.portable_kinds import KINDS
@@ -114,6 +118,7 @@ class KnowledgeMemoryExtension(MemoryExtension):
         # The correction of an erased memory is linked to the memory before it.
         for insight in Insight.objects.filter(replaces=record_id).select_related("record"):
             Insight.objects.filter(pk=insight.pk).update(replaces=insight.record.supersedes_id)
+        contradictions.forget_record(record_id)
         kept = Suggestion.objects.filter(record=record_id).delete()[0]
         return {**removed, "suggestions": kept}
 
@@ -127,6 +132,14 @@ class KnowledgeMemoryExtension(MemoryExtension):
         return [
             TextPlace(
                 "review notes", Insight, ("review_notes",), Insight.objects.visible_to, "reviewed_by", erased_value=""
+            ),
+            TextPlace(
+                "verdict notes",
+                Settlement,
+                ("note",),
+                lambda caller: readable(caller, Settlement.objects.all()),
+                "by",
+                erased_value="",
             ),
             TextPlace("decision notes", Decision, ("notes",), decisions_of, "by", erased_value=""),
             TextPlace("approval notes", ChangesetApproval, ("notes",), approvals_of, "by", erased_value=""),
@@ -154,6 +167,7 @@ class KnowledgeMemoryExtension(MemoryExtension):
             (AssignmentRule, "assignee"), (AssignmentRule, "created_by"),
             (Changeset, "applied_by"), (Changeset, "rolled_back_by"), (ChangesetApproval, "by"),
             (ApprovalRule, "changed_by"),
+            (Settlement, "by"), (Settlement, "undone_by"),
         ]  # fmt: skip
         # Suggestions are no part of a hand-over: they are what a person said, and not kept.
         own = PersonalDataColumn(Suggestion, "owner")
@@ -168,6 +182,13 @@ class KnowledgeMemoryExtension(MemoryExtension):
             pk: "; ".join(filter(None, [of_baselines.get(pk), of_detected.get(pk)]))
             for pk in of_baselines.keys() | of_detected.keys()
         }
+
+    def scopes(self) -> Mapping[str, str]:
+        domains = CatalogEntity.objects.filter(entity_type="domain", removed=False)
+        return {f"domain:{urn}": name for urn, name in domains.values_list("urn", "name")}
+
+    def contradiction(self, text: str, other: str) -> str:
+        return contradiction(text, other)
 
     def entities_in(self, texts: Sequence[str]) -> Sequence[Sequence[Mention]]:
         return entity_linking.mentions_in(texts)

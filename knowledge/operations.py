@@ -31,12 +31,14 @@ from memories.operations import (
     ABOUT,
     AT_MOST,
     COLUMNS,
+    HOLDS,
     SKIPPED,
     VALID_FROM,
     VALID_UNTIL,
     VALID_WHILE,
     ConfidenceName,
     DimensionName,
+    Scope,
     ValidWhile,
     VisibilityName,
 )
@@ -91,6 +93,7 @@ class Capture(Operation):
     valid_from: ValidFrom | None = Field(None, description=VALID_FROM)
     valid_until: ValidUntil | None = Field(None, description=VALID_UNTIL)
     valid_while: ValidWhile = Field("", description=VALID_WHILE)
+    scope: Scope = Field("", description=HOLDS)
 
 
 class Appeal(Operation):
@@ -129,6 +132,7 @@ class Edit(Operation):
     valid_from: ValidFrom | None = None
     valid_until: ValidUntil | None = None
     valid_while: ValidWhile | None = None
+    scope: Scope | None = None
     suggested_actions: Actions | None = None
     seen: Token = Field("", description=SEEN)
     override: bool = Field(False, description=OVERRIDE)

@@ -6,6 +6,7 @@ from uuid import UUID
 from django.conf import settings
 
 from knowledge.changesets import erased_entities
+from knowledge.contradictions import scan
 from knowledge.freshness import comparison
 from knowledge.insights import redetection
 from memories.tasks import TASK_SECONDS
@@ -32,6 +33,13 @@ def check_freshness() -> str:
     if waiting:
         summary += f"; {waiting} changesets that remove erased texts wait"
     return f"{summary}; degraded: {report.note}" if report.note else summary
+
+
+def find_contradictions() -> str:
+    """Compare new and changed memories with others and with the catalog, for about TASK_SECONDS."""
+    outdated = scan.forget_outdated()
+    compared, found = scan.scan(TASK_SECONDS)
+    return f"{compared} memories compared, {found} new contradictions, {outdated} outdated"
 
 
 def link_memories() -> str:

@@ -193,6 +193,14 @@ class MemoryExtension:
         """Return, by record id, why a recalled memory should be verified."""
         return {}
 
+    def scopes(self) -> Mapping[str, str]:
+        """Return the scopes that the app adds to personas and purposes, such as "domain:urn:li:domain:1", by label."""
+        return {}
+
+    def contradiction(self, text: str, other: str) -> str:
+        """Return in which words two texts contradict each other, or "" if they don't."""
+        return ""
+
     def entities_in(self, texts: Sequence[str]) -> Sequence[Sequence[Mention]]:
         """Return for each text the catalog entities that it mentions by URN or dotted name. Called in transactions."""
         return [()] * len(texts)

@@ -33,6 +33,7 @@ from memories.contract.operations import Operation
 from memories.models import Category, Confidence, Dimension, Source, Status, Verdict, Visibility
 from memories.models.record import EDITED_BY
 from memories.models.validity import EXPIRED, NOT_YET
+from memories.scopes.names import SCOPE_LENGTH, check_form
 
 MAX_QUERY = 4000
 MAX_RECALL = 50
@@ -66,6 +67,7 @@ SourceName = Annotated[
     str, OneOf([source for source in Source.values if source != Source.NOTE]), Field(description="Where it comes from.")
 ]
 VisibilityName = Annotated[str, OneOf(Visibility.values)]
+Scope = Annotated[str, Text(0, SCOPE_LENGTH), AfterValidator(check_form)]
 LanguageCode = Annotated[str, OneOf(settings.RECALL_LANGUAGES)]
 ValidWhile = Annotated[str, Text(0, 600)]
 MemoryId = Annotated[Id, Field(alias="id", description="Id of the memory.")]
@@ -79,6 +81,7 @@ WHY = "The reason, kept in the history."
 LANGUAGE = "Detected if not given."
 NOTE = "What you checked, or what is wrong."
 METADATA = "Further data."
+HOLDS = "Where alone it holds: persona:NAME, domain:NAME or purpose:NAME."
 AT_MOST = "How many to return."
 FROM_MEMORIES = "Memories it repeats; erasing one erases it, too."
 SKIPPED = "How many to skip."
@@ -108,6 +111,7 @@ class Remember(Operation):
     valid_from: ValidFrom | None = Field(None, description=VALID_FROM)
     valid_until: ValidUntil | None = Field(None, description=VALID_UNTIL)
     valid_while: ValidWhile = Field("", description=VALID_WHILE)
+    scope: Scope = Field("", description=HOLDS)
     metadata: Metadata = Field({}, description=METADATA)
 
 
@@ -130,6 +134,7 @@ class Revise(Operation):
     valid_from: ValidFrom | None = Field(None, description=VALID_FROM)
     valid_until: ValidUntil | None = Field(None, description=VALID_UNTIL)
     valid_while: ValidWhile | None = Field(None, description=VALID_WHILE)
+    scope: Scope | None = Field(None, description=HOLDS)
     metadata: Metadata | None = Field(None, description=METADATA)
     reason: Reason = Field("", description=WHY)
 
@@ -256,6 +261,14 @@ class Retag(Operation):
     record_id: MemoryId
     add: Tags = Field([], description="Tags to add.")
     remove: Tags = Field([], description="Tags to remove.")
+    reason: Reason = Field("", description=WHY)
+
+
+class Rescope(Operation):
+    """Say where a memory holds"""
+
+    record_id: MemoryId
+    scope: Scope = Field("", description=HOLDS)
     reason: Reason = Field("", description=WHY)
 
 

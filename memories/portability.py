@@ -62,6 +62,7 @@ class Kind:
     owner: str  # lookup of the owner's address, from the model; "" if the rows belong to no person
     key: Sequence[str] = ("id",)  # keys that identify a row
     lookups: Mapping[str, str] = field(default_factory=dict)  # key in the file → lookup, if it is not an attname
+    added: Mapping[str, Any] = field(default_factory=dict)  # key that earlier files lack → the value it then has
     extra: Mapping[str, Any] = field(default_factory=dict)  # key in the file → expression, to be read only
     order: Sequence[str] = ()
     only: Q | Exists | None = None  # condition for the rows that are exported, if not all are
@@ -72,7 +73,6 @@ class Kind:
     of_persona: Callable[[str], Q] | None = None  # rows that curators of a persona export; None if there are none
     adapt: Callable[[Caller, Values, list[str]], None] | None = None  # makes a row one that the caller may write
     prepare: Callable[[Any], None] | None = None  # sets the computed columns of a new row
-    later: Mapping[str, Any] = field(default_factory=dict)  # keys that older files lack, with the values that they mean
     index: str = ""  # name of its vector source, if its texts are embedded
 
     @property
@@ -122,7 +122,7 @@ class Kind:
         known = {"kind", "id", *self.keys}
         if unknown := sorted(set(row) - known):
             raise Invalid("is unknown", field=unknown[0][:80], allowed=", ".join(self.columns))
-        row = {**self.later, **row}
+        row = {**self.added, **row}
         if missing := [key for key in self.columns if key not in row]:
             raise Invalid("is missing", field=missing[0])
         values = {key: parse_value(key, self.field_of(key), row[key]) for key in self.columns}

@@ -28,6 +28,7 @@ from memories.models import (
 )
 from memories.models.record import EDITED_BY
 from memories.models.validity import VALIDITY_COLUMNS
+from memories.operations import Scope
 from memories.portability import IMPORTED, Kind, Parent, Values, of_record, parse_value, shared
 from memories.writing import text_places
 from memories.writing.validity import check_imported
@@ -66,6 +67,7 @@ def _check_content(values: Values) -> None:
         )
     validate(JsonObject, values["metadata"], "metadata")
     validate(Columns, values["related_columns"], "related_columns")
+    values["scope"] = validate(Scope, values["scope"], "scope")
     for key in ("tags", "entity_urns", "dismissed_urns"):
         check_count(key, values[key], MAX_ENTRIES)
     for urn in (*values["entity_urns"], *values["dismissed_urns"]):
@@ -115,10 +117,10 @@ MEMORY = Kind(
         "dismissed_urns", "metadata", "status", "stale_reason", "stale_at", "last_verified_at", "supersedes_id",
         "superseded_by", "superseded_at", "tier", "conversation_id", "role", "author", "thread_position",
         "derived_from", "importance", "access_count", "last_accessed_at", "enrichment_status", "expires_at",
-        "purge_after", *VALIDITY_COLUMNS,
+        "purge_after", *VALIDITY_COLUMNS, "scope",
     ),
+    added={"scope": "", "valid_from": None, "valid_until": None, "valid_while": "", "condition_ended_at": None},
     owner="created_by",
-    later={"valid_from": None, "valid_until": None, "valid_while": "", "condition_ended_at": None},
     # A correction comes after the memory that it supersedes, and a long-term memory after its turn of the same time.
     order=("created_at", "-tier", "id"),
     parents=(

@@ -53,6 +53,7 @@ class MemoryResponse(TypedDict):
     related_columns: list[dict[str, str]]
     supersedes: str | None
     metadata: dict[str, Any]
+    scope: NotRequired[str]
 
 
 class Scores(TypedDict):
@@ -98,6 +99,8 @@ class HitResponse(TypedDict):
     detected_urns: NotRequired[list[str]]
     conversation_id: NotRequired[str]
     to_verify: NotRequired[str]
+    scope: NotRequired[str]
+    holds_for: NotRequired[str]
     score: NotRequired[float]
     scores: NotRequired[Scores]
 
@@ -230,6 +233,8 @@ def _memory_response(record: MemoryRecord, verification: LastVerification | None
         "supersedes": record.supersedes_id.hex if record.supersedes_id else None,
         "metadata": {**record.metadata, **mirrored},
     }
+    if record.scope:
+        response["scope"] = record.scope
     if record.edited_by:
         response["edited_by"] = record.edited_by
     response.update(validity_response(record))  # type: ignore[typeddict-item]
@@ -240,7 +245,12 @@ def _memory_response(record: MemoryRecord, verification: LastVerification | None
 
 
 def hit_response(
-    hit: Hit, hint: str = "", verification: LastVerification | None = None, *, explain: bool = False
+    hit: Hit,
+    hint: str = "",
+    verification: LastVerification | None = None,
+    *,
+    explain: bool = False,
+    holds_for: str = "",
 ) -> HitResponse:
     record = hit.record
     is_present_text = hit.content == record.content  # otherwise the text is that of an earlier time
@@ -270,6 +280,8 @@ def hit_response(
         "detected_urns": record.detected_urns,
         "conversation_id": record.conversation_id,
         "to_verify": hint,
+        "scope": record.scope,
+        "holds_for": holds_for,
     }
     response.update({name: value for name, value in unusual.items() if value})  # type: ignore[typeddict-item]
     response.update(validity_response(record))  # type: ignore[typeddict-item]
@@ -300,7 +312,13 @@ def recall_response(recall: Recall, *, explain: bool = False) -> RecallResponse:
     verified = [hit.record.pk for hit in recall.hits if hit.record.last_verified_at]
     verifications = last_verifications(verified) if verified else {}
     hits = [
-        hit_response(hit, recall.hints.get(hit.record.pk, ""), verifications.get(hit.record.pk), explain=explain)
+        hit_response(
+            hit,
+            recall.hints.get(hit.record.pk, ""),
+            verifications.get(hit.record.pk),
+            explain=explain,
+            holds_for=recall.scopes.get(hit.record.scope, ""),
+        )
         for hit in recall.hits
     ]
     memories, omitted = fit_items(hits)

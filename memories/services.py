@@ -41,6 +41,7 @@ from memories.retrieval import indexing, passages
 from memories.retrieval.language import language_of
 from memories.retrieval.near_duplicates import Similar, similar_to, with_differences
 from memories.retrieval.passages import Stamped
+from memories.scopes.choices import scope_for
 from memories.writing import quotations, validity
 from memories.writing.correction_chains import (
     activate,
@@ -108,6 +109,7 @@ def store(
     if created_at:
         fields["created_at"] = fields["updated_at"] = created_at
     require_user(caller)
+    fields["scope"] = scope_for(caller, operation.scope)
     encoded, problem = _encode(operation.content)
     with transaction.atomic():
         if existing := find_existing():
@@ -155,6 +157,7 @@ def supersede(operation: operations.Supersede, *, caller: Caller, created_at: da
         fields = {**inherited, **operation.explicit_values(*EDITABLE), "language": language or old.language}
         bounds, note = validity.inherited(old, operation.explicit_values(*VALIDITY_FIELDS))
         fields |= bounds
+        fields["scope"] = scope_for(caller, fields["scope"], of=old)
         if fields["content"] == old.content:
             raise Invalid(
                 gettext("is identical to the current text"), field="content", allowed=gettext("the corrected text")
@@ -220,6 +223,8 @@ def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
         if changes.get("visibility", record.visibility) != record.visibility:
             check_share(record)
         changes |= validity.settled(changes, record)
+        if "scope" in changes:
+            changes["scope"] = scope_for(caller, changes["scope"], of=record)
         requested = changes if operation.metadata is None else {**changes, "metadata": operation.metadata}
         deferrals = [extension.defer_edit(caller, record, requested) for extension in extensions.registered()]
         if pending := next(filter(None, deferrals), ""):
@@ -403,7 +408,7 @@ def _with_session(caller: Caller, metadata: dict[str, Any]) -> dict[str, Any]:
 
 def _describe_differences(existing: MemoryRecord, fields: Mapping[str, Any]) -> str:
     # Nothing was saved, so the caller must not expect the new values.
-    compared = ("visibility", "dimension", "category", "confidence", "tags", "entity_urns", *VALIDITY_FIELDS)
+    compared = ("visibility", "dimension", "category", "confidence", "tags", "entity_urns", *VALIDITY_FIELDS, "scope")
     differences = [name for name in compared if fields[name] != getattr(existing, name) and fields[name] not in UNSAID]
     details = ", ".join(f"{name} is {_shown(getattr(existing, name))}" for name in differences)
     kept = f"kept as it was ({details}): update it to change that" if differences else ""

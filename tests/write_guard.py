@@ -18,7 +18,7 @@ from memories.database import prepared_statements
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ("memory_project", "knowledge", "analysis", "memories")
 # Models that admins edit in Django's own forms, or that Django itself writes.
-SET_UP = {"Persona", "PersonaMembership", "User", "DeclaredSource", "ServiceAccount"}
+SET_UP = {"Persona", "Purpose", "PersonaMembership", "User", "DeclaredSource", "ServiceAccount"}
 # Layers that are skipped: the guard checks the module that called them.
 PASSED_THROUGH = (
     "migrations",
@@ -47,6 +47,7 @@ SERVICES = {
     "knowledge.changesets.rollback",
     "knowledge.changesets.shared_values",
     "knowledge.changesets.writes",
+    "knowledge.contradictions",
     "knowledge.freshness.baselines",
     "knowledge.freshness.comparison",
     "knowledge.freshness.own_writes",

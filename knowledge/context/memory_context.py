@@ -50,6 +50,7 @@ from memories.retrieval import impressions, term_statistics
 from memories.retrieval.ranking import Question, candidates
 from memories.retrieval.recall import hints_about
 from memories.retrieval.scope import Filters, in_scope
+from memories.scopes.differing import labels_and_note
 
 MAX_REFERENCES = 20  # maximum number of memories in a list of ids
 CANDIDATES = 30  # maximum number of ranked memories for one call
@@ -82,6 +83,7 @@ class Entry:
             **({"edited_by": record.edited_by} if record.edited_by else {}),
             "created_at": record.created_at.isoformat(),
             "why": self.why,
+            **({"scope": record.scope} if record.scope else {}),
         }
 
 
@@ -212,6 +214,7 @@ def _context_block(caller: Caller, call: Call, knowledge: Knowledge, notes: Sequ
     if knowledge.not_valid:
         data["not_shown"]["not_valid_now"] = knowledge.not_valid
     ids = [UUID(memory["id"]) for memory in attached]
+    _add_scopes(data, [entry.record for entry in [*fresh, *fresh_neighbors] if entry.record.pk in ids])
     for pk, hint in hints_about(ids).items() if ids else ():
         next(memory for memory in attached if memory["id"] == pk.hex)["to_verify"] = hint
     if caller.connection:
@@ -219,6 +222,16 @@ def _context_block(caller: Caller, call: Call, knowledge: Knowledge, notes: Sequ
         versions |= {UUID(memory["id"]): "stale" for memory in now_stale}
         impressions.record_impressions(caller, call.tool, {pk: versions[pk] for pk in ids})
     return ContextBlock(data, record_ids=ids)
+
+
+def _add_scopes(data: dict[str, Any], records: Sequence[MemoryRecord]) -> None:
+    """Add what the scopes of the attached memories are called, and a note if they hold in different scopes."""
+    names, note = labels_and_note(records)
+    for memory in data["memory_context"] if names else ():
+        if memory.get("scope") in names:
+            memory["holds_for"] = names[memory["scope"]]
+    if note:
+        data["note"] = "; ".join(filter(None, [data.get("note", ""), note]))
 
 
 def memories_for_entities(caller: Caller, subject: Subject, *, limit: int = CANDIDATES) -> Knowledge:

@@ -82,7 +82,7 @@ def _fact(operation: Capture, origin: Origin) -> Remember:
                 "entity_urns": operation.entity_urns or origin.entity_urns,
                 "visibility": Visibility.PRIVATE,
                 "metadata": origin.provenance,
-                **operation.values("category", "confidence", "source", "related_columns", *VALIDITY_FIELDS),
+                **operation.values("category", "confidence", "source", "related_columns", *VALIDITY_FIELDS, "scope"),
             }
         )
     except Invalid as error:

@@ -25,6 +25,7 @@ from memories.contract.operations import validate
 from memories.database import identity
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status, Visibility
+from memories.scopes.choices import scope_for
 from memories.writing import correction_chains, validity
 from memories.writing.duplicates import find_plain
 from memories.writing.revision import revised
@@ -72,6 +73,8 @@ def save_edit(operation: Edit, *, caller: Caller) -> Insight:
         raise Conflict(
             gettext("is %(state)s: only pending insights can be edited") % {"state": insight.state}, field="insight_id"
         )
+    if "scope" in changes:
+        changes["scope"] = scope_for(caller, changes["scope"], of=insight.record)
     is_new_text = changes.get("content", insight.record.content) != insight.record.content
     changes |= validity.settled(changes, insight.record)
     with revised(caller, insight.record, "edit", "edited in review"):

@@ -12,6 +12,13 @@ from knowledge.models.catalog import (
     LineageEdge,
 )
 from knowledge.models.changeset import Change, ChangeOutcome, Changeset, ChangesetState
+from knowledge.models.contradiction import (
+    Contradiction,
+    ContradictionScan,
+    PairVerdict,
+    Settlement,
+    SettlementState,
+)
 from knowledge.models.decision import Decision, DecisionKind
 from knowledge.models.entity_state import EntityState
 from knowledge.models.failed_call import FailedCall
@@ -32,6 +39,8 @@ __all__ = [
     "ChangesetApproval",
     "ChangesetState",
     "ChangesetVerdict",
+    "Contradiction",
+    "ContradictionScan",
     "Decision",
     "DecisionKind",
     "Due",
@@ -41,6 +50,9 @@ __all__ = [
     "Insight",
     "InsightState",
     "LineageEdge",
+    "PairVerdict",
+    "Settlement",
+    "SettlementState",
     "Suggestion",
     "SuggestionKind",
     "SuggestionSource",

@@ -53,7 +53,7 @@ IN_FORCE = (InsightState.APPROVED, InsightState.APPLIED)
 REVIEWED_FIELDS = frozenset(
     {
         "content", "summary", "tags", "entity_urns", "related_columns", "dimension", "category", "confidence",
-        "metadata", *VALIDITY_FIELDS,
+        "metadata", *VALIDITY_FIELDS, "scope",
     }
 )  # fmt: skip
 

@@ -30,7 +30,7 @@ TOKEN = re.compile(r"([a-z]{1,12})\.(\d{1,18})\.([0-9a-f]{10})\.([0-9a-f]{10})\.
 NO_EDIT = "0"
 PROPOSAL_EDITED = "proposal_edited"
 TEXT_FIELDS = (
-    "content", "summary", "tags", "dimension", "category", "confidence", "entity_urns", "related_columns",
+    "content", "summary", "tags", "dimension", "category", "confidence", "entity_urns", "related_columns", "scope",
 )  # fmt: skip
 VERBS = {
     DecisionKind.APPROVED: "approved it",

@@ -1,3 +1,13 @@
 from __future__ import annotations
 
-from memories.admin import batches, index_jobs, periods, persona_filter, personas, records, same_words, tombstones  # noqa: F401
+from memories.admin import (  # noqa: F401
+    batches,
+    index_jobs,
+    periods,
+    persona_filter,
+    personas,
+    purposes,
+    records,
+    same_words,
+    tombstones,
+)

@@ -29,6 +29,7 @@ MEMORY_COLUMNS = {
         "id", "created_at", "updated_at", "created_by", "persona", "visibility", "status", "dimension", "category",
         "confidence", "source", "content", "summary", "tags", "entity_urns", "stale_reason", "last_verified_at",
         "valid_from", "valid_until", "valid_while",
+        "scope",
     )
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('memories', '0029_reports'),
+        ("memories", "0029_reports"),
     ]
 
     operations = [

@@ -8,6 +8,7 @@ from memories.models.index_job import IndexJob, Lexeme
 from memories.models.passage import Passage
 from memories.models.persona import Persona, PersonaMembership
 from memories.models.proxies import ConversationMemory, Correction, StaleMemory
+from memories.models.purpose import Purpose
 from memories.models.quotation import Quotation, SameWords, SameWordsDecision
 from memories.models.record import (
     Category,
@@ -43,6 +44,7 @@ __all__ = [
     "Period",
     "Persona",
     "PersonaMembership",
+    "Purpose",
     "Quotation",
     "Report",
     "ReportVerdict",

@@ -152,6 +152,12 @@ class MemoryRecord(models.Model):
     dismissed_urns = ArrayField(models.CharField(max_length=500), default=list, blank=True, editable=False)
     entities_detected_at = models.DateTimeField(null=True, blank=True, editable=False)  # None: detection is due
     metadata = models.JSONField(default=dict, blank=True)
+    scope = models.CharField(
+        max_length=520,
+        blank=True,
+        default="",
+        help_text=gettext_lazy("Where it holds: persona:NAME, domain:URN or purpose:NAME. Empty: everywhere."),
+    )
 
     # Derived columns. `manage.py embed` rebuilds the embedding columns, `manage.py rebuild_search` rebuilds `search`.
     content_key = models.GeneratedField(

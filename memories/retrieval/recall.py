@@ -38,6 +38,7 @@ from memories.retrieval.scope import (
     compiled_scope,
     compiled_visibility,
 )
+from memories.scopes.differing import labels_and_note
 
 URNS_PER_QUERY = 200  # maximum number of named and related entities together
 # The condition and the order match the partial index memory_not_active, which has few rows.
@@ -82,6 +83,7 @@ class Recall:
     left_out: dict[str, int] = field(default_factory=dict)  # reason → number of matches left out, as by _left_out
     below: int = 0  # number of candidates that scored too low, at most CANDIDATES of each search
     hints: dict[UUID, str] = field(default_factory=dict)  # record id → why the memory should be verified
+    scopes: dict[str, str] = field(default_factory=dict)  # the hits' scopes → what they are called
     terms: Sequence[term_statistics.Term] = ()  # the words of the query that were searched for
 
 
@@ -121,7 +123,17 @@ def recall(operation: RecallMemories, *, caller: Caller, filters: Filters = NO_F
     left_out = _left_out(caller, filters, question, lowest)
     with_entities = [hit.record.pk for hit in hits if hit.record.entity_urns or hit.record.detected_urns]
     hints = hints_about(with_entities) if with_entities else {}
-    return replace(result, hits=hits, left_out=left_out, hints=hints, below=compared - len(found))
+    result = _with_scopes(replace(result, hits=hits))
+    return replace(result, left_out=left_out, hints=hints, below=compared - len(found))
+
+
+def _with_scopes(result: Recall) -> Recall:
+    """Add what the scopes of the hits are called, and a note if hits hold in different scopes.
+
+    A scope neither hides a memory nor changes its rank.
+    """
+    names, note = labels_and_note([hit.record for hit in result.hits])
+    return replace(result, scopes=names, note="; ".join(filter(None, [result.note, note]))) if names else result
 
 
 def _is_relevant(candidate: Candidate, question: Question) -> bool:
@@ -185,7 +197,7 @@ def _recall_as_of(caller: Caller, operation: RecallMemories, result: Recall, row
         hits = [hit for hit in hits if not hit.record.validity_at(moment)]
     hits = hits[: operation.limit]
     label = f"as of {moment.isoformat()}: texts and status of that time, ranked by today's index"
-    return replace(result, hits=hits, note="; ".join(filter(None, [result.note, label])))
+    return _with_scopes(replace(result, hits=hits, note="; ".join(filter(None, [result.note, label]))))
 
 
 def _with_passages(hits: list[Hit], question: Question) -> list[Hit]:

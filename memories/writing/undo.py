@@ -23,7 +23,7 @@ from memories.writing.staleness import with_current_status
 from memories.writing.validity import check_restored
 from memories.writing.verification import remove_verification
 
-UNDOABLE = ("forget", "restore", "verify", "share", "reassign", "retag", "extend")
+UNDOABLE = ("forget", "restore", "verify", "share", "reassign", "retag", "extend", "rescope")
 RESTORED_FIELDS = (
     "stale_reason", "stale_at", "last_verified_at", "superseded_by", "superseded_at", "purge_after",
     *VALIDITY_COLUMNS,
@@ -83,6 +83,8 @@ def _restore_state(caller: Caller, record: MemoryRecord, last: MemoryRevision) -
             record.persona = last.details["persona"]
         if last.change == "retag":
             record.tags = last.details["tags"]
+        if last.change == "rescope":
+            record.scope = last.details["scope"]
         for name in RESTORED_FIELDS:
             if name in last.details:
                 setattr(record, name, value_of(name, last.details[name]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
@@ -69,7 +70,7 @@ def _kind(kind: Kind) -> dict[str, Any]:
     properties: dict[str, Any] = {"kind": {"const": kind.name}, "id": {"type": "string"}}
     properties |= {key: _column(kind.field_of(key)) for key in kind.columns}
     properties |= {key: {"type": "boolean"} for key in kind.extra}
-    return _object(properties)
+    return _object(properties, optional=kind.added)
 
 
 def _column(column: Field[Any, Any]) -> dict[str, Any]:
@@ -88,10 +89,10 @@ def _column(column: Field[Any, Any]) -> dict[str, Any]:
     return found
 
 
-def _object(properties: dict[str, Any]) -> dict[str, Any]:
+def _object(properties: dict[str, Any], optional: Collection[str] = ()) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": properties,
-        "required": list(properties),
+        "required": [key for key in properties if key not in optional],
         "additionalProperties": False,
     }

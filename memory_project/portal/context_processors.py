@@ -9,6 +9,7 @@ from typing import Any
 from django.http import HttpRequest
 
 from knowledge.changesets import approvals
+from knowledge.contradictions import queries as contradictions
 from knowledge.insights import queries as curation
 from knowledge.models import Changeset, Insight
 from knowledge.suggestions import queries as suggestions
@@ -49,6 +50,7 @@ class Navigation:
             waiting=pending,
             stale=queries.reviewable_stale(self.caller),
             suggestions=suggestions.waiting(self.caller),
+            contradictions=contradictions.contradictions(self.caller),
             unread=inbox.unread(self.person_id),
             second=approvals.for_me(self.caller) if self.may_curate else Changeset.objects.none(),
             tools=tool_queue.waiting_rows(self.caller),
@@ -70,6 +72,10 @@ class Navigation:
             View(view.pk, view.name, view.page, saved_views.address_of(view), self._counts.get(f"view {view.pk}"))
             for view in self._saved_views
         ]
+
+    @property
+    def contradictions(self) -> int:
+        return self._counts["contradictions"]
 
     @property
     def unread(self) -> int:

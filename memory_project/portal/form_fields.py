@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy
 from knowledge.catalog.name_resolution import urn_of
 from memories.contract.errors import Invalid
 from memories.contract.operations import Operation
+from memories.scopes.choices import labels
 from memory_project.portal.error_labels import message_without_field
 
 READERS: Mapping[str, str | Promise] = {
@@ -46,6 +47,13 @@ FIELD_LABELS: Mapping[str, str | Promise] = {
 }
 
 
+SCOPE_KINDS: Mapping[str, str | Promise] = {
+    "purpose": gettext_lazy("Purposes"),
+    "domain": gettext_lazy("Domains"),
+    "persona": gettext_lazy("Personas"),
+}
+
+
 def form_field(
     operation: type[Operation],
     name: str,
@@ -74,6 +82,29 @@ def form_field(
     attrs |= {"autofocus": True} if autofocus else {}
     widget = forms.Textarea(attrs={**attrs, "rows": rows}) if rows else forms.TextInput(attrs=attrs)
     return forms.CharField(widget=widget, **options)
+
+
+def scope_groups(scopes: Mapping[str, str], present: str = "") -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return the choices of a scope, grouped by kind. The `present` one is among them, also if it was removed."""
+    known = dict(scopes)
+    if present and present not in known:
+        known |= labels([present])
+    groups = []
+    for kind, title in SCOPE_KINDS.items():
+        of_kind = [(scope, label) for scope, label in known.items() if scope.startswith(f"{kind}:")]
+        if of_kind:
+            groups.append((str(title), sorted(of_kind, key=lambda choice: choice[1].casefold())))
+    return groups
+
+
+def scope_field(scopes: Mapping[str, str], present: str) -> forms.ChoiceField:
+    return forms.ChoiceField(
+        required=False,
+        label=gettext_lazy("Where does it hold?"),
+        help_text=gettext_lazy("If the same words mean something else elsewhere, for example to another department."),
+        choices=[("", gettext_lazy("Everywhere")), *scope_groups(scopes, present)],
+        initial=present,
+    )
 
 
 class EntitiesField(forms.CharField):

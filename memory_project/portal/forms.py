@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date, datetime, time
 from typing import Any
 
@@ -10,7 +11,7 @@ from django.utils.translation import gettext_lazy
 from memories.contract.errors import Invalid
 from memories.operations import Remember, Revise
 from memory_project.portal.error_labels import message_without_field
-from memory_project.portal.form_fields import READERS, EntitiesField, form_field, tags_field
+from memory_project.portal.form_fields import READERS, EntitiesField, form_field, scope_field, tags_field
 
 
 class DayInput(forms.DateInput):
@@ -64,8 +65,9 @@ class MemoryForm(forms.Form):
         help_text=gettext_lazy("incident:<URN>, deprecated:<URN or name> or period:<name>, until that has ended."),
     )
 
-    def __init__(self, *args: Any, new: bool = True, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, scopes: Mapping[str, str], new: bool = True, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.fields["scope"] = scope_field(scopes, str(self.initial.get("scope", "")))
         if new:
             del self.fields["reason"]
 

@@ -143,6 +143,7 @@ HAPPENED: dict[str, str | Promise] = {
     "extend": gettext_lazy("extended"),
     "condition_ended": gettext_lazy("no longer valid, as its condition ended,"),
     "condition_renewed": gettext_lazy("valid again"),
+    "rescope": gettext_lazy("limited to another scope"),
 }
 
 

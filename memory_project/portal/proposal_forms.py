@@ -15,7 +15,7 @@ from knowledge.models import Insight
 from knowledge.operations import MAX_ACTIONS, Capture
 from memories.contract.errors import Invalid
 from memory_project.portal.error_labels import message_without_field
-from memory_project.portal.form_fields import READERS, EntitiesField, form_field
+from memory_project.portal.form_fields import READERS, EntitiesField, form_field, scope_field
 
 COLUMN = "column:"
 PARTS = ("action_type", "target", "detail", "query_sql", "query_description")
@@ -112,7 +112,11 @@ class ProposalForm(SuggestionForm):
         label=gettext_lazy("Who may read it once it is approved?"),
         labels=READERS,
     )
-    claim_names = ("content", "entity_urns", "category", "confidence", "visibility")
+    claim_names = ("content", "entity_urns", "category", "confidence", "visibility", "scope")
+
+    def __init__(self, *args: Any, scopes: Mapping[str, str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["scope"] = scope_field(scopes, str(self.initial.get("scope", "")))
 
 
 def _action_choices(urn: str, present: Sequence[str]) -> list[tuple[str, str]]:

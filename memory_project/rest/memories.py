@@ -21,12 +21,12 @@ from memories.mcp_tools import memory_feedback, memory_manage, memory_prune, mem
 from memories.models import Category, Confidence, Dimension, MemoryRecord, Source, Status, Visibility
 from memories.models.record import about_any
 from memories.models.validity import EXPIRED, NOT_YET
-from memories.operations import Extend, GetMemory, MemoryId, Reassign, Remember, Revise, Supersede
+from memories.operations import Extend, GetMemory, MemoryId, Reassign, Remember, Rescope, Revise, Supersede
 from memories.report_responses import ReportsResponse, reports_response
 from memories.responses import MemoryResponse
 from memories.retrieval import facets
 from memories.retrieval.scope import ANY_TIME, RULES, WITHIN, Filters, in_scope
-from memories.writing import reports, undo, validity
+from memories.writing import reports, rescoping, undo, validity
 from memories.writing.seen import memory_versions, unchanged
 from memories.writing.undo import UNDOABLE
 from memory_project.agents.mcp_tools import memory_briefing
@@ -153,6 +153,11 @@ def _reassign(caller: Caller, operation: Reassign) -> RevisedResponse:
     return {"memory": responses.memory_response(record), "message": f"moved to {record.persona}"}
 
 
+def _rescope(caller: Caller, operation: Rescope) -> RevisedResponse:
+    record = rescoping.rescope(operation, caller=caller)
+    return {"memory": responses.memory_response(record), "message": record.pending_message or "updated"}
+
+
 class ShowChain(Operation):
     """Corrections of a memory, oldest first"""
 
@@ -218,6 +223,7 @@ FACETS = Endpoint("count_memories", _facets, "memory_manage", "list")
 UNDO = Endpoint("undo_change", _undo, "memory_manage", "update", version=MEMORY_VERSION)
 REASSIGN = Endpoint("reassign_memory", _reassign, "memory_manage", "share", version=MEMORY_VERSION)
 EXTEND = Endpoint("extend_memory", _extend, "memory_manage", "update", version=MEMORY_VERSION)
+RESCOPE = Endpoint("rescope_memory", _rescope, "memory_manage", "update", version=MEMORY_VERSION)
 HISTORY = of_tool(memory_manage, "history", "memory_history")
 REPORTS = Endpoint("memory_reports", _reports, "memory_manage", "get")
 CHAIN = Endpoint("memory_chain", _chain, "memory_manage", "get")
@@ -243,4 +249,5 @@ urlpatterns = [
     route(TAG, "memories/<id:record_id>/undo/", post=UNDO),
     route(TAG, "memories/<id:record_id>/reassign/", post=REASSIGN),
     route(TAG, "memories/<id:record_id>/extend/", post=EXTEND),
+    route(TAG, "memories/<id:record_id>/rescope/", post=RESCOPE),
 ]

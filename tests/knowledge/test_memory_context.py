@@ -25,7 +25,7 @@ from memories import services
 from memories.contract.tools import Call
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
-from memories.models import Impression, MemoryRecord, Persona
+from memories.models import Impression, MemoryRecord, Persona, Purpose
 from memories.operations import MarkFeedback, Remember, Revise, Verify
 from memories.retrieval import impressions
 from memories.writing import feedback
@@ -416,3 +416,16 @@ def test_a_memory_whose_detected_entity_was_deprecated_is_marked(alice: Caller, 
     assert block is not None
     (memory,) = block.data["memory_context"]
     assert memory["to_verify"] == "sales.orders was deprecated since"
+
+
+# -- scopes ---------------------------------------------------------------------------------------------------
+
+
+def test_attached_memories_of_different_scopes_tell_the_agent_to_ask(alice: Caller) -> None:
+    for name in ("board", "forecast"):
+        Purpose.objects.create(name=name, title=name.title())
+        remember(alice, f"Orders count for the {name} on another day.", scope=f"purpose:{name}")
+    attached = attach_memories(alice, ENTITY_CALL)
+    assert attached
+    assert {entry["holds_for"] for entry in attached.data["memory_context"]} == {"Board", "Forecast"}
+    assert "2 memories hold in different scopes" in attached.data["note"]

@@ -93,6 +93,8 @@ LEFT_OUT = {
     "catalog_passages": "the catalog", "catalog_lineage": "the catalog", "catalog_cursors": "the catalog",
     "entity_states": "the catalog", "failed_calls": "kept for minutes", "graph_upkeep_proposals": "proposals",
     "conversation_wipe_requests": "requests", "assignment_rules": "settings",
+    "memory_purposes": "settings", "contradictions": "computed", "contradiction_scans": "computed",
+    "settlements": "verdicts on texts of two people",
 }  # fmt: skip
 
 

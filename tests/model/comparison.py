@@ -54,6 +54,7 @@ def _of_memory(e: Expected, m: Memory, row: dict[str, Any], names: dict[UUID, st
         found.append(f"{m.name} is {row['status']}{reason}, not {m.status}{why}")
     expected = {
         "created_by": email(m.owner), "persona": m.persona, "visibility": m.visibility, "content": str(m.text),
+        "scope": m.scope,
     }  # fmt: skip
     if (end := validity.end_of(row)) != m.ends:
         found.append(f"{m.name} ends {end or 'never'}, not {m.ends or 'never'}")

@@ -14,7 +14,7 @@ from typing import Any
 from tests.model.entities import Entity, Snapshot
 
 ALLOWED = "allowed"  # among refusals: the rules leave open whether the verb is refused
-FORBIDDEN, NOT_FOUND, CONFLICT, UNAVAILABLE = "forbidden", "not_found", "conflict", "upstream"
+FORBIDDEN, NOT_FOUND, CONFLICT, UNAVAILABLE, INVALID = "forbidden", "not_found", "conflict", "upstream", "invalid"
 
 
 @dataclass(frozen=True)
@@ -120,6 +120,7 @@ class Memory:
     text: Text
     entities: list[str]
     columns: dict[str, set[str]]  # entity → columns that the memory lists
+    scope: str = ""  # where alone it holds
     state: str = "living"  # or superseded, archived
     ends: str = ""  # or past, later
     supersedes: str = ""
@@ -202,6 +203,7 @@ class Expected:
     entities: dict[str, Entity]
     memories: dict[str, Memory] = field(default_factory=dict)
     changesets: dict[str, Changeset] = field(default_factory=dict)
+    proposals: set[tuple[str, ...]] = field(default_factory=set)  # verdicts for others: by whom, on which texts
     available: bool = True  # the catalog
     texts: int = 0
     written: int = 0  # memories so far, including erased ones

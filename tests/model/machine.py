@@ -14,6 +14,7 @@ from memories.identity.caller import Caller
 from tests.model import memories
 from tests.model.entities import Entity, catalog
 from tests.model.expected import PEOPLE, Memory, Text
+from tests.model.scopes import SCOPES
 from tests.model.shortening import shortest
 from tests.model.story import Differs, Story
 
@@ -187,6 +188,19 @@ class Stories(RuleBasedStateMachine):
     def move(self, n: int, who: int, persona: str) -> None:
         m = chosen(self.memories(), n)
         self.story.tell("move", self.owner(m, who), m.name, persona)
+
+    @precondition(lambda self: self.has())
+    @rule(n=anything, who=anything, scope=st.sampled_from(SCOPES))
+    def set_scope(self, n: int, who: int, scope: str) -> None:
+        m = chosen(self.memories(), n)
+        self.story.tell("set_scope", self.owner(m, who), m.name, scope)
+
+    @precondition(lambda self: len(self.memories("living")) > 1)
+    @rule(n=anything, k=anything, who=anything, scopes=st.sampled_from((SCOPES[1:3], SCOPES[2:0:-1])))
+    def settle_pair(self, n: int, k: int, who: int, scopes: tuple[str, ...]) -> None:
+        first = chosen(self.memories("living")[:-1], n)
+        later = self.memories("living")[self.memories("living").index(first) + 1 :]
+        self.story.tell("settle_pair", self.owner(first, who), first.name, chosen(later, k).name, *scopes)
 
     @precondition(lambda self: self.has())
     @rule(old=st.sampled_from(AUTHORS), new=st.sampled_from(AUTHORS), who=st.sampled_from(("ada", "ada", "alice")))

@@ -25,7 +25,7 @@ from tests.model.expected import (
 )
 
 Refusals = set[str]
-UNDOABLE = ("forget", "restore", "verify", "share", "reassign", "extend")
+UNDOABLE = ("forget", "restore", "verify", "share", "reassign", "extend", "rescope")
 
 
 def may_change(e: Expected, person: Person, m: Memory, *, deciding: bool = False) -> Refusals:
@@ -84,6 +84,7 @@ def edit(e: Expected, m: Memory, changes: dict[str, Any], by: str) -> None:
     status, before = m.status, m.subjects
     listed = {name: set(columns) for name, columns in m.columns.items()}
     m.text = changes.get("text", m.text)
+    m.scope = changes.get("scope", m.scope)
     if "text" in changes:
         m.edited_by = "" if by == m.owner else by
     m.entities = changes.get("entities", m.entities)
@@ -110,6 +111,7 @@ def correct(e: Expected, person: Person, m: Memory, text: Text) -> Memory:
     """Store a correction. The correction of an approved insight is a proposal, and the insight stays in force."""
     columns = {name: set(listed) for name, listed in m.columns.items()}
     new = Memory("", m.owner, m.persona, m.visibility, text, list(m.entities), columns)
+    new.scope = m.scope
     new.edited_by = "" if person.name == m.owner else person.name
     new.ends = "" if m.ends == "past" else m.ends
     if m.is_in_force and m.insight:
@@ -228,6 +230,7 @@ def undo(e: Expected, person: Person, m: Memory) -> None:
         m.visibility = last.before.get("visibility", m.visibility)
         m.persona = last.before.get("persona", m.persona)
         m.ends = last.before.get("ends", m.ends)
+        m.scope = last.before.get("scope", m.scope)
     m.changed()
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from memories.identity.caller import Caller
-from tests.model import approvals, memories, reviews, validity
+from tests.model import approvals, memories, reviews, scopes, validity
 from tests.model.comparison import differences, differences_of_views
 from tests.model.entities import catalog
 from tests.model.expected import ALLOWED, PEOPLE, Expected, Memory, Person, Text
@@ -198,6 +198,24 @@ class Story:
             memories.may_move(self.e, BY_NAME[who], m, persona),
             lambda: self.world.move(who, name, persona),
             lambda: memories.move(self.e, BY_NAME[who], m, persona),
+        )
+
+    def set_scope(self, who: str, name: str, scope: str) -> bool:
+        m = self[name]
+        return self._step(
+            f"{who} says that {name} holds {f'for {scope}' if scope else 'everywhere'}",
+            scopes.may_set_scope(self.e, BY_NAME[who], m, scope),
+            lambda: self.world.set_scope(who, name, scope),
+            lambda: scopes.set_scope(self.e, BY_NAME[who], m, scope),
+        )
+
+    def settle_pair(self, who: str, first: str, second: str, *holds: str) -> bool:
+        pair, places = (self[first], self[second]), (holds[0], holds[1])
+        return self._step(
+            f"{who} says that {first} holds for {holds[0]}, and {second} for {holds[1]}",
+            scopes.may_settle(self.e, BY_NAME[who], pair, places),
+            lambda: self.world.settle_pair(who, first, second, *holds),
+            lambda: scopes.settle(self.e, BY_NAME[who], pair, places),
         )
 
     def hand_over(self, who: str, old: str, new: str) -> bool:

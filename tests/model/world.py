@@ -19,17 +19,19 @@ from knowledge.catalog.embedded import LocalCatalog
 from knowledge.catalog.interface import CatalogUnavailable, Run, Write
 from knowledge.changesets import apply as applying
 from knowledge.changesets import approvals, risk, rollback
+from knowledge.contradictions import verdicts
+from knowledge.contradictions.operations import Settle
 from knowledge.freshness import comparison
 from knowledge.insights import lifecycle
 from knowledge.insights.capture import capture
-from knowledge.models import Changeset, Insight
+from knowledge.models import Changeset, Contradiction, Insight
 from knowledge.operations import Appeal, Apply, Capture, Edit
 from knowledge.review import decisions
 from memories import queries, services
 from memories.contract.errors import DomainError
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
-from memories.models import MemoryRecord, Persona, PersonaMembership, Verification
+from memories.models import MemoryRecord, Persona, PersonaMembership, Purpose, Verification
 from memories.operations import (
     Erase,
     Forget,
@@ -38,6 +40,7 @@ from memories.operations import (
     Reassign,
     RecallMemories,
     Remember,
+    Rescope,
     Restore,
     Revise,
     Share,
@@ -46,6 +49,7 @@ from memories.operations import (
 )
 from memories.retrieval.recall import recall
 from memories.writing import erasure, feedback, ownership, undo
+from memories.writing.rescoping import rescope
 from memory_project.models import User
 from tests.knowledge.conftest import schema_of
 from tests.model import validity
@@ -73,6 +77,8 @@ def populate(entities: Iterable[Entity]) -> dict[str, Caller]:
             put(LocalCatalog(), entity)
     Persona.objects.get_or_create(is_default=True, defaults={"name": "analyst"})
     personas = {name: Persona.objects.get_or_create(name=name)[0] for name in ("sales", "supply")}
+    for name in ("board", "forecast"):
+        Purpose.objects.get_or_create(name=name)
     curators, _ = Group.objects.get_or_create(name="Curators")
     curators.permissions.add(Permission.objects.get(codename="curate"))
     callers = {}
@@ -166,6 +172,17 @@ class World:
         operation = Reassign.read({"record_id": self.ids[name], "persona": persona})
         services.reassign(operation, caller=self.callers[person])
 
+    def set_scope(self, person: str, name: str, scope: str) -> None:
+        rescope(Rescope.read({"record_id": self.ids[name], "scope": scope}), caller=self.callers[person])
+
+    def settle_pair(self, person: str, first: str, second: str, *scopes: str) -> None:
+        """Two texts of a story don't contradict each other, so the worker's find is made up."""
+        one, other = (MemoryRecord.objects.get(pk=self.ids[name]) for name in (first, second))
+        keys = {"first_key": one.content_key, "second_key": other.content_key, "reason": "made up"}
+        pair, _ = Contradiction.objects.update_or_create(first=one, second=other, defaults=keys)
+        given = {"contradiction_id": pair.pk, "verdict": "both", "first_scope": scopes[0], "second_scope": scopes[1]}
+        verdicts.settle(Settle.read(given), caller=self.callers[person])
+
     def hand_over(self, person: str, old: str, new: str) -> None:
         ownership.hand_over(caller=self.callers[person], old=email(old), new=email(new))
 
@@ -247,7 +264,7 @@ class World:
     def memories(self) -> dict[UUID, dict[str, Any]]:
         columns = (
             "pk", "status", "stale_reason", "created_by", "persona", "visibility", "content", "supersedes_id",
-            "superseded_by", "metadata", "valid_until",
+            "superseded_by", "metadata", "valid_until", "scope",
         )  # fmt: skip
         return {row["pk"]: row for row in MemoryRecord.objects.values(*columns)}
 

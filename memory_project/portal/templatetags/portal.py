@@ -105,6 +105,13 @@ def entity_tail(urn: str) -> str:
 
 
 @register.filter
+def scope_name(scope: str) -> str:
+    """Return the name in a scope, for lists, where a query for its label would be one for each row."""
+    name = scope.partition(":")[2]
+    return short_name(name) if name.startswith("urn:") else name
+
+
+@register.filter
 def person(email: str | None) -> str:
     """Return the name of the person with this address, or the address if it has none."""
     return name_of(email) if email else ""

@@ -41,6 +41,7 @@ from memories.operations import (
 )
 from memories.retrieval import impressions
 from memories.retrieval.recall import hints_about
+from memories.scopes.choices import choices, labels
 from memories.writing import erasure, feedback, ownership, reports, undo, validity
 from memories.writing.revision import can_review
 from memories.writing.seen import memory_versions, unchanged, version_after
@@ -119,6 +120,7 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
         "verification": last_verifications([record.pk]).get(record.pk) if record.last_verified_at else None,
         "may_change": may_change,
         "may_extend": validity.may_extend(caller, record),
+        "holds_for": labels([record.scope]).get(record.scope, ""),
         "personas": _other_personas(caller, record),
         "can_review": may_review,
         "successor": next((version for version in versions if record.superseded_by == version.pk), None),
@@ -137,7 +139,7 @@ def _version(record: MemoryRecord, changes: list[HistoryEntry], *, knows_all: bo
 def create_memory(request: HttpRequest) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     initial = {"content": request.GET.get("content", ""), "entity_urns": request.GET.get("entity", "")}
-    form = MemoryForm(request.POST or None, initial=initial)
+    form = MemoryForm(request.POST or None, initial=initial, scopes=choices(caller))
     if request.method == "POST" and form.is_valid():
         try:
             result = services.remember(Remember.read({**form.values()}), caller=caller)
@@ -163,7 +165,7 @@ def edit_memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
     correcting = "correct" in (request.POST or request.GET)
     if not (can_review(caller, record) if correcting else caller.can_edit_for(record.created_by)):
         raise Forbidden(gettext("This memory belongs to another user: only its owner or an admin can change it."))
-    form = MemoryForm(request.POST or None, initial=_initial(record), new=False)
+    form = MemoryForm(request.POST or None, initial=_initial(record), scopes=choices(caller, record), new=False)
     if request.method == "POST" and form.is_valid():
         try:
             with unchanged(caller, record_id, request.POST.get("seen", "")):
@@ -344,7 +346,7 @@ ACTS: dict[str, Callable[[Caller, UUID, HttpRequest], str]] = {
 
 
 def _initial(record: MemoryRecord) -> dict[str, Any]:
-    names = ("content", "dimension", "category", "confidence", "visibility")
+    names = ("content", "dimension", "category", "confidence", "visibility", "scope")
     initial = {name: getattr(record, name) for name in names}
     initial |= {"valid_while": record.valid_while}
     initial |= {name: MemoryForm.day_of(getattr(record, name)) for name in ("valid_from", "valid_until")}
@@ -356,6 +358,8 @@ def _save(caller: Caller, record: MemoryRecord, form: MemoryForm, correcting: bo
     for name in ("valid_from", "valid_until", "valid_while"):
         if name not in form.changed_data:  # a bound may have a time of day, which the form does not show
             del values[name]
+    if values["scope"] == record.scope:
+        del values["scope"]  # it may have been removed since; a correction inherits it
     if correcting:
         result = services.supersede(Supersede.read({"record_id": record.pk, **values}), caller=caller)
         # A correction without a predecessor awaits review before it replaces the memory. Its note says so.

@@ -29,6 +29,7 @@ from memories.contract.paging import page
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
 from memories.models import Category
+from memories.scopes.choices import choices
 from memory_project.portal.curation.queue import INSIGHT_COLUMNS
 from memory_project.portal.error_labels import message_with_label
 from memory_project.portal.proposal_forms import ProposalForm
@@ -79,7 +80,7 @@ def propose(request: HttpRequest) -> HttpResponse:
     """Propose an insight. The form is prefilled from the memory, finding, entity, column or text in the address."""
     caller = caller_from_request(request, channel="portal")
     source, initial, actions = _starting_point(caller, request)
-    form = ProposalForm(request.POST or None, initial=initial, actions=actions)
+    form = ProposalForm(request.POST or None, initial=initial, actions=actions, scopes=choices(caller))
     if request.method == "POST" and form.is_valid():
         values = form.values()
         try:
@@ -131,6 +132,7 @@ def _starting_point(
         category = record.category if record.category != Category.GENERAL else Category.BUSINESS_CONTEXT
         initial |= {"content": record.content, "category": category, "confidence": record.confidence}
         initial["entity_urns"] = "\n".join(record.entity_urns)
+        initial["scope"] = record.scope
         target = next((str(column["column"]) for column in record.related_columns), target)
     elif params["finding"]:
         finding = findings.get_finding(caller, params["finding"])
@@ -145,7 +147,8 @@ def _starting_point(
 @login_required
 def preview_proposal(request: HttpRequest) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
-    form = ProposalForm(request.POST, initial={"entity_urns": request.POST.get("entity_urns", "")}, actions=[])
+    initial = {"entity_urns": request.POST.get("entity_urns", "")}
+    form = ProposalForm(request.POST, initial=initial, actions=[], scopes=choices(caller))
     return render(request, "knowledge/_effect.html", {"effect": _effect(caller, form)})
 
 

@@ -1,0 +1,172 @@
+"""What verdicts on contradictions change, and how each change is reverted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+from uuid import UUID
+
+from django.utils.translation import gettext
+
+from knowledge.models import Insight, InsightState
+from knowledge.review import assignment, events
+from memories import services
+from memories.contract.errors import Conflict, Forbidden
+from memories.identity.caller import Caller
+from memories.models import Category, MemoryRecord, Report, ReportVerdict, Source, Status, Visibility
+from memories.models.index_job import Trigger
+from memories.operations import Forget, ReportMemories, Rescope
+from memories.retrieval import indexing
+from memories.writing import reports, rescoping, staleness
+from memories.writing import undo as undoing
+from memories.writing.revision import last_revision, save_new
+
+NOTHING, ARCHIVED, RESCOPED, MADE_STALE, REPORTED, CAPTURED, EDIT_PROPOSED, SCOPE_PROPOSED = (
+    "nothing", "archived", "rescoped", "made_stale", "reported", "captured", "edit_proposed", "scope_proposed",
+)  # fmt: skip
+PROPOSALS = (REPORTED, EDIT_PROPOSED, SCOPE_PROPOSED)
+MARK_FRESH = "the verdict on a contradiction was undone"
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One change of a memory. If it is a proposal, somebody else has to decide about it."""
+
+    record: str  # the memory's id, as hexadecimal digits
+    done: str
+    is_proposal: bool = False
+    is_to_undo: bool = True
+
+    def as_json(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if name in ("record", "done")}
+
+    @classmethod
+    def of_json(cls, value: dict[str, Any]) -> Effect:
+        return cls(value["record"], value["done"])
+
+
+def _effect(record: MemoryRecord, done: str) -> Effect:
+    nothing = done in (NOTHING, SCOPE_PROPOSED)
+    return Effect(record.pk.hex, done, is_proposal=done in PROPOSALS, is_to_undo=not nothing)
+
+
+def give_scope(caller: Caller, record: MemoryRecord, scope: str, reason: str) -> Effect:
+    if record.scope == scope:
+        return _effect(record, NOTHING)
+    if not caller.can_edit_for(record.created_by):
+        return _effect(record, SCOPE_PROPOSED)
+    changed = rescoping.rescope(Rescope(record_id=record.pk, scope=scope, reason=reason), caller=caller)
+    return _effect(record, EDIT_PROPOSED if changed.pending_message else RESCOPED)
+
+
+def doubt(caller: Caller, record: MemoryRecord, reason: str, note: str) -> Effect:
+    """Make a memory stale that nobody has found true, or report it to its owner."""
+    if not caller.can_edit_for(record.created_by):
+        return _report(caller, record, note)
+    services.mark_stale(caller=caller, record_id=record.pk, reason=reason)
+    return _effect(record, MADE_STALE)
+
+
+def retire(caller: Caller, record: MemoryRecord, reason: str, note: str) -> Effect:
+    """Archive a memory that another text contradicts rightly, or report it to its owner."""
+    if not caller.can_edit_for(record.created_by):
+        return _report(caller, record, note)
+    services.forget(Forget(record_id=record.pk, reason=reason), caller=caller)
+    return _effect(record, ARCHIVED)
+
+
+def _report(caller: Caller, record: MemoryRecord, note: str) -> Effect:
+    had_one = Report.objects.filter(record=record, by=caller.email, verdict=ReportVerdict.WRONG).exists()
+    reports.report(ReportMemories(wrong=[record.pk], note=note), caller=caller)
+    # An earlier report of the person stays when the verdict is undone.
+    return Effect(record.pk.hex, REPORTED, is_proposal=True, is_to_undo=not had_one)
+
+
+def propose_description(caller: Caller, record: MemoryRecord, urn: str, column: str) -> Effect:
+    """Propose to describe an entity with the text of a memory. A curator decides.
+
+    Raises Forbidden unless the caller may change the memory: the proposal repeats its text. If the owner has proposed
+    this text already, nothing is done.
+    """
+    if not caller.can_edit_for(record.created_by):
+        raise Forbidden(
+            gettext("is about a memory of another user: only its owner or an admin can propose it for the catalog"),
+            field="verdict",
+        )
+    own = Insight.objects.filter(record__created_by=record.created_by, record__content_key=record.content_key)
+    if own.exclude(state__in=[InsightState.SUPERSEDED, InsightState.REJECTED]).exists():
+        return _effect(record, NOTHING)
+    proposal = MemoryRecord(
+        created_by=record.created_by,
+        persona=record.persona,
+        visibility=Visibility.PRIVATE,
+        content=record.content,
+        language=record.language,
+        category=record.category if record.category != Category.GENERAL else Category.BUSINESS_CONTEXT,
+        confidence=record.confidence,
+        source=record.source if record.source != Source.NOTE else Source.USER,
+        entity_urns=[urn],
+        scope=record.scope,
+    )
+    save_new(proposal)
+    target = f"column:{column}" if column else ""
+    action = {"action_type": "update_description", "target": target, "detail": record.content}
+    insight = Insight(record=proposal, beside=record, wanted_visibility=record.visibility, suggested_actions=[action])
+    assignment.assign(insight)
+    insight.save(force_insert=True)
+    events.announce(events.CAPTURED, insight, by=caller.email, to=[])
+    return _effect(proposal, CAPTURED)
+
+
+def index_proposals(done: Iterable[Effect]) -> None:
+    """Let workers embed the memories that a verdict has created. Call it after the transaction."""
+    if ids := [UUID(effect.record) for effect in done if effect.done == CAPTURED]:
+        indexing.enqueue("memory", ids, Trigger.WRITE)
+
+
+# -- undo -------------------------------------------------------------------------------------------------------
+
+
+def revert(caller: Caller, effect: Effect) -> None:
+    """Revert an effect. Raises Conflict if the memory has changed since."""
+    record_id = UUID(effect.record)
+    match effect.done:
+        case "archived":
+            undoing.undo(caller=caller, record_id=record_id, change="forget")
+        case "rescoped":
+            undoing.undo(caller=caller, record_id=record_id, change="rescope")
+        case "made_stale":
+            _mark_fresh(caller, record_id)
+        case "reported":
+            reports.report(ReportMemories(withdraw=[record_id]), caller=caller)
+        case "captured":
+            _withdraw_insight(caller, record_id)
+        case "edit_proposed":
+            _withdraw_edit(caller, record_id)
+
+
+def _mark_fresh(caller: Caller, record_id: UUID) -> None:
+    last = last_revision(record_id)
+    if last is None or last.change != "mark_stale" or last.status != Status.ACTIVE:
+        raise _changed()
+    staleness.mark_fresh(caller=caller, record_id=record_id, reason=MARK_FRESH)
+
+
+def _withdraw_insight(caller: Caller, record_id: UUID) -> None:
+    insight = Insight.objects.select_for_update().filter(pk=record_id).first()
+    if insight is None or insight.state != InsightState.PENDING or last_revision(record_id) is not None:
+        raise _changed()
+    services.forget(Forget(record_id=record_id), caller=caller)
+
+
+def _withdraw_edit(caller: Caller, record_id: UUID) -> None:
+    insight = Insight.objects.select_for_update().filter(pk=record_id).first()
+    if insight is None or set(insight.pending_edit) != {"scope"} or insight.edit_by != caller.email:
+        raise _changed()
+    insight.pending_edit, insight.edit_by, insight.edit_at = {}, "", None
+    insight.save(update_fields=["pending_edit", "edit_by", "edit_at"])
+
+
+def _changed() -> Conflict:
+    return Conflict(gettext("was changed since then and can no longer be undone"), field="settlement_id")
