@@ -21,7 +21,8 @@ from memories.writing.revision import last_revision, revised
 from memories.writing.staleness import with_current_status
 from memories.writing.verification import remove_verification
 
-UNDOABLE = ("forget", "restore", "verify", "share", "reassign", "retag")
+UNDOABLE = ("forget", "restore", "verify", "share", "reassign", "retag", "settle")
+SETTLED_FIELDS = ("entity_urns", "related_columns", "unsettled")
 RESTORED_FIELDS = (
     "stale_reason", "stale_at", "last_verified_at", "superseded_by", "superseded_at", "purge_after",
 )  # fmt: skip
@@ -80,6 +81,9 @@ def _restore_state(caller: Caller, record: MemoryRecord, last: MemoryRevision) -
             record.persona = last.details["persona"]
         if last.change == "retag":
             record.tags = last.details["tags"]
+        if last.change == "settle":
+            for name in SETTLED_FIELDS:
+                setattr(record, name, last.details.get(name, getattr(record, name)))
         for name in RESTORED_FIELDS:
             if name in last.details:
                 setattr(record, name, value_of(name, last.details[name]))

@@ -138,6 +138,7 @@ HAPPENED: dict[str, str | Promise] = {
     "dismiss_entity": gettext_lazy("detected entity removed"),
     "reassign": gettext_lazy("moved to another persona"),
     "retag": gettext_lazy("retagged"),
+    "settle": gettext_lazy("settled what it is about"),
 }
 
 
