@@ -1,0 +1,202 @@
+"""Catalog entities whose names, columns or descriptions share words with a text.
+
+Only the local tables of the catalog are read. PostgreSQL finds the entities with any word of a text, and the words that
+few of these have count most.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from django.utils.translation import gettext
+
+from knowledge.catalog.entity_view import simple_path
+from knowledge.filing import words
+from knowledge.models import CatalogAspect
+from memories.database import prepared_statements
+from memories.models.fields import search_vector_sql
+
+KINDS = ("dataset", "glossaryTerm", "dashboard", "chart", "dataJob", "dataFlow", "container", "dataProduct")
+FOUND = 40  # maximum number of entities that are compared with a text
+DESCRIBED = 12  # maximum number of entities whose columns' descriptions are read for a text
+WORDS_SHOWN = 3
+# Weights of a shared word by where the entity has it, set with bench/filing.py.
+IN_NAME, IN_COLUMN, IN_DESCRIPTION, IN_COLUMN_DESCRIPTION, IN_PATH = 2.4, 1.3, 1.2, 0.9, 0.6
+WHOLE_NAME, WHOLE_COLUMN, IDENTIFIER, DEPRECATED = 1.5, 1.0, 4.0, -0.5
+FIRST_WORD, LAST_WORD = 1.3, 0.8  # a sentence usually begins with its subject
+REFERENCES = ("_id", "_key", "_at", "_on")  # endings of columns that are named after something else
+# The lexemes are quoted as text, and those with other characters than letters and digits are left out.
+ANY_WORD = f"""
+    SELECT string_agg(quote_literal(lexeme), ' | ')::tsquery
+    FROM unnest(tsvector_to_array({{vector}})) AS lexeme WHERE lexeme ~ '^[[:alnum:]]+$'"""
+MATCHES = """
+    SELECT asked.number, urn, entity_type, name, qualified_name, description, columns, deprecated
+    FROM unnest(%(texts)s::text[]) WITH ORDINALITY AS asked(text, number)
+    CROSS JOIN LATERAL ({any_word}) AS sought(words)
+    CROSS JOIN LATERAL (
+        SELECT entity.* FROM catalog_entities AS entity
+        WHERE search @@ sought.words AND NOT removed AND entity_type = ANY(%(kinds)s::text[])
+        ORDER BY ts_rank(search, sought.words, 1) DESC, urn LIMIT %(most)s
+    ) AS found"""
+
+
+@dataclass
+class Match:
+    """An entity that shares words with a text, with the score and the reasons in words."""
+
+    urn: str
+    name: str
+    score: float = 0.0
+    column: str = ""
+    reasons: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Entity:
+    """The words of a catalog entity, as stems."""
+
+    urn: str
+    name: str
+    of_name: frozenset[str]
+    of_path: frozenset[str]
+    of_description: frozenset[str]
+    columns: Mapping[str, frozenset[str]]  # simple path → stems
+    deprecated: bool = False
+    of_column_descriptions: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    @property
+    def stems(self) -> set[str]:
+        return set().union(self.of_name, self.of_path, self.of_description, *self.columns.values())
+
+
+def matches(texts: Sequence[str]) -> list[list[Match]]:
+    """Return for each text the entities that share words with it, best first."""
+    if not texts:
+        return []
+    any_word = ANY_WORD.format(vector=search_vector_sql("asked.text"))
+    sql = MATCHES.format(any_word=any_word)
+    telling = [words.telling(text) for text in texts]
+    asked = [" ".join(found.values()) for found in telling]
+    rows = prepared_statements.rows(sql, {"texts": asked, "kinds": list(KINDS), "most": FOUND})
+    found: list[list[Entity]] = [[] for _ in texts]
+    for number, *row in rows:
+        found[number - 1].append(_entity(row))
+    ranked = [_ranked(text, shared, row) for text, shared, row in zip(texts, telling, found, strict=True)]
+    described = _descriptions([match.urn for row in ranked for match in row[:DESCRIBED]])
+    return [
+        _ranked(text, shared, [_with_descriptions(entity, described) for entity in row])
+        for text, shared, row in zip(texts, telling, found, strict=True)
+    ]
+
+
+def _entity(row: Sequence[Any]) -> Entity:
+    urn, kind, name, qualified_name, description, columns, deprecated = row
+    *path, last = (name if kind == "glossaryTerm" else qualified_name or name).split(".")
+    return Entity(
+        urn,
+        qualified_name or name,
+        frozenset(words.stems(last)),
+        frozenset(words.stems(" ".join(path[1:] or path))),  # the first part is usually the company's
+        frozenset(words.telling(description)),
+        {simple_path(column): frozenset(words.stems(simple_path(column))) for column in columns.split()},
+        deprecated,
+    )
+
+
+def _descriptions(urns: Sequence[str]) -> dict[str, dict[str, frozenset[str]]]:
+    """Return the stems of the columns' descriptions, by URN and simple path."""
+    aspects = CatalogAspect.objects.filter(
+        urn__in=set(urns), aspect__in=("schemaMetadata", "editableSchemaMetadata"), is_latest=True
+    )
+    described: dict[str, dict[str, frozenset[str]]] = {}
+    for urn, value in aspects.values_list("urn", "value"):
+        fields = [*(value or {}).get("fields", ()), *(value or {}).get("editableSchemaFieldInfo", ())]
+        for column in fields:
+            if text := column.get("description"):
+                path = simple_path(str(column.get("fieldPath", "")))
+                described.setdefault(urn, {})[path] = frozenset(words.telling(str(text)))
+    return described
+
+
+def _with_descriptions(entity: Entity, described: Mapping[str, Mapping[str, frozenset[str]]]) -> Entity:
+    return replace(entity, of_column_descriptions=described.get(entity.urn, {}))
+
+
+def _ranked(text: str, shared: Mapping[str, str], entities: Sequence[Entity]) -> list[Match]:
+    counts = {key: sum(key in entity.stems for entity in entities) for key in shared}
+    rarity = {
+        key: math.log((FOUND + 10) / (count + 0.5)) * (FIRST_WORD - (FIRST_WORD - LAST_WORD) * position / len(counts))
+        for position, (key, count) in enumerate(counts.items())
+    }
+    named = words.identifiers(text)
+    scored = [_match(entity, shared, rarity, named) for entity in entities]
+    return sorted((match for match in scored if match.score > 0), key=lambda match: (-match.score, match.urn))
+
+
+def _match(entity: Entity, shared: Mapping[str, str], rarity: Mapping[str, float], named: set[str]) -> Match:
+    match = Match(entity.urn, entity.name)
+    in_name = [key for key in shared if key in entity.of_name]
+    coverage = len(in_name) / len(entity.of_name) if entity.of_name else 0.0
+    column, column_score = _best_column(entity, shared, rarity, named)
+    in_column = [key for key in shared if key in entity.columns.get(column, ())]
+    in_description = [key for key in shared if key in entity.of_description]
+    of_columns = set().union(*entity.of_column_descriptions.values())
+    weights = {
+        **dict.fromkeys((key for key in shared if key in entity.of_path), IN_PATH),
+        **dict.fromkeys((key for key in shared if key in of_columns), IN_COLUMN_DESCRIPTION),
+        **dict.fromkeys(in_description, IN_DESCRIPTION),
+        **dict.fromkeys(in_column, IN_COLUMN),
+    }
+    for key in in_name:
+        weights[key] = max(IN_NAME * math.sqrt(coverage), weights.get(key, 0.0))
+    match.score = sum(weight * rarity[key] for key, weight in weights.items())
+    match.score += WHOLE_NAME * (coverage == 1.0) + column_score + DEPRECATED * entity.deprecated
+    match.column = column if column_score else ""
+    match.reasons = _reasons(entity, match.column, shared, in_name, in_description, of_columns)
+    return match
+
+
+def _best_column(
+    entity: Entity, shared: Mapping[str, str], rarity: Mapping[str, float], named: set[str]
+) -> tuple[str, float]:
+    """Return the column that the text names best, and the score for that; 0 if it only shares words."""
+    best, best_rank, best_score = "", 0.0, 0.0
+    for path, parts in entity.columns.items():
+        common = [key for key in parts if key in shared]
+        is_whole = bool(parts) and len(common) == len(parts) and not path.lower().endswith(REFERENCES)
+        is_whole = is_whole and parts != entity.of_name
+        bonus = IDENTIFIER if path.lower() in named else WHOLE_COLUMN if is_whole else 0.0
+        rank = bonus + sum(rarity[key] for key in common) * len(common) / max(len(parts), 1)
+        if rank > best_rank:
+            best, best_rank, best_score = path, rank, bonus
+    return best, best_score
+
+
+def _reasons(
+    entity: Entity,
+    column: str,
+    shared: Mapping[str, str],
+    in_name: Sequence[str],
+    in_description: Sequence[str],
+    of_columns: set[str],
+) -> list[str]:
+    reasons = []
+    if in_name:
+        reasons.append(gettext("its name is in the text: %(words)s") % {"words": _quoted(shared, in_name)})
+    if column:
+        reasons.append(gettext("the text names its column %(column)s") % {"column": column})
+    elsewhere = [key for key in in_description if key not in in_name]
+    if elsewhere:
+        reasons.append(gettext("its description says %(words)s") % {"words": _quoted(shared, elsewhere)})
+    in_columns = {key for parts in entity.columns.values() for key in parts} | of_columns
+    rest = [key for key in shared if key in in_columns and key not in (*in_name, *elsewhere)]
+    if rest and not column:
+        reasons.append(gettext("its columns say %(words)s") % {"words": _quoted(shared, rest)})
+    return reasons
+
+
+def _quoted(shared: Mapping[str, str], keys: Sequence[str]) -> str:
+    return ", ".join(f"“{shared[key]}”" for key in keys[:WORDS_SHOWN])
