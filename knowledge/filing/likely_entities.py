@@ -36,9 +36,7 @@ def has_entities() -> bool:
     return CatalogEntity.objects.filter(removed=False, entity_type__in=KINDS).exists()
 
 
-def likely_entities(
-    caller: Caller, records: Sequence[MemoryRecord]
-) -> tuple[dict[UUID, list[EntityCandidate]], str]:
+def likely_entities(caller: Caller, records: Sequence[MemoryRecord]) -> tuple[dict[UUID, list[EntityCandidate]], str]:
     """Return the candidates of each memory, best first, and a note if the catalog's entities are not known here."""
     recent = recent_entities.recent(caller)[:RECENT_CONSIDERED]
     near = neighbors_of(recent) if recent else []
@@ -89,7 +87,9 @@ def _similar(caller: Caller, ids: Sequence[UUID]) -> Mapping[UUID, Similar]:
 def _names(urns: set[str]) -> dict[str, str]:
     """Return the names of those of the entities that the catalog has."""
     rows = CatalogEntity.objects.filter(urn__in=urns, removed=False, entity_type__in=KINDS)
-    return {urn: qualified_name or name for urn, qualified_name, name in rows.values_list("urn", "qualified_name", "name")}
+    return {
+        urn: qualified_name or name for urn, qualified_name, name in rows.values_list("urn", "qualified_name", "name")
+    }
 
 
 def _candidate(match: Match, name: str) -> EntityCandidate:

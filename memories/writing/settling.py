@@ -21,7 +21,6 @@ from memories.extensions import EntityCandidate
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.operations import Settle
-from memories.rendering import entity_name
 from memories.writing.revision import locked, revised
 
 OFFERED = 3  # maximum number of candidates of one memory
@@ -100,5 +99,5 @@ def settle(operation: Settle, *, caller: Caller) -> MemoryRecord:
 def _why_settled(record: MemoryRecord) -> str:
     if not record.entity_urns:
         return gettext("is settled already: it names no entity. Update it to change that")
-    names = ", ".join(entity_name(urn) for urn in record.entity_urns)
-    return gettext("is settled already: it is about %(names)s. Update it to change that") % {"names": names}
+    about = ", ".join(record.entity_urns)
+    return gettext("is settled already: it is about %(entities)s. Update it to change that") % {"entities": about}
