@@ -29,9 +29,9 @@ WHOLE_NAME, WHOLE_COLUMN, IDENTIFIER, DEPRECATED = 1.5, 1.0, 4.0, -0.5
 FIRST_WORD, LAST_WORD = 1.3, 0.8  # a sentence usually begins with its subject
 REFERENCES = ("_id", "_key", "_at", "_on")  # endings of columns that are named after something else
 # The lexemes are quoted as text, and those with other characters than letters and digits are left out.
-ANY_WORD = f"""
+ANY_WORD = """
     SELECT string_agg(quote_literal(lexeme), ' | ')::tsquery
-    FROM unnest(tsvector_to_array({{vector}})) AS lexeme WHERE lexeme ~ '^[[:alnum:]]+$'"""
+    FROM unnest(tsvector_to_array({vector})) AS lexeme WHERE lexeme ~ '^[[:alnum:]]+$'"""
 MATCHES = """
     SELECT asked.number, urn, entity_type, name, qualified_name, description, columns, deprecated
     FROM unnest(%(texts)s::text[]) WITH ORDINALITY AS asked(text, number)

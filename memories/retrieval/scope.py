@@ -34,6 +34,7 @@ class Filters:
     # Leave out long-term memories derived from a turn that has one of `statuses` and has not expired.
     pairs_once: bool = False
     created_before: datetime | None = None  # memories created at this time are included
+    unsettled: bool = False  # only the caller's own of which nobody has said what they are about
 
 
 NO_FILTERS = Filters()
@@ -64,6 +65,8 @@ def in_scope(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
         rows = rows.filter(tags__contains=list(filters.tags))
     if filters.entity:
         rows = rows.filter(about_any([filters.entity]))
+    if filters.unsettled:
+        rows = rows.filter(unsettled=True, created_by=caller.email)
     if filters.created_before:
         rows = rows.filter(created_at__lte=filters.created_before)
     return rows

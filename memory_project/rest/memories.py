@@ -90,7 +90,8 @@ def _facets(caller: Caller, operation: CountFacets) -> FacetsResponse:
 def _remember(caller: Caller, operation: Remember) -> KeptResponse:
     result = services.remember(operation, caller=caller)
     kept: KeptResponse = {**_corrected(result), "existing": result.existing}
-    return {**kept, **responses.unsettled_response(caller, result.record)}
+    kept.update(responses.unsettled_response(caller, result.record))  # type: ignore[typeddict-item]
+    return kept
 
 
 def _supersede(caller: Caller, operation: Supersede) -> CorrectedResponse:
