@@ -7,7 +7,7 @@ few of these have count most.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -131,12 +131,14 @@ def _ranked(text: str, shared: Mapping[str, str], entities: Sequence[Entity]) ->
         key: math.log((FOUND + 10) / (count + 0.5)) * (FIRST_WORD - (FIRST_WORD - LAST_WORD) * position / len(counts))
         for position, (key, count) in enumerate(counts.items())
     }
-    named = words.identifiers(text)
+    named = words.identifiers(text), words.stems(text).keys()
     scored = [_match(entity, shared, rarity, named) for entity in entities]
     return sorted((match for match in scored if match.score > 0), key=lambda match: (-match.score, match.urn))
 
 
-def _match(entity: Entity, shared: Mapping[str, str], rarity: Mapping[str, float], named: set[str]) -> Match:
+def _match(
+    entity: Entity, shared: Mapping[str, str], rarity: Mapping[str, float], named: tuple[set[str], Set[str]]
+) -> Match:
     match = Match(entity.urn, entity.name)
     in_name = [key for key in shared if key in entity.of_name]
     coverage = len(in_name) / len(entity.of_name) if entity.of_name else 0.0
@@ -160,15 +162,17 @@ def _match(entity: Entity, shared: Mapping[str, str], rarity: Mapping[str, float
 
 
 def _best_column(
-    entity: Entity, shared: Mapping[str, str], rarity: Mapping[str, float], named: set[str]
+    entity: Entity, shared: Mapping[str, str], rarity: Mapping[str, float], named: tuple[set[str], Set[str]]
 ) -> tuple[str, float]:
     """Return the column that the text names best, and the score for that; 0 if it only shares words."""
+    identifiers, every_stem = named
     best, best_rank, best_score = "", 0.0, 0.0
     for path, parts in entity.columns.items():
         common = [key for key in parts if key in shared]
-        is_whole = bool(parts) and len(common) == len(parts) and not path.lower().endswith(REFERENCES)
-        is_whole = is_whole and parts != entity.of_name
-        bonus = IDENTIFIER if path.lower() in named else WHOLE_COLUMN if is_whole else 0.0
+        # All its words are in the text, and one of them is telling.
+        is_whole = bool(common) and parts <= every_stem and parts != entity.of_name
+        is_whole = is_whole and not path.lower().endswith(REFERENCES)
+        bonus = IDENTIFIER if path.lower() in identifiers else WHOLE_COLUMN if is_whole else 0.0
         rank = bonus + sum(rarity[key] for key in common) * len(common) / max(len(parts), 1)
         if rank > best_rank:
             best, best_rank, best_score = path, rank, bonus
