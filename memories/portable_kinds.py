@@ -108,8 +108,7 @@ MEMORY = Kind(
     columns=(
         "id", "created_at", "updated_at", "created_by", "persona", "visibility", "dimension", "category",
         "confidence", "source", "content", "summary", "language", "tags", "entity_urns", "related_columns",
-        "dismissed_urns", "unsettled", "metadata", "status", "stale_reason", "stale_at", "last_verified_at",
-        "supersedes_id",
+        "dismissed_urns", "metadata", "status", "stale_reason", "stale_at", "last_verified_at", "supersedes_id",
         "superseded_by", "superseded_at", "tier", "conversation_id", "role", "author", "thread_position",
         "derived_from", "importance", "access_count", "last_accessed_at", "enrichment_status", "expires_at",
         "purge_after",

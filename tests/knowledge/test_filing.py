@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +13,9 @@ from django.core.cache import cache
 from knowledge.catalog import metadata_files
 from knowledge.catalog.name_resolution import urn_of
 from knowledge.context.memory_context import attach_memories
+from knowledge.filing.likely_entities import likely_entities
 from knowledge.insights.capture import capture
-from knowledge.models import EntityBaseline
+from knowledge.models import CatalogEntity
 from knowledge.operations import Capture
 from knowledge.review import decisions
 from memories import services
@@ -29,6 +32,7 @@ from memory_project import demo
 
 pytestmark = pytest.mark.django_db
 
+ROOT = Path(__file__).resolve().parents[2]
 CLAIM = "A basket counts as abandoned after thirty minutes."
 
 
@@ -72,8 +76,6 @@ def test_notes_are_not_asked_about(alice: Caller) -> None:
 
 
 def test_nothing_is_asked_without_a_catalog(alice: Caller) -> None:
-    from knowledge.models import CatalogEntity
-
     CatalogEntity.objects.all().delete()
     assert not remember(alice).unsettled
 
@@ -124,7 +126,6 @@ def test_settling_is_undone_with_its_columns(alice: Caller) -> None:
     urn = urn_of("fernhill.web.carts")
     column = {"urn": urn, "column": "checked_out", "relevance": "what it is about"}
     settle(alice, record, urn, related_columns=[column])
-    assert EntityBaseline.objects.filter(record=record, urn=urn).exists() or record.entity_urns != [urn]
     undone = undo.undo(caller=alice, record_id=record.pk, change="settle")
     assert (undone.entity_urns, undone.related_columns, undone.unsettled) == ([], [], True)
     assert [change.change for change in history(alice, undone)][:2] == ["undo", "settle"]
@@ -214,3 +215,14 @@ def test_imported_facts_become_unsettled(alice: Caller) -> None:
         caller=alice, facts=[{"content": CLAIM}, {"content": "I like tea.", "dimension": "preference"}]
     )
     assert [record.unsettled for record, _ in stored] == [True, False]
+
+
+def test_most_claims_get_their_entity_first(alice: Caller) -> None:
+    claims = json.loads((ROOT / "bench/filing.json").read_text())
+    known = [claim for claim in claims if claim["about"] and not {"held_out", "recent"} & claim.keys()]
+    records = [MemoryRecord(content=claim["text"], created_by=alice.email) for claim in known]
+    found, _ = likely_entities(alice, records)
+    names = [[c.urn if "glossaryTerm" in c.urn else c.name for c in found[r.pk][: settling.OFFERED]] for r in records]
+    first = sum(row[0] in claim["about"] for row, claim in zip(names, known, strict=True) if row)
+    among = sum(bool(set(row) & set(claim["about"])) for row, claim in zip(names, known, strict=True))
+    assert (len(known), first >= 20, among >= 23) == (25, True, True)

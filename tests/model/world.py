@@ -40,12 +40,13 @@ from memories.operations import (
     Remember,
     Restore,
     Revise,
+    Settle,
     Share,
     Supersede,
     Verify,
 )
 from memories.retrieval.recall import recall
-from memories.writing import erasure, feedback, ownership, undo
+from memories.writing import erasure, feedback, ownership, settling, undo
 from memory_project.models import User
 from tests.knowledge.conftest import schema_of
 from tests.model.entities import Entity
@@ -146,6 +147,10 @@ class World:
     def verify(self, person: str, name: str) -> None:
         services.verify(Verify.read({"record_id": self.ids[name]}), caller=self.callers[person])
 
+    def settle(self, person: str, name: str, entities: list[str]) -> None:
+        operation = Settle.read({"record_id": self.ids[name], "entity_urns": [urn(entity) for entity in entities]})
+        settling.settle(operation, caller=self.callers[person])
+
     def mark_wrong(self, person: str, name: str) -> None:
         operation = MarkFeedback.read({"record_id": self.ids[name], "verdict": "wrong"})
         feedback.mark(operation, caller=self.callers[person])
@@ -234,7 +239,7 @@ class World:
     def memories(self) -> dict[UUID, dict[str, Any]]:
         columns = (
             "pk", "status", "stale_reason", "created_by", "persona", "visibility", "content", "supersedes_id",
-            "superseded_by", "metadata",
+            "superseded_by", "metadata", "unsettled", "entity_urns",
         )  # fmt: skip
         return {row["pk"]: row for row in MemoryRecord.objects.values(*columns)}
 
