@@ -22,6 +22,7 @@ from memories.models.fields import search_vector_sql
 KINDS = ("dataset", "glossaryTerm", "dashboard", "chart", "dataJob", "dataFlow", "container", "dataProduct")
 FOUND = 40  # maximum number of entities that are compared with a text
 DESCRIBED = 12  # maximum number of entities whose columns' descriptions are read for a text
+MAX_DESCRIPTION = 2_000  # maximum number of characters that are read of a description
 WORDS_SHOWN = 3
 # Weights of a shared word by where the entity has it, set with bench/filing.py.
 IN_NAME, IN_COLUMN, IN_DESCRIPTION, IN_COLUMN_DESCRIPTION, IN_PATH = 2.4, 1.3, 1.2, 0.9, 0.6
@@ -55,6 +56,19 @@ class Match:
 
 
 @dataclass(frozen=True)
+class Sought:
+    """The words of a text: those that may tell its subject, by stem, and how much each counts."""
+
+    written: Mapping[str, str]  # stem → the word as it is written
+    weights: Mapping[str, float]
+    stems: Set[str]  # of all of its words
+    identifiers: Set[str]
+
+    def quoted(self, keys: Sequence[str]) -> str:
+        return ", ".join(f"“{self.written[key]}”" for key in keys[:WORDS_SHOWN])
+
+
+@dataclass(frozen=True)
 class Entity:
     """The words of a catalog entity, as stems."""
 
@@ -65,7 +79,7 @@ class Entity:
     of_description: frozenset[str]
     columns: Mapping[str, frozenset[str]]  # simple path → stems
     deprecated: bool = False
-    of_column_descriptions: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    of_columns: frozenset[str] = frozenset()  # of the descriptions of its columns
 
     @property
     def stems(self) -> set[str]:
@@ -87,7 +101,7 @@ def matches(texts: Sequence[str]) -> list[list[Match]]:
     ranked = [_ranked(text, shared, row) for text, shared, row in zip(texts, telling, found, strict=True)]
     described = _descriptions([match.urn for row in ranked for match in row[:DESCRIBED]])
     return [
-        _ranked(text, shared, [_with_descriptions(entity, described) for entity in row])
+        _ranked(text, shared, [replace(e, of_columns=described.get(e.urn, frozenset())) for e in row])
         for text, shared, row in zip(texts, telling, found, strict=True)
     ]
 
@@ -100,107 +114,88 @@ def _entity(row: Sequence[Any]) -> Entity:
         qualified_name or name,
         frozenset(words.stems(last)),
         frozenset(words.stems(" ".join(path[1:] or path))),  # the first part is usually the company's
-        frozenset(words.telling(description)),
+        frozenset(words.telling(description[:MAX_DESCRIPTION])),
         {simple_path(column): frozenset(words.stems(simple_path(column))) for column in columns.split()},
         deprecated,
     )
 
 
-def _descriptions(urns: Sequence[str]) -> dict[str, dict[str, frozenset[str]]]:
-    """Return the stems of the columns' descriptions, by URN and simple path."""
+def _descriptions(urns: Sequence[str]) -> dict[str, frozenset[str]]:
+    """Return the stems of the descriptions of the entities' columns, by URN."""
     aspects = CatalogAspect.objects.filter(
         urn__in=set(urns), aspect__in=("schemaMetadata", "editableSchemaMetadata"), is_latest=True
     )
-    described: dict[str, dict[str, frozenset[str]]] = {}
+    described: dict[str, set[str]] = {}
     for urn, value in aspects.values_list("urn", "value"):
-        fields = [*(value or {}).get("fields", ()), *(value or {}).get("editableSchemaFieldInfo", ())]
-        for column in fields:
-            if text := column.get("description"):
-                path = simple_path(str(column.get("fieldPath", "")))
-                described.setdefault(urn, {})[path] = frozenset(words.telling(str(text)))
-    return described
+        for column in [*((value or {}).get("fields") or ()), *((value or {}).get("editableSchemaFieldInfo") or ())]:
+            text = str(column.get("description") or "")[:MAX_DESCRIPTION]
+            described.setdefault(urn, set()).update(words.telling(text))
+    return {urn: frozenset(found) for urn, found in described.items()}
 
 
-def _with_descriptions(entity: Entity, described: Mapping[str, Mapping[str, frozenset[str]]]) -> Entity:
-    return replace(entity, of_column_descriptions=described.get(entity.urn, {}))
-
-
-def _ranked(text: str, shared: Mapping[str, str], entities: Sequence[Entity]) -> list[Match]:
-    counts = {key: sum(key in entity.stems for entity in entities) for key in shared}
-    rarity = {
-        key: math.log((FOUND + 10) / (count + 0.5)) * (FIRST_WORD - (FIRST_WORD - LAST_WORD) * position / len(counts))
+def _ranked(text: str, written: Mapping[str, str], entities: Sequence[Entity]) -> list[Match]:
+    counts = {key: sum(key in entity.stems for entity in entities) for key in written}
+    step = (FIRST_WORD - LAST_WORD) / max(len(counts), 1)
+    weights = {
+        key: math.log((FOUND + 10) / (count + 0.5)) * (FIRST_WORD - step * position)
         for position, (key, count) in enumerate(counts.items())
     }
-    named = words.identifiers(text), words.stems(text).keys()
-    scored = [_match(entity, shared, rarity, named) for entity in entities]
+    sought = Sought(written, weights, words.stems(text).keys(), words.identifiers(text))
+    scored = [_match(entity, sought) for entity in entities]
     return sorted((match for match in scored if match.score > 0), key=lambda match: (-match.score, match.urn))
 
 
-def _match(
-    entity: Entity, shared: Mapping[str, str], rarity: Mapping[str, float], named: tuple[set[str], Set[str]]
-) -> Match:
-    match = Match(entity.urn, entity.name)
-    in_name = [key for key in shared if key in entity.of_name]
+def _match(entity: Entity, sought: Sought) -> Match:
+    in_name = [key for key in sought.written if key in entity.of_name]
     coverage = len(in_name) / len(entity.of_name) if entity.of_name else 0.0
-    column, column_score = _best_column(entity, shared, rarity, named)
-    in_column = [key for key in shared if key in entity.columns.get(column, ())]
-    in_description = [key for key in shared if key in entity.of_description]
-    of_columns = set().union(*entity.of_column_descriptions.values())
-    weights = {
-        **dict.fromkeys((key for key in shared if key in entity.of_path), IN_PATH),
-        **dict.fromkeys((key for key in shared if key in of_columns), IN_COLUMN_DESCRIPTION),
-        **dict.fromkeys(in_description, IN_DESCRIPTION),
-        **dict.fromkeys(in_column, IN_COLUMN),
-    }
-    for key in in_name:
-        weights[key] = max(IN_NAME * math.sqrt(coverage), weights.get(key, 0.0))
-    match.score = sum(weight * rarity[key] for key, weight in weights.items())
-    match.score += WHOLE_NAME * (coverage == 1.0) + column_score + DEPRECATED * entity.deprecated
-    match.column = column if column_score else ""
-    match.reasons = _reasons(entity, match.column, shared, in_name, in_description, of_columns)
-    return match
+    column, bonus = _best_column(entity, sought)
+    in_column = entity.columns.get(column, frozenset())
+    # Each word counts once, at the best place.
+    places = [
+        (entity.of_path, IN_PATH),
+        (entity.of_columns, IN_COLUMN_DESCRIPTION),
+        (entity.of_description, IN_DESCRIPTION),
+        (in_column, IN_COLUMN),
+        (entity.of_name, IN_NAME * math.sqrt(coverage)),
+    ]
+    found = {key: max((weight for place, weight in places if key in place), default=0.0) for key in sought.written}
+    score = sum(weight * sought.weights[key] for key, weight in found.items())
+    score += WHOLE_NAME * (coverage == 1.0) + bonus + DEPRECATED * entity.deprecated
+    named = column if bonus else ""
+    return Match(entity.urn, entity.name, score, named, _reasons(entity, named, sought))
 
 
-def _best_column(
-    entity: Entity, shared: Mapping[str, str], rarity: Mapping[str, float], named: tuple[set[str], Set[str]]
-) -> tuple[str, float]:
-    """Return the column that the text names best, and the score for that; 0 if it only shares words."""
-    identifiers, every_stem = named
-    best, best_rank, best_score = "", 0.0, 0.0
+def _best_column(entity: Entity, sought: Sought) -> tuple[str, float]:
+    """Return the column that shares most with the text, and the score for being named; 0 if it only shares words."""
+    best, best_rank, best_bonus = "", 0.0, 0.0
     for path, parts in entity.columns.items():
-        common = [key for key in parts if key in shared]
+        common = [key for key in parts if key in sought.written]
         # All its words are in the text, and one of them is telling.
-        is_whole = bool(common) and parts <= every_stem and parts != entity.of_name
+        is_whole = bool(common) and parts <= sought.stems and parts != entity.of_name
         is_whole = is_whole and not path.lower().endswith(REFERENCES)
-        bonus = IDENTIFIER if path.lower() in identifiers else WHOLE_COLUMN if is_whole else 0.0
-        rank = bonus + sum(rarity[key] for key in common) * len(common) / max(len(parts), 1)
+        bonus = IDENTIFIER if path.lower() in sought.identifiers else WHOLE_COLUMN if is_whole else 0.0
+        rank = bonus + sum(sought.weights[key] for key in common) * len(common) / max(len(parts), 1)
         if rank > best_rank:
-            best, best_rank, best_score = path, rank, bonus
-    return best, best_score
+            best, best_rank, best_bonus = path, rank, bonus
+    return best, best_bonus
 
 
-def _reasons(
-    entity: Entity,
-    column: str,
-    shared: Mapping[str, str],
-    in_name: Sequence[str],
-    in_description: Sequence[str],
-    of_columns: set[str],
-) -> list[str]:
+def _reasons(entity: Entity, column: str, sought: Sought) -> list[str]:
     reasons = []
+    in_name = [key for key in sought.written if key in entity.of_name]
     if in_name:
-        reasons.append(gettext("its name is in the text: %(words)s") % {"words": _quoted(shared, in_name)})
+        reasons.append(gettext("its name is in the text: %(words)s") % {"words": sought.quoted(in_name)})
     if column:
         reasons.append(gettext("the text names its column %(column)s") % {"column": column})
-    elsewhere = [key for key in in_description if key not in in_name]
-    if elsewhere:
-        reasons.append(gettext("its description says %(words)s") % {"words": _quoted(shared, elsewhere)})
-    in_columns = {key for parts in entity.columns.values() for key in parts} | of_columns
-    rest = [key for key in shared if key in in_columns and key not in (*in_name, *elsewhere)]
+    in_description = [key for key in sought.written if key in entity.of_description and key not in in_name]
+    if in_description:
+        reasons.append(gettext("its description says %(words)s") % {"words": sought.quoted(in_description)})
+    known = {*in_name, *in_description}
+    in_columns = {key for parts in entity.columns.values() for key in parts} | entity.of_columns
+    rest = [key for key in sought.written if key in in_columns and key not in known]
     if rest and not column:
-        reasons.append(gettext("its columns say %(words)s") % {"words": _quoted(shared, rest)})
+        reasons.append(gettext("its columns say %(words)s") % {"words": sought.quoted(rest)})
+    if not reasons:
+        in_path = [key for key in sought.written if key in entity.of_path]
+        reasons.append(gettext("its path is in the text: %(words)s") % {"words": sought.quoted(in_path)})
     return reasons
-
-
-def _quoted(shared: Mapping[str, str], keys: Sequence[str]) -> str:
-    return ", ".join(f"“{shared[key]}”" for key in keys[:WORDS_SHOWN])

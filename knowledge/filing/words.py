@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from knowledge.context.call_subject import CAMEL, STOP_WORDS, WORD, singular
 from knowledge.insights.entity_linking import URN
@@ -25,6 +26,7 @@ COMMON = frozenset({
 })  # fmt: skip
 
 
+@lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
     """Return a word in lower case without plural and common English endings."""
     cut = singular(word.lower())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 
 import pytest
 from django.core.cache import cache
+from django.test import Client
+from django.urls import reverse
 
 from knowledge.catalog import metadata_files
 from knowledge.catalog.name_resolution import urn_of
@@ -29,6 +32,9 @@ from memories.operations import Remember, Revise, Settle, StoreNote, Supersede
 from memories.writing import settling, undo
 from memories.writing.bulk_import import remember_many
 from memory_project import demo
+from memory_project.imports import report, staging, taking_over, tasks
+from memory_project.imports.models import Import
+from memory_project.models import User
 
 pytestmark = pytest.mark.django_db
 
@@ -226,3 +232,90 @@ def test_most_claims_get_their_entity_first(alice: Caller) -> None:
     first = sum(row[0] in claim["about"] for row, claim in zip(names, known, strict=True) if row)
     among = sum(bool(set(row) & set(claim["about"])) for row, claim in zip(names, known, strict=True))
     assert (len(known), first >= 20, among >= 23) == (25, True, True)
+
+
+# -- pages and imports -------------------------------------------------------------------------------------------
+
+
+def page_of(user: User, address: str, **params: str) -> str:
+    client = Client()
+    client.force_login(user)
+    return " ".join(client.get(address, params).content.decode().split())
+
+
+def test_the_page_of_a_memory_asks_its_owner_alone(alice: Caller, alice_user: User, bob_user: User) -> None:
+    record = remember(alice)
+    address = reverse("memory", args=[record.pk])
+    assert "What is it about?" in page_of(alice_user, address)
+    assert "What is it about?" not in page_of(bob_user, address)
+    client, form = Client(), {"about": f"{urn_of('fernhill.web.carts')} checked_out"}
+    client.force_login(bob_user)
+    client.post(reverse("change-memory", args=[record.pk, "settle"]), form)
+    record.refresh_from_db()
+    assert record.unsettled
+    client.force_login(alice_user)
+    client.post(reverse("change-memory", args=[record.pk, "settle"]), form)
+    record.refresh_from_db()
+    assert (record.entity_urns, [c["column"] for c in record.related_columns]) == (
+        [urn_of("fernhill.web.carts")],
+        ["checked_out"],
+    )
+    assert "You have settled" in page_of(alice_user, address)
+
+
+@pytest.mark.parametrize(
+    ("form", "settled"),
+    [
+        ({"about": "nothing"}, True),
+        ({"entity_urns": "web.carts"}, True),
+        ({"entity_urns": "no such"}, False),
+        ({}, False),
+    ],
+)
+def test_the_other_answers_of_the_page(alice: Caller, alice_user: User, form: dict[str, str], settled: bool) -> None:
+    record, client = remember(alice), Client()
+    client.force_login(alice_user)
+    client.post(reverse("change-memory", args=[record.pk, "settle"]), form)
+    record.refresh_from_db()
+    assert record.unsettled is not settled
+
+
+def test_the_filter_lists_ones_own_unsettled_memories_with_their_buttons(
+    alice: Caller, bob: Caller, alice_user: User, bob_user: User
+) -> None:
+    remember(alice)
+    remember(alice, "Baskets are bought or not.", entity_urns=["fernhill.web.carts"])
+    client = Client()
+    client.force_login(alice_user)
+    page = client.get("/", {"about": "unsettled"})
+    assert [record.content for record in page.context["result"].records] == [CLAIM]
+    assert f'value="{urn_of("fernhill.web.carts")}"' in page.content.decode()
+    assert 'value="unsettled"' not in page_of(bob_user, "/")
+
+
+def test_an_import_says_how_many_will_be_unsettled_and_a_later_version_keeps_the_answer(alice: Caller) -> None:
+    rows = ["content,dimension,entities,id", f"{CLAIM},,,a", "I like green tea.,preference,,b", "A fact.,,web.carts,c"]
+    csv = "\n".join(rows)
+    created = imported(alice, csv)
+    assert report.without_entities(created) == 1
+    taking_over.start(caller=alice, import_id=created.pk)
+    work_on(created)
+    record = MemoryRecord.objects.get(unsettled=True)
+    settle(alice, record, "fernhill.web.carts")
+    later = imported(alice, csv.replace("thirty", "forty"))
+    report.choose_rows(caller=alice, import_id=later.pk, chosen=True, outcome="conflicting")
+    taking_over.start(caller=alice, import_id=later.pk)
+    work_on(later)
+    corrected = MemoryRecord.objects.get(supersedes=record)
+    assert (corrected.entity_urns, corrected.unsettled) == ([urn_of("fernhill.web.carts")], False)
+
+
+def imported(caller: Caller, text: str) -> Import:
+    created = staging.start(caller=caller, file=io.BytesIO(text.encode()), name="facts.csv")
+    work_on(created)
+    return created
+
+
+def work_on(created: Import) -> None:
+    tasks.work(created, User.objects.get(email=created.created_by))
+    created.refresh_from_db()
