@@ -17,6 +17,7 @@ from knowledge.catalog import lineage
 from knowledge.context.memory_context import attach_memories
 from knowledge.contradictions import scan as contradictions
 from knowledge.contradictions.queries import readable
+from knowledge.filing import likely_entities
 from knowledge.freshness import baselines, comparison, conditions, detected_hints
 from knowledge.insights import entity_linking, redaction, sql_corrections
 from knowledge.insights.contradiction import contradiction
@@ -37,7 +38,7 @@ from knowledge.portable_kinds import KINDS
 from knowledge.review import decisions
 from memories.contract.errors import Conflict, DomainError
 from memories.contract.tools import Call, ContextBlock
-from memories.extensions import MemoryExtension, Mention, PersonalDataColumn, TextPlace
+from memories.extensions import EntityCandidate, MemoryExtension, Mention, PersonalDataColumn, TextPlace
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.portability import Kind
@@ -192,6 +193,14 @@ class KnowledgeMemoryExtension(MemoryExtension):
 
     def entities_in(self, texts: Sequence[str]) -> Sequence[Sequence[Mention]]:
         return entity_linking.mentions_in(texts)
+
+    def has_entities(self) -> bool:
+        return likely_entities.has_entities()
+
+    def likely_entities(
+        self, caller: Caller, records: Sequence[MemoryRecord]
+    ) -> tuple[Mapping[UUID, Sequence[EntityCandidate]], str]:
+        return likely_entities.likely_entities(caller, records)
 
     def after_call(self, caller: Caller, call: Call) -> Iterator[ContextBlock]:
         for block in (sql_corrections.propose_correction(caller, call), attach_memories(caller, call)):

@@ -72,6 +72,17 @@ class Mention:
     columns: Sequence[str] = ()
 
 
+@dataclass(frozen=True)
+class EntityCandidate:
+    """An entity, or one of its columns, that a memory may be about, and why."""
+
+    urn: str
+    name: str
+    why: str
+    column: str = ""
+    score: float = 0.0  # to compare candidates of one memory; it has no unit
+
+
 class MemoryExtension:
     # -- review: a check raises a DomainError to refuse the change ---------------------------------------
 
@@ -204,6 +215,16 @@ class MemoryExtension:
     def entities_in(self, texts: Sequence[str]) -> Sequence[Sequence[Mention]]:
         """Return for each text the catalog entities that it mentions by URN or dotted name. Called in transactions."""
         return [()] * len(texts)
+
+    def has_entities(self) -> bool:
+        """Return whether there are catalog entities that a memory can be about."""
+        return False
+
+    def likely_entities(
+        self, caller: Caller, records: Sequence[MemoryRecord]
+    ) -> tuple[Mapping[UUID, Sequence[EntityCandidate]], str]:
+        """Return what each memory may be about, best first, and a note on what was not considered, otherwise ""."""
+        return {}, ""
 
     def rebuild_search(self) -> str:
         """Rebuild the derived data of the app's own search, outside of a transaction. Return a line to print, or ""."""

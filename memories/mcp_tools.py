@@ -11,7 +11,7 @@ from memories.contract.tools import Hints, Tool, ToolResponse, tool
 from memories.history import history
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
-from memories.rendering import recall_answer
+from memories.rendering import entity_name, recall_answer
 from memories.report_responses import ReportedResponse, reported_response
 from memories.responses import (
     ChangedResponse,
@@ -24,12 +24,13 @@ from memories.responses import (
     RememberedResponse,
 )
 from memories.retrieval.recall import recall
-from memories.writing import erasure, feedback, pruning, reports
+from memories.writing import erasure, feedback, pruning, reports, settling
 
 
 def _remember(caller: Caller, operation: operations.Remember) -> RememberedResponse:
     result = services.remember(operation, caller=caller)
-    return _remembered(result, "this is already remembered" if result.existing else "remembered")
+    response = _remembered(result, "this is already remembered" if result.existing else "remembered")
+    return {**response, **responses.unsettled_response(caller, result.record)}
 
 
 def _update(caller: Caller, operation: operations.Revise) -> ChangedResponse:
@@ -57,6 +58,12 @@ def _restore(caller: Caller, operation: operations.Restore) -> ChangedResponse:
 
 def _verify(caller: Caller, operation: operations.Verify) -> ChangedResponse:
     return _changed(services.verify(operation, caller=caller), "still true, as of now")
+
+
+def _settle(caller: Caller, operation: operations.Settle) -> ChangedResponse:
+    record = settling.settle(operation, caller=caller)
+    about = ", ".join(map(entity_name, record.entity_urns)) or "nothing in the catalog"
+    return _changed(record, record.pending_message or f"settled: it is about {about}")
 
 
 def _feedback(caller: Caller, operation: operations.MarkFeedback) -> ChangedResponse:
@@ -113,7 +120,9 @@ def _ask_erase(caller: Caller, operation: operations.Erase) -> Question | None:
 
 
 def _get(caller: Caller, operation: operations.GetMemory) -> GotResponse:
-    return {"memory": responses.memory_response(queries.get(caller, operation.record_id)), "about": responses.QUOTED}
+    record = queries.get(caller, operation.record_id)
+    response: GotResponse = {"memory": responses.memory_response(record), "about": responses.QUOTED}
+    return {**response, **responses.unsettled_response(caller, record)}
 
 
 def _list(caller: Caller, operation: operations.ListMemories) -> PageResponse:
@@ -141,6 +150,7 @@ memory_manage = Tool(
         "forget": _forget,
         "restore": _restore,
         "verify": _verify,
+        "settle": _settle,
         "feedback": _feedback,
         "history": _history,
         "share": _share,

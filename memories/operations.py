@@ -272,6 +272,17 @@ class Rescope(Operation):
     reason: Reason = Field("", description=WHY)
 
 
+class Settle(Operation):
+    """Say what a memory is about that names no entity; none: nothing in the catalog"""
+
+    synonyms: ClassVar = {"note": "reason"}
+
+    record_id: MemoryId
+    entity_urns: Urns = Field([], description=ABOUT)
+    related_columns: Columns = Field([], description=COLUMNS)
+    reason: Reason = Field("", description=WHY)
+
+
 class DismissEntity(Operation):
     """Remove an entity that was detected in a memory's text; it is not detected again"""
 

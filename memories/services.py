@@ -42,7 +42,7 @@ from memories.retrieval.language import language_of
 from memories.retrieval.near_duplicates import Similar, similar_to, with_differences
 from memories.retrieval.passages import Stamped
 from memories.scopes.choices import scope_for
-from memories.writing import quotations, validity
+from memories.writing import quotations, settling, validity
 from memories.writing.correction_chains import (
     activate,
     active_correction,
@@ -115,6 +115,7 @@ def store(
         if existing := find_existing():
             return Remembered(existing, existing=True, note=_describe_differences(existing, fields))
         record = MemoryRecord(created_by=caller.email, persona=caller.persona, **fields)
+        record.unsettled = record.lacks_entities and settling.asks()
         save_new(record, encoded)
         if after_save:
             after_save(record)
@@ -176,6 +177,7 @@ def supersede(operation: operations.Supersede, *, caller: Caller, created_at: da
             created_at=moment,
             updated_at=moment,
         )
+        new.unsettled = old.unsettled and new.lacks_entities  # what was settled is not asked again
         save_new(new)
         for extension in extensions.registered():
             if pending:

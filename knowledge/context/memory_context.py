@@ -38,6 +38,7 @@ from django.db.models import Count, Exists, OuterRef, Q
 from knowledge.catalog import neighbors
 from knowledge.context.call_subject import MAX_QUERY, Subject, shared_words, subject_of
 from knowledge.context.statement_match import Profile, embed_within, matches, profile_of
+from knowledge.filing import recent_entities
 from knowledge.models import Insight, InsightState
 from memories.contract.tools import Call, ContextBlock
 from memories.database.queryset_sql import condition
@@ -133,6 +134,7 @@ def knowledge_about(caller: Caller, call: Call, deadline: float) -> tuple[Knowle
     with transaction.atomic():
         set_timeout(deadline)
         subject = subject_of(caller, call)
+        recent_entities.note(caller, subject.requested)
         profile = profile_of(subject) if call.tool != "apply_knowledge" else Profile()
     # This may wait for DataHub, so it runs outside of a transaction.
     is_lineage_known = neighbors.is_known(subject.requested) or neighbors.learn(

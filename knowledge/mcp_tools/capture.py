@@ -13,7 +13,14 @@ from knowledge.review.cases import problems_of
 from memories.contract.display import show_invisible
 from memories.contract.tools import Tool
 from memories.identity.caller import Caller
-from memories.responses import DetectedResponse, SimilarResponse, detected_response, similar_response
+from memories.responses import (
+    DetectedResponse,
+    SimilarResponse,
+    UnsettledResponse,
+    detected_response,
+    similar_response,
+    unsettled_response,
+)
 
 MAX_QUESTIONS = 5
 HOW_TO_ANSWER = (
@@ -36,7 +43,7 @@ class QuestionResponse(TypedDict):
     how: str
 
 
-class CaptureResponse(AppealResponse):
+class CaptureResponse(AppealResponse, UnsettledResponse):
     existing: bool
     evidence: dict[str, Any]
     problems: NotRequired[list[str]]
@@ -93,7 +100,7 @@ def _capture(caller: Caller, operation: Capture) -> CaptureResponse:
         response["note"] = captured.note
     if detected := detected_response(insight.record):
         response["detected"] = detected
-    return response
+    return {**response, **unsettled_response(caller, insight.record)}
 
 
 capture_insight = Tool(

@@ -13,7 +13,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ("knowledge", "0016_suggestions"),
+        ("knowledge", "0017_recent_memories_without_entities"),
     ]
 
     operations = [

@@ -98,6 +98,9 @@ def about_any(urns: Sequence[str], prefix: str = "") -> Q:
     return stated | Q(**{f"{prefix}detected_urns__overlap": list(urns)})
 
 
+# Kinds of facts that are about something in the catalog. Preferences and events need not be.
+ABOUT_DATA = (Dimension.KNOWLEDGE, Dimension.ENTITY, Dimension.RELATIONSHIP)
+
 # The SQL expression of MemoryRecord.spoken
 SPOKEN = Case(
     When(author="", then=F("content")),
@@ -151,6 +154,9 @@ class MemoryRecord(models.Model):
     detected_urns = ArrayField(models.CharField(max_length=500), default=list, blank=True, editable=False)
     dismissed_urns = ArrayField(models.CharField(max_length=500), default=list, blank=True, editable=False)
     entities_detected_at = models.DateTimeField(null=True, blank=True, editable=False)  # None: detection is due
+    # Whether it is an open question which entities the memory is about. It is settled by stating them, or that there
+    # are none.
+    unsettled = models.BooleanField(default=False, editable=False)
     metadata = models.JSONField(default=dict, blank=True)
     scope = models.CharField(
         max_length=520,
@@ -323,6 +329,9 @@ class MemoryRecord(models.Model):
                 condition=Q(entities_detected_at__isnull=True) & ~Q(status=Status.ARCHIVED) & ~Q(tier=Tier.SHORT_TERM),
                 name="memory_undetected",
             ),
+            models.Index(  # a person's memories of which nobody has said what they are about
+                fields=["created_by", "-created_at"], condition=Q(unsettled=True), name="memory_unsettled"
+            ),
             GinIndex(fields=["tags"], name="memory_tags"),  # filters
             GinIndex(fields=["search"], name="memory_words"),  # lexical search
             models.Index(  # later versions of imported memories
@@ -359,6 +368,12 @@ class MemoryRecord(models.Model):
     def byline(self) -> str:
         """Return who wrote the text, for example "maya@example.org, reworded by priya@example.org"."""
         return f"{self.created_by}, reworded by {self.edited_by}" if self.edited_by else self.created_by
+
+    @property
+    def lacks_entities(self) -> bool:
+        """Return whether it is a fact about data that states no entity. Notes and conversations are no such facts."""
+        is_fact = self.tier == Tier.NONE and self.source != Source.NOTE
+        return is_fact and self.dimension in ABOUT_DATA and not self.entity_urns
 
     @property
     def spoken(self) -> str:

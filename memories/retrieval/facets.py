@@ -49,8 +49,8 @@ def counts(caller: Caller, filters: Filters) -> Counts:
     """Return the most frequent values of each facet with their counts, by facet.
 
     The keys `status` and `owner` have all their values, each counted up to MAX_COUNT + 1. The values of `owner` are ""
-    (all owners) and "me". The key `least` has the facets whose counts may be lower bounds, because a limit on the rows
-    was reached, each with the number of rows counted.
+    (all owners) and "me". The only value of `about` is "unsettled". The key `least` has the facets whose counts may be
+    lower bounds, because a limit on the rows was reached, each with the number of rows counted.
     """
     scopes = Scopes(caller)
     widest = replace(filters, **UNFILTERED)
@@ -72,7 +72,9 @@ def counts(caller: Caller, filters: Filters) -> Counts:
     for value, owner in (("", ""), ("me", caller.email)):
         scope = scopes.count(replace(filters, owner=owner))
         parts.append(NUMBER.format(name="'owner'", value=f"'{value}'", scope=scope))
-    facet_counts: Counts = {name: [] for name in (*FACETS, "status", "owner", "least")}
+    scope = scopes.count(replace(filters, unsettled=True))
+    parts.append(NUMBER.format(name="'about'", value="'unsettled'", scope=scope))
+    facet_counts: Counts = {name: [] for name in (*FACETS, "status", "owner", "about", "least")}
     # Names, columns and limits are the constants above; every value from outside is a parameter.
     for name, value, number in scopes.statement.run(" UNION ALL ".join(parts), params):
         facet_counts[name].append((value, number))

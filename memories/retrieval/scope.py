@@ -41,6 +41,7 @@ class Filters:
     created_before: datetime | None = None  # memories created at this time are included
     validity: str = WITHIN  # WITHIN, OUTSIDE, ANY_TIME, EXPIRED or NOT_YET
     also_outside: Sequence[str] = ()  # also memories outside their validity that have one of these statuses
+    unsettled: bool = False  # only the caller's own of which nobody has said what they are about
 
 
 NO_FILTERS = Filters()
@@ -91,6 +92,8 @@ def in_scope(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
         rows = rows.filter(tags__contains=list(filters.tags))
     if filters.entity:
         rows = rows.filter(about_any([filters.entity]))
+    if filters.unsettled:
+        rows = rows.filter(unsettled=True, created_by=caller.email)
     if filters.created_before:
         rows = rows.filter(created_at__lte=filters.created_before)
     return rows

@@ -24,6 +24,7 @@ from memories.retrieval import indexing, passages
 from memories.retrieval.language import language_of
 from memories.retrieval.passages import Stamped
 from memories.scopes.choices import scope_for
+from memories.writing import settling
 from memories.writing.duplicates import lock_duplicates, normalized_key
 from memories.writing.revision import revised, save_many
 
@@ -115,6 +116,7 @@ def _save(
     results: list[tuple[MemoryRecord, bool]] = []
     new_records: list[tuple[MemoryRecord, Stamped | None]] = []
     with transaction.atomic():
+        asks = settling.asks()
         record_of = lock_duplicates(caller, [operation.content for operation in operations])
         for position, operation in enumerate(operations):
             key = normalized_key(operation.content)
@@ -125,6 +127,7 @@ def _save(
                 if created and (moment := created[position]):
                     fields |= {"created_at": moment, "updated_at": moment}
                 record = MemoryRecord(created_by=caller.email, persona=caller.persona, **fields)
+                record.unsettled = asks and record.lacks_entities
                 new_records.append((record, Stamped(encoded[position], model) if encoded else None))
             results.append((record, key in record_of))
             record_of[key] = record

@@ -92,6 +92,8 @@ def revised(
     yield
     if any(getattr(record, name) != before[name] for name in DETECTION_FIELDS):
         detect_entities([record])
+    if record.unsettled and not record.lacks_entities:
+        record.unsettled = False
     changed = [f for f in columns if getattr(record, f.attname) != before[f.attname]]
     if not changed:
         return

@@ -23,7 +23,8 @@ from memories.writing.staleness import with_current_status
 from memories.writing.validity import check_restored
 from memories.writing.verification import remove_verification
 
-UNDOABLE = ("forget", "restore", "verify", "share", "reassign", "retag", "extend", "rescope")
+UNDOABLE = ("forget", "restore", "verify", "share", "reassign", "retag", "extend", "rescope", "settle")
+SETTLED_FIELDS = ("entity_urns", "related_columns", "unsettled")
 RESTORED_FIELDS = (
     "stale_reason", "stale_at", "last_verified_at", "superseded_by", "superseded_at", "purge_after",
     *VALIDITY_COLUMNS,
@@ -56,6 +57,8 @@ def undo(*, caller: Caller, record_id: UUID | str, change: str) -> MemoryRecord:
         if change in ("share", "reassign") and not caller.is_admin:
             for extension in extensions.registered():
                 extension.check_share(record)
+        if change == "settle":
+            _check_no_review(caller, record, last)
         if change == "verify":
             remove_verification(record, by=last.changed_by, at=record.last_verified_at)
         _restore_state(caller, record, last)
@@ -64,6 +67,14 @@ def undo(*, caller: Caller, record_id: UUID | str, change: str) -> MemoryRecord:
         else:
             _restore_predecessor(caller, record, old, last)
     return with_current_status(record)
+
+
+def _check_no_review(caller: Caller, record: MemoryRecord, last: MemoryRevision) -> None:
+    """Raise Conflict if a curator has approved what the memory is about since it was settled."""
+    values = {name: last.details[name] for name in SETTLED_FIELDS if name in last.details and name != "unsettled"}
+    if any(extension.defer_edit(caller, record, values) for extension in extensions.registered()):
+        # the transaction is rolled back, and with it the proposed edit
+        raise Conflict(gettext("was approved by a curator: edit it on its page, and a curator decides"), field="id")
 
 
 def restore_status(record: MemoryRecord, change: str) -> None:
@@ -85,6 +96,9 @@ def _restore_state(caller: Caller, record: MemoryRecord, last: MemoryRevision) -
             record.tags = last.details["tags"]
         if last.change == "rescope":
             record.scope = last.details["scope"]
+        if last.change == "settle":
+            for name in SETTLED_FIELDS:
+                setattr(record, name, last.details.get(name, getattr(record, name)))
         for name in RESTORED_FIELDS:
             if name in last.details:
                 setattr(record, name, value_of(name, last.details[name]))

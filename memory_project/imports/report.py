@@ -16,6 +16,9 @@ from django.utils.translation import gettext
 from memories.contract.csv import escape_formula
 from memories.contract.errors import Conflict, check_choice
 from memories.identity.caller import Caller
+from memories.models import Source
+from memories.models.record import ABOUT_DATA
+from memories.writing import settling
 from memory_project.imports import staging
 from memory_project.imports.models import Import, ImportRow, ImportState, RowOutcome
 
@@ -41,6 +44,16 @@ def counts(staged: Import) -> list[OutcomeCount]:
         for row in rows.annotate(n=Count("pk"), chosen=Count("pk", filter=Q(is_chosen=True)))
     }
     return [OutcomeCount(value, str(label), *found[value]) for value, label in RowOutcome.choices if value in found]
+
+
+def without_entities(staged: Import) -> int:
+    """Return how many of the chosen rows will be memories that are unsettled, because they name no catalog entity."""
+    if not settling.asks():
+        return 0
+    rows = ImportRow.objects.filter(of=staged, is_chosen=True, outcome=RowOutcome.NEW, kind="memory")
+    states_none = Q(data__entity_urns=[]) | Q(data__entity_urns__isnull=True)
+    is_other = Q(data__dimension__isnull=False) & ~Q(data__dimension__in=list(ABOUT_DATA))
+    return rows.filter(states_none).exclude(is_other).exclude(data__source=Source.NOTE).count()
 
 
 def rows_of(staged: Import, outcome: str = "", text: str = "") -> QuerySet[ImportRow]:

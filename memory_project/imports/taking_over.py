@@ -34,6 +34,7 @@ BATCH = 200
 finished = Signal()  # sent with the import `staged`, in the transaction in which its last row was taken over
 UNDONE = "its import was undone"
 STAYS = "stays:"  # begins the reason of a row that an undo has left
+SETTLED = ("entity_urns", "related_columns")
 MEMORIES = ("memory", RESTORED_MEMORY, "turn")  # kinds of rows that became memories
 Taker = Callable[[Caller, Import, Sequence[ImportRow]], list[Outcome]]
 
@@ -119,7 +120,9 @@ def _correct(caller: Caller, staged: Import, rows: Sequence[ImportRow]) -> list[
 
 
 def _correct_one(caller: Caller, staged: Import, row: ImportRow) -> Outcome:
-    values = {name: value for name, value in _operation(staged, row).values().items() if name != "source"}
+    # A file that names no entities leaves those that people have stated since.
+    stated = {name: value for name, value in _operation(staged, row).values().items() if value or name not in SETTLED}
+    values = {name: value for name, value in stated.items() if name != "source"}
     if not values["scope"]:
         del values["scope"]  # a correction inherits it
     try:

@@ -144,6 +144,7 @@ HAPPENED: dict[str, str | Promise] = {
     "condition_ended": gettext_lazy("no longer valid, as its condition ended,"),
     "condition_renewed": gettext_lazy("valid again"),
     "rescope": gettext_lazy("limited to another scope"),
+    "settle": gettext_lazy("settled what it is about"),
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
 from urllib.parse import urlencode
@@ -27,6 +27,8 @@ from memories.operations import MAX_QUERY, RecallMemories
 from memories.retrieval import facets
 from memories.retrieval.recall import Hit, Recall, recall
 from memories.retrieval.scope import LISTED, Filters, by_status, in_scope
+from memories.writing import settling
+from memories.writing.settling import Offer
 from memory_project.accounts.names import name_of
 from memory_project.web import locale
 
@@ -41,7 +43,9 @@ FACETS = {
     "persona": gettext_lazy("Persona"),
     "tag": gettext_lazy("Tag"),
     "entity": gettext_lazy("Catalog entities"),
+    "about": gettext_lazy("What it is about"),
 }
+ABOUT = {"unsettled": gettext_lazy("Unsettled")}
 COLUMNS = {"tag": "tags", "entity": "entity_urns"}
 COUNTED = tuple(facets.FACETS)  # facets whose values are read from the memories themselves
 OWNERS = {"": gettext_lazy("Everyone"), "me": gettext_lazy("Me")}
@@ -118,6 +122,7 @@ class MemoryPage:
     next_page: str
     recall: Recall | None
     error: str = ""
+    offer: Offer = field(default_factory=Offer)  # what unsettled memories on the page may be about
     editable: int = 0  # number of memories on all pages that the caller may change; at most MAX_COUNT + 1 are counted
 
     @property
@@ -147,6 +152,7 @@ class Browse:
 
         choices = {name: read(name) for name in FACETS}
         choices["kind"] = choices["kind"] if choices["kind"] in KINDS else ""
+        choices["about"] = choices["about"] if choices["about"] in ABOUT else ""
         choices["owner"] = "me" if choices["owner"] == "me" else ""
         choices["status"] = choices["status"] if choices["status"] in LISTED else Status.ACTIVE.value
         sort = "oldest" if params.get("sort") == "oldest" else "newest"
@@ -172,13 +178,18 @@ class Browse:
             persona=self.choices["persona"],
             tags=[self.choices["tag"]] if self.choices["tag"] else [],
             entity=self.choices["entity"],
+            unsettled=self.choices["about"] == "unsettled",
         )
 
     def result(self) -> MemoryPage:
         try:
-            return self._search() if self.q else self._list()
+            found = self._search() if self.q else self._list()
         except DomainError as error:
             return MemoryPage([], [], [], 0, "", None, error.message)
+        if not self.filters.unsettled:
+            return found
+        records = [*found.records, *(hit.record for hit in found.hits)]
+        return replace(found, offer=settling.offer(self.caller, records))
 
     def rows(self) -> QuerySet[MemoryRecord]:
         """Return all memories that the page shows, on whichever of its pages. Raises as `recall`."""
@@ -252,6 +263,7 @@ class Browse:
         # All hits have the chosen status and owner, so memories with other statuses and owners can't be counted.
         counts["status"] = [(status, None) for status in LISTED]
         counts["owner"] = [("", None), ("me", None)]
+        counts["about"] = [("unsettled", None)]
         editable = sum(1 for record in records if self.caller.can_edit_for(record.created_by))
         return MemoryPage(result.hits, [], self._facets(counts), len(records), "", result, editable=editable)
 
@@ -277,6 +289,9 @@ class Browse:
             values = list(counts[name]) if name != "kind" else [(kind, None) for kind in KINDS]
             if name == "kind":
                 options = [Option(v, str(KINDS[v]), None, v == choice) for v, _ in values]
+            elif name == "about":
+                options = [Option(v, str(ABOUT[v]), count, v == choice) for v, count in values if count != 0 or choice]
+                options = [Option("", gettext("Any"), None, not choice), *options] if options else []
             elif name == "owner":
                 options = [Option(v, str(OWNERS[v]), count, v == choice) for v, count in values]
             else:
@@ -316,5 +331,5 @@ def label(facet: str, value: str) -> str:
         return ".".join(short_name(value).split(".")[-2:])  # the last two parts of the name identify the entity
     if facet in ("tag", "persona"):
         return value
-    fixed = {"owner": OWNERS, "kind": KINDS}.get(facet, VALUES)
+    fixed = {"owner": OWNERS, "kind": KINDS, "about": ABOUT}.get(facet, VALUES)
     return str(fixed.get(value) or value.replace("_", " ").capitalize())

@@ -61,6 +61,7 @@ class MemoryFilter(django_filters.FilterSet):
     created_by = django_filters.CharFilter(help_text="E-mail address of the owner.")
     tag = django_filters.CharFilter(method="with_tag")
     entity_urn = EntityFilter(lambda urn: about_any([urn]))
+    unsettled = django_filters.BooleanFilter(help_text="Memories of which nobody has said what they are about.")
     created_after = django_filters.IsoDateTimeFilter("created_at", "gte")
     created_before = django_filters.IsoDateTimeFilter("created_at", "lte")
     updated_after = django_filters.IsoDateTimeFilter("updated_at", "gte")
@@ -100,7 +101,9 @@ def _facets(caller: Caller, operation: CountFacets) -> FacetsResponse:
 
 def _remember(caller: Caller, operation: Remember) -> KeptResponse:
     result = services.remember(operation, caller=caller)
-    return {**_corrected(result), "existing": result.existing}
+    kept: KeptResponse = {**_corrected(result), "existing": result.existing}
+    kept.update(responses.unsettled_response(caller, result.record))  # type: ignore[typeddict-item]
+    return kept
 
 
 def _supersede(caller: Caller, operation: Supersede) -> CorrectedResponse:
@@ -118,12 +121,13 @@ def _corrected(result: services.Remembered) -> CorrectedResponse:
 def _get(caller: Caller, operation: GetMemory) -> OneMemoryResponse:
     record = queries.get(caller, operation.record_id)
     changes, omitted = fit_items([responses.change_response(change) for change in history(caller, record)])
-    return {
+    one: OneMemoryResponse = {
         "memory": responses.memory_response(record),
         "chain": responses.memory_responses(chain(caller, record)),
         "history": changes,
         "omitted": omitted,
     }
+    return {**one, **responses.unsettled_response(caller, record)}
 
 
 def _revise(caller: Caller, operation: Revise) -> RevisedResponse:
@@ -243,6 +247,7 @@ urlpatterns = [
     route(TAG, "memories/<id:record_id>/supersede/", post=SUPERSEDE),
     _verb("restore"),
     _verb("verify"),
+    _verb("settle"),
     _verb("feedback", "mark_memory"),
     _verb("share"),
     _verb("erase"),

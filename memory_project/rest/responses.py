@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict
 
-from memories.responses import ChangeResponse, MemoryResponse, SimilarResponse
+from memories.responses import ChangeResponse, MemoryResponse, SimilarResponse, UnsettledResponse
 
 
 class CorrectedResponse(TypedDict):
@@ -13,11 +13,11 @@ class CorrectedResponse(TypedDict):
     note: str
 
 
-class KeptResponse(CorrectedResponse):
+class KeptResponse(CorrectedResponse, UnsettledResponse):
     existing: bool
 
 
-class OneMemoryResponse(TypedDict):
+class OneMemoryResponse(UnsettledResponse):
     memory: MemoryResponse
     chain: list[MemoryResponse]
     history: list[ChangeResponse]

@@ -60,6 +60,7 @@ def curator(bob: Caller) -> Caller:
 DERIVED = {
     "memory": {
         "detected_urns", "entities_detected_at", "content_key", "search", "embedding_model", "embedding_text_hash",
+        "unsettled",  # nobody is asked again about a memory of another installation, which has another catalog
     },
     "revision": {"id"},
     "feedback": {"id", "owner", "persona", "visibility"},

@@ -135,6 +135,7 @@ class Memory:
     unsettled: bool = False  # stale or active, until the next check decides
     shown: str = ""  # the status that an unsettled memory was seen with
     link_unsure: bool = False  # the rules don't say what it supersedes
+    asked: bool = False  # it is an open question what it is about
 
     @property
     def marked_wrong(self) -> bool | None:

@@ -87,6 +87,16 @@ class Stories(RuleBasedStateMachine):
         text = self.text(entities, n)
         self.story.tell("remember", who.name, entities, text=text, visibility=visible, columns=self.listed(entities, k))
 
+    @rule(who=st.sampled_from(AUTHORS), visible=visibility)
+    def remember_without_entities(self, who: Any, visible: str) -> None:
+        self.story.tell("remember", who.name, [], visibility=visible)
+
+    @precondition(lambda self: any(m.asked for m in self.memories()))
+    @rule(n=anything, who=anything, entities=about, k=anything)
+    def settle(self, n: int, who: int, entities: list[str], k: int) -> None:
+        m = chosen([m for m in self.memories() if m.asked] * 4 + self.memories(), n)
+        self.story.tell("settle", self.owner(m, who), m.name, entities if k % 3 else [])
+
     @precondition(lambda self: self.memories(insight=False))
     @rule(n=anything)
     def remember_the_same(self, n: int) -> None:

@@ -25,7 +25,7 @@ from tests.model.expected import (
 )
 
 Refusals = set[str]
-UNDOABLE = ("forget", "restore", "verify", "share", "reassign", "extend", "rescope")
+UNDOABLE = ("forget", "restore", "verify", "share", "reassign", "extend", "rescope", "settle")
 
 
 def may_change(e: Expected, person: Person, m: Memory, *, deciding: bool = False) -> Refusals:
@@ -57,9 +57,9 @@ def existing(e: Expected, person: Person, text: Text) -> Memory | None:
 def remember(
     e: Expected, person: Person, text: Text, visibility: str, entities: list[str], columns: dict[str, set[str]]
 ) -> Memory:
-    return existing(e, person, text) or e.add(
-        Memory("", person.name, person.personas[0], visibility, text, list(entities), dict(columns))
-    )
+    new = Memory("", person.name, person.personas[0], visibility, text, list(entities), dict(columns))
+    new.asked = not entities
+    return existing(e, person, text) or e.add(new)
 
 
 def may_revise(e: Expected, person: Person, m: Memory, changes: dict[str, Any]) -> Refusals:
@@ -88,6 +88,7 @@ def edit(e: Expected, m: Memory, changes: dict[str, Any], by: str) -> None:
     if "text" in changes:
         m.edited_by = "" if by == m.owner else by
     m.entities = changes.get("entities", m.entities)
+    m.asked = m.asked and not m.entities
     m.columns = changes.get("columns", m.columns)
     for name in set(before) - set(m.subjects):
         m.baselines.pop(name, None)
@@ -112,7 +113,7 @@ def correct(e: Expected, person: Person, m: Memory, text: Text) -> Memory:
     columns = {name: set(listed) for name, listed in m.columns.items()}
     new = Memory("", m.owner, m.persona, m.visibility, text, list(m.entities), columns)
     new.scope = m.scope
-    new.edited_by = "" if person.name == m.owner else person.name
+    new.edited_by, new.asked = "" if person.name == m.owner else person.name, m.asked
     new.ends = "" if m.ends == "past" else m.ends
     if m.is_in_force and m.insight:
         new.visibility, new.insight = "private", Insight("pending", m.insight.wanted, replaces=m.name)
@@ -226,6 +227,9 @@ def undo(e: Expected, person: Person, m: Memory) -> None:
     elif last.change == "verify":
         m.verified.pop()
         _undo_verification(e, m, last)
+    elif last.change == "settle":
+        edit(e, m, last.before, person.name)
+        m.asked = True
     else:
         m.visibility = last.before.get("visibility", m.visibility)
         m.persona = last.before.get("persona", m.persona)

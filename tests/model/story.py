@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from memories.identity.caller import Caller
-from tests.model import approvals, memories, reviews, scopes, validity
+from tests.model import approvals, filing, memories, reviews, scopes, validity
 from tests.model.comparison import differences, differences_of_views
 from tests.model.entities import catalog
 from tests.model.expected import ALLOWED, PEOPLE, Expected, Memory, Person, Text
@@ -171,6 +171,15 @@ class Story:
             memories.may_undo(self.e, BY_NAME[who], m, change),
             lambda: self.world.undo(who, name, change),
             lambda: memories.undo(self.e, BY_NAME[who], m),
+        )
+
+    def settle(self, who: str, name: str, entities: list[str]) -> bool:
+        m = self[name]
+        return self._step(
+            f"{who} says that {name} is about {' and '.join(entities) or 'nothing'}",
+            filing.may_settle(self.e, BY_NAME[who], m),
+            lambda: self.world.settle(who, name, entities),
+            lambda: filing.settle(self.e, BY_NAME[who], m, entities),
         )
 
     def mark_wrong(self, who: str, name: str) -> bool:

@@ -20,7 +20,7 @@ from knowledge.catalog.interface import CatalogUnavailable, Run, Write
 from knowledge.changesets import apply as applying
 from knowledge.changesets import approvals, risk, rollback
 from knowledge.contradictions import verdicts
-from knowledge.contradictions.operations import Settle
+from knowledge.contradictions.operations import Settle as SettlePair
 from knowledge.freshness import comparison
 from knowledge.insights import lifecycle
 from knowledge.insights.capture import capture
@@ -43,12 +43,13 @@ from memories.operations import (
     Rescope,
     Restore,
     Revise,
+    Settle,
     Share,
     Supersede,
     Verify,
 )
 from memories.retrieval.recall import recall
-from memories.writing import erasure, feedback, ownership, undo
+from memories.writing import erasure, feedback, ownership, settling, undo
 from memories.writing.rescoping import rescope
 from memory_project.models import User
 from tests.knowledge.conftest import schema_of
@@ -154,6 +155,10 @@ class World:
     def verify(self, person: str, name: str) -> None:
         services.verify(Verify.read({"record_id": self.ids[name]}), caller=self.callers[person])
 
+    def settle(self, person: str, name: str, entities: list[str]) -> None:
+        operation = Settle.read({"record_id": self.ids[name], "entity_urns": [urn(entity) for entity in entities]})
+        settling.settle(operation, caller=self.callers[person])
+
     def mark_wrong(self, person: str, name: str) -> None:
         operation = MarkFeedback.read({"record_id": self.ids[name], "verdict": "wrong"})
         feedback.mark(operation, caller=self.callers[person])
@@ -181,7 +186,7 @@ class World:
         keys = {"first_key": one.content_key, "second_key": other.content_key, "reason": "made up"}
         pair, _ = Contradiction.objects.update_or_create(first=one, second=other, defaults=keys)
         given = {"contradiction_id": pair.pk, "verdict": "both", "first_scope": scopes[0], "second_scope": scopes[1]}
-        verdicts.settle(Settle.read(given), caller=self.callers[person])
+        verdicts.settle(SettlePair.read(given), caller=self.callers[person])
 
     def hand_over(self, person: str, old: str, new: str) -> None:
         ownership.hand_over(caller=self.callers[person], old=email(old), new=email(new))
@@ -264,7 +269,7 @@ class World:
     def memories(self) -> dict[UUID, dict[str, Any]]:
         columns = (
             "pk", "status", "stale_reason", "created_by", "persona", "visibility", "content", "supersedes_id",
-            "superseded_by", "metadata", "valid_until", "scope",
+            "superseded_by", "metadata", "valid_until", "scope", "unsettled", "entity_urns",
         )  # fmt: skip
         return {row["pk"]: row for row in MemoryRecord.objects.values(*columns)}
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
@@ -22,9 +22,11 @@ from knowledge.review.cases import Effect
 from memories import sequence_matching
 from memories.contract import list_export
 from memories.contract.display import show_invisible as visible_text
+from memories.extensions import EntityCandidate
 from memories.models import MemoryRecord
 from memories.retrieval.recall import Hit
 from memories.writing.bulk_actions import UNCHANGED
+from memories.writing.settling import Offer
 from memory_project.accounts.names import name_of
 from memory_project.portal import labels, memory_list, validity_texts
 from memory_project.portal.error_labels import message_with_label
@@ -91,6 +93,12 @@ def is_one_line(text: str) -> bool:
 def visible(text: str) -> str:
     """Show invisible characters as code points, so that they can't change how the surrounding text reads."""
     return visible_text(str(text))
+
+
+@register.filter
+def offered(offer: Offer, record: MemoryRecord) -> Sequence[EntityCandidate]:
+    """Return what an unsettled memory may be about."""
+    return offer.of(record)
 
 
 @register.filter

@@ -81,6 +81,7 @@ def import_detail(request: HttpRequest, import_id: UUID) -> HttpResponse:
         "q": text,
         "visibilities": READERS,
         "is_choosable": staged.state == ImportState.PARSED,
+        "without_entities": report.without_entities(staged) if staged.state == ImportState.PARSED else 0,
     }
     return render(request, "portal/import.html", context)
 

@@ -35,14 +35,16 @@ from memories.operations import (
     ReportMemories,
     Restore,
     Revise,
+    Settle,
     Share,
     Supersede,
     Verify,
 )
+from memories.rendering import entity_name
 from memories.retrieval import impressions
 from memories.retrieval.recall import hints_about
 from memories.scopes.choices import choices, labels
-from memories.writing import erasure, feedback, ownership, reports, undo, validity
+from memories.writing import erasure, feedback, ownership, reports, settling, undo, validity
 from memories.writing.revision import can_review
 from memories.writing.seen import memory_versions, unchanged, version_after
 from memories.writing.verification import last_verifications
@@ -70,6 +72,8 @@ def my_knowledge(request: HttpRequest) -> HttpResponseBase:
     context: dict[str, Any] = {"browse": browse, "result": browse.result()}
     if browse.q and not request.session.get(onboarding.SEARCHED):
         request.session[onboarding.SEARCHED] = True
+    if browse.filters.unsettled and request.session.get(LAST_ACT, {}).get("act") == "settle":
+        context["last"] = request.session.pop(LAST_ACT)
     if not is_fragment:
         context |= {"default": default, "rail": browse.rail(), "first_steps": onboarding.steps(request, browse.caller)}
     response = render(request, template, context)
@@ -115,6 +119,9 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
         "mark_counts": feedback.counts_for_others(caller, record),
         "chain": list(zip(versions, [None, *versions], strict=False)),
         "history": changes,
+        "is_asked": settling.is_asked(caller, record),
+        "offer": settling.offer(caller, [record]),
+        "is_settled_now": may_change and is_settled_by(caller, changes),
         "hint": hints_about([record.pk]).get(record.pk, ""),
         "seen": _version(record, changes, knows_all=may_change) if may_review else "",
         "verification": last_verifications([record.pk]).get(record.pk) if record.last_verified_at else None,
@@ -126,6 +133,11 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
         "successor": next((version for version in versions if record.superseded_by == version.pk), None),
     }
     return render(request, "portal/memory.html", context)
+
+
+def is_settled_by(caller: Caller, changes: list[HistoryEntry]) -> bool:
+    """Return whether the caller has just settled what the memory is about, so that it can be undone."""
+    return bool(changes) and changes[0].change == "settle" and changes[0].by == caller.email
 
 
 def _version(record: MemoryRecord, changes: list[HistoryEntry], *, knows_all: bool) -> str:
@@ -206,7 +218,7 @@ def change_memory(request: HttpRequest, record_id: UUID, act: str) -> HttpRespon
             request.session[LAST_ACT] = {"id": str(record_id), "act": act, "message": UNDOABLE[act]}
     if act == "erase" and not MemoryRecord.objects.visible_to(caller).filter(pk=record_id).exists():
         return redirect("my-knowledge")
-    if page := local_page(request.POST.get("next", "")):
+    if page := local_page(request.POST.get("next") or request.POST.get("back_to", "")):
         return HttpResponseRedirect(page)
     return redirect("memory", record_id=record_id)
 
@@ -269,6 +281,26 @@ def _dismiss_entity(caller: Caller, record_id: UUID, request: HttpRequest) -> st
     return gettext("Removed. The entity is not detected in this memory again.")
 
 
+def _settle(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
+    """Settle with a button (`about`: a URN and a column, or NOTHING) or with entities that were typed."""
+    urn, _, column = request.POST.get("about", "").partition(" ")
+    names = [line for line in request.POST.get("entity_urns", "").splitlines() if line.strip()]
+    if not urn and not names:
+        raise Invalid(
+            gettext("is missing"), field="entity_urns", allowed=gettext("an entity, or the button for no entity")
+        )
+    columns = [{"urn": urn, "column": column, "relevance": gettext("the text names it")}] if column else []
+    entities = [] if urn == NOTHING else [urn] if urn else names
+    operation = Settle.read({"id": record_id, "entity_urns": entities, "related_columns": columns})
+    record = settling.settle(operation, caller=caller)
+    if record.pending_message:
+        return gettext("Your answer waits for a curator, because the memory is approved.")
+    if not record.entity_urns:
+        return gettext("Settled: it is about nothing in the catalog.")
+    about = ", ".join(map(entity_name, record.entity_urns))
+    return gettext("Settled: it is about %(names)s.") % {"names": about}
+
+
 def _erase(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     erased = erasure.erase(
         Erase.read({"record_id": record_id, "confirm": request.POST.get("confirm") == "erase"}), caller=caller
@@ -326,7 +358,8 @@ def _appeal(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
 
 
 LAST_ACT = "last_act"  # session key of the last action, which the stale review offers to undo
-UNDOABLE = {"forget": "Forgotten", "restore": "Restored", "verify": "Still true"}
+UNDOABLE = {"forget": "Forgotten", "restore": "Restored", "verify": "Still true", "settle": "Settled"}
+NOTHING = "nothing"  # value of the button that says that a memory is about nothing in the catalog
 ACTS: dict[str, Callable[[Caller, UUID, HttpRequest], str]] = {
     "forget": _forget,
     "restore": _restore,
@@ -335,6 +368,7 @@ ACTS: dict[str, Callable[[Caller, UUID, HttpRequest], str]] = {
     "reassign": _reassign,
     "extend": _extend,
     "dismiss-entity": _dismiss_entity,
+    "settle": _settle,
     "erase": _erase,
     "useful": _useful,
     "wrong": _wrong,
