@@ -17,7 +17,16 @@ from knowledge.catalog import lineage
 from knowledge.context.memory_context import attach_memories
 from knowledge.freshness import baselines, comparison, detected_hints
 from knowledge.insights import entity_linking, redaction, sql_corrections
-from knowledge.models import AssignmentRule, CatalogEntity, Changeset, Decision, Insight, InsightState, Suggestion
+from knowledge.models import (
+    AssignmentRule,
+    CatalogEntity,
+    CaveatWaiver,
+    Changeset,
+    Decision,
+    Insight,
+    InsightState,
+    Suggestion,
+)
 from knowledge.portable_kinds import KINDS
 from knowledge.review import decisions
 from memories.contract.errors import Conflict, DomainError
@@ -105,6 +114,14 @@ class KnowledgeMemoryExtension(MemoryExtension):
             ),
             TextPlace("decision notes", Decision, ("notes",), decisions_of, "by", erased_value=""),
             TextPlace(
+                "reasons of waived caveats",
+                CaveatWaiver,
+                ("reason",),
+                CaveatWaiver.objects.visible_to,
+                "by",
+                erased_value="",
+            ),
+            TextPlace(
                 "catalog",
                 CatalogEntity,
                 ("description",),
@@ -125,6 +142,7 @@ class KnowledgeMemoryExtension(MemoryExtension):
         # These rows stay, under a pseudonym, because other people rely on them.
         columns = [
             (Insight, "reviewed_by"), (Insight, "edit_by"), (Insight, "applied_by"), (Decision, "by"),
+            (CaveatWaiver, "by"), (CaveatWaiver, "withdrawn_by"),
             (AssignmentRule, "assignee"), (AssignmentRule, "created_by"),
             (Changeset, "applied_by"), (Changeset, "rolled_back_by"),
         ]  # fmt: skip

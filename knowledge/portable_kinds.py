@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import Q
 
-from knowledge.models import Change, Changeset, Decision, Insight, InsightState, Suggestion
+from knowledge.models import CaveatWaiver, Change, Changeset, Decision, Insight, InsightState, Suggestion
 from knowledge.operations import Actions
 from knowledge.suggestions.similar import text_key
 from memories.contract.errors import Conflict
@@ -94,6 +94,19 @@ CHANGE = Kind(
 )  # fmt: skip
 
 
+CAVEAT_WAIVER = Kind(
+    name="caveat_waiver",
+    model=CaveatWaiver,
+    columns=("record_id", "urn", "column", "reason", "by", "at", "content_key", "withdrawn_by", "withdrawn_at"),
+    key=("record_id", "urn", "column", "at"),
+    owner="record__created_by",
+    parents=(Parent("record_id", MemoryRecord, "created_by"),),
+    stated_by="by",
+    names=frozenset({"withdrawn_by"}),
+    of_persona=of_record,
+)
+
+
 def prepare_suggestion(suggestion: Suggestion) -> None:
     suggestion.text_key = text_key(suggestion.text)
 
@@ -111,4 +124,4 @@ SUGGESTION = Kind(
     prepare=prepare_suggestion,
 )  # fmt: skip
 
-KINDS = (CHANGESET, CHANGE, INSIGHT, DECISION, SUGGESTION)
+KINDS = (CHANGESET, CHANGE, INSIGHT, DECISION, CAVEAT_WAIVER, SUGGESTION)

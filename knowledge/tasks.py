@@ -4,10 +4,13 @@ import time
 from uuid import UUID
 
 from django.conf import settings
+from django.db.models import Q
 
 from knowledge.changesets import erased_entities
 from knowledge.freshness import comparison
 from knowledge.insights import redetection
+from knowledge.models import InsightState
+from memories.retrieval import attachment_use
 from memories.tasks import TASK_SECONDS
 from memories.writing import entity_detection
 
@@ -32,6 +35,11 @@ def check_freshness() -> str:
     if waiting:
         summary += f"; {waiting} changesets that remove erased texts wait"
     return f"{summary}; degraded: {report.note}" if report.note else summary
+
+
+def quiet_unused_memories() -> int:
+    """Let memories that nobody uses be attached on request only. Those applied to the catalog are left as they are."""
+    return attachment_use.quiet_unused(never=Q(insight__state=InsightState.APPLIED))
 
 
 def link_memories() -> str:

@@ -28,7 +28,7 @@ from memories.contract.fields import (
     validation_error,
 )
 from memories.contract.operations import Operation
-from memories.models import Category, Confidence, Dimension, Source, Status, Verdict, Visibility
+from memories.models import Attachment, Category, Confidence, Dimension, Source, Status, Verdict, Visibility
 from memories.models.record import EDITED_BY
 
 MAX_QUERY = 4000
@@ -217,6 +217,16 @@ class Retag(Operation):
     record_id: MemoryId
     add: Tags = Field([], description="Tags to add.")
     remove: Tags = Field([], description="Tags to remove.")
+    reason: Reason = Field("", description=WHY)
+
+
+class ChooseAttachment(Operation):
+    """Choose whether a memory is attached to answers unasked; automatic counts its use anew"""
+
+    synonyms: ClassVar = {"note": "reason"}
+
+    record_id: MemoryId
+    attachment: Annotated[str, OneOf(Attachment.values)] = Field(description="When it is attached to answers unasked.")
     reason: Reason = Field("", description=WHY)
 
 

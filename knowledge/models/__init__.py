@@ -8,8 +8,10 @@ from knowledge.models.catalog import (
     CatalogEntity,
     CatalogPassage,
     CatalogText,
+    ColumnEdge,
     LineageEdge,
 )
+from knowledge.models.caveat_waiver import CaveatWaiver
 from knowledge.models.changeset import Change, ChangeOutcome, Changeset, ChangesetState
 from knowledge.models.decision import Decision, DecisionKind
 from knowledge.models.entity_state import EntityState
@@ -24,10 +26,12 @@ __all__ = [
     "CatalogEntity",
     "CatalogPassage",
     "CatalogText",
+    "CaveatWaiver",
     "Change",
     "ChangeOutcome",
     "Changeset",
     "ChangesetState",
+    "ColumnEdge",
     "Decision",
     "DecisionKind",
     "Due",

@@ -10,6 +10,7 @@ from memories.models.persona import Persona, PersonaMembership
 from memories.models.proxies import ConversationMemory, Correction, StaleMemory
 from memories.models.quotation import Quotation, SameWords, SameWordsDecision
 from memories.models.record import (
+    Attachment,
     Category,
     Confidence,
     Dimension,
@@ -25,6 +26,7 @@ from memories.models.verification import Verification
 
 __all__ = [
     "DOUBTS",
+    "Attachment",
     "Batch",
     "Category",
     "Confidence",

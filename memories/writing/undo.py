@@ -21,9 +21,10 @@ from memories.writing.revision import last_revision, revised
 from memories.writing.staleness import with_current_status
 from memories.writing.verification import remove_verification
 
-UNDOABLE = ("forget", "restore", "verify", "share", "reassign", "retag")
+UNDOABLE = ("forget", "restore", "verify", "share", "reassign", "retag", "choose_attachment")
 RESTORED_FIELDS = (
-    "stale_reason", "stale_at", "last_verified_at", "superseded_by", "superseded_at", "purge_after",
+    "stale_reason", "stale_at", "last_verified_at", "superseded_by", "superseded_at", "purge_after", "attachment",
+    "quiet_at", "counted_from",
 )  # fmt: skip
 
 

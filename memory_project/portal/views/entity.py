@@ -124,7 +124,7 @@ def _has_words(column: Column, q: str) -> bool:
 def memories(subject: Subject) -> dict[str, Any]:
     current = page(subject.memories, subject.params.get("after", ""))
     pks = [record.pk for record in current.rows]
-    allowed = memory_context.allowed_automatically(subject.caller, [subject.urn])
+    allowed = memory_context.attachable(subject.caller, [subject.urn])
     return {
         "page": current,
         "attachable": set(allowed.filter(pk__in=pks).values_list("pk", flat=True)),
