@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from memories.contract.budget import fit_items
 from memories.history import HistoryEntry
-from memories.models import Confidence, MemoryRecord, Status, Visibility
+from memories.models import Attachment, Confidence, MemoryRecord, Status, Visibility
 from memories.retrieval.near_duplicates import Similar
 from memories.retrieval.recall import Hit, Recall
 from memories.writing.verification import LastVerification, last_verifications
@@ -42,6 +42,7 @@ class MemoryResponse(TypedDict):
     changed_since_verified: NotRequired[bool]
     stale_reason: str
     stale_at: str | None
+    attachment: NotRequired[str]
     tags: list[str]
     entity_urns: list[str]
     detected_urns: list[str]
@@ -222,6 +223,8 @@ def _memory_response(record: MemoryRecord, verification: LastVerification | None
     }
     if record.edited_by:
         response["edited_by"] = record.edited_by
+    if record.is_quiet or record.attachment != Attachment.AUTOMATIC:
+        response["attachment"] = "quiet" if record.is_quiet else record.attachment
     if verification:
         response["verified_by"] = verification.by
         response["changed_since_verified"] = not verification.is_current

@@ -127,9 +127,7 @@ def caveats_for(
     waivers = CaveatWaiver.objects.in_force().filter(record=OuterRef("pk")).order_by()
     waived = ArraySubquery(waivers.values_list(Concat("urn", Value(SEPARATOR), Lower("column"))))
     rows = scope(sources).filter(is_caveat(), about_any(sources), ~about_any(urns)).defer("search")
-    annotated: Any = rows.annotate(
-        waived=ArraySubquery(waived.values_list(Concat("urn", Value(SEPARATOR), Lower("column"))))
-    )
+    annotated: Any = rows.annotate(waived=waived)
     found = [
         Caveat(record, path)
         for record in annotated.order_by("-updated_at", "pk")[:MAX_CAVEATS]

@@ -138,6 +138,7 @@ HAPPENED: dict[str, str | Promise] = {
     "dismiss_entity": gettext_lazy("detected entity removed"),
     "reassign": gettext_lazy("moved to another persona"),
     "retag": gettext_lazy("retagged"),
+    "choose_attachment": gettext_lazy("choice of when it is attached"),
 }
 
 

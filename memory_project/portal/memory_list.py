@@ -22,11 +22,11 @@ from memories.contract.fields import UNSTORABLE, Moment
 from memories.contract.operations import validate
 from memories.contract.paging import page
 from memories.identity.caller import Caller
-from memories.models import MemoryRecord, Status, Tier
+from memories.models import Attachment, MemoryRecord, Status, Tier
 from memories.operations import MAX_QUERY, RecallMemories
 from memories.retrieval import facets
 from memories.retrieval.recall import Hit, Recall, recall
-from memories.retrieval.scope import Filters, in_scope
+from memories.retrieval.scope import QUIET, Filters, in_scope
 from memory_project.accounts.names import name_of
 from memory_project.web import locale
 
@@ -36,6 +36,7 @@ FACETS = {
     "kind": gettext_lazy("Kind"),
     "status": gettext_lazy("Status"),
     "owner": gettext_lazy("Owner"),
+    "attachment": gettext_lazy("Attached unasked"),
     "dimension": gettext_lazy("Dimension"),
     "category": gettext_lazy("Category"),
     "persona": gettext_lazy("Persona"),
@@ -46,6 +47,14 @@ COLUMNS = {"tag": "tags", "entity": "entity_urns"}
 COUNTED = tuple(facets.FACETS)  # facets whose values are read from the memories themselves
 OWNERS = {"": gettext_lazy("Everyone"), "me": gettext_lazy("Me")}
 KINDS = {"": gettext_lazy("Facts"), "conversation": gettext_lazy("From conversations")}
+# Whether others use a memory is shown to its owner, so a choice here shows the caller's own memories alone.
+ATTACHMENTS = {
+    "": gettext_lazy("Any"),
+    QUIET: gettext_lazy("Mine, no longer"),
+    Attachment.ALWAYS.value: gettext_lazy("Mine, always"),
+    Attachment.NEVER.value: gettext_lazy("Mine, never"),
+}
+FIXED = {"kind": KINDS, "attachment": ATTACHMENTS}
 VALUES = {  # labels of fixed values
     "active": gettext_lazy("Active"), "stale": gettext_lazy("Stale"), "superseded": gettext_lazy("Superseded"),
     "archived": gettext_lazy("Archived"), "knowledge": gettext_lazy("Knowledge"), "event": gettext_lazy("Event"),
@@ -145,6 +154,7 @@ class Browse:
 
         choices = {name: read(name) for name in FACETS}
         choices["kind"] = choices["kind"] if choices["kind"] in KINDS else ""
+        choices["attachment"] = choices["attachment"] if choices["attachment"] in ATTACHMENTS else ""
         choices["owner"] = "me" if choices["owner"] == "me" else ""
         choices["status"] = choices["status"] if choices["status"] in Status.values else Status.ACTIVE.value
         sort = "oldest" if params.get("sort") == "oldest" else "newest"
@@ -161,10 +171,12 @@ class Browse:
 
     @cached_property
     def filters(self) -> Filters:
+        is_mine = self.choices["owner"] == "me" or (self.choices["attachment"] and not self.caller.is_admin)
         return Filters(
             tiers=[Tier.LONG_TERM if self.choices["kind"] else Tier.NONE],
             statuses=[self.choices["status"]],
-            owner=self.caller.email if self.choices["owner"] == "me" else self.author,
+            owner=self.caller.email if is_mine else self.author,
+            attachment=self.choices["attachment"],
             dimension=self.choices["dimension"],
             category=self.choices["category"],
             persona=self.choices["persona"],
@@ -272,9 +284,9 @@ class Browse:
         shown, lower_bounds = [], dict(counts.get("least", []))
         for name, title in FACETS.items():
             choice = self.choices[name]
-            values = list(counts[name]) if name != "kind" else [(kind, None) for kind in KINDS]
-            if name == "kind":
-                options = [Option(v, str(KINDS[v]), None, v == choice) for v, _ in values]
+            values = [] if name in FIXED else list(counts[name])
+            if name in FIXED:
+                options = [Option(v, str(text), None, v == choice) for v, text in FIXED[name].items()]
             elif name == "owner":
                 options = [Option(v, str(OWNERS[v]), count, v == choice) for v, count in values]
             else:
@@ -314,5 +326,5 @@ def label(facet: str, value: str) -> str:
         return ".".join(short_name(value).split(".")[-2:])  # the last two parts of the name identify the entity
     if facet in ("tag", "persona"):
         return value
-    fixed = {"owner": OWNERS, "kind": KINDS}.get(facet, VALUES)
+    fixed = {"owner": OWNERS, **FIXED}.get(facet, VALUES)
     return str(fixed.get(value) or value.replace("_", " ").capitalize())

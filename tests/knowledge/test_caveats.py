@@ -202,7 +202,8 @@ def test_bad_input_is_refused(alice: Caller) -> None:
     fact = caveat(alice, "amount", category="general")
     with pytest.raises(Invalid, match="is no caveat"):
         waive(alice, fact, BOARD)
-    for values in ({"entity_urns": [BOARD, DAILY]}, {"entity_urns": []}, {"insight_text": ""}):
+    wrong: list[dict[str, Any]] = [{"entity_urns": [BOARD, DAILY]}, {"entity_urns": []}, {"insight_text": ""}]
+    for values in wrong:
         good = {"waives": fact.pk, "entity_urns": [BOARD], "insight_text": "It is right here."}
         with pytest.raises(Invalid):
             Waive.read({**good, **values})

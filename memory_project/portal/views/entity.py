@@ -33,6 +33,7 @@ from memories.contract.paging import page
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
 from memories.retrieval import impressions
+from memory_project.portal.views import caveats
 
 COLUMNS_SHOWN = 50  # columns on one page
 MIN_SEARCHED = 12  # minimum number of columns that get a search field
@@ -129,6 +130,8 @@ def memories(subject: Subject) -> dict[str, Any]:
         "page": current,
         "attachable": set(allowed.filter(pk__in=pks).values_list("pk", flat=True)),
         "shown": impressions.impression_counts(pks),
+        "caveats": caveats.upstream_caveats(subject.caller, subject.urn),
+        "waivers": caveats.waivers(subject.caller, subject.urn),
     }
 
 

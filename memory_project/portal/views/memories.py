@@ -23,8 +23,9 @@ from memories.contract.list_export import MEMORY_COLUMNS, download, is_wanted
 from memories.history import HistoryEntry, chain, history
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
-from memories.models import MemoryRecord, Persona, Status, Visibility
+from memories.models import Attachment, MemoryRecord, Persona, Status, Visibility
 from memories.operations import (
+    ChooseAttachment,
     DismissEntity,
     Erase,
     Forget,
@@ -38,7 +39,7 @@ from memories.operations import (
     Supersede,
     Verify,
 )
-from memories.retrieval import impressions
+from memories.retrieval import attachment_use, impressions
 from memories.retrieval.recall import hints_about
 from memories.writing import erasure, feedback, ownership, reports, undo
 from memories.writing.revision import can_review
@@ -105,6 +106,7 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
         "decisions": list(insight.decisions.all()) if insight else [],
         "verdicts": verdicts,
         "use": impressions.usage_of(caller, record),
+        "attachments": attachment_use.use_of(record) if may_change else None,
         "reports": reports.reports_about(caller, record),
         "useful": feedback.useful_count(record, verdicts),
         "traces": traces_of(caller, [link.pk for link in versions]) if insight or len(versions) > 1 else [],
@@ -248,6 +250,17 @@ def _other_personas(caller: Caller, record: MemoryRecord) -> list[Persona]:
     return list(rows if caller.is_admin else rows.filter(name__in=caller.personas))
 
 
+def _attach(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
+    record = services.choose_attachment(
+        ChooseAttachment.read({"record_id": record_id, "attachment": request.POST.get("attachment", "")}), caller=caller
+    )
+    if record.attachment == Attachment.ALWAYS:
+        return gettext("The memory is always attached from now on.")
+    if record.attachment == Attachment.NEVER:
+        return gettext("The memory is attached on request only.")
+    return gettext("The memory is attached again, and its use is counted anew.")
+
+
 def _dismiss_entity(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     services.dismiss_entity(
         DismissEntity.read({"record_id": record_id, "urn": request.POST.get("urn", "")}), caller=caller
@@ -319,6 +332,7 @@ ACTS: dict[str, Callable[[Caller, UUID, HttpRequest], str]] = {
     "verify": _verify,
     "share": _share,
     "reassign": _reassign,
+    "attach": _attach,
     "dismiss-entity": _dismiss_entity,
     "erase": _erase,
     "useful": _useful,
