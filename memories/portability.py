@@ -63,6 +63,9 @@ class Kind:
     key: Sequence[str] = ("id",)  # keys that identify a row
     lookups: Mapping[str, str] = field(default_factory=dict)  # key in the file → lookup, if it is not an attname
     extra: Mapping[str, Any] = field(default_factory=dict)  # key in the file → expression, to be read only
+    added: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # keys that files of earlier versions lack, with their values
     order: Sequence[str] = ()
     only: Q | Exists | None = None  # condition for the rows that are exported, if not all are
     parents: Sequence[Parent] = ()
@@ -121,9 +124,10 @@ class Kind:
         known = {"kind", "id", *self.keys}
         if unknown := sorted(set(row) - known):
             raise Invalid("is unknown", field=unknown[0][:80], allowed=", ".join(self.columns))
-        if missing := [key for key in self.columns if key not in row]:
+        if missing := [key for key in self.columns if key not in row and key not in self.added]:
             raise Invalid("is missing", field=missing[0])
-        values = {key: parse_value(key, self.field_of(key), row[key]) for key in self.columns}
+        given = {**self.added, **row}
+        values = {key: parse_value(key, self.field_of(key), given[key]) for key in self.columns}
         for key in self.extra:
             if not isinstance(row.get(key, False), bool):
                 raise Invalid(f"is {kind_of(row[key])}", field=key, allowed="true or false")

@@ -121,6 +121,7 @@ MEMORY = Kind(
         # not a foreign key, but erasing a memory also erases what it was derived from, so both must be one's own
         Parent("derived_from", MemoryRecord, "created_by", is_optional=True),
     ),
+    added={"attachment": "automatic"},
     counters=frozenset({"access_count", "last_accessed_at"}),
     of_persona=shared,
     adapt=adapt_memory,

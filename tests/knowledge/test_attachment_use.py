@@ -147,9 +147,8 @@ def test_a_sign_of_use_keeps_a_memory_attached(
         feedback.mark(MarkFeedback(record_id=record.pk, verdict="useful"), caller=bob)
     elif sign == "applied":
         changeset = Changeset.objects.create(entity_urn=ORDERS, applied_by="cora@example.org")
-        Insight.objects.create(
-            record=record, state=InsightState.APPLIED, changeset=changeset, applied_at=timezone.now()
-        )
+        reviewed = {"reviewed_by": "cora@example.org", "reviewed_at": timezone.now(), "applied_at": timezone.now()}
+        Insight.objects.create(record=record, state=InsightState.APPLIED, changeset=changeset, **reviewed)
     elif sign == "always":
         choose(alice, record, "always")
     else:

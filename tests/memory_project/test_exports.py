@@ -60,7 +60,9 @@ def curator(bob: Caller) -> Caller:
 DERIVED = {
     "memory": {
         "detected_urns", "entities_detected_at", "content_key", "search", "embedding_model", "embedding_text_hash",
+        "quiet_at", "counted_from",
     },
+    "caveat_waiver": {"id", "owner", "persona", "visibility"},
     "revision": {"id"},
     "feedback": {"id", "owner", "persona", "visibility"},
     "report": {"id", "owner", "persona", "visibility"},
@@ -89,7 +91,8 @@ LEFT_OUT = {
     "hand_overs": "ids of rows", "index_jobs": "work", "memories_persona": "settings",
     "memories_personamembership": "accounts", "memory_same_words": "ids of rows", "entity_baselines": "the catalog",
     "catalog_aspects": "the catalog", "catalog_entities": "the catalog", "catalog_texts": "the catalog",
-    "catalog_passages": "the catalog", "catalog_lineage": "the catalog", "catalog_cursors": "the catalog",
+    "catalog_passages": "the catalog", "catalog_lineage": "the catalog",
+    "catalog_column_lineage": "the catalog", "catalog_cursors": "the catalog",
     "entity_states": "the catalog", "failed_calls": "kept for minutes", "graph_upkeep_proposals": "proposals",
     "conversation_wipe_requests": "requests", "assignment_rules": "settings",
 }  # fmt: skip

@@ -25,7 +25,7 @@ from tests.model.expected import (
 )
 
 Refusals = set[str]
-UNDOABLE = ("forget", "restore", "verify", "share", "reassign")
+UNDOABLE = ("forget", "restore", "verify", "share", "reassign", "choose_attachment")
 
 
 def may_change(e: Expected, person: Person, m: Memory, *, deciding: bool = False) -> Refusals:
@@ -221,6 +221,7 @@ def undo(e: Expected, person: Person, m: Memory) -> None:
     else:
         m.visibility = last.before.get("visibility", m.visibility)
         m.persona = last.before.get("persona", m.persona)
+        m.attachment = last.before.get("attachment", m.attachment)
     m.changed()
 
 
