@@ -107,7 +107,7 @@ class Waive(Operation):
 
     id_field: ClassVar = "waives"
 
-    record_id: Annotated[Id, Field(alias="waives", description="Id of a caveat from upstream that does not hold here.")]
+    record_id: Annotated[Id, Field(alias="waives", description="Id of a caveat that does not hold for entity_urns.")]
     entity_urns: WaivedFor = Field(description=WAIVED_FOR)
     reason: Annotated[str, Text(1, 1000)] = Field(alias="insight_text", description="Why it does not hold.")
 
@@ -117,7 +117,7 @@ class Reinstate(Operation):
 
     id_field: ClassVar = "reinstates"
 
-    record_id: Annotated[Id, Field(alias="reinstates", description="Id of a waived caveat that holds here after all.")]
+    record_id: Annotated[Id, Field(alias="reinstates", description="Id of a waived caveat that holds after all.")]
     entity_urns: WaivedFor = Field(description=WAIVED_FOR)
 
 

@@ -221,12 +221,12 @@ class Retag(Operation):
 
 
 class ChooseAttachment(Operation):
-    """Choose whether a memory is attached to answers unasked; automatic counts its use anew"""
+    """Choose when it is attached to answers"""
 
     synonyms: ClassVar = {"note": "reason"}
 
     record_id: MemoryId
-    attachment: Annotated[str, OneOf(Attachment.values)] = Field(description="When it is attached to answers unasked.")
+    attachment: Annotated[str, OneOf(Attachment.values)] = Field(description="Automatic: while people use it.")
     reason: Reason = Field("", description=WHY)
 
 
