@@ -25,6 +25,7 @@ from knowledge.models import (
     ApprovalRule,
     AssignmentRule,
     CatalogEntity,
+    CaveatWaiver,
     Changeset,
     ChangesetApproval,
     ChangesetState,
@@ -145,6 +146,14 @@ class KnowledgeMemoryExtension(MemoryExtension):
             TextPlace("decision notes", Decision, ("notes",), decisions_of, "by", erased_value=""),
             TextPlace("approval notes", ChangesetApproval, ("notes",), approvals_of, "by", erased_value=""),
             TextPlace(
+                "reasons of waived caveats",
+                CaveatWaiver,
+                ("reason",),
+                CaveatWaiver.objects.visible_to,
+                "by",
+                erased_value="",
+            ),
+            TextPlace(
                 "catalog",
                 CatalogEntity,
                 ("description",),
@@ -165,6 +174,7 @@ class KnowledgeMemoryExtension(MemoryExtension):
         # These rows stay, under a pseudonym, because other people rely on them.
         columns = [
             (Insight, "reviewed_by"), (Insight, "edit_by"), (Insight, "applied_by"), (Decision, "by"),
+            (CaveatWaiver, "by"), (CaveatWaiver, "withdrawn_by"),
             (AssignmentRule, "assignee"), (AssignmentRule, "created_by"),
             (Changeset, "applied_by"), (Changeset, "rolled_back_by"), (ChangesetApproval, "by"),
             (ApprovalRule, "changed_by"),

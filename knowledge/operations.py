@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from django.utils.translation import gettext
 from pydantic import Field, model_validator
@@ -116,6 +116,29 @@ class AnswerQuestion(Operation):
         ),
     ]
     notes: Annotated[str, Text(1, 1000)] = Field(alias="insight_text", description="The answer.")
+
+
+WaivedFor = Annotated[Urns, Field(min_length=1, max_length=1)]
+WAIVED_FOR = "With waives or reinstates: the derived entity or column."
+
+
+class Waive(Operation):
+    """State that a caveat from upstream does not hold for an entity or column"""
+
+    id_field: ClassVar = "waives"
+
+    record_id: Annotated[Id, Field(alias="waives", description="Id of a caveat that does not hold for entity_urns.")]
+    entity_urns: WaivedFor = Field(description=WAIVED_FOR)
+    reason: Annotated[str, Text(1, 1000)] = Field(alias="insight_text", description="Why it does not hold.")
+
+
+class Reinstate(Operation):
+    """Take back that a caveat from upstream does not hold for an entity or column"""
+
+    id_field: ClassVar = "reinstates"
+
+    record_id: Annotated[Id, Field(alias="reinstates", description="Id of a waived caveat that holds after all.")]
+    entity_urns: WaivedFor = Field(description=WAIVED_FOR)
 
 
 class Edit(Operation):

@@ -6,7 +6,16 @@ from typing import Any
 
 from django.db.models import Q
 
-from knowledge.models import Change, Changeset, ChangesetApproval, Decision, Insight, InsightState, Suggestion
+from knowledge.models import (
+    CaveatWaiver,
+    Change,
+    Changeset,
+    ChangesetApproval,
+    Decision,
+    Insight,
+    InsightState,
+    Suggestion,
+)
 from knowledge.operations import Actions
 from knowledge.suggestions.similar import text_key
 from memories.contract.errors import Conflict
@@ -76,6 +85,7 @@ CHANGESET = Kind(
         "id", "created_at", "entity_urn", "persona", "personas", "catalog", "state", "insight_ids", "applied_by",
         "finished_at", "rolled_back_by", "rolled_back_at", "error", "risks",
     ),
+    added={"risks": []},
     owner="",
     of_persona=lambda persona: Q(personas__contains=[persona]),
 )  # fmt: skip
@@ -104,6 +114,19 @@ CHANGESET_APPROVAL = Kind(
 )
 
 
+CAVEAT_WAIVER = Kind(
+    name="caveat_waiver",
+    model=CaveatWaiver,
+    columns=("record_id", "urn", "column", "reason", "by", "at", "content_key", "withdrawn_by", "withdrawn_at"),
+    key=("record_id", "urn", "column", "at"),
+    owner="record__created_by",
+    parents=(Parent("record_id", MemoryRecord, "created_by"),),
+    stated_by="by",
+    names=frozenset({"withdrawn_by"}),
+    of_persona=of_record,
+)
+
+
 def prepare_suggestion(suggestion: Suggestion) -> None:
     suggestion.text_key = text_key(suggestion.text)
 
@@ -121,4 +144,4 @@ SUGGESTION = Kind(
     prepare=prepare_suggestion,
 )  # fmt: skip
 
-KINDS = (CHANGESET, CHANGE, CHANGESET_APPROVAL, INSIGHT, DECISION, SUGGESTION)
+KINDS = (CHANGESET, CHANGE, CHANGESET_APPROVAL, INSIGHT, DECISION, CAVEAT_WAIVER, SUGGESTION)

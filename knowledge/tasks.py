@@ -4,11 +4,14 @@ import time
 from uuid import UUID
 
 from django.conf import settings
+from django.db.models import Q
 
 from knowledge.changesets import erased_entities
 from knowledge.contradictions import scan
 from knowledge.freshness import comparison
 from knowledge.insights import redetection
+from knowledge.models import InsightState
+from memories.retrieval import attachment_use
 from memories.tasks import TASK_SECONDS
 from memories.writing import entity_detection
 
@@ -40,6 +43,11 @@ def find_contradictions() -> str:
     outdated = scan.forget_outdated()
     compared, found = scan.scan(TASK_SECONDS)
     return f"{compared} memories compared, {found} new contradictions, {outdated} outdated"
+
+
+def quiet_unused_memories() -> int:
+    """Let memories that nobody uses be attached on request only. Those applied to the catalog are left as they are."""
+    return attachment_use.quiet_unused(never=Q(insight__state=InsightState.APPLIED))
 
 
 def link_memories() -> str:

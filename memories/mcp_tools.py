@@ -94,6 +94,11 @@ def _share(caller: Caller, operation: operations.Share) -> ChangedResponse:
     return _changed(record, f"visible to {record.visibility}")
 
 
+def _attach(caller: Caller, operation: operations.ChooseAttachment) -> ChangedResponse:
+    record = services.choose_attachment(operation, caller=caller)
+    return _changed(record, f"attached to answers: {record.attachment}")
+
+
 def _erase(caller: Caller, operation: operations.Erase) -> ErasedResponse:
     erased = erasure.erase(operation, caller=caller)
     response: ErasedResponse = {
@@ -154,6 +159,7 @@ memory_manage = Tool(
         "feedback": _feedback,
         "history": _history,
         "share": _share,
+        "attach": _attach,
         "erase": _erase,
         "get": _get,
         "list": _list,

@@ -30,7 +30,7 @@ from memories.contract.fields import (
     validation_error,
 )
 from memories.contract.operations import Operation
-from memories.models import Category, Confidence, Dimension, Source, Status, Verdict, Visibility
+from memories.models import Attachment, Category, Confidence, Dimension, Source, Status, Verdict, Visibility
 from memories.models.record import EDITED_BY
 from memories.models.validity import EXPIRED, NOT_YET
 from memories.scopes.names import SCOPE_LENGTH, check_form
@@ -280,6 +280,16 @@ class Settle(Operation):
     record_id: MemoryId
     entity_urns: Urns = Field([], description=ABOUT)
     related_columns: Columns = Field([], description=COLUMNS)
+    reason: Reason = Field("", description=WHY)
+
+
+class ChooseAttachment(Operation):
+    """Choose when it is attached to answers"""
+
+    synonyms: ClassVar = {"note": "reason"}
+
+    record_id: MemoryId
+    attachment: Annotated[str, OneOf(Attachment.values)] = Field(description="Automatic: while people use it.")
     reason: Reason = Field("", description=WHY)
 
 

@@ -116,10 +116,13 @@ MEMORY = Kind(
         "confidence", "source", "content", "summary", "language", "tags", "entity_urns", "related_columns",
         "dismissed_urns", "metadata", "status", "stale_reason", "stale_at", "last_verified_at", "supersedes_id",
         "superseded_by", "superseded_at", "tier", "conversation_id", "role", "author", "thread_position",
-        "derived_from", "importance", "access_count", "last_accessed_at", "enrichment_status", "expires_at",
-        "purge_after", *VALIDITY_COLUMNS, "scope",
+        "derived_from", "importance", "access_count", "last_accessed_at", "enrichment_status", "attachment",
+        "expires_at", "purge_after", *VALIDITY_COLUMNS, "scope",
     ),
-    added={"scope": "", "valid_from": None, "valid_until": None, "valid_while": "", "condition_ended_at": None},
+    added={
+        "valid_from": None, "valid_until": None, "valid_while": "", "condition_ended_at": None, "scope": "",
+        "attachment": "automatic",
+    },  # fmt: skip
     owner="created_by",
     # A correction comes after the memory that it supersedes, and a long-term memory after its turn of the same time.
     order=("created_at", "-tier", "id"),

@@ -13,7 +13,7 @@ from memories.contract.budget import fit_items
 from memories.extensions import EntityCandidate
 from memories.history import HistoryEntry
 from memories.identity.caller import Caller
-from memories.models import Confidence, MemoryRecord, Status, Visibility
+from memories.models import Attachment, Confidence, MemoryRecord, Status, Visibility
 from memories.retrieval.near_duplicates import Similar
 from memories.retrieval.recall import Hit, Recall
 from memories.writing import settling
@@ -54,6 +54,7 @@ class MemoryResponse(TypedDict):
     valid_until: NotRequired[str]
     valid_while: NotRequired[str]
     condition_ended_at: NotRequired[str]
+    attachment: NotRequired[str]
     tags: list[str]
     entity_urns: list[str]
     detected_urns: list[str]
@@ -264,6 +265,8 @@ def _memory_response(record: MemoryRecord, verification: LastVerification | None
     if record.edited_by:
         response["edited_by"] = record.edited_by
     response.update(validity_response(record))  # type: ignore[typeddict-item]
+    if record.is_quiet or record.attachment != Attachment.AUTOMATIC:
+        response["attachment"] = "quiet" if record.is_quiet else record.attachment
     if verification:
         response["verified_by"] = verification.by
         response["changed_since_verified"] = not verification.is_current

@@ -25,6 +25,7 @@ from memories.contract.operations import validate
 from memories.embedding import Vectors
 from memories.identity.caller import Caller, require_user
 from memories.models import (
+    Attachment,
     Category,
     MemoryRecord,
     MemoryRevision,
@@ -373,6 +374,22 @@ def verify(operation: operations.Verify, *, caller: Caller) -> MemoryRecord:
             activate(record)
             record.last_verified_at = timezone.now()
         record_verification(caller, record, record.last_verified_at)
+    return record
+
+
+def choose_attachment(operation: operations.ChooseAttachment, *, caller: Caller) -> MemoryRecord:
+    """Set when a memory is attached to tool responses unasked. Only its owner or an admin may.
+
+    `automatic` attaches a quiet memory again, and counts its use anew. Choosing what holds already changes nothing.
+    """
+    with transaction.atomic():
+        record = locked(caller, operation.record_id)
+        with revised(caller, record, "choose_attachment", operation.reason):
+            if operation.attachment == Attachment.AUTOMATIC and (
+                record.is_quiet or record.attachment != operation.attachment
+            ):
+                record.counted_from = timezone.now()
+            record.attachment, record.quiet_at = operation.attachment, None
     return record
 
 

@@ -432,6 +432,8 @@ MEMORY_CONTEXT_MOST = env.number("MEMORY_CONTEXT_MOST", 5, 1, 50)
 MEMORY_CONTEXT_BYTES = env.number("MEMORY_CONTEXT_BYTES", 280, 40, 4_000)
 # maximum size of the contents of all memories attached to a response together, in bytes
 MEMORY_CONTEXT_TOTAL_BYTES = env.number("MEMORY_CONTEXT_TOTAL_BYTES", 1_500, 100, 50_000)
+# impressions without a sign of use after which a memory is attached on request only; 0: never
+MEMORY_CONTEXT_QUIET_AFTER = env.number("MEMORY_CONTEXT_QUIET_AFTER", 20, 0, 10_000)
 # Minimum score of memories that a hook brings for a prompt (prompt_match.py). Lower: more memories, and more of them
 # off the subject.
 MEMORY_PROMPT_MATCH = env.number("MEMORY_PROMPT_MATCH", 0.32, 0.0, 10.0)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from knowledge.catalog.entity_view import simple_path
+
+MAX_COLUMN_PAIRS = 5_000  # maximum number of column-level edges of one entity
+MAX_URN, MAX_COLUMN = 500, 300  # characters, as in ColumnEdge
 Aspects = Mapping[str, Mapping[str, Any]]
 
 # aspect → keys that hold the URNs of the entity's inputs
@@ -61,6 +66,29 @@ def columns(aspects: Aspects) -> list[dict[str, list[str]]]:
         for line in (aspects.get(aspect) or {}).get("fineGrainedLineages") or []
     ]
     return [{"from": list(line.get("upstreams") or []), "to": list(line.get("downstreams") or [])} for line in lines]
+
+
+def column_pairs(aspects: Aspects) -> set[tuple[str, str, str, str]]:
+    """Return the column-level edges of a table or data job: downstream URN and column, upstream URN and column.
+
+    At most MAX_COLUMN_PAIRS are returned, because a line of many columns to many stands for each pair of them.
+    """
+    pairs = (
+        (*down, *up)
+        for line in columns(aspects)
+        for down in map(split_column, line["to"])
+        for up in map(split_column, line["from"])
+        if all(down) and all(up) and down != up
+    )
+    return set(itertools.islice(pairs, MAX_COLUMN_PAIRS))
+
+
+def split_column(column: str) -> tuple[str, str]:
+    """Return the URN of the table and the simple path in a column's URN, or ("", "") if it is none, or too long."""
+    table = table_of(column)
+    path = simple_path(column.removeprefix("urn:li:schemaField:(").rpartition(",")[2].removesuffix(")"))
+    fits = len(table) <= MAX_URN and len(path) <= MAX_COLUMN
+    return (table, path) if table and path and fits else ("", "")
 
 
 def table_of(column: str) -> str:

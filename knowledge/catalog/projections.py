@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from django.db import connection, transaction
 
 from knowledge.catalog import document_index, entity_view
 from knowledge.catalog.interface import Value, entity_type
-from knowledge.catalog.lineage_edges import edges
-from knowledge.models import CatalogAspect, CatalogEntity, LineageEdge
+from knowledge.catalog.lineage_edges import column_pairs, edges
+from knowledge.models import CatalogAspect, CatalogEntity, ColumnEdge, LineageEdge
 from memories import extensions
 
 BATCH_SIZE = 500
@@ -49,10 +49,25 @@ def refresh_entities(urns: Sequence[str]) -> None:
     new = current_edges - {(down, up, said_by) for down, up, said_by, _ in stored_edges}
     rows = [LineageEdge(downstream=down, upstream=up, said_by=said_by) for down, up, said_by in sorted(new)]
     LineageEdge.objects.bulk_create(rows, ignore_conflicts=True)
+    _refresh_column_edges(aspects)
     document_index.update_rows(urns)
     names = CatalogEntity.objects.filter(urn__in=list(urns)).values_list("qualified_name", flat=True)
     for extension in extensions.registered():
         extension.catalog_changed(urns, [name for name in names if len(name) >= MIN_NAME_LENGTH])
+
+
+def _refresh_column_edges(aspects: Mapping[str, Mapping[str, Value]]) -> None:
+    names = ("downstream", "downstream_column", "upstream", "upstream_column", "said_by")
+    current = {(*pair, urn) for urn, values in aspects.items() for pair in column_pairs(values)}
+    stored = {
+        tuple(edge): pk for *edge, pk in ColumnEdge.objects.filter(said_by__in=list(aspects)).values_list(*names, "pk")
+    }
+    if outdated := [pk for edge, pk in stored.items() if edge not in current]:
+        ColumnEdge.objects.filter(pk__in=outdated).delete()
+    new = sorted(current - stored.keys())
+    ColumnEdge.objects.bulk_create(
+        [ColumnEdge(**dict(zip(names, edge, strict=True))) for edge in new], batch_size=BATCH_SIZE
+    )
 
 
 def _entity(urn: str, aspects: dict[str, Value]) -> CatalogEntity:

@@ -18,7 +18,8 @@ from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from knowledge.context.call_subject import words_of
-from knowledge.context.memory_context import allowed_automatically
+from knowledge.context.caveats import caveats_for
+from knowledge.context.memory_context import allowed_automatically, attachable
 from knowledge.insights import queries
 from knowledge.insights.contradiction import contradiction
 from knowledge.models import Insight, InsightState
@@ -35,6 +36,7 @@ MAX_COMPARED = 20  # maximum number of memories among which contradictions are l
 MAX_PAIRS = 15  # maximum number of pairs of them that are compared
 MIN_SHARED_WORDS = 2  # minimum number of words that such a pair shares
 ASKED, CHANGED, CONTESTED, CERTAIN, REPOSITORY, NEW = "asked", "changed", "contested", "certain", "repository", "new"
+UPSTREAM = "upstream"
 REPOSITORY_TAG = "repo:"  # a memory with the tag repo:github.com/owner/name is about that repository
 
 
@@ -85,6 +87,7 @@ def brief(caller: Caller, subject: Subject, since: datetime) -> Briefing:
         (ASKED, [*_questions(caller), *_own_stale(caller)]),
         (CHANGED, [*_corrected(caller, subject, since), *_stale(caller, subject, since)]),
         (CONTESTED, _contested(caller, subject)),
+        (UPSTREAM, _upstream(caller, subject)),
         (CERTAIN, _certain(caller, subject, since)),
         (REPOSITORY, _of_repository(caller, subject)),
         (NEW, _new(caller, subject, since)),
@@ -163,6 +166,14 @@ def _contested(caller: Caller, subject: Subject) -> Iterator[Point]:
     for first, second in _likely_contradictions(list(allowed.order_by("-updated_at", "pk")[:MAX_COMPARED])):
         if conflict := contradiction(first.content, second.content):
             yield Point(first, "contradicts another memory", conflict, second)
+
+
+def _upstream(caller: Caller, subject: Subject) -> Iterator[Point]:
+    def scope(sources: Sequence[str]) -> MemoryRecordQuerySet:
+        return subject.narrow(attachable(caller, sources).facts())
+
+    for caveat in caveats_for(subject.urns, scope)[:MAX_LISTED]:
+        yield Point(caveat.record, caveat.path.reason)
 
 
 def _likely_contradictions(records: Sequence[MemoryRecord]) -> list[tuple[MemoryRecord, MemoryRecord]]:

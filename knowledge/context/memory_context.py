@@ -36,6 +36,7 @@ from django.db import OperationalError, connection, transaction
 from django.db.models import Count, Exists, OuterRef, Q
 
 from knowledge.catalog import neighbors
+from knowledge.context import caveats, uses
 from knowledge.context.call_subject import MAX_QUERY, Subject, shared_words, subject_of
 from knowledge.context.statement_match import Profile, embed_within, matches, profile_of
 from knowledge.filing import recent_entities
@@ -44,7 +45,7 @@ from memories.contract.tools import Call, ContextBlock
 from memories.database.queryset_sql import condition
 from memories.identity.caller import Caller
 from memories.models import Feedback, MemoryRecord, Status, Verdict, Verification, Visibility
-from memories.models.record import MemoryRecordQuerySet, about_any
+from memories.models.record import ATTACHED, MemoryRecordQuerySet, about_any
 from memories.models.validity import is_over, outside
 from memories.rendering import entity_name
 from memories.retrieval import impressions, term_statistics
@@ -64,6 +65,7 @@ ABOUT = "What colleagues and their agents have written about these entities: quo
 LINEAGE_UNKNOWN = (
     "DataHub has not returned the lineage of these entities yet: memories about their neighbors may be missing"
 )
+ON_REQUEST = "attached on request only: memory_recall with these entities returns them"
 REVIEW_COMMANDS = ("review", "synthesize")
 
 
@@ -98,6 +100,9 @@ class Knowledge:
     stale: int = 0
     waiting: int = 0
     not_valid: int = 0  # not yet or no longer valid
+    quiet: int = 0  # those that are attached on request only
+    near: list[str] = field(default_factory=list)  # URNs of neighboring entities
+    subject: Subject = field(default_factory=Subject)  # what the call is about
 
     @property
     def best_first(self) -> list[Entry]:
@@ -146,8 +151,8 @@ def knowledge_about(caller: Caller, call: Call, deadline: float) -> tuple[Knowle
     # This may wait for the embedding model. The memories about the entities don't depend on it.
     vector, problem = embed_within(profile.query, (deadline - time.monotonic()) * PATIENCE)
     notes = [subject.note, "" if is_lineage_known else LINEAGE_UNKNOWN, problem]
-    matched, problem = _matches_within(deadline, caller, subject, profile, vector)
-    return replace(knowledge, matched=matched), [*notes, problem]
+    matched, problem = _matches_within(deadline, caller, subject, profile, vector, knowledge.near)
+    return replace(knowledge, matched=matched, subject=subject), [*notes, problem]
 
 
 def _is_about_data(call: Call) -> bool:
@@ -168,7 +173,7 @@ def is_canceled(error: OperationalError) -> bool:
 
 
 def _matches_within(
-    deadline: float, caller: Caller, subject: Subject, profile: Profile, vector: Any
+    deadline: float, caller: Caller, subject: Subject, profile: Profile, vector: Any, near: Sequence[str]
 ) -> tuple[list[Entry], str]:
     """Return the memories that match the call, and why they are missing, or "".
 
@@ -179,9 +184,8 @@ def _matches_within(
     try:
         with transaction.atomic():
             set_timeout(time.monotonic() + (deadline - time.monotonic()) * PATIENCE)
-            near = neighbors.neighbors_of(subject.requested)
             # Memories about neighbors have their own places.
-            scope = allowed_automatically(caller).filter(~about_any([*subject.urns, *near]))
+            scope = allowed_automatically(caller).filter(ATTACHED, ~about_any([*subject.urns, *near]))
             found = matches(caller, scope, profile, vector)
     except OperationalError as error:
         if not is_canceled(error):
@@ -192,7 +196,9 @@ def _matches_within(
 
 
 def _context_block(caller: Caller, call: Call, knowledge: Knowledge, notes: Sequence[str]) -> ContextBlock | None:
-    shown = impressions.recent_versions(caller)
+    recent = impressions.recent_impressions(caller)
+    uses.note_uses(recent, knowledge.subject)
+    shown = {pk: impression.version for pk, impression in recent.items()}
     fresh = [_mark_changed(entry, shown) for entry in knowledge.best_first if not _is_shown(entry, shown)]
     fresh_neighbors = [_mark_changed(entry, shown) for entry in knowledge.neighbors if not _is_shown(entry, shown)]
     shown_before = [entry.record.pk.hex for entry in knowledge.best_first if _is_shown(entry, shown)]
@@ -215,14 +221,18 @@ def _context_block(caller: Caller, call: Call, knowledge: Knowledge, notes: Sequ
         data["not_shown"] = {"stale": knowledge.stale, "waiting_for_review": knowledge.waiting}
     if knowledge.not_valid:
         data["not_shown"]["not_valid_now"] = knowledge.not_valid
+    if knowledge.quiet:  # alone no reason for a block
+        data["on_request"] = {"count": knowledge.quiet, "how": ON_REQUEST}
     ids = [UUID(memory["id"]) for memory in attached]
     _add_scopes(data, [entry.record for entry in [*fresh, *fresh_neighbors] if entry.record.pk in ids])
     for pk, hint in hints_about(ids).items() if ids else ():
         next(memory for memory in attached if memory["id"] == pk.hex)["to_verify"] = hint
     if caller.connection:
-        versions = {entry.record.pk: version(entry.record) for entry in [*fresh, *fresh_neighbors]}
+        records = [entry.record for entry in [*fresh, *fresh_neighbors] if entry.record.pk in ids]
+        versions = {record.pk: version(record) for record in records}
         versions |= {UUID(memory["id"]): "stale" for memory in now_stale}
-        impressions.record_impressions(caller, call.tool, {pk: versions[pk] for pk in ids})
+        terms = uses.terms_beyond(records, knowledge.subject)
+        impressions.record_impressions(caller, call.tool, {pk: versions[pk] for pk in ids}, terms)
     return ContextBlock(data, record_ids=ids)
 
 
@@ -236,20 +246,24 @@ def _add_scopes(data: dict[str, Any], records: Sequence[MemoryRecord]) -> None:
         data["note"] = "; ".join(filter(None, [data.get("note", ""), note]))
 
 
-def memories_for_entities(caller: Caller, subject: Subject, *, limit: int = CANDIDATES) -> Knowledge:
+def memories_for_entities(
+    caller: Caller, subject: Subject, *, limit: int = CANDIDATES, on_request: bool = False
+) -> Knowledge:
     """Return the attachable memories about the entities of a call, and about their neighbors.
 
-    Applied insights come first. Otherwise the order is by relevance to the question.
+    With `on_request`, those that are not attached unasked are among them (ATTACHED). Applied insights come first.
+    Otherwise the order is by relevance to the question.
     """
     urns = subject.requested
     rows = ranked(
         caller,
-        allowed_automatically(caller, urns).filter(about_any(urns)),
+        allowed_automatically(caller, urns).filter(Q() if on_request else ATTACHED, about_any(urns)),
         dict.fromkeys(urns, 0),
         subject.question,
         limit,
     )
-    nearby = _neighbor_memories(caller, subject)
+    near = [urn for urn in neighbors.neighbors_of(urns) if urn not in urns]
+    nearby = _neighbor_memories(caller, subject, near)
     applied = set(
         Insight.objects.filter(pk__in=[row.pk for row in (*rows, *nearby)], state=InsightState.APPLIED).values_list(
             "pk", flat=True
@@ -266,33 +280,39 @@ def memories_for_entities(caller: Caller, subject: Subject, *, limit: int = CAND
         stale=Count("pk", filter=Q(status=Status.STALE)),
         waiting=Count("pk", filter=Q(status=Status.ACTIVE, insight__state=InsightState.PENDING)),
         not_valid=Count("pk", filter=Q(status=Status.ACTIVE) & outside()),
+        quiet=Count("pk", filter=Q(status=Status.ACTIVE) & ~ATTACHED),
     )
-    return Knowledge(entries, neighbors=neighbor_entries, **left_out)
+    return Knowledge(entries=entries, neighbors=neighbor_entries, near=near, **left_out)
 
 
-def _neighbor_memories(caller: Caller, subject: Subject) -> dict[MemoryRecord, str]:
-    """Return at most MAX_NEIGHBORS memories about neighbors that share words with the call, with the reason for each.
+def _neighbor_memories(caller: Caller, subject: Subject, near: Sequence[str]) -> dict[MemoryRecord, str]:
+    """Return at most MAX_NEIGHBORS memories, with the reason for each: caveats from upstream, then about neighbors.
 
-    Neighbors are one step of lineage away, or occur only in the answer.
+    Memories about neighbors must share words with the call. Neighbors are one step of lineage away, or occur only in
+    the answer.
     """
-    near = [urn for urn in neighbors.neighbors_of(subject.requested) if urn not in subject.requested]
+    found = caveats.caveats_for_call(subject, lambda sources: attachable(caller, sources), MAX_NEIGHBORS)
     distances = {**dict.fromkeys(subject.answered, 1), **dict.fromkeys(near, 1)}
     words = subject.words
-    if not distances or not words:
-        return {}
+    if not distances or not words or len(found) == MAX_NEIGHBORS:
+        return found
     urns = list(distances)
-    scope = allowed_automatically(caller, urns).filter(about_any(urns), ~about_any(subject.requested))
-    found: dict[MemoryRecord, str] = {}
+    scope = attachable(caller, urns).filter(about_any(urns), ~about_any(subject.requested))
     for record in ranked(
         caller, scope, distances, " ".join([subject.question, *sorted(words)])[:MAX_QUERY], CANDIDATES
     ):
-        if shared := shared_words(record.content, words):
+        if record not in found and (shared := shared_words(record.content, words)):
             how = "one step of lineage away" if set(near) & set(_urns_of(record)) else "which only the answer mentions"
             about = _about(record, [*near, *subject.answered])
             found[record] = f"{about}, {how}; shares: {', '.join(shared[:SHARED_WORDS_SHOWN])}"
         if len(found) == MAX_NEIGHBORS:
             break
     return found
+
+
+def attachable(caller: Caller, urns: Sequence[str]) -> MemoryRecordQuerySet:
+    """Return the memories that may be attached unasked because of these entities."""
+    return allowed_automatically(caller, urns).filter(ATTACHED)
 
 
 def ranked(

@@ -18,6 +18,7 @@ from knowledge.insights import entity_linking
 from memories.database.queryset_sql import condition
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
+from memories.models.record import ATTACHED
 from memories.retrieval import term_statistics
 from memories.retrieval.ranking import Question, candidates
 
@@ -39,7 +40,7 @@ def memories_for_prompt(caller: Caller, prompt: str, deadline: float) -> list[Me
         urns = [mention.urn for mention in entity_linking.mentions_in([text])[0]]
         terms = term_statistics.query_terms(text, caller)
         question = Question(vector=vector, terms=terms, distances=dict.fromkeys(urns, 0))
-        scope = allowed_automatically(caller)
+        scope = allowed_automatically(caller).filter(ATTACHED)
         rows, _ = candidates(condition(scope), question, CANDIDATES)
         rows = sorted(rows, key=lambda row: -row.score)
         # Without a vector, the usual cosine is assumed, or no words would suffice.

@@ -55,6 +55,7 @@ class Statement:
     columns: list[str] = field(default_factory=list)
     literals: list[str] = field(default_factory=list)
     is_parsed: bool = True
+    reads_all: bool = False  # it has a *, so it reads columns that it does not name
 
 
 def is_statement(text: str) -> bool:
@@ -85,7 +86,8 @@ def read_statement(sql: str, dialect: str = "") -> Statement:
                 tables.append(".".join(parts))
     columns = [column.name for tree in trees for column in tree.find_all(exp.Column) if column.name]
     literals = [str(literal.this) for tree in trees for literal in tree.find_all(exp.Literal)]
-    return Statement(_distinct(tables), _distinct(columns), _distinct(literals))
+    stars = [star for tree in trees for star in tree.find_all(exp.Star) if not isinstance(star.parent, exp.Count)]
+    return Statement(_distinct(tables), _distinct(columns), _distinct(literals), reads_all=bool(stars))
 
 
 def _parse(sql: str, dialect: str) -> list[Any]:

@@ -6,8 +6,10 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
+from knowledge.context import caveat_waivers
 from knowledge.insights.capture import capture
-from knowledge.operations import AnswerQuestion, Appeal, Capture
+from knowledge.models import CaveatWaiver
+from knowledge.operations import AnswerQuestion, Appeal, Capture, Reinstate, Waive
 from knowledge.review import clarifications, decisions, evidence
 from knowledge.review.cases import problems_of
 from memories.contract.display import show_invisible
@@ -32,6 +34,15 @@ HOW_TO_ANSWER = (
 class AppealResponse(TypedDict):
     insight_id: str
     status: str
+    message: str
+
+
+class WaiverResponse(TypedDict):
+    """`column` is "" if the whole entity is meant."""
+
+    id: str
+    entity_urn: str
+    column: str
     message: str
 
 
@@ -61,6 +72,18 @@ def _appeal(caller: Caller, operation: Appeal) -> AppealResponse:
 def _answer(caller: Caller, operation: AnswerQuestion) -> AppealResponse:
     insight = clarifications.answer(operation, caller=caller)
     return {"insight_id": insight.pk.hex, "status": insight.state, "message": "answered; a curator will look again"}
+
+
+def _waive(caller: Caller, operation: Waive) -> WaiverResponse:
+    return _waiver_response(caveat_waivers.waive(operation, caller=caller), "the caveat is no longer shown there")
+
+
+def _reinstate(caller: Caller, operation: Reinstate) -> WaiverResponse:
+    return _waiver_response(caveat_waivers.reinstate(operation, caller=caller), "the caveat is shown there again")
+
+
+def _waiver_response(waiver: CaveatWaiver, message: str) -> WaiverResponse:
+    return {"id": waiver.record_id.hex, "entity_urn": waiver.urn, "column": waiver.column, "message": message}
 
 
 def _open_questions(caller: Caller) -> list[QuestionResponse]:
@@ -110,5 +133,5 @@ capture_insight = Tool(
     description="Propose a fact for the data catalog, where everyone who works with the data finds it. A curator "
     "reviews it first.\n\nFor what only you or your team needs, use memory_manage. The response shows what the catalog "
     "says now: tell your user if that disagrees.",
-    choices={"": _capture, "appeals": _appeal, "answers": _answer},
+    choices={"": _capture, "appeals": _appeal, "answers": _answer, "waives": _waive, "reinstates": _reinstate},
 )

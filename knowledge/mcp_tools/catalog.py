@@ -13,6 +13,8 @@ from knowledge.catalog.embedded import LocalCatalog
 from knowledge.catalog.entity_view import short_name
 from knowledge.catalog.mirror import TYPES
 from knowledge.catalog.search import search
+from knowledge.context.caveats import caveats_for
+from knowledge.context.memory_context import attachable
 from knowledge.insights import queries
 from knowledge.operations import FollowLineage, SearchCatalog, ShowEntity
 from knowledge.responses import InsightResponse
@@ -22,6 +24,7 @@ from memories.contract.tools import Hints, tool
 from memories.identity.caller import Caller
 from memories.responses import QUOTED
 
+MAX_CAVEATS = 5  # maximum number of caveats from upstream that a response lists
 READ_ONLY = Hints(read_only=True, idempotent=True, open_world=True)
 
 
@@ -41,9 +44,19 @@ class LineageResponse(TypedDict):
     columns: list[dict[str, Any]]
 
 
+class CaveatResponse(TypedDict):
+    """A memory about something upstream, which holds here, too, as far as the catalog knows. `why` has the path."""
+
+    id: str
+    content: str
+    created_by: str
+    why: str
+
+
 class EntityResponse(TypedDict):
     entity: dict[str, Any]
     insights: list[InsightResponse]
+    caveats: NotRequired[list[CaveatResponse]]
     about: NotRequired[str]
 
 
@@ -83,7 +96,19 @@ def catalog_entity(caller: Caller, operation: ShowEntity) -> EntityResponse:
     if columns_left > 0:
         entity["columns_left"] = columns_left
     rows = queries.about(caller, operation.urn)[:20]
-    return {"entity": entity, "insights": [responses.insight_response(row) for row in rows], "about": QUOTED}
+    response: EntityResponse = {"entity": entity, "insights": [responses.insight_response(row) for row in rows]}
+    if upstream := caveats_for([operation.urn], lambda sources: attachable(caller, sources))[:MAX_CAVEATS]:
+        response["caveats"] = [
+            {
+                "id": caveat.record.pk.hex,
+                "content": caveat.record.content,
+                "created_by": caveat.record.created_by,
+                "why": caveat.path.reason,
+            }
+            for caveat in upstream
+        ]
+    response["about"] = QUOTED
+    return response
 
 
 @tool(toolset="knowledge", title="Follow the lineage", hints=READ_ONLY, reads_for=["memory"])

@@ -13,7 +13,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ("knowledge", "0017_recent_memories_without_entities"),
+        ("knowledge", "0018_caveats"),
     ]
 
     operations = [

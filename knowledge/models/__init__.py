@@ -9,8 +9,10 @@ from knowledge.models.catalog import (
     CatalogEntity,
     CatalogPassage,
     CatalogText,
+    ColumnEdge,
     LineageEdge,
 )
+from knowledge.models.caveat_waiver import CaveatWaiver
 from knowledge.models.changeset import Change, ChangeOutcome, Changeset, ChangesetState
 from knowledge.models.contradiction import (
     Contradiction,
@@ -33,12 +35,14 @@ __all__ = [
     "CatalogEntity",
     "CatalogPassage",
     "CatalogText",
+    "CaveatWaiver",
     "Change",
     "ChangeOutcome",
     "Changeset",
     "ChangesetApproval",
     "ChangesetState",
     "ChangesetVerdict",
+    "ColumnEdge",
     "Contradiction",
     "ContradictionScan",
     "Decision",

@@ -132,6 +132,27 @@ class LineageEdge(models.Model):
         return f"{self.upstream} → {self.downstream}"
 
 
+class ColumnEdge(models.Model):
+    """A lineage edge between columns, derived from an aspect of the entity `said_by`. Paths of columns are simple."""
+
+    id = models.BigAutoField(primary_key=True)
+    downstream = models.CharField(max_length=500)
+    downstream_column = models.CharField(max_length=300)
+    upstream = models.CharField(max_length=500)
+    upstream_column = models.CharField(max_length=300)
+    said_by = models.CharField(max_length=500)
+
+    class Meta:
+        db_table = "catalog_column_lineage"
+        indexes = [
+            models.Index(fields=["downstream", "downstream_column"], name="column_lineage_of_downstream"),
+            models.Index(fields=["said_by"], name="column_lineage_said_by"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.upstream}.{self.upstream_column} → {self.downstream}.{self.downstream_column}"
+
+
 class CatalogCursor(models.Model):
     """State of a job that reads the catalog: offset in the event stream, time of the last copy, or note of a check."""
 

@@ -7,6 +7,6 @@ SEE_OWN = "ALTER FUNCTION spread_scope() RESET commonplace.sees_all"
 
 
 class Migration(migrations.Migration):
-    dependencies = [("memories", "0031_scopes")]
+    dependencies = [("memories", "0032_attachment")]
 
     operations = [migrations.RunSQL(SEE_ALL, SEE_OWN)]

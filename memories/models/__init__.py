@@ -11,6 +11,7 @@ from memories.models.proxies import ConversationMemory, Correction, StaleMemory
 from memories.models.purpose import Purpose
 from memories.models.quotation import Quotation, SameWords, SameWordsDecision
 from memories.models.record import (
+    Attachment,
     Category,
     Confidence,
     Dimension,
@@ -27,6 +28,7 @@ from memories.models.verification import Verification
 
 __all__ = [
     "DOUBTS",
+    "Attachment",
     "Batch",
     "Category",
     "Confidence",

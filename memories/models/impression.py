@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
@@ -19,6 +20,14 @@ class Impression(models.Model):
         max_length=16, help_text=gettext_lazy("Hash of the memory's text and status at that time.")
     )
     at = models.DateTimeField(default=timezone.now)
+    terms = ArrayField(
+        models.IntegerField(),
+        null=True,
+        help_text=gettext_lazy("Keyed hashes of the memory’s words that the call did not have. NULL: not counted."),
+    )
+    used_at = models.DateTimeField(
+        null=True, help_text=gettext_lazy("When a later call on the connection first had one of these words.")
+    )
 
     class Meta:
         db_table = "memory_showings"

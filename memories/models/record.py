@@ -71,6 +71,14 @@ class Visibility(models.TextChoices):
     EVERYONE = "everyone", gettext_lazy("Everyone")
 
 
+class Attachment(models.TextChoices):
+    """The owner's choice whether a memory is attached to tool responses unasked."""
+
+    AUTOMATIC = "automatic", gettext_lazy("Automatic")  # unless it was found to be of no use: `quiet_at`
+    ALWAYS = "always", gettext_lazy("Always")
+    NEVER = "never", gettext_lazy("Never")
+
+
 class Tier(models.TextChoices):
     """The tier of a conversation memory. Facts have none."""
 
@@ -100,6 +108,9 @@ def about_any(urns: Sequence[str], prefix: str = "") -> Q:
 
 # Kinds of facts that are about something in the catalog. Preferences and events need not be.
 ABOUT_DATA = (Dimension.KNOWLEDGE, Dimension.ENTITY, Dimension.RELATIONSHIP)
+
+# The condition for memories that may be attached to tool responses unasked, as far as their owner and use decide.
+ATTACHED = Q(attachment=Attachment.ALWAYS) | Q(attachment=Attachment.AUTOMATIC, quiet_at__isnull=True)
 
 # The SQL expression of MemoryRecord.spoken
 SPOKEN = Case(
@@ -221,6 +232,12 @@ class MemoryRecord(models.Model):
     last_accessed_at = models.DateTimeField(null=True, blank=True)
     enrichment_status = models.CharField(max_length=20, blank=True, default="")
 
+    attachment = models.CharField(max_length=10, choices=Attachment.choices, default=Attachment.AUTOMATIC)
+    # Derived from impressions (retrieval/attachment_use.py): since when the memory is attached on request only, and
+    # from when on its attachments count, if not from its creation.
+    quiet_at = models.DateTimeField(null=True, blank=True, editable=False)
+    counted_from = models.DateTimeField(null=True, blank=True, editable=False)
+
     expires_at = models.DateTimeField(null=True, blank=True)
     purge_after = models.DateTimeField(null=True, blank=True)
 
@@ -243,6 +260,7 @@ class MemoryRecord(models.Model):
             models.CheckConstraint(condition=Q(confidence__in=Confidence.values), name="memory_confidence_known"),
             models.CheckConstraint(condition=Q(source__in=Source.values), name="memory_source_known"),
             models.CheckConstraint(condition=Q(tier__in=Tier.values), name="memory_tier_known"),
+            models.CheckConstraint(condition=Q(attachment__in=Attachment.values), name="memory_attachment_known"),
             models.CheckConstraint(condition=~Q(created_by=""), name="memory_has_owner"),
             models.CheckConstraint(condition=~Q(content=""), name="memory_has_content"),
             models.CheckConstraint(
@@ -314,6 +332,7 @@ class MemoryRecord(models.Model):
             models.Index(  # a user's conversations
                 fields=["created_by", "tier", "-created_at"], condition=~Q(tier=""), name="memory_conversations"
             ),
+            models.Index(fields=["quiet_at"], condition=Q(quiet_at__isnull=False), name="memory_quiet"),  # list, count
             models.Index(fields=["expires_at"], condition=Q(expires_at__isnull=False), name="memory_expiring"),
             models.Index(fields=["purge_after"], condition=Q(purge_after__isnull=False), name="memory_purging"),
             models.Index(
@@ -358,6 +377,16 @@ class MemoryRecord(models.Model):
 
     def validity_at(self, moment: datetime) -> str:
         return state_at(moment, self.valid_from, self.valid_until, self.condition_ended_at)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Return whether the memory is attached on request only because nobody has used it."""
+        return self.attachment == Attachment.AUTOMATIC and self.quiet_at is not None
+
+    @property
+    def is_attached(self) -> bool:
+        """Return whether the memory may be attached unasked: the rule of ATTACHED."""
+        return self.attachment != Attachment.NEVER and not self.is_quiet
 
     @property
     def edited_by(self) -> str:

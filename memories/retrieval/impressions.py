@@ -47,8 +47,23 @@ def in_session(caller: Caller, program: str, session: str) -> Caller:
     return replace(caller, connection=f"{SESSION}{key[:32]}")
 
 
+@dataclass(frozen=True)
+class Shown:
+    """The last impression of a memory on a connection."""
+
+    impression: int  # its id
+    version: str
+    terms: Sequence[int] | None  # keyed hashes of the memory's words that the call did not have; None: not counted
+    is_used: bool
+
+
 def recent_versions(caller: Caller) -> dict[UUID, str]:
-    """Return the memories attached on the caller's connection: record id → version attached last.
+    """Return the memories attached on the caller's connection: record id → version attached last."""
+    return {pk: shown.version for pk, shown in recent_impressions(caller).items()}
+
+
+def recent_impressions(caller: Caller) -> dict[UUID, Shown]:
+    """Return the memories attached on the caller's connection: record id → its last impression.
 
     Those attached more than AGAIN_AFTER ago are left out, or in a session, those attached before its latest start.
     """
@@ -61,17 +76,31 @@ def recent_versions(caller: Caller) -> dict[UUID, str]:
     else:
         rows = rows.filter(at__gt=timezone.now() - AGAIN_AFTER)
     rows = rows.order_by("-at", "-pk")
-    versions: dict[UUID, str] = {}
-    for pk, version in rows.values_list("record_id", "version")[:MAX_IMPRESSIONS]:
-        versions.setdefault(pk, version)
-    return versions
+    found: dict[UUID, Shown] = {}
+    for pk, impression, version, terms, used_at in rows.values_list("record_id", "pk", "version", "terms", "used_at")[
+        :MAX_IMPRESSIONS
+    ]:
+        found.setdefault(pk, Shown(impression, version, terms, used_at is not None))
+    return found
 
 
-def record_impressions(caller: Caller, tool: str, versions: Mapping[UUID, str]) -> None:
+def record_impressions(
+    caller: Caller, tool: str, versions: Mapping[UUID, str], terms: Mapping[UUID, Sequence[int]] | None = None
+) -> None:
+    """Store that these memories were attached. Those with `terms`, as in Shown, are counted by attachment_use.py."""
+    counted = terms or {}
     now = timezone.now()
     with async_commit():
         Impression.objects.bulk_create(
-            Impression(record_id=pk, connection=caller.connection, to=caller.email, tool=tool, version=version, at=now)
+            Impression(
+                record_id=pk,
+                connection=caller.connection,
+                to=caller.email,
+                tool=tool,
+                version=version,
+                at=now,
+                terms=list(counted[pk]) if counted.get(pk) else None,
+            )
             for pk, version in versions.items()
         )
 

@@ -13,10 +13,11 @@ from django.db.models.functions import Now
 
 from memories.database.queryset_sql import Condition, condition
 from memories.identity.caller import Caller
-from memories.models import Feedback, MemoryRecord, Status, Verdict
+from memories.models import Attachment, Feedback, MemoryRecord, Status, Verdict
 from memories.models.record import MemoryRecordQuerySet, about_any
 from memories.models.validity import EXPIRED, NOT_YET, is_over, is_to_come, outside, within
 
+QUIET = "quiet"  # value of Filters.attachment: on request only, because nobody used the memory
 SCOPES_KEPT = 1_000  # maximum number of compiled scopes in each cache; a scope takes a few kilobytes
 # Values of Filters.validity besides EXPIRED and NOT_YET: memories that are true now, those that are not, or both
 WITHIN, OUTSIDE, ANY_TIME = "within", "outside", "any"
@@ -38,6 +39,7 @@ class Filters:
     tiers: Sequence[str] = ()  # if empty: all tiers with a `conversation_id`, all except short-term turns without one
     # Leave out long-term memories derived from a turn that has one of `statuses` and has not expired.
     pairs_once: bool = False
+    attachment: str = ""  # a value of Attachment, or "quiet"
     created_before: datetime | None = None  # memories created at this time are included
     validity: str = WITHIN  # WITHIN, OUTSIDE, ANY_TIME, EXPIRED or NOT_YET
     also_outside: Sequence[str] = ()  # also memories outside their validity that have one of these statuses
@@ -90,6 +92,9 @@ def in_scope(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
     rows = rows.filter(**{column: value for column, value in exact.items() if value})
     if filters.tags:
         rows = rows.filter(tags__contains=list(filters.tags))
+    if filters.attachment:
+        quiet = Q(attachment=Attachment.AUTOMATIC, quiet_at__isnull=False)
+        rows = rows.filter(quiet if filters.attachment == QUIET else Q(attachment=filters.attachment))
     if filters.entity:
         rows = rows.filter(about_any([filters.entity]))
     if filters.unsettled:

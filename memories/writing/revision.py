@@ -34,6 +34,7 @@ NOT_IN_DETAILS = frozenset(
     }
 )  # fmt: skip
 DETECTION_FIELDS = ("content", "entity_urns", "dismissed_urns")  # fields that detected entities depend on
+COUNTED_FIELDS = ("content", "entity_urns")  # a change of one of these starts the count of attachments anew
 STATEMENT_FIELDS = {"content", "entity_urns", "related_columns"}  # the text of a memory, and what it is about
 READER_FIELDS = {"visibility", "persona", "created_by"}  # fields that decide who may read the memory
 WIDTH: dict[str, int] = {Visibility.PRIVATE: 0, Visibility.PERSONA: 1, Visibility.EVERYONE: 2}
@@ -94,6 +95,8 @@ def revised(
         detect_entities([record])
     if record.unsettled and not record.lacks_entities:
         record.unsettled = False
+    if any(getattr(record, name) != before[name] for name in COUNTED_FIELDS):
+        record.quiet_at, record.counted_from = None, moment or timezone.now()
     changed = [f for f in columns if getattr(record, f.attname) != before[f.attname]]
     if not changed:
         return

@@ -23,11 +23,23 @@ from memories.writing.staleness import with_current_status
 from memories.writing.validity import check_restored
 from memories.writing.verification import remove_verification
 
-UNDOABLE = ("forget", "restore", "verify", "share", "reassign", "retag", "extend", "rescope", "settle")
+UNDOABLE = (
+    "forget",
+    "restore",
+    "verify",
+    "share",
+    "reassign",
+    "retag",
+    "extend",
+    "rescope",
+    "settle",
+    "choose_attachment",
+)
 SETTLED_FIELDS = ("entity_urns", "related_columns", "unsettled")
 RESTORED_FIELDS = (
-    "stale_reason", "stale_at", "last_verified_at", "superseded_by", "superseded_at", "purge_after",
+    "stale_reason", "stale_at", "last_verified_at", "superseded_by", "superseded_at", "purge_after", "attachment",
     *VALIDITY_COLUMNS,
+    "quiet_at", "counted_from",
 )  # fmt: skip
 
 

@@ -40,6 +40,7 @@ HEADINGS = {
     briefing.CHANGED: "Corrected or outdated since {since}:",
     CATALOG: "Changed in the catalog since {since}:",
     briefing.CONTESTED: "Contested:",
+    briefing.UPSTREAM: "Caveats from upstream:",
     briefing.CERTAIN: "Certain (verified, or applied to the catalog):",
     briefing.REPOSITORY: "About this repository:",
     briefing.NEW: "New from colleagues since {since}:",

@@ -19,7 +19,7 @@ from django.utils.translation import gettext
 from pydantic import AfterValidator, Field
 from typing_extensions import TypedDict
 
-from knowledge.context import briefing
+from knowledge.context import briefing, uses
 from knowledge.context.briefing import Briefing, Subject
 from knowledge.context.memory_context import is_canceled, knowledge_about, set_timeout, version
 from knowledge.context.prompt_match import memories_for_prompt
@@ -137,7 +137,9 @@ def _start(operation: StartSession, caller: Caller, deadline: float) -> HookResp
 
 def _page(found: Briefing, since: datetime, shown: Mapping[UUID, str]) -> tuple[HookResponse, Iterable[MemoryRecord]]:
     records = [point.record for points in found.points.values() for point in points]
-    unchanged = frozenset(record.pk for record in records if shown.get(record.pk) == version(record))
+    unchanged = frozenset(
+        record.pk for record in records if shown.get(record.pk) == version(record) or not record.is_attached
+    )
     room = START_TOKENS - estimated_tokens(f"{OPENING}\n{ABOUT}\n{CLOSING}\n")
     page = page_of(found, since, max_tokens=room, leave_out=unchanged)
     return _response(framed(page.text.splitlines()), page.records), page.records.values()
@@ -179,8 +181,12 @@ def _tool(operation: SeeTool, statements: Sequence[str], caller: Caller, deadlin
     with transaction.atomic():
         set_timeout(deadline)
         whys = {entry.record.pk: entry.why for entry in entries}
-        fresh = _not_shown(caller, [entry.record for entry in entries])
-        return _bring(caller, TOOL, fresh[: settings.MEMORY_CONTEXT_MOST], whys)
+        recent = impressions.recent_impressions(caller)
+        uses.note_uses(recent, knowledge.subject)
+        records = [entry.record for entry in entries]
+        fresh = [row for row in records if row.pk not in recent or recent[row.pk].version != version(row)]
+        fresh = fresh[: settings.MEMORY_CONTEXT_MOST]
+        return _bring(caller, TOOL, fresh, whys, uses.terms_beyond(fresh, knowledge.subject))
 
 
 def nothing() -> HookResponse:
@@ -215,10 +221,16 @@ def _not_shown(caller: Caller, records: Sequence[MemoryRecord]) -> list[MemoryRe
     return [record for record in records if shown.get(record.pk) != version(record)]
 
 
-def _bring(caller: Caller, tool: str, records: Sequence[MemoryRecord], whys: Mapping[UUID, str]) -> HookResponse:
+def _bring(
+    caller: Caller,
+    tool: str,
+    records: Sequence[MemoryRecord],
+    whys: Mapping[UUID, str],
+    terms: Mapping[UUID, Sequence[int]] | None = None,
+) -> HookResponse:
     lines = [_line(record, whys[record.pk]) for record in records]
     count = fitting(lines, characters=MAX_CHARACTERS, tokens=MAX_TOKENS)
-    _record(caller, tool, records[:count])
+    _record(caller, tool, records[:count], terms)
     return _response(framed(lines[:count]), {record.pk: record for record in records[:count]})
 
 
@@ -227,10 +239,15 @@ def _line(record: MemoryRecord, why: str) -> str:
     return f"- {quoted(record.content, MAX_TEXT)} ({'; '.join(cited)})"
 
 
-def _record(caller: Caller, tool: str, records: Iterable[MemoryRecord]) -> None:
+def _record(
+    caller: Caller,
+    tool: str,
+    records: Iterable[MemoryRecord],
+    terms: Mapping[UUID, Sequence[int]] | None = None,
+) -> None:
     versions = {record.pk: version(record) for record in records}
     if versions:
-        impressions.record_impressions(caller, tool, versions)
+        impressions.record_impressions(caller, tool, versions, terms)
 
 
 def _response(text: str, records: Mapping[UUID, MemoryRecord]) -> HookResponse:

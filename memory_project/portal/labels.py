@@ -145,6 +145,7 @@ HAPPENED: dict[str, str | Promise] = {
     "condition_renewed": gettext_lazy("valid again"),
     "rescope": gettext_lazy("limited to another scope"),
     "settle": gettext_lazy("settled what it is about"),
+    "choose_attachment": gettext_lazy("choice of when it is attached"),
 }
 
 

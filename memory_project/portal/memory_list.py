@@ -22,11 +22,11 @@ from memories.contract.fields import UNSTORABLE, Moment
 from memories.contract.operations import validate
 from memories.contract.paging import page
 from memories.identity.caller import Caller
-from memories.models import MemoryRecord, Status, Tier
+from memories.models import Attachment, MemoryRecord, Status, Tier
 from memories.operations import MAX_QUERY, RecallMemories
 from memories.retrieval import facets
 from memories.retrieval.recall import Hit, Recall, recall
-from memories.retrieval.scope import LISTED, Filters, by_status, in_scope
+from memories.retrieval.scope import LISTED, QUIET, Filters, by_status, in_scope
 from memories.writing import settling
 from memories.writing.settling import Offer
 from memory_project.accounts.names import name_of
@@ -38,6 +38,7 @@ FACETS = {
     "kind": gettext_lazy("Kind"),
     "status": gettext_lazy("Status"),
     "owner": gettext_lazy("Owner"),
+    "attachment": gettext_lazy("Attached unasked"),
     "dimension": gettext_lazy("Dimension"),
     "category": gettext_lazy("Category"),
     "persona": gettext_lazy("Persona"),
@@ -50,6 +51,14 @@ COLUMNS = {"tag": "tags", "entity": "entity_urns"}
 COUNTED = tuple(facets.FACETS)  # facets whose values are read from the memories themselves
 OWNERS = {"": gettext_lazy("Everyone"), "me": gettext_lazy("Me")}
 KINDS = {"": gettext_lazy("Facts"), "conversation": gettext_lazy("From conversations")}
+# Whether others use a memory is shown to its owner, so a choice here shows the caller's own memories alone.
+ATTACHMENTS = {
+    "": gettext_lazy("Any"),
+    QUIET: gettext_lazy("Mine, no longer"),
+    Attachment.ALWAYS.value: gettext_lazy("Mine, always"),
+    Attachment.NEVER.value: gettext_lazy("Mine, never"),
+}
+FIXED = {"kind": KINDS, "attachment": ATTACHMENTS}
 VALUES = {  # labels of fixed values
     "active": gettext_lazy("Active"), "stale": gettext_lazy("Stale"), "superseded": gettext_lazy("Superseded"),
     "archived": gettext_lazy("Archived"), "expired": gettext_lazy("No longer valid"),
@@ -153,6 +162,7 @@ class Browse:
         choices = {name: read(name) for name in FACETS}
         choices["kind"] = choices["kind"] if choices["kind"] in KINDS else ""
         choices["about"] = choices["about"] if choices["about"] in ABOUT else ""
+        choices["attachment"] = choices["attachment"] if choices["attachment"] in ATTACHMENTS else ""
         choices["owner"] = "me" if choices["owner"] == "me" else ""
         choices["status"] = choices["status"] if choices["status"] in LISTED else Status.ACTIVE.value
         sort = "oldest" if params.get("sort") == "oldest" else "newest"
@@ -169,10 +179,12 @@ class Browse:
 
     @cached_property
     def filters(self) -> Filters:
+        is_mine = self.choices["owner"] == "me" or (self.choices["attachment"] and not self.caller.is_admin)
         return Filters(
             tiers=[Tier.LONG_TERM if self.choices["kind"] else Tier.NONE],
             **by_status(self.choices["status"]),
-            owner=self.caller.email if self.choices["owner"] == "me" else self.author,
+            owner=self.caller.email if is_mine else self.author,
+            attachment=self.choices["attachment"],
             dimension=self.choices["dimension"],
             category=self.choices["category"],
             persona=self.choices["persona"],
@@ -286,9 +298,9 @@ class Browse:
         shown, lower_bounds = [], dict(counts.get("least", []))
         for name, title in FACETS.items():
             choice = self.choices[name]
-            values = list(counts[name]) if name != "kind" else [(kind, None) for kind in KINDS]
-            if name == "kind":
-                options = [Option(v, str(KINDS[v]), None, v == choice) for v, _ in values]
+            values = [] if name in FIXED else list(counts[name])
+            if name in FIXED:
+                options = [Option(v, str(text), None, v == choice) for v, text in FIXED[name].items()]
             elif name == "about":
                 options = [Option(v, str(ABOUT[v]), count, v == choice) for v, count in values if count != 0 or choice]
                 options = [Option("", gettext("Any"), None, not choice), *options] if options else []
@@ -331,5 +343,5 @@ def label(facet: str, value: str) -> str:
         return ".".join(short_name(value).split(".")[-2:])  # the last two parts of the name identify the entity
     if facet in ("tag", "persona"):
         return value
-    fixed = {"owner": OWNERS, "kind": KINDS, "about": ABOUT}.get(facet, VALUES)
+    fixed = {"owner": OWNERS, **FIXED, "about": ABOUT}.get(facet, VALUES)
     return str(fixed.get(value) or value.replace("_", " ").capitalize())

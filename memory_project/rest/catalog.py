@@ -55,7 +55,7 @@ class ContextResponse(TypedDict):
 
 def _context(caller: Caller, operation: ContextFor) -> ContextResponse:
     subject = Subject(requested=list(dict.fromkeys(operation.urn)), question=operation.question)
-    knowledge = memories_for_entities(caller, subject)
+    knowledge = memories_for_entities(caller, subject, on_request=True)
     memories: Any
     memories, more = within_bounds([*knowledge.entries, *knowledge.neighbors])
     return {

@@ -11,6 +11,7 @@ from django.urls import URLPattern
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from knowledge.mcp_tools.capture import capture_insight
 from memories import queries, responses, services
 from memories.contract.budget import fit_items
 from memories.contract.fields import Id, OneOf
@@ -245,11 +246,14 @@ urlpatterns = [
     route(TAG, "memories/<id:record_id>/chain/", get=CHAIN),
     route(TAG, "memories/<id:record_id>/reports/", get=REPORTS),
     route(TAG, "memories/<id:record_id>/supersede/", post=SUPERSEDE),
+    route(TAG, "memories/<id:record_id>/waive/", post=of_tool(capture_insight, "waives", "waive_caveat")),
+    route(TAG, "memories/<id:record_id>/reinstate/", post=of_tool(capture_insight, "reinstates", "reinstate_caveat")),
     _verb("restore"),
     _verb("verify"),
     _verb("settle"),
     _verb("feedback", "mark_memory"),
     _verb("share"),
+    _verb("attach", "choose_attachment"),
     _verb("erase"),
     route(TAG, "memories/<id:record_id>/undo/", post=UNDO),
     route(TAG, "memories/<id:record_id>/reassign/", post=REASSIGN),

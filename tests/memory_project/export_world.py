@@ -13,7 +13,7 @@ from django.utils import timezone
 from analysis.models import Finding, Session
 from knowledge.graph.models import Graph, ObservationMove
 from knowledge.insights.capture import capture
-from knowledge.models import Suggestion
+from knowledge.models import CaveatWaiver, Suggestion
 from knowledge.operations import Capture
 from knowledge.review import decisions
 from knowledge.suggestions import staging
@@ -60,6 +60,9 @@ def make_world(alice: Caller, bob: Caller, ada: Caller) -> None:
 
 
 def _make_rare_rows(alice: Caller, fact: MemoryRecord) -> None:
+    CaveatWaiver.objects.create(
+        record=fact, urn="urn:li:dataset:board", column="revenue", reason="In euros.", by=alice.email, content_key="k"
+    )
     graph = Graph.objects.get(created_by=alice.email)
     entity, other = graph.entities.order_by("number")[:2]
     observation = graph.observations.filter(entity=entity).first() or graph.observations.first()

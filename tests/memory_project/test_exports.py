@@ -61,7 +61,9 @@ DERIVED = {
     "memory": {
         "detected_urns", "entities_detected_at", "content_key", "search", "embedding_model", "embedding_text_hash",
         "unsettled",  # nobody is asked again about a memory of another installation, which has another catalog
+        "quiet_at", "counted_from",
     },
+    "caveat_waiver": {"id", "owner", "persona", "visibility"},
     "revision": {"id"},
     "feedback": {"id", "owner", "persona", "visibility"},
     "report": {"id", "owner", "persona", "visibility"},
@@ -91,7 +93,8 @@ LEFT_OUT = {
     "memory_periods": "settings",
     "memories_personamembership": "accounts", "memory_same_words": "ids of rows", "entity_baselines": "the catalog",
     "catalog_aspects": "the catalog", "catalog_entities": "the catalog", "catalog_texts": "the catalog",
-    "catalog_passages": "the catalog", "catalog_lineage": "the catalog", "catalog_cursors": "the catalog",
+    "catalog_passages": "the catalog", "catalog_lineage": "the catalog",
+    "catalog_column_lineage": "the catalog", "catalog_cursors": "the catalog",
     "entity_states": "the catalog", "failed_calls": "kept for minutes", "graph_upkeep_proposals": "proposals",
     "conversation_wipe_requests": "requests", "assignment_rules": "settings",
     "memory_purposes": "settings", "contradictions": "computed", "contradiction_scans": "computed",

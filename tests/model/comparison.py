@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from tests.model import validity
+from tests.model import caveats, validity
 from tests.model.expected import Expected, Memory, Person
 from tests.model.world import World, email, urn
 
@@ -17,7 +17,8 @@ def differences(e: Expected, world: World) -> list[str]:
 
     What the rules leave open is taken over from the product.
     """
-    return [*_of_memories(e, world), *_of_insights(e, world), *_of_changesets(e, world), *_of_values(e, world)]
+    found = [*_of_memories(e, world), *_of_insights(e, world), *_of_changesets(e, world), *_of_values(e, world)]
+    return found or caveats.differences(e, world)
 
 
 def _of_memories(e: Expected, world: World) -> list[str]:
@@ -118,6 +119,7 @@ def differences_of_views(e: Expected, world: World, person: Person) -> list[str]
         "sees": ({m.name for m in rows if e.sees(person, m)}, world.visible(who)),
         "sees as insights": (insights, world.visible_insights(who)),
     }
+    expected["gets attached"] = (caveats.attachable(e, person), world.attachable(who))
     for status in sorted({*LIVING, "expired"}):
         listed = {m.name for m in rows if _listed_as(m) == status and e.sees(person, m)}
         expected[f"lists as {status}"] = (listed, world.listed(who, status))

@@ -136,6 +136,13 @@ class Memory:
     shown: str = ""  # the status that an unsettled memory was seen with
     link_unsure: bool = False  # the rules don't say what it supersedes
     asked: bool = False  # it is an open question what it is about
+    attachment: str = "automatic"
+    waived_by: str = ""  # who said that it does not hold for what is derived from its subject
+    waived_text: Text | None = None  # the text at that time
+
+    @property
+    def is_waived(self) -> bool:
+        return self.waived_text == self.text
 
     @property
     def marked_wrong(self) -> bool | None:

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 from memories.identity.caller import Caller
 from tests.model import memories
+from tests.model.caveats import ATTACHMENTS
 from tests.model.entities import Entity, catalog
 from tests.model.expected import PEOPLE, Memory, Text
 from tests.model.scopes import SCOPES
@@ -211,6 +212,24 @@ class Stories(RuleBasedStateMachine):
         first = chosen(self.memories("living")[:-1], n)
         later = self.memories("living")[self.memories("living").index(first) + 1 :]
         self.story.tell("settle_pair", self.owner(first, who), first.name, chosen(later, k).name, *scopes)
+
+    @precondition(lambda self: self.has())
+    @rule(n=anything, who=anything, attachment=st.sampled_from(ATTACHMENTS))
+    def choose_attachment(self, n: int, who: int, attachment: str) -> None:
+        m = chosen(self.memories(), n)
+        self.story.tell("choose_attachment", self.owner(m, who), m.name, attachment)
+
+    @precondition(lambda self: self.has())
+    @rule(n=anything, who=anything, k=anything)
+    def waive_caveat(self, n: int, who: int, k: int) -> None:
+        waived = [m for m in self.memories() if m.is_waived]
+        if waived and k % 2:
+            m = chosen(waived, n)
+            self.story.tell("reinstate_caveat", chosen([m.waived_by] * 5 + [p.name for p in PEOPLE], who), m.name)
+        else:
+            about_source = [m for m in self.memories() if "orders" in m.entities]
+            m = chosen(about_source or self.memories(), n)
+            self.story.tell("waive_caveat", self.owner(m, who), m.name)
 
     @precondition(lambda self: self.has())
     @rule(old=st.sampled_from(AUTHORS), new=st.sampled_from(AUTHORS), who=st.sampled_from(("ada", "ada", "alice")))

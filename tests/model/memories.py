@@ -25,7 +25,7 @@ from tests.model.expected import (
 )
 
 Refusals = set[str]
-UNDOABLE = ("forget", "restore", "verify", "share", "reassign", "extend", "rescope", "settle")
+UNDOABLE = ("forget", "restore", "verify", "share", "reassign", "extend", "rescope", "settle", "choose_attachment")
 
 
 def may_change(e: Expected, person: Person, m: Memory, *, deciding: bool = False) -> Refusals:
@@ -235,6 +235,7 @@ def undo(e: Expected, person: Person, m: Memory) -> None:
         m.persona = last.before.get("persona", m.persona)
         m.ends = last.before.get("ends", m.ends)
         m.scope = last.before.get("scope", m.scope)
+        m.attachment = last.before.get("attachment", m.attachment)
     m.changed()
 
 

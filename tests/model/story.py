@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from memories.identity.caller import Caller
-from tests.model import approvals, filing, memories, reviews, scopes, validity
+from tests.model import approvals, caveats, filing, memories, reviews, scopes, validity
 from tests.model.comparison import differences, differences_of_views
 from tests.model.entities import catalog
 from tests.model.expected import ALLOWED, PEOPLE, Expected, Memory, Person, Text
@@ -98,7 +98,8 @@ class Story:
         person, text, columns = BY_NAME[who], text or self.e.new_text(), columns or {}
         known = memories.existing(self.e, person, text)
         name = known.name if known else f"m{self.e.written + 1}"
-        fields = {"content": str(text), "visibility": visibility, **_subjects(entities, columns)}
+        fields = {"content": str(text), "category": "data_quality", "visibility": visibility}
+        fields |= _subjects(entities, columns)
         before = self.world.ids.get(name)
         self._step(
             f"{who} remembers {name}{about(entities, columns, text)}, visible to {visibility}",
@@ -225,6 +226,33 @@ class Story:
             scopes.may_settle(self.e, BY_NAME[who], pair, places),
             lambda: self.world.settle_pair(who, first, second, *holds),
             lambda: scopes.settle(self.e, BY_NAME[who], pair, places),
+        )
+
+    def choose_attachment(self, who: str, name: str, attachment: str) -> bool:
+        m = self[name]
+        return self._step(
+            f"{who} has {name} attached {attachment}",
+            memories.may_change(self.e, BY_NAME[who], m),
+            lambda: self.world.choose_attachment(who, name, attachment),
+            lambda: caveats.choose_attachment(m, BY_NAME[who], attachment),
+        )
+
+    def waive_caveat(self, who: str, name: str) -> bool:
+        m = self[name]
+        return self._step(
+            f"{who} says that {name} does not hold for {caveats.DERIVED}",
+            caveats.may_waive(self.e, BY_NAME[who], m),
+            lambda: self.world.waive_caveat(who, name),
+            lambda: caveats.waive(m, BY_NAME[who]),
+        )
+
+    def reinstate_caveat(self, who: str, name: str) -> bool:
+        m = self[name]
+        return self._step(
+            f"{who} says that {name} holds for {caveats.DERIVED} after all",
+            caveats.may_reinstate(self.e, BY_NAME[who], m),
+            lambda: self.world.reinstate_caveat(who, name),
+            lambda: caveats.reinstate(m),
         )
 
     def hand_over(self, who: str, old: str, new: str) -> bool:

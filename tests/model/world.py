@@ -19,20 +19,24 @@ from knowledge.catalog.embedded import LocalCatalog
 from knowledge.catalog.interface import CatalogUnavailable, Run, Write
 from knowledge.changesets import apply as applying
 from knowledge.changesets import approvals, risk, rollback
+from knowledge.context import caveat_waivers
+from knowledge.context.memory_context import allowed_automatically
 from knowledge.contradictions import verdicts
 from knowledge.contradictions.operations import Settle as SettlePair
 from knowledge.freshness import comparison
 from knowledge.insights import lifecycle
 from knowledge.insights.capture import capture
-from knowledge.models import Changeset, Contradiction, Insight
-from knowledge.operations import Appeal, Apply, Capture, Edit
+from knowledge.models import CaveatWaiver, Changeset, Contradiction, Insight
+from knowledge.operations import Appeal, Apply, Capture, Edit, Reinstate, Waive
 from knowledge.review import decisions
 from memories import queries, services
 from memories.contract.errors import DomainError
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
 from memories.models import MemoryRecord, Persona, PersonaMembership, Purpose, Verification
+from memories.models.record import ATTACHED
 from memories.operations import (
+    ChooseAttachment,
     Erase,
     Forget,
     ListMemories,
@@ -54,6 +58,7 @@ from memories.writing.rescoping import rescope
 from memory_project.models import User
 from tests.knowledge.conftest import schema_of
 from tests.model import validity
+from tests.model.caveats import COLUMN, DERIVED, SOURCE
 from tests.model.entities import Entity
 from tests.model.expected import PEOPLE
 
@@ -67,6 +72,10 @@ def urn(entity: str) -> str:
     return f"urn:li:dataset:(urn:li:dataPlatform:snowflake,{entity},PROD)"
 
 
+def column_urn(entity: str, column: str) -> str:
+    return f"urn:li:schemaField:({urn(entity)},{column})"
+
+
 def email(person: str) -> str:
     return f"{person}@example.org"
 
@@ -76,6 +85,8 @@ def populate(entities: Iterable[Entity]) -> dict[str, Caller]:
     for entity in entities:
         if entity.exists:
             put(LocalCatalog(), entity)
+    made_from = {"upstreams": [column_urn(SOURCE, COLUMN)], "downstreams": [column_urn(DERIVED, "anchor_id")]}
+    LocalCatalog().put(urn(DERIVED), "upstreamLineage", {"upstreams": [], "fineGrainedLineages": [made_from]}, {})
     Persona.objects.get_or_create(is_default=True, defaults={"name": "analyst"})
     personas = {name: Persona.objects.get_or_create(name=name)[0] for name in ("sales", "supply")}
     for name in ("board", "forecast"):
@@ -188,6 +199,18 @@ class World:
         given = {"contradiction_id": pair.pk, "verdict": "both", "first_scope": scopes[0], "second_scope": scopes[1]}
         verdicts.settle(SettlePair.read(given), caller=self.callers[person])
 
+    def choose_attachment(self, person: str, name: str, attachment: str) -> None:
+        operation = ChooseAttachment.read({"record_id": self.ids[name], "attachment": attachment})
+        services.choose_attachment(operation, caller=self.callers[person])
+
+    def waive_caveat(self, person: str, name: str) -> None:
+        given = {"waives": self.ids[name], "entity_urns": [urn(DERIVED)], "insight_text": "It is right there."}
+        caveat_waivers.waive(Waive.read(given), caller=self.callers[person])
+
+    def reinstate_caveat(self, person: str, name: str) -> None:
+        operation = Reinstate.read({"reinstates": self.ids[name], "entity_urns": [urn(DERIVED)]})
+        caveat_waivers.reinstate(operation, caller=self.callers[person])
+
     def hand_over(self, person: str, old: str, new: str) -> None:
         ownership.hand_over(caller=self.callers[person], old=email(old), new=email(new))
 
@@ -276,6 +299,16 @@ class World:
     def verified(self) -> set[UUID]:
         """Return the memories that a second person has verified as they are now."""
         return set(Verification.objects.by_second_person().values_list("record", flat=True))
+
+    def waived(self) -> set[UUID]:
+        return set(CaveatWaiver.objects.in_force().values_list("record", flat=True))
+
+    def attachments(self) -> dict[UUID, str]:
+        return dict(MemoryRecord.objects.values_list("pk", "attachment"))
+
+    def attachable(self, person: str) -> set[UUID]:
+        rows = allowed_automatically(self.callers[person]).filter(ATTACHED)
+        return set(rows.values_list("pk", flat=True))
 
     def insights(self) -> dict[UUID, dict[str, Any]]:
         columns = ("pk", "state", "changeset_id", "pending_edit")

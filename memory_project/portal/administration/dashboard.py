@@ -17,8 +17,8 @@ from knowledge.this_week import curation as review
 from knowledge.this_week.period import Week
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
-from memories.models import MemoryRecord
-from memories.retrieval import index_status
+from memories.models import Impression, MemoryRecord
+from memories.retrieval import attachment_use, index_status
 from memory_project.audit import statistics
 from memory_project.audit.filters import CallFilter
 from memory_project.models import AuditEvent
@@ -46,12 +46,17 @@ def context(request: HttpRequest) -> dict[str, Any]:
             "review": review_charts.trend_points(review.trend(caller, Week.current())),
         }
     if caller.is_admin:
+        attached, unused = (sum(getattr(point, name) for point in trends["attached"]) for name in ("value", "bad"))
+        figures["precision"] = 1 - unused / attached if attached else None
+        figures["quiet"] = attachment_use.quiet(MemoryRecord.objects.visible_to(caller)).count()
         figures["calls"] = statistics.overall(CallFilter(span="day").rows())
     return figures
 
 
 def _trends(caller: Caller) -> dict[str, list[Point]]:
-    """Return daily counts of the last 30 days: memories, applied insights and, for admins, calls and failed calls.
+    """Return daily counts of the last 30 days: memories, applied insights and, for admins, calls and attached memories.
+
+    `bad` counts failed calls, and attached memories that showed no use.
 
     A single UNION query counts all of them.
     """
@@ -62,12 +67,14 @@ def _trends(caller: Caller) -> dict[str, list[Point]]:
     if caller.is_admin:
         events = AuditEvent.objects.filter(at__gte=since)
         parts.append(_daily("calls", events, "at", statistics.FAILED))
+        attached = Impression.objects.filter(terms__isnull=False, at__gte=since)
+        parts.append(_daily("attached", attached, "at", Q(used_at__isnull=True)))
     counts: dict[str, dict[date, tuple[int, int]]] = defaultdict(dict)
     for row in parts[0].union(*parts[1:], all=True):
         counts[row["kind"]][row["day"]] = (row["total"], row["bad"])
     today = timezone.localdate()
     days = [today - timedelta(days=age) for age in reversed(range(DAYS))]
-    names = ["memories", "applied", "calls"][: len(parts)]
+    names = ["memories", "applied", "calls", "attached"][: len(parts)]
     return {name: [Point(locale.short_day(day), *counts[name].get(day, (0, 0))) for day in days] for name in names}
 
 

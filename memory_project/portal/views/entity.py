@@ -33,6 +33,7 @@ from memories.contract.paging import page
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
 from memories.retrieval import impressions
+from memory_project.portal.views import caveats
 
 COLUMNS_SHOWN = 50  # columns on one page
 MIN_SEARCHED = 12  # minimum number of columns that get a search field
@@ -124,11 +125,13 @@ def _has_words(column: Column, q: str) -> bool:
 def memories(subject: Subject) -> dict[str, Any]:
     current = page(subject.memories, subject.params.get("after", ""))
     pks = [record.pk for record in current.rows]
-    allowed = memory_context.allowed_automatically(subject.caller, [subject.urn])
+    allowed = memory_context.attachable(subject.caller, [subject.urn])
     return {
         "page": current,
         "attachable": set(allowed.filter(pk__in=pks).values_list("pk", flat=True)),
         "shown": impressions.impression_counts(pks),
+        "caveats": caveats.upstream_caveats(subject.caller, subject.urn),
+        "waivers": caveats.waivers(subject.caller, subject.urn),
     }
 
 

@@ -23,8 +23,9 @@ from memories.contract.list_export import MEMORY_COLUMNS, download, is_wanted
 from memories.history import HistoryEntry, chain, history
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
-from memories.models import MemoryRecord, Persona, Status, Visibility
+from memories.models import Attachment, MemoryRecord, Persona, Status, Visibility
 from memories.operations import (
+    ChooseAttachment,
     DismissEntity,
     Erase,
     Extend,
@@ -41,7 +42,7 @@ from memories.operations import (
     Verify,
 )
 from memories.rendering import entity_name
-from memories.retrieval import impressions
+from memories.retrieval import attachment_use, impressions
 from memories.retrieval.recall import hints_about
 from memories.scopes.choices import choices, labels
 from memories.writing import erasure, feedback, ownership, reports, settling, undo, validity
@@ -112,6 +113,7 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
         "decisions": list(insight.decisions.all()) if insight else [],
         "verdicts": verdicts,
         "use": impressions.usage_of(caller, record),
+        "attachments": attachment_use.use_of(record) if may_change else None,
         "reports": reports.reports_about(caller, record),
         "useful": feedback.useful_count(record, verdicts),
         "traces": traces_of(caller, [link.pk for link in versions]) if insight or len(versions) > 1 else [],
@@ -274,6 +276,17 @@ def _extend(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     return gettext("Extended. The memory is valid until %(day)s.") % {"day": locale.day(record.valid_until)}
 
 
+def _attach(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
+    record = services.choose_attachment(
+        ChooseAttachment.read({"record_id": record_id, "attachment": request.POST.get("attachment", "")}), caller=caller
+    )
+    if record.attachment == Attachment.ALWAYS:
+        return gettext("The memory is always attached from now on.")
+    if record.attachment == Attachment.NEVER:
+        return gettext("The memory is attached on request only.")
+    return gettext("The memory is attached again, and its use is counted anew.")
+
+
 def _dismiss_entity(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     services.dismiss_entity(
         DismissEntity.read({"record_id": record_id, "urn": request.POST.get("urn", "")}), caller=caller
@@ -367,6 +380,7 @@ ACTS: dict[str, Callable[[Caller, UUID, HttpRequest], str]] = {
     "share": _share,
     "reassign": _reassign,
     "extend": _extend,
+    "attach": _attach,
     "dismiss-entity": _dismiss_entity,
     "settle": _settle,
     "erase": _erase,

@@ -1,0 +1,178 @@
+"""Caveats from upstream: memories about a source that hold for what is derived from it, until somebody waives them.
+
+A caveat is a memory of one of CATEGORIES or with the tag TAG. It follows the lineage of the columns it is about, or of
+all columns of its entity if it names none, for at most MAX_STEPS steps. Where the catalog knows the lineage of tables
+only, it goes one step, and a data job between two tables is no step of its own. It does not pass a column or entity for
+which it is waived (caveat_waivers.py).
+
+Only lineage in local tables is read: that of the embedded catalog, or of a copy of DataHub.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db import connection
+from django.db.models import OuterRef, Q, Value
+from django.db.models.functions import Concat, Lower
+
+from knowledge.catalog.entity_view import simple_path
+from knowledge.context.call_subject import Subject
+from knowledge.models import CaveatWaiver
+from memories.models import Category, MemoryRecord
+from memories.models.record import MemoryRecordQuerySet, about_any
+from memories.rendering import entity_name
+
+CATEGORIES = (Category.DATA_QUALITY, Category.CORRECTION)
+TAG = "caveat"
+MAX_STEPS = 2
+MAX_PATHS = 2_000  # maximum number of paths that are read for one call
+MAX_CAVEATS = 50  # maximum number of caveats that are compared with the paths, the newest
+SEPARATOR = "\x1f"  # between the URN and the column for which a caveat is waived
+TABLES_ONLY = "the catalog knows no lineage of columns here"
+
+# Paths from sources to the entities, nearest first: arrays of URNs and of columns, the source first. Columns are '' in
+# the lineage of tables, which is read where no lineage of columns is known between two tables.
+PATHS = """
+    WITH RECURSIVE walk(urns, columns) AS (
+        SELECT ARRAY[upstream, downstream]::text[], ARRAY[upstream_column, downstream_column]::text[]
+        FROM catalog_column_lineage
+        WHERE downstream = ANY(%(urns)s)
+        AND (%(columns)s::text[] IS NULL OR lower(downstream_column) = ANY(%(columns)s))
+        UNION
+        SELECT edge.upstream::text || walk.urns, edge.upstream_column::text || walk.columns
+        FROM walk JOIN catalog_column_lineage edge
+            ON edge.downstream = walk.urns[1] AND edge.downstream_column = walk.columns[1]
+        WHERE cardinality(walk.urns) <= %(steps)s AND edge.upstream <> ALL(walk.urns)
+    ), of_tables(upstream, downstream) AS (
+        SELECT edge.upstream, edge.downstream FROM catalog_lineage edge WHERE edge.downstream = ANY(%(urns)s)
+        UNION
+        SELECT before_job.upstream, edge.downstream
+        FROM catalog_lineage edge JOIN catalog_lineage before_job ON before_job.downstream = edge.upstream
+        WHERE edge.downstream = ANY(%(urns)s) AND edge.upstream LIKE 'urn:li:dataJob:%%'
+    )
+    (SELECT urns, columns FROM walk ORDER BY cardinality(urns) LIMIT %(limit)s)
+    UNION ALL
+    (SELECT ARRAY[upstream, downstream]::text[], ARRAY['', ''] FROM of_tables
+    WHERE upstream <> downstream AND NOT EXISTS (
+        SELECT 1 FROM catalog_column_lineage known
+        WHERE known.downstream = of_tables.downstream AND known.upstream = of_tables.upstream
+    )
+    LIMIT %(limit)s)"""
+
+
+@dataclass(frozen=True)
+class Path:
+    """A way from a source to an entity. `columns` are those at each step, or "" in the lineage of tables."""
+
+    urns: Sequence[str]
+    columns: Sequence[str]
+
+    @property
+    def is_of_columns(self) -> bool:
+        return bool(self.columns[0])
+
+    @property
+    def target(self) -> tuple[str, str]:
+        return self.urns[-1], self.columns[-1]
+
+    def __str__(self) -> str:
+        names = (
+            ".".join(filter(None, [_short(urn), column])) for urn, column in zip(self.urns, self.columns, strict=True)
+        )
+        return " → ".join(names)
+
+    @property
+    def reason(self) -> str:
+        text = f"caveat from upstream: {self}"
+        return text if self.is_of_columns else f"{text} ({TABLES_ONLY})"
+
+
+@dataclass(frozen=True)
+class Caveat:
+    record: MemoryRecord
+    path: Path
+
+
+def paths_to(urns: Sequence[str], columns: Collection[str] = ()) -> list[Path]:
+    """Return the paths of lineage to these entities, or to their columns with one of these names if there are any."""
+    if not urns:
+        return []
+    names = [simple_path(name).lower() for name in columns] or None
+    values = {"urns": list(urns), "columns": names, "steps": MAX_STEPS, "limit": MAX_PATHS}
+    with connection.cursor() as cursor:
+        cursor.execute(PATHS, values)
+        return [Path(*row) for row in cursor.fetchall()]
+
+
+def is_caveat() -> Q:
+    return Q(category__in=CATEGORIES) | Q(tags__contains=[TAG])
+
+
+def caveats_for(
+    urns: Sequence[str], scope: Callable[[Sequence[str]], MemoryRecordQuerySet], columns: Collection[str] = ()
+) -> list[Caveat]:
+    """Return the caveats that reach these entities, or their columns with these names, nearest first, then newest.
+
+    `scope` returns the memories that the caller may be shown because of some sources. Memories about one of the
+    entities itself are left out.
+    """
+    paths = paths_to(urns, columns)
+    if not paths:
+        return []
+    sources = sorted({path.urns[0] for path in paths})
+    waivers = CaveatWaiver.objects.in_force().filter(record=OuterRef("pk")).order_by()
+    waived = ArraySubquery(waivers.values_list(Concat("urn", Value(SEPARATOR), Lower("column"))))
+    rows = scope(sources).filter(is_caveat(), about_any(sources), ~about_any(urns)).defer("search")
+    annotated: Any = rows.annotate(waived=waived)
+    found = [
+        Caveat(record, path)
+        for record in annotated.order_by("-updated_at", "pk")[:MAX_CAVEATS]
+        if (path := best_path(record, paths, record.waived)) is not None
+    ]
+    return sorted(found, key=lambda caveat: len(caveat.path.urns))  # a stable sort: the newest stay first
+
+
+def caveats_for_call(
+    subject: Subject, scope: Callable[[Sequence[str]], MemoryRecordQuerySet], limit: int
+) -> dict[MemoryRecord, str]:
+    """Return the nearest caveats that reach what a call asks about, each with its path as the reason."""
+    statements = subject.statements
+    # Statements that name all their columns get the caveats of these columns alone.
+    is_exact = all(statement.is_parsed and not statement.reads_all for statement in statements)
+    columns = [name for statement in statements for name in statement.columns] if is_exact else []
+    return {caveat.record: caveat.path.reason for caveat in caveats_for(subject.requested, scope, columns)[:limit]}
+
+
+def best_path(record: MemoryRecord, paths: Iterable[Path], waived: Collection[str] = ()) -> Path | None:
+    """Return the shortest path that a caveat follows to its end, or None."""
+    about = {*record.entity_urns, *record.detected_urns}
+    columns = _columns_of(record)
+    fitting = [
+        path
+        for path in paths
+        if path.urns[0] in about
+        and (not path.is_of_columns or path.urns[0] not in columns or path.columns[0].lower() in columns[path.urns[0]])
+        and not _is_waived(path, waived)
+    ]
+    return min(fitting, key=lambda path: (len(path.urns), not path.is_of_columns, path.columns), default=None)
+
+
+def _is_waived(path: Path, waived: Collection[str]) -> bool:
+    steps = list(zip(path.urns, path.columns, strict=True))[1:]
+    return any(f"{urn}{SEPARATOR}" in waived or f"{urn}{SEPARATOR}{column.lower()}" in waived for urn, column in steps)
+
+
+def _columns_of(record: MemoryRecord) -> Mapping[str, set[str]]:
+    columns: dict[str, set[str]] = {}
+    for column in record.related_columns:
+        name: Any = column.get("column")
+        columns.setdefault(str(column.get("urn")), set()).add(simple_path(str(name)).lower())
+    return columns
+
+
+def _short(urn: str) -> str:
+    return entity_name(urn).rpartition(".")[2]
