@@ -25,7 +25,17 @@ from memories.contract.fields import (
 )
 from memories.contract.operations import Operation
 from memories.models import Category, Source
-from memories.operations import ABOUT, AT_MOST, COLUMNS, SKIPPED, ConfidenceName, DimensionName, VisibilityName
+from memories.operations import (
+    ABOUT,
+    AT_MOST,
+    CHECK,
+    COLUMNS,
+    SKIPPED,
+    CheckInput,
+    ConfidenceName,
+    DimensionName,
+    VisibilityName,
+)
 
 CATEGORIES = [value for value in Category.values if value != Category.GENERAL]
 SOURCES = [Source.USER.value, Source.AGENT_DISCOVERY.value, Source.ENRICHMENT_GAP.value]
@@ -74,6 +84,7 @@ class Capture(Operation):
         None, description="Propose this observation of the knowledge graph."
     )
     visibility: VisibilityName = Field("persona", description="Who may read it once approved.")
+    check: CheckInput = Field({}, description=CHECK)
 
 
 class Appeal(Operation):

@@ -75,6 +75,8 @@ WHY = "The reason, kept in the history."
 LANGUAGE = "Detected if not given."
 NOTE = "What you checked, or what is wrong."
 METADATA = "Further data."
+CHECK = "Query that proves it: {source, sql or call: last, expects, value or low, high}."
+CHECK_CHANGE = "Add, run or remove a check: {sql, expects, value}, {id, run: true}, {id, remove: true}."
 AT_MOST = "How many to return."
 FROM_MEMORIES = "Memories it repeats; erasing one erases it, too."
 SKIPPED = "How many to skip."
@@ -82,6 +84,9 @@ STRATEGY = (
     "semantic: by meaning and words; lexical: exact words; entity: about these entities; graph: also about related "
     "ones; auto: all of these in one ranking."
 )
+
+
+CheckInput = Annotated[dict[str, Any], Field(max_length=10)]  # checked by the extension that stores it
 
 
 class Remember(Operation):
@@ -99,6 +104,7 @@ class Remember(Operation):
     language: LanguageCode | None = Field(None, description=LANGUAGE)
     visibility: VisibilityName = Field(Visibility.PERSONA.value, description=READERS)
     metadata: Metadata = Field({}, description=METADATA)
+    check: CheckInput = Field({}, description=CHECK)
 
 
 class Revise(Operation):
@@ -119,15 +125,17 @@ class Revise(Operation):
     visibility: VisibilityName | None = Field(None, description=READERS)
     metadata: Metadata | None = Field(None, description=METADATA)
     reason: Reason = Field("", description=WHY)
+    check: CheckInput = Field({}, description=CHECK_CHANGE)
 
 
-EDITABLE = tuple(name for name in Revise.model_fields if name not in ("record_id", "metadata", "reason"))
+EDITABLE = tuple(name for name in Revise.model_fields if name not in ("record_id", "metadata", "reason", "check"))
 
 
 class Supersede(Revise):
     """Correct a memory, keeping the old text"""
 
     content: Content = Field(description=FACT)
+    keep_checks: bool = Field(False, description="Check the new text by the same queries.")
 
 
 class Forget(Operation):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NotRequired
+from uuid import UUID
 
 from django.db.models import QuerySet
 from typing_extensions import TypedDict
@@ -88,6 +89,7 @@ class HitResponse(TypedDict):
     detected_urns: NotRequired[list[str]]
     conversation_id: NotRequired[str]
     to_verify: NotRequired[str]
+    check: NotRequired[str]
     score: NotRequired[float]
     scores: NotRequired[Scores]
 
@@ -279,6 +281,9 @@ def recall_response(recall: Recall, *, explain: bool = False) -> RecallResponse:
         hit_response(hit, recall.hints.get(hit.record.pk, ""), verifications.get(hit.record.pk), explain=explain)
         for hit in recall.hits
     ]
+    for response_of_hit in hits:
+        if check := recall.checks.get(UUID(response_of_hit["id"])):
+            response_of_hit["check"] = check.text
     memories, omitted = fit_items(hits)
     response: RecallResponse = {
         "memories": memories,

@@ -61,6 +61,7 @@ def schedules() -> dict[str, tuple[str, int]]:
         "send webhooks": ("memory_project.tasks.send_webhooks", 60),
         "run subscriptions to sources": ("memory_project.subscriptions.tasks.queue_due", 1),
         "delete expired analyses": ("analysis.tasks.delete_expired_sessions", 60),
+        "run checks of memories": ("analysis.tasks.run_due_checks", 10),
         "link memories to entities": ("knowledge.tasks.link_memories", 10),
         "compare memories with the catalog": ("knowledge.tasks.check_freshness", settings.STALENESS_INTERVAL_MIN),
     }

@@ -47,7 +47,7 @@ from memories.models.record import MemoryRecordQuerySet, about_any
 from memories.rendering import entity_name
 from memories.retrieval import impressions, term_statistics
 from memories.retrieval.ranking import Question, candidates
-from memories.retrieval.recall import hints_about
+from memories.retrieval.recall import checks_of, hints_about
 from memories.retrieval.scope import Filters, in_scope
 
 MAX_REFERENCES = 20  # maximum number of memories in a list of ids
@@ -209,6 +209,8 @@ def _context_block(caller: Caller, call: Call, knowledge: Knowledge, notes: Sequ
     ids = [UUID(memory["id"]) for memory in attached]
     for pk, hint in hints_about(ids).items() if ids else ():
         next(memory for memory in attached if memory["id"] == pk.hex)["to_verify"] = hint
+    for pk, check in checks_of(ids).items():
+        next(memory for memory in attached if memory["id"] == pk.hex)["check"] = check.text
     if caller.connection:
         versions = {entry.record.pk: version(entry.record) for entry in [*fresh, *fresh_neighbors]}
         versions |= {UUID(memory["id"]): "stale" for memory in now_stale}

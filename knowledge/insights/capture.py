@@ -81,7 +81,7 @@ def _fact(operation: Capture, origin: Origin) -> Remember:
                 "entity_urns": operation.entity_urns or origin.entity_urns,
                 "visibility": Visibility.PRIVATE,
                 "metadata": origin.provenance,
-                **operation.values("category", "confidence", "source", "related_columns"),
+                **operation.values("category", "confidence", "source", "related_columns", "check"),
             }
         )
     except Invalid as error:
