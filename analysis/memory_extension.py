@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from analysis import findings, memory_copies
 from analysis.checks import presence, queries, running
 from analysis.checks import services as checks
+from analysis.checks.responses import check_response
 from analysis.models import Action, Finding, MemoryCheck, Session
 from analysis.portable_kinds import KINDS
 from memories.extensions import (
@@ -43,6 +44,10 @@ class AnalysisMemoryExtension(MemoryExtension):
 
     def checks_of(self, record_ids: Sequence[UUID]) -> Mapping[UUID, CheckSummary]:
         return queries.summaries(record_ids)
+
+    def described_checks(self, caller: Caller, record_id: UUID) -> Sequence[Mapping[str, Any]]:
+        found = queries.checks_for(caller, [record_id]).get(record_id)
+        return [check_response(view) for view in found.views] if found else ()
 
     def stale_cause(self, record: MemoryRecord) -> StaleCause | None:
         return running.stale_cause(record) if presence.any_exist() else None

@@ -166,6 +166,10 @@ class MemoryExtension:
         """Return the state of the checks of those memories that have any."""
         return {}
 
+    def described_checks(self, caller: Caller, record_id: UUID) -> Sequence[Mapping[str, Any]]:
+        """Return the checks of a memory that the caller may read, for a response."""
+        return ()
+
     def recent_statement(self, caller: Caller, call: str) -> tuple[str, str] | None:
         """Return the source and the SQL of an earlier call of query_sql by the caller, or None if it is unknown.
 

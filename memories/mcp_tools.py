@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.conf import settings
 
-from memories import operations, queries, responses, services
+from memories import extensions, operations, queries, responses, services
 from memories.contract.budget import fit_items
 from memories.contract.confirmation import Question, quoted
 from memories.contract.tools import Hints, Tool, ToolResponse, tool
@@ -113,7 +113,12 @@ def _ask_erase(caller: Caller, operation: operations.Erase) -> Question | None:
 
 
 def _get(caller: Caller, operation: operations.GetMemory) -> GotResponse:
-    return {"memory": responses.memory_response(queries.get(caller, operation.record_id)), "about": responses.QUOTED}
+    record = queries.get(caller, operation.record_id)
+    response: GotResponse = {"memory": responses.memory_response(record), "about": responses.QUOTED}
+    described = [extension.described_checks(caller, record.pk) for extension in extensions.registered()]
+    if checks := [dict(check) for of_app in described for check in of_app]:
+        response["checks"] = checks
+    return response
 
 
 def _list(caller: Caller, operation: operations.ListMemories) -> PageResponse:

@@ -97,6 +97,7 @@ class HitResponse(TypedDict):
 class GotResponse(TypedDict):
     memory: MemoryResponse
     about: str
+    checks: NotRequired[list[dict[str, Any]]]
 
 
 class SimilarResponse(TypedDict):

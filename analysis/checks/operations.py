@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -15,6 +15,7 @@ SourceName = Annotated[str, Text(0, 60)]
 Statement = Annotated[str, Text(0, 20_000)]
 CallName = Annotated[str, Text(0, 80)]
 ExpectationName = Annotated[str, OneOf(Expectation.values)]
+Scalar = str | int | float | bool
 CheckId = Annotated[Id, Field(description="Id of the check.")]
 SOURCE = "Warehouse of query_sql, if there are several."
 SQL = "One statement that reads."
@@ -31,9 +32,9 @@ class TryCheck(Operation):
     sql: Statement = Field("", description=SQL)
     call: CallName = Field("", description=CALL)
     expects: ExpectationName = Field(description=EXPECTS)
-    value: Any = Field(None, description=VALUE)
-    low: Any = Field(None, description=LOW)
-    high: Any = Field(None, description=LOW)
+    value: Scalar | None = Field(None, description=VALUE)
+    low: Scalar | None = Field(None, description=LOW)
+    high: Scalar | None = Field(None, description=LOW)
 
 
 class AddCheck(TryCheck):
@@ -51,9 +52,9 @@ class EditCheck(Operation):
     sql: Statement | None = Field(None, description=SQL)
     call: CallName | None = Field(None, description=CALL)
     expects: ExpectationName | None = Field(None, description=EXPECTS)
-    value: Any = Field(None, description=VALUE)
-    low: Any = Field(None, description=LOW)
-    high: Any = Field(None, description=LOW)
+    value: Scalar | None = Field(None, description=VALUE)
+    low: Scalar | None = Field(None, description=LOW)
+    high: Scalar | None = Field(None, description=LOW)
 
 
 class ListChecks(Operation):

@@ -10,13 +10,16 @@ from uuid import UUID
 
 from django.utils import timezone
 from django.utils.functional import cached_property
+from django.utils.translation import gettext
 
 from analysis.checks import presence
 from analysis.checks.expectations import TEXTS
 from analysis.models import CheckState, MemoryCheck
 from analysis.sql.execute import readable_sources
+from memories.contract.errors import NotFound
 from memories.extensions import CheckSummary
 from memories.identity.caller import Caller
+from memories.models import MemoryRecord
 
 # The worst state of several checks comes first.
 SEVERITY = (CheckState.FAILED, CheckState.CANNOT_RUN, CheckState.NOT_RUN, CheckState.PASSED)
@@ -80,6 +83,22 @@ def checks_for(caller: Caller, record_ids: Sequence[UUID]) -> dict[UUID, MemoryC
     for row in rows:
         found.setdefault(row.record_id, MemoryChecks()).views.append(CheckView(row, row.source in sources))
     return found
+
+
+def views_of(caller: Caller, record: MemoryRecord) -> list[CheckView]:
+    """Return the checks of a memory that the caller may read, oldest first."""
+    return checks_for(caller, [record.pk]).get(record.pk, MemoryChecks()).views
+
+
+def view_of(caller: Caller, record: MemoryRecord, check_id: UUID) -> CheckView:
+    check = MemoryCheck.objects.filter(record=record, pk=check_id).first()
+    if check is None:
+        raise NotFound(gettext("no such check"), field="check_id")
+    return shown_to(caller, check)
+
+
+def shown_to(caller: Caller, check: MemoryCheck) -> CheckView:
+    return CheckView(check, check.source in readable_sources(caller))
 
 
 def summaries(record_ids: Sequence[UUID]) -> dict[UUID, CheckSummary]:

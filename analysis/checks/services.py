@@ -49,7 +49,6 @@ def try_check(operation: TryCheck, *, caller: Caller) -> Tried:
     Raises Invalid for a wrong argument, a statement that writes, and a source that the caller may not read, and as
     `execute.run_query` if the source can't run it.
     """
-    require_user(caller)
     return _tried(_definition(caller, operation.values(*DEFINED), operation.call), caller)
 
 
@@ -234,11 +233,16 @@ def _tried_edit(operation: EditCheck, caller: Caller) -> Tried:
     needed = expectations.VALUES.get(given.get("expects") or check.expects, ())
     kept = [name for name in DEFINED if name not in ("value", "low", "high") or name in needed]
     values = dict.fromkeys(DEFINED) | {name: getattr(check, name) for name in kept} | given
-    require_user(caller)
     return _runnable(_tried(_definition(caller, values, operation.call or ""), caller))
 
 
 def _tried(definition: Definition, caller: Caller) -> Tried:
+    require_user(caller)
+    if not caller.may_use("query_sql"):
+        raise Forbidden(
+            gettext("the persona %(persona)r may not use query_sql, and so not add checks")
+            % {"persona": caller.persona}
+        )
     trial = running.run_definition(definition, caller=caller, rows=ROWS_SHOWN)
     definition = replace(definition, source=trial.source)
     if definition.expects == Expectation.SAME:  # later results are compared with this one
