@@ -12,6 +12,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from uuid import UUID
 
 from django.conf import settings
@@ -19,6 +20,7 @@ from django.contrib.auth import get_user_model
 from django.db import transaction
 from django.db.models import Sum
 from django.utils import timezone, translation
+from django_q.tasks import async_task
 
 from analysis.checks import expectations
 from analysis.checks.expectations import TEXTS, Definition, Outcome
@@ -250,6 +252,15 @@ def make_due(record_ids: Sequence[UUID], *, older_than: timedelta) -> list[UUID]
     if ids:
         old.update(next_run_at=now)
     return ids
+
+
+def request_runs(record_ids: Sequence[UUID], *, older_than: timedelta) -> None:
+    """Let a worker run the checks of these memories soon, unless they have run since or are due already.
+
+    The caller must have been shown these memories.
+    """
+    if ids := make_due(record_ids, older_than=older_than):
+        transaction.on_commit(partial(async_task, "analysis.tasks.run_checks_of", [pk.hex for pk in ids]))
 
 
 @service("checks")

@@ -23,7 +23,7 @@ from analysis.checks.operations import AddCheck, EditCheck, RemoveCheck, RunChec
 from analysis.checks.running import Trial
 from analysis.models import CheckState, Expectation, MemoryCheck
 from memories import extensions
-from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, LimitReached, NotFound
+from memories.contract.errors import Conflict, Forbidden, Invalid, LimitReached, NotFound
 from memories.database.identity import service
 from memories.extensions import PreparedCheck
 from memories.identity.caller import Caller, require_user
@@ -157,27 +157,28 @@ def readable(caller: Caller, record_id: UUID) -> MemoryRecord:
 def changeable(caller: Caller, record_id: UUID) -> MemoryRecord:
     """Return the memory. Raises NotFound, Forbidden and Conflict if the caller may not change its checks."""
     record = readable(caller, record_id)
-    if is_approved(record):
-        is_curator = caller.can_review_for(record.persona) and caller.email != record.created_by
-        if not (is_curator or caller.is_admin):
-            raise Forbidden(
-                gettext("was approved by a curator: only another curator of %(persona)s can change its checks")
-                % {"persona": record.persona},
-                field="id",
-            )
-    elif not caller.can_edit_for(record.created_by):
-        raise Forbidden(gettext("belongs to another user: only its owner or an admin can change it"), field="id")
+    approved = is_approved(record)
+    if not _decides(caller, record, is_approved=approved):
+        if not approved:
+            raise Forbidden(gettext("belongs to another user: only its owner or an admin can change it"), field="id")
+        raise Forbidden(
+            gettext("was approved by a curator: only another curator of %(persona)s can change its checks")
+            % {"persona": record.persona},
+            field="id",
+        )
     if record.status not in LIVING:
         raise Conflict(gettext("is %(status)s: restore it first") % {"status": record.status}, field="id")
     return record
 
 
-def may_change(caller: Caller, record: MemoryRecord) -> bool:
-    try:
-        changeable(caller, record.pk)
-    except DomainError:
-        return False
-    return True
+def may_change_checks(caller: Caller, record: MemoryRecord, *, is_approved: bool) -> bool:
+    return record.status in LIVING and _decides(caller, record, is_approved=is_approved)
+
+
+def _decides(caller: Caller, record: MemoryRecord, *, is_approved: bool) -> bool:
+    if not is_approved:
+        return caller.can_edit_for(record.created_by)
+    return caller.is_admin or (caller.can_review_for(record.persona) and caller.email != record.created_by)
 
 
 @service("checks")
