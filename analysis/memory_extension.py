@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from analysis import findings, memory_copies
-from analysis.checks import presence, queries, running
+from analysis.checks import after_changes, presence, queries, running
 from analysis.checks import services as checks
 from analysis.checks.responses import check_response
 from analysis.models import Action, Finding, MemoryCheck, Session
@@ -24,17 +24,14 @@ from memories.extensions import (
     TextPlace,
 )
 from memories.identity.caller import Caller
-from memories.models import MemoryRecord, Status
+from memories.models import MemoryRecord
 from memories.portability import Kind
-
-OF_PRODUCT = ("mark_fresh", running.CHECK_PASSED)  # changes to active that no person has made
 
 
 class AnalysisMemoryExtension(MemoryExtension):
     def record_changed(self, record: MemoryRecord, change: str, before: Mapping[str, Any]) -> None:
-        is_reactivated = before["status"] == Status.STALE and record.status == Status.ACTIVE
-        if presence.any_exist() and (change == "verify" or (is_reactivated and change not in OF_PRODUCT)):
-            running.count_anew(record.pk)
+        if presence.any_exist():
+            after_changes.after_change(record, change, before)
 
     def prepare_check(self, caller: Caller, check: Mapping[str, Any], record_id: UUID | None) -> PreparedCheck | None:
         return checks.prepare(caller, check, record_id)

@@ -199,13 +199,6 @@ def stale_cause(record: MemoryRecord) -> StaleCause | None:
     return StaleCause(CHECKER.email, reason_of(check)) if check else None
 
 
-@service("checks")
-def count_anew(record_id: UUID) -> None:
-    """Forget the failures of a memory's checks, because a person has decided that the memory is true."""
-    rows = MemoryCheck.objects.filter(record=record_id, failures__gt=0)
-    rows.update(failures=0, failed_at=None, next_run_at=timezone.now() + UNUSED / 7)
-
-
 # -- when checks run ---------------------------------------------------------------------------------------
 
 

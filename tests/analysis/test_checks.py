@@ -8,12 +8,13 @@ from typing import Any
 
 import duckdb
 import pytest
+from django.db.models import F
 from django.utils import timezone
 
 from analysis import tasks
 from analysis.checks import running
 from analysis.checks import services as checks
-from analysis.checks.operations import AddCheck, EditCheck, RemoveCheck, RunCheck
+from analysis.checks.operations import AddCheck, EditCheck, RemoveCheck, RunCheck, TryCheck
 from analysis.checks.queries import checks_for
 from analysis.models import CheckState, DeclaredSource, MemoryCheck
 from knowledge.insights.capture import capture
@@ -43,8 +44,7 @@ def run_all(*, minutes: int = 0) -> None:
     """Run every check as the schedule does, `minutes` after its last failure."""
     with service("checks"):
         MemoryCheck.objects.update(next_run_at=timezone.now())
-        for check in MemoryCheck.objects.filter(failed_at__isnull=False):
-            MemoryCheck.objects.filter(pk=check.pk).update(failed_at=check.failed_at - timedelta(minutes=minutes))
+        MemoryCheck.objects.update(failed_at=F("failed_at") - timedelta(minutes=minutes))
     tasks.run_due_checks()
 
 
@@ -341,7 +341,7 @@ def test_the_result_when_captured_is_compared_whatever_the_order(
 def test_expectations(
     alice: Caller, warehouse: DeclaredSource, sql: str, expectation: dict[str, Any], code: str
 ) -> None:
-    operation = checks.TryCheck.read({"sql": sql, **expectation})
+    operation = TryCheck.read({"sql": sql, **expectation})
     assert checks.try_check(operation, caller=alice).trial.outcome.code == code
 
 
