@@ -65,7 +65,7 @@ from tests.model.expected import PEOPLE
 
 TAG = "urn:li:tag:Training"
 ALL_CHECKED = 1_000  # more entities than a story has
-WAREHOUSE = SqlSource.model_construct(name="shop")
+WAREHOUSE = SqlSource(name="shop", kind="sql", engine="duckdb", database="shop.duckdb")
 METHODS = ("read", "existing", "write", "search", "lineage")
 
 
