@@ -3,19 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
 
 from analysis import findings, memory_copies
-from analysis.models import Action, Finding, Session
+from analysis.checks import after_changes, presence, queries, running
+from analysis.checks import services as checks
+from analysis.checks.responses import check_response
+from analysis.models import Action, Finding, MemoryCheck, Session
 from analysis.portable_kinds import KINDS
-from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn, TextPlace
+from memories.extensions import (
+    CheckSummary,
+    MemoryExtension,
+    OwnedRows,
+    PersonalDataColumn,
+    PreparedCheck,
+    StaleCause,
+    TextPlace,
+)
 from memories.identity.caller import Caller
+from memories.models import MemoryRecord
 from memories.portability import Kind
 
 
 class AnalysisMemoryExtension(MemoryExtension):
+    def record_changed(self, record: MemoryRecord, change: str, before: Mapping[str, Any]) -> None:
+        if presence.any_exist():
+            after_changes.after_change(record, change, before)
+
+    def prepare_check(self, caller: Caller, check: Mapping[str, Any], record_id: UUID | None) -> PreparedCheck | None:
+        return checks.prepare(caller, check, record_id)
+
+    def keep_checks(self, old: MemoryRecord, new: MemoryRecord) -> None:
+        checks.keep_checks(old, new)
+
+    def checks_of(self, record_ids: Sequence[UUID]) -> Mapping[UUID, CheckSummary]:
+        return queries.summaries(record_ids)
+
+    def described_checks(self, caller: Caller, record_id: UUID) -> Sequence[Mapping[str, Any]]:
+        found = queries.checks_for(caller, [record_id]).get(record_id)
+        return [check_response(view) for view in found.views] if found else ()
+
+    def stale_cause(self, record: MemoryRecord) -> StaleCause | None:
+        return running.stale_cause(record) if presence.any_exist() else None
+
+    def catalog_changed(self, urns: Sequence[str], names: Sequence[str]) -> None:
+        if presence.any_exist():
+            running.make_due_about(urns)
+
     def erase_copies(self, caller: Caller, record_id: UUID, texts: Sequence[str]) -> Mapping[str, int]:
         return memory_copies.erase_copies(record_id)
 
@@ -32,6 +69,7 @@ class AnalysisMemoryExtension(MemoryExtension):
         return [
             OwnedRows("analyses", Session, "owner", unique=("analysis_id",)),
             OwnedRows("actions", Action, "owner"),
+            OwnedRows("checks", MemoryCheck, "author"),  # they run with the rights of the new owner from then on
         ]
 
     def portable_kinds(self) -> Sequence[Kind]:
@@ -40,6 +78,7 @@ class AnalysisMemoryExtension(MemoryExtension):
     def personal_data(self) -> Sequence[PersonalDataColumn]:
         return [
             PersonalDataColumn(Session, "owner"),
+            PersonalDataColumn(MemoryCheck, "author"),
             PersonalDataColumn(Action, "owner", stays=True),
             PersonalDataColumn(Action, "on_behalf_of", stays=True),
         ]

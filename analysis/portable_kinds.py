@@ -1,4 +1,4 @@
-"""The kinds of rows of analyses that people take along: the findings, and the analyses as far as they have findings.
+"""The kinds of rows of analyses that people take along: findings, the analyses of findings, and checks of memories.
 
 Ingested records are copies of another system's data, and are left out. So are the summaries of their pages.
 """
@@ -7,8 +7,13 @@ from __future__ import annotations
 
 from django.db.models import Exists, OuterRef, Q
 
-from analysis.models import Finding, Session
-from memories.portability import Kind, Parent
+from analysis.checks.expectations import check_values
+from analysis.checks.operations import SourceName, Statement
+from analysis.models import Finding, MemoryCheck, Session
+from memories.contract.operations import validate
+from memories.identity.caller import Caller
+from memories.models import MemoryRecord
+from memories.portability import Kind, Parent, Values, of_record
 
 ANALYSIS = Kind(
     name="analysis",
@@ -34,4 +39,27 @@ FINDING = Kind(
     index="finding",
 )  # fmt: skip
 
-KINDS = (ANALYSIS, FINDING)
+
+def adapt_check(caller: Caller, values: Values, remarks: list[str]) -> None:
+    """Make the caller the author, with whose rights the check runs, and refuse values that its runs can't compare."""
+    validate(SourceName, values["source"], "source")
+    validate(Statement, values["sql"], "sql")
+    check_values(values)
+    values["author"] = caller.email
+
+
+# The results are left out, because they are copies of another system's data. A restored check runs soon.
+CHECK = Kind(
+    name="check",
+    model=MemoryCheck,
+    columns=(
+        "id", "record_id", "author", "created_at", "source", "sql", "expects", "value", "low", "high", "digest",
+    ),
+    owner="record__created_by",
+    parents=(Parent("record_id", MemoryRecord, "created_by"),),
+    names=frozenset({"author"}),
+    of_persona=of_record,
+    adapt=adapt_check,
+)  # fmt: skip
+
+KINDS = (ANALYSIS, FINDING, CHECK)

@@ -30,12 +30,14 @@ from memories.models import Category, Source
 from memories.operations import (
     ABOUT,
     AT_MOST,
+    CHECK,
     COLUMNS,
     HOLDS,
     SKIPPED,
     VALID_FROM,
     VALID_UNTIL,
     VALID_WHILE,
+    CheckInput,
     ConfidenceName,
     DimensionName,
     Scope,
@@ -94,6 +96,7 @@ class Capture(Operation):
     valid_until: ValidUntil | None = Field(None, description=VALID_UNTIL)
     valid_while: ValidWhile = Field("", description=VALID_WHILE)
     scope: Scope = Field("", description=HOLDS)
+    check: CheckInput = Field({}, description=CHECK)
 
 
 class Appeal(Operation):

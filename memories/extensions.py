@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -83,6 +84,27 @@ class EntityCandidate:
     score: float = 0.0  # to compare candidates of one memory; it has no unit
 
 
+@dataclass(frozen=True)
+class CheckSummary:
+    """The state of a memory's checks, of which the worst counts, for readers of the memory."""
+
+    state: str  # passed, failed, not_run or cannot_run
+    at: datetime | None  # of the last run
+    text: str  # for agents, for example "passed 3 h ago"
+
+
+@dataclass(frozen=True)
+class StaleCause:
+    """Why a memory stays stale after the reason for its status has gone."""
+
+    by: str  # who marks it stale, in the history
+    reason: str
+
+
+# Stores, changes or runs a check of a memory inside the transaction of the change, and returns a message.
+PreparedCheck = Callable[[MemoryRecord], str]
+
+
 class MemoryExtension:
     # -- review: a check raises a DomainError to refuse the change ---------------------------------------
 
@@ -144,6 +166,37 @@ class MemoryExtension:
 
     def report_withdrawn(self, record: MemoryRecord, caller: Caller) -> None:
         """Called after `caller` withdrew all reports about a memory, among them one as wrong or outdated."""
+
+    # -- checks of memories ------------------------------------------------------------------------------
+
+    def prepare_check(self, caller: Caller, check: Mapping[str, Any], record_id: UUID | None) -> PreparedCheck | None:
+        """Run the statement of a check, outside of a transaction, and return what stores it.
+
+        `record_id` is None for a memory that is about to be stored. Raises a DomainError if the check is refused.
+        """
+        return None
+
+    def keep_checks(self, old: MemoryRecord, new: MemoryRecord) -> None:
+        """Copy the checks of a corrected memory to its correction."""
+
+    def checks_of(self, record_ids: Sequence[UUID]) -> Mapping[UUID, CheckSummary]:
+        """Return the state of the checks of those memories that have any."""
+        return {}
+
+    def described_checks(self, caller: Caller, record_id: UUID) -> Sequence[Mapping[str, Any]]:
+        """Return the checks of a memory that the caller may read, for a response."""
+        return ()
+
+    def recent_statement(self, caller: Caller, call: str) -> tuple[str, str] | None:
+        """Return the source and the SQL of an earlier call of query_sql by the caller, or None if it is unknown.
+
+        `call` is the id of the call, or "last".
+        """
+        return None
+
+    def stale_cause(self, record: MemoryRecord) -> StaleCause | None:
+        """Return why the locked memory stays stale, although the reason for its status has gone."""
+        return None
 
     # -- copies of memories ------------------------------------------------------------------------------
 

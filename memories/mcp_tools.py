@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.conf import settings
 
-from memories import operations, queries, responses, services
+from memories import extensions, operations, queries, responses, services
 from memories.contract.budget import fit_items
 from memories.contract.confirmation import Question, quoted
 from memories.contract.tools import Hints, Tool, ToolResponse, tool
@@ -128,6 +128,10 @@ def _get(caller: Caller, operation: operations.GetMemory) -> GotResponse:
     record = queries.get(caller, operation.record_id)
     response: GotResponse = {"memory": responses.memory_response(record), "about": responses.QUOTED}
     return {**response, **responses.unsettled_response(caller, record)}
+    described = [extension.described_checks(caller, record.pk) for extension in extensions.registered()]
+    if checks := [dict(check) for of_app in described for check in of_app]:
+        response["checks"] = checks
+    return response
 
 
 def _list(caller: Caller, operation: operations.ListMemories) -> PageResponse:

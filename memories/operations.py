@@ -82,6 +82,8 @@ LANGUAGE = "Detected if not given."
 NOTE = "What you checked, or what is wrong."
 METADATA = "Further data."
 HOLDS = "Where alone it holds: persona:NAME, domain:NAME or purpose:NAME."
+CHECK = "Query that proves it: {source, sql or call: last, expects, value or low, high}."
+CHECK_CHANGE = "Add, run or remove a check: {sql, expects, value}, {id, run: true}, {id, remove: true}."
 AT_MOST = "How many to return."
 FROM_MEMORIES = "Memories it repeats; erasing one erases it, too."
 SKIPPED = "How many to skip."
@@ -92,6 +94,9 @@ STRATEGY = (
     "semantic: by meaning and words; lexical: exact words; entity: about these entities; graph: also about related "
     "ones; auto: all of these in one ranking."
 )
+
+
+CheckInput = Annotated[dict[str, Any], Field(max_length=10)]  # checked by the extension that stores it
 
 
 class Remember(Operation):
@@ -113,6 +118,7 @@ class Remember(Operation):
     valid_while: ValidWhile = Field("", description=VALID_WHILE)
     scope: Scope = Field("", description=HOLDS)
     metadata: Metadata = Field({}, description=METADATA)
+    check: CheckInput = Field({}, description=CHECK)
 
 
 class Revise(Operation):
@@ -137,15 +143,17 @@ class Revise(Operation):
     scope: Scope | None = Field(None, description=HOLDS)
     metadata: Metadata | None = Field(None, description=METADATA)
     reason: Reason = Field("", description=WHY)
+    check: CheckInput = Field({}, description=CHECK_CHANGE)
 
 
-EDITABLE = tuple(name for name in Revise.model_fields if name not in ("record_id", "metadata", "reason"))
+EDITABLE = tuple(name for name in Revise.model_fields if name not in ("record_id", "metadata", "reason", "check"))
 
 
 class Supersede(Revise):
     """Correct a memory, keeping the old text"""
 
     content: Content = Field(description=FACT)
+    keep_checks: bool = Field(False, description="Check the new text by the same queries.")
 
 
 class Forget(Operation):

@@ -122,7 +122,7 @@ MEMORY = Kind(
     added={
         "valid_from": None, "valid_until": None, "valid_while": "", "condition_ended_at": None, "scope": "",
         "attachment": "automatic",
-    },  # fmt: skip
+    },
     owner="created_by",
     # A correction comes after the memory that it supersedes, and a long-term memory after its turn of the same time.
     order=("created_at", "-tier", "id"),

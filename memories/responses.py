@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NotRequired
+from uuid import UUID
 
 from django.db.models import QuerySet
 from typing_extensions import TypedDict
@@ -110,6 +111,7 @@ class HitResponse(TypedDict):
     to_verify: NotRequired[str]
     scope: NotRequired[str]
     holds_for: NotRequired[str]
+    check: NotRequired[str]
     score: NotRequired[float]
     scores: NotRequired[Scores]
 
@@ -133,6 +135,7 @@ class UnsettledResponse(TypedDict, total=False):
 class GotResponse(UnsettledResponse):
     memory: MemoryResponse
     about: str
+    checks: NotRequired[list[dict[str, Any]]]
 
 
 class SimilarResponse(TypedDict):
@@ -350,6 +353,9 @@ def recall_response(recall: Recall, *, explain: bool = False) -> RecallResponse:
         )
         for hit in recall.hits
     ]
+    for response_of_hit in hits:
+        if check := recall.checks.get(UUID(response_of_hit["id"])):
+            response_of_hit["check"] = check.text
     memories, omitted = fit_items(hits)
     response: RecallResponse = {
         "memories": memories,

@@ -23,6 +23,7 @@ from memories.contract.errors import Conflict, Invalid, NotFound
 from memories.contract.fields import JsonObject
 from memories.contract.operations import validate
 from memories.embedding import Vectors
+from memories.extensions import PreparedCheck
 from memories.identity.caller import Caller, require_user
 from memories.models import (
     Attachment,
@@ -66,6 +67,9 @@ CONVERSATION_FIELDS = (
 UNSAID: tuple[Any, ...] = ([], None, "")  # values of optional fields that were not given
 
 
+CHECK_NOT_ADDED = "the check was not added: update the memory with it"
+
+
 @dataclass(frozen=True)
 class Remembered:
     record: MemoryRecord
@@ -104,9 +108,11 @@ def store(
     Both functions are called inside the transaction. `after_save` is called with a new record, to write rows that
     belong to it.
     """
+    prepared = prepare_check(caller, operation.check) if operation.check else None
     fields = operation.values() | {"language": operation.language or language_of(operation.content)}
     fields["metadata"] = _with_session(caller, operation.metadata)
     fields |= validity.settled(fields)
+    del fields["check"]
     if created_at:
         fields["created_at"] = fields["updated_at"] = created_at
     require_user(caller)
@@ -114,13 +120,16 @@ def store(
     encoded, problem = _encode(operation.content)
     with transaction.atomic():
         if existing := find_existing():
-            return Remembered(existing, existing=True, note=_describe_differences(existing, fields))
+            notes = [_describe_differences(existing, fields), CHECK_NOT_ADDED if prepared else ""]
+            return Remembered(existing, existing=True, note="; ".join(filter(None, notes)))
         record = MemoryRecord(created_by=caller.email, persona=caller.persona, **fields)
         record.unsettled = record.lacks_entities and settling.asks()
         save_new(record, encoded)
         if after_save:
             after_save(record)
-    return _with_similar(caller, record, encoded.passages.vectors if encoded else None, problem)
+        checked = prepared(record) if prepared else ""
+    remembered = _with_similar(caller, record, encoded.passages.vectors if encoded else None, problem)
+    return replace(remembered, note="; ".join(filter(None, [checked, remembered.note])))
 
 
 def store_note(operation: operations.StoreNote, *, caller: Caller) -> Remembered:
@@ -144,6 +153,7 @@ def supersede(operation: operations.Supersede, *, caller: Caller, created_at: da
     already corrected or is archived, and Invalid if the text is the same.
     """
     language = operation.language or language_of(operation.content)
+    prepared = prepare_check(caller, operation.check) if operation.check else None
     with transaction.atomic():
         old = locked(caller, operation.record_id, deciding=True)
         if successor := active_correction(old):
@@ -189,8 +199,11 @@ def supersede(operation: operations.Supersede, *, caller: Caller, created_at: da
             with revised(caller, old, "supersede", operation.reason, moment):
                 mark_superseded(old, new)
             _note_quoting_reason(old, new, operation.reason)
+        for extension in extensions.registered() if operation.keep_checks else ():
+            extension.keep_checks(old, new)
+        checked = prepared(new) if prepared else ""
     remembered = index_now(caller, new)
-    return replace(remembered, note="; ".join(filter(None, [pending, note, remembered.note])))
+    return replace(remembered, note="; ".join(filter(None, [pending, note, checked, remembered.note])))
 
 
 def _note_quoting_reason(old: MemoryRecord, new: MemoryRecord, reason: str) -> None:
@@ -213,10 +226,11 @@ def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
     """
     changes = operation.explicit_values(*EDITABLE)
     language = operation.language or language_of(operation.content or "")
-    if not changes and operation.metadata is None:
+    if not changes and operation.metadata is None and not operation.check:
         raise Invalid(
-            gettext("no fields to change; allowed: %(names)s") % {"names": ", ".join([*EDITABLE, "metadata"])}
+            gettext("no fields to change; allowed: %(names)s") % {"names": ", ".join([*EDITABLE, "metadata", "check"])}
         )
+    prepared = prepare_check(caller, operation.check, operation.record_id) if operation.check else None
     with transaction.atomic():
         record = locked(caller, operation.record_id)
         if record.status not in (Status.ACTIVE, Status.STALE):
@@ -244,6 +258,8 @@ def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
                 record.metadata = with_editor(caller, record, record.metadata)
             if "content" in changes and record.status == Status.STALE:
                 activate(record)
+        if prepared:
+            record.pending_message = prepared(record)
         text_changed = record.embedding_text_hash is None
     if text_changed:
         index_now(caller, record)
@@ -408,6 +424,14 @@ def dismiss_entity(operation: operations.DismissEntity, *, caller: Caller) -> Me
 
 
 # -- shared steps ----------------------------------------------------------------------------------------
+
+
+def prepare_check(caller: Caller, check: Mapping[str, Any], record_id: UUID | None = None) -> PreparedCheck:
+    """Run a check of a memory before the transaction that stores it. Raises Invalid if checks are not available."""
+    for extension in extensions.registered():
+        if prepared := extension.prepare_check(caller, check, record_id):
+            return prepared
+    raise Invalid(gettext("is not available"), field="check")
 
 
 def check_share(record: MemoryRecord) -> None:

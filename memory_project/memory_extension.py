@@ -15,6 +15,7 @@ from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memory_project import backups
+from memory_project.audit import statements
 from memory_project.mcp import feedback_request
 from memory_project.models import AuditEvent, Notification, SavedView, User
 from memory_project.notifications import inbox, validity
@@ -41,6 +42,9 @@ class ProjectMemoryExtension(MemoryExtension):
 
     def report_withdrawn(self, record: MemoryRecord, caller: Caller) -> None:
         inbox.retract_reported(record, caller)
+
+    def recent_statement(self, caller: Caller, call: str) -> tuple[str, str] | None:
+        return statements.recent_statement(caller, call)
 
     def after_call(self, caller: Caller, call: Call) -> Iterable[ContextBlock]:
         return feedback_request.after_recall(caller, call)

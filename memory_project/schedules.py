@@ -62,6 +62,7 @@ def schedules() -> dict[str, tuple[str, int]]:
         "send webhooks": ("memory_project.tasks.send_webhooks", 60),
         "run subscriptions to sources": ("memory_project.subscriptions.tasks.queue_due", 1),
         "delete expired analyses": ("analysis.tasks.delete_expired_sessions", 60),
+        "run checks of memories": ("analysis.tasks.run_due_checks", 10),
         "link memories to entities": ("knowledge.tasks.link_memories", 10),
         "find contradictions": ("knowledge.tasks.find_contradictions", 15),
         "quiet unused memories": ("knowledge.tasks.quiet_unused_memories", 60),

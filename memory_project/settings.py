@@ -569,6 +569,8 @@ ANALYSIS_PRIVATE_HOSTS = [host.lower() for host in env.list_of_strings("ANALYSIS
 ANALYSIS_SQL_PROCESSES = env.number("ANALYSIS_SQL_PROCESSES", 4, 1, 64)  # statements on DuckDB files at a time
 ANALYSIS_SQL_MEMORY_MB = env.number("ANALYSIS_SQL_MEMORY_MB", 512, 64, 1_000_000)  # for each of these statements
 ANALYSIS_SQL_DISK_MB = env.number("ANALYSIS_SQL_DISK_MB", 1_024, 1, 1_000_000)  # the same for temporary files
+CHECK_TIMEOUT_S = env.number("CHECK_TIMEOUT_S", 20, 1, 600)  # of a memory's check, or the source's timeout_s if less
+CHECKS_PER_SOURCE_PER_DAY = env.number("CHECKS_PER_SOURCE_PER_DAY", 500, 0, 1_000_000)  # scheduled runs; UTC
 ANALYSIS_RECORD_DAYS = env.number("ANALYSIS_RECORD_DAYS", 7, 1, 3_650)  # days until ingested records are deleted
 
 # -- MCP -------------------------------------------------------------------------------------------------

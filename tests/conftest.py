@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from math import inf
 from typing import Any
 
 import pytest
 from django.db import connection
 
+from analysis.checks import presence
 from memories import embedding, services
 from memories.database import identity
 from memories.identity.caller import Caller
@@ -44,6 +46,12 @@ def own_model_slot() -> Iterator[None]:
     embedding.reset()
     yield
     embedding.reset()
+
+
+@pytest.fixture(autouse=True)
+def no_checks_yet() -> None:
+    """Tell each test that no memory has a check until it adds one, so that recall needs no query to find out."""
+    presence.reset(asked_until=inf)
 
 
 @pytest.fixture(autouse=True)

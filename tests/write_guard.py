@@ -29,6 +29,7 @@ PASSED_THROUGH = (
 SERVICES = {
     "analysis.action_execution",
     "analysis.actions",
+    "analysis.checks",
     "analysis.findings",
     "analysis.ingest",
     "analysis.memory_copies",

@@ -13,6 +13,7 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import closing
 from dataclasses import dataclass, replace
+from math import inf
 from typing import TypeVar
 
 from django.conf import settings
@@ -60,8 +61,8 @@ def _valid_sources() -> list[SqlSource]:
     return sources
 
 
-def run_query(operation: QuerySql, *, caller: Caller) -> QueryResult:
-    """Run one statement that only reads.
+def run_query(operation: QuerySql, *, caller: Caller, max_s: float = inf) -> QueryResult:
+    """Run one statement that only reads, for at most `max_s` seconds or the source's timeout, if that is less.
 
     Raises Invalid for any other statement or an unknown source, UpstreamFailed if the warehouse fails, LimitReached if
     the statement exceeds a limit, and Degraded if the warehouse's file or environment variable is missing.
@@ -77,7 +78,7 @@ def run_query(operation: QuerySql, *, caller: Caller) -> QueryResult:
     )
     connections.close_if_pooled()  # don't hold a database connection while waiting for the warehouse
     started = time.monotonic()
-    result = _run(source, operation.sql, bounds, source.timeout_s)
+    result = _run(source, operation.sql, bounds, min(source.timeout_s, max_s))
     if is_plan:  # a plan names the files of foreign tables
         rows = [[without_private(cell) if isinstance(cell, str) else cell for cell in row] for row in result.rows]
         result = replace(result, rows=rows)

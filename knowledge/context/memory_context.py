@@ -50,7 +50,7 @@ from memories.models.validity import is_over, outside
 from memories.rendering import entity_name
 from memories.retrieval import impressions, term_statistics
 from memories.retrieval.ranking import Question, candidates
-from memories.retrieval.recall import hints_about
+from memories.retrieval.recall import checks_of, hints_about
 from memories.retrieval.scope import Filters, in_scope
 from memories.scopes.differing import labels_and_note
 
@@ -227,6 +227,8 @@ def _context_block(caller: Caller, call: Call, knowledge: Knowledge, notes: Sequ
     _add_scopes(data, [entry.record for entry in [*fresh, *fresh_neighbors] if entry.record.pk in ids])
     for pk, hint in hints_about(ids).items() if ids else ():
         next(memory for memory in attached if memory["id"] == pk.hex)["to_verify"] = hint
+    for pk, check in checks_of(ids).items():
+        next(memory for memory in attached if memory["id"] == pk.hex)["check"] = check.text
     if caller.connection:
         records = [entry.record for entry in [*fresh, *fresh_neighbors] if entry.record.pk in ids]
         versions = {record.pk: version(record) for record in records}

@@ -82,7 +82,9 @@ def _fact(operation: Capture, origin: Origin) -> Remember:
                 "entity_urns": operation.entity_urns or origin.entity_urns,
                 "visibility": Visibility.PRIVATE,
                 "metadata": origin.provenance,
-                **operation.values("category", "confidence", "source", "related_columns", *VALIDITY_FIELDS, "scope"),
+                **operation.values(
+                    "category", "confidence", "source", "related_columns", *VALIDITY_FIELDS, "scope", "check"
+                ),
             }
         )
     except Invalid as error:

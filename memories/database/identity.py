@@ -50,6 +50,7 @@ Item = TypeVar("Item")
 
 # Services and the reason why each must look across people. docs/security.md lists them.
 SERVICES: dict[str, str] = {
+    "checks": "the checks of all people's memories run on a schedule, each with the rights of its author",
     "command": "manage.py is run by an operator, who has the database anyway",
     "copies": "copies of a memory leave the analyses of people who may no longer read it",
     "correction_chains": "a chain may lead through memories that the caller may not read",

@@ -7,7 +7,7 @@ them are ranked too (conversation_context.py). Ties are broken by age and id, so
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -84,6 +84,7 @@ class Recall:
     below: int = 0  # number of candidates that scored too low, at most CANDIDATES of each search
     hints: dict[UUID, str] = field(default_factory=dict)  # record id → why the memory should be verified
     scopes: dict[str, str] = field(default_factory=dict)  # the hits' scopes → what they are called
+    checks: Mapping[UUID, extensions.CheckSummary] = field(default_factory=dict)  # of the memories that have checks
     terms: Sequence[term_statistics.Term] = ()  # the words of the query that were searched for
 
 
@@ -123,6 +124,7 @@ def recall(operation: RecallMemories, *, caller: Caller, filters: Filters = NO_F
     left_out = _left_out(caller, filters, question, lowest)
     with_entities = [hit.record.pk for hit in hits if hit.record.entity_urns or hit.record.detected_urns]
     hints = hints_about(with_entities) if with_entities else {}
+    result = replace(result, checks=checks_of([hit.record.pk for hit in hits]))
     result = _with_scopes(replace(result, hits=hits))
     return replace(result, left_out=left_out, hints=hints, below=compared - len(found))
 
@@ -241,6 +243,10 @@ def hints_about(ids: Sequence[UUID]) -> dict[UUID, str]:
         for pk, hint in extension.verification_hints(ids).items():
             hints[pk] = "; ".join(filter(None, [hints.get(pk, ""), hint]))
     return hints
+
+
+def checks_of(ids: Sequence[UUID]) -> dict[UUID, extensions.CheckSummary]:
+    return {pk: check for extension in extensions.registered() for pk, check in extension.checks_of(ids).items()}
 
 
 def _check_inputs(operation: RecallMemories) -> None:

@@ -12,6 +12,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from memories import embedding
 from memories.contract.errors import Invalid
@@ -29,7 +30,7 @@ from memories.writing.duplicates import lock_duplicates, normalized_key
 from memories.writing.revision import revised, save_many
 
 BATCH = 200  # number of memories saved in one transaction
-BY_THE_PRODUCT = ("mark_stale", "mark_fresh")  # changes that no person has made
+BY_THE_PRODUCT = ("mark_stale", "mark_fresh", "check_passed")  # changes that no person has made
 AHEAD = 2  # number of batches that are encoded in advance
 
 
@@ -99,7 +100,10 @@ def last_changes_by_people(record_ids: Sequence[UUID], since: datetime) -> dict[
 
 def _read(number: int, fact: Mapping[str, Any]) -> Remember:
     try:
-        return Remember.read(fact)
+        operation = Remember.read(fact)
+        if operation.check:  # each would run a statement
+            raise Invalid(gettext("is not available in an import"), field="check")
+        return operation
     except Invalid as error:
         raise Invalid(error.fault, field=f"facts[{number}].{error.field}", allowed=error.allowed) from None
 
@@ -124,6 +128,7 @@ def _save(
             if record is None:
                 fields = operation.values() | {"language": languages[position]}
                 fields["scope"] = scopes[operation.scope]
+                del fields["check"]
                 if created and (moment := created[position]):
                     fields |= {"created_at": moment, "updated_at": moment}
                 record = MemoryRecord(created_by=caller.email, persona=caller.persona, **fields)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
 from django.db import transaction
 from django.utils.translation import gettext
 
+from memories import extensions
 from memories.contract.errors import Conflict
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
@@ -32,11 +34,17 @@ def replace_stale_reason(
 
 
 def mark_fresh(
-    *, caller: Caller, record_id: UUID | str, reason: str, unchanged_since: datetime | None = None
+    *,
+    caller: Caller,
+    record_id: UUID | str,
+    reason: str,
+    unchanged_since: datetime | None = None,
+    change: str = "mark_fresh",
 ) -> MemoryRecord:
-    """Reactivate a stale memory because the catalog change that made it stale was reverted.
+    """Reactivate a stale memory because what made it stale has gone, such as a catalog change that was reverted.
 
-    The time of the last verification is unchanged, because no person has checked the memory.
+    If an extension knows another cause, the memory stays stale, and the cause replaces the reason. The time of the last
+    verification is unchanged, because no person has checked the memory.
     """
     with transaction.atomic():
         record = locked(caller, record_id)
@@ -46,8 +54,13 @@ def mark_fresh(
                 gettext("is %(status)s: only a stale memory becomes fresh again") % {"status": record.status},
                 field="id",
             )
-        with revised(caller, record, "mark_fresh", reason):
-            activate(record)
+        causes = [cause for extension in extensions.registered() if (cause := extension.stale_cause(record))]
+        for cause in causes[:1]:
+            with revised(replace(caller, email=cause.by), record, "mark_stale", cause.reason):
+                record.stale_reason = cause.reason
+        if not causes:
+            with revised(caller, record, change, reason):
+                activate(record)
     return record
 
 

@@ -130,6 +130,7 @@ HAPPENED: dict[str, str | Promise] = {
     "apply": gettext_lazy("applied"),
     "undo": gettext_lazy("undone"),
     "mark_fresh": gettext_lazy("reactivated"),
+    "check_passed": gettext_lazy("reactivated by a check"),
     "appeal": gettext_lazy("appealed"),
     "approve_edit": gettext_lazy("edit approved"),
     "roll_back": gettext_lazy("rolled back"),

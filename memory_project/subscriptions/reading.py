@@ -123,7 +123,7 @@ def _text(path: str, number: int, file_digest: str, row: Row) -> Text:
     if row.problem or row.kind != "memory":
         problem = row.problem or f"is a {row.kind}, not a memory"
         return Text(path, key, number, file_digest, problem=problem, place=place)
-    data = {name: value for name, value in row.data.items() if name in Remember.model_fields}
+    data = {name: value for name, value in row.data.items() if name in Remember.model_fields and name != "check"}
     data.pop("visibility", None)  # the subscription decides who reads its memories, not the file
     names = data.get("entity_urns", [])
     urns, notes = usable_urns(names) if _are_texts(names) else ([], ["entities is not a list of names"])

@@ -10,7 +10,7 @@ from typing import Any
 from django.db import connection
 from django.utils import timezone
 
-from analysis.models import Finding, Session
+from analysis.models import Finding, MemoryCheck, Session
 from knowledge.graph.models import Graph, ObservationMove
 from knowledge.insights.capture import capture
 from knowledge.models import CaveatWaiver, Suggestion
@@ -77,6 +77,9 @@ def _make_rare_rows(alice: Caller, fact: MemoryRecord) -> None:
     kept = Suggestion.objects.filter(owner=alice.email).latest("text")
     Suggestion.objects.filter(pk=kept.pk).update(state="kept", record=fact, decided_at=timezone.now())
     quotations.note([fact.pk], "findings", finding.pk, whole=True)
+    MemoryCheck.objects.create(
+        record=fact, author=alice.email, source="shop", sql="SELECT 1", expects="equals", value=1
+    )
     Tombstone.objects.create(record_id=uuid.uuid4(), created_by="x@y.z", persona="sales", erased_by="x@y.z")
 
 

@@ -69,6 +69,10 @@ DERIVED = {
     "report": {"id", "owner", "persona", "visibility"},
     "verification": {"id", "owner", "persona", "visibility"},
     "quotation": {"id"},
+    "check": {
+        "updated_at", "captured", "state", "checked_at", "runs", "failures", "failed_at", "next_run_at", "runs_on",
+        "runs_that_day",
+    },
     "insight": {"owner", "persona", "visibility"},
     "decision": {"id"},
     "suggestion": {"text_key"},

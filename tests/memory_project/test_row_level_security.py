@@ -65,7 +65,7 @@ PROTECTED = {
     "webhook_endpoints", "webhook_events", "webhook_deliveries",
     "insights", "insight_decisions", "suggestions", "contradictions", "settlements", "caveat_waivers",
     "analysis_sessions", "ingested_records", "analysis_memories", "analysis_passages", "analysis_ingests",
-    "analysis_actions", "analysis_action_items",
+    "analysis_actions", "analysis_action_items", "memory_checks",
     "conversation_cache", "conversation_cache_use", "conversation_decisions", "conversation_decision_changes",
     "conversation_merges", "conversation_wipe_requests",
     "graphs", "graph_entities", "graph_observations", "graph_observation_moves", "graph_passages", "graph_relations",

@@ -22,7 +22,7 @@ def differences(e: Expected, world: World) -> list[str]:
 
 
 def _of_memories(e: Expected, world: World) -> list[str]:
-    rows, verified = world.memories(), world.verified()
+    rows, verified, checked = world.memories(), world.verified(), world.checked()
     ids = {world.ids[name]: name for name in e.memories}
     names = {pk: name for name, pk in world.ids.items()} | ids
     found = [f"{names.get(pk, 'another memory')} exists" for pk in rows.keys() - ids.keys()]
@@ -33,6 +33,8 @@ def _of_memories(e: Expected, world: World) -> list[str]:
             found += _of_memory(e, m, row, names)
             if (world.ids[name] in verified) != m.is_verified:
                 found.append(f"{name} is {'not ' if m.is_verified else ''}verified by a second person")
+            if (world.ids[name] in checked) != (m.check is not None):
+                found.append(f"{name} has {'no' if m.check else 'a'} check")
             editor = row["metadata"].get("edited_by", "")
             if editor != (email(m.edited_by) if m.edited_by else ""):
                 found.append(f"{name} was reworded by {editor or 'nobody'}, not {m.edited_by or 'nobody'}")

@@ -112,6 +112,14 @@ class Insight:
 
 
 @dataclass
+class Check:
+    """A query that proves a memory, and how often it has failed in a row."""
+
+    holds: bool = True  # whether it would pass now
+    failures: int = 0
+
+
+@dataclass
 class Memory:
     name: str
     owner: str
@@ -144,6 +152,8 @@ class Memory:
     def is_waived(self) -> bool:
         return self.waived_text == self.text
 
+    check: Check | None = None
+
     @property
     def marked_wrong(self) -> bool | None:
         marks = [mark for mark in self.marks.values() if mark.in_force and mark.counts]
@@ -168,7 +178,13 @@ class Memory:
     def status(self) -> str:
         if self.state != "living":
             return self.state
+        if self.is_refuted:
+            return "stale"
         return self.shown or ("stale" if self.seen or self.marked_wrong else "active")
+
+    @property
+    def is_refuted(self) -> bool:
+        return self.check is not None and self.check.failures > 1
 
     @property
     def is_living(self) -> bool:
@@ -288,7 +304,11 @@ class Expected:
 
     def is_due(self, memory: Memory) -> bool:
         """Return whether the next check will find the memory stale, as far as anybody knows."""
-        return memory.marked_wrong is True or any(self.differs(memory, name) for name in memory.baselines)
+        return (
+            memory.marked_wrong is True
+            or memory.is_refuted
+            or any(self.differs(memory, name) for name in memory.baselines)
+        )
 
     def _settle(self, memory: Memory, status: str, is_known: bool) -> None:
         memory.unsettled = not is_known or (memory.marked_wrong is None and not memory.seen)
@@ -360,6 +380,8 @@ class Expected:
         if baselines:
             self.take_baselines(memory, memory.subjects)
         memory.seen, memory.unsettled, memory.shown = set(), False, ""
+        if memory.check:
+            memory.check.failures = 0
         for mark in memory.marks.values():
             mark.in_force = False
         if self.available:
@@ -412,6 +434,7 @@ class Expected:
     def why(self, memory: Memory) -> str:
         causes = [f"{name} has changed" for name in sorted(memory.seen)]
         causes += ["it was marked as wrong"] if memory.marked_wrong else []
+        causes += ["its check failed twice"] if memory.is_refuted else []
         return ", ".join(causes) or "nothing speaks against it"
 
 
@@ -423,4 +446,5 @@ def copied(memory: Memory) -> dict[str, Any]:
         "marks": deepcopy(memory.marks),
         "unsettled": memory.unsettled,
         "shown": memory.shown,
+        "check": deepcopy(memory.check),
     }

@@ -244,6 +244,23 @@ class Stories(RuleBasedStateMachine):
         if not any(other.link_unsure for other in self.story.e.chain(m)):
             self.story.tell("erase", self.owner(m, who), m.name)
 
+    # -- checks ---------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.has())
+    @rule(n=anything, who=anything)
+    def change_check(self, n: int, who: int) -> None:
+        m = chosen(self.memories(), n)
+        changer = self.curator(m, who) if m.is_in_force else self.owner(m, who)
+        if not m.is_refuted:  # otherwise the rules would have to tell why it is stale
+            self.story.tell("remove_check" if m.check else "add_check", changer, m.name)
+
+    @precondition(lambda self: any(m.check for m in self.memories("living")))
+    @rule(n=anything, times=st.integers(1, 2))
+    def data_change(self, n: int, times: int) -> None:
+        self.story.tell("data_change", chosen([m for m in self.memories("living") if m.check], n).name)
+        for _ in range(times):
+            self.story.tell("checks_run")
+
     # -- insights -------------------------------------------------------------------------------------------
 
     @rule(who=st.sampled_from(AUTHORS), entities=about, wanted=visibility, replaces=anything)

@@ -29,10 +29,23 @@ def main() -> int:
 
     setup_test_environment()
     databases = setup_databases(verbosity=0, interactive=False)
+    _grant()
     try:
         return _simulate(arguments.minutes, arguments.seed, arguments.steps)
     finally:
         teardown_databases(databases, verbosity=0)
+
+
+def _grant() -> None:
+    """Grant the application's role its privileges, because services switch to it."""
+    from django.db import connection
+
+    from memory_project.postgres.roles import statements
+
+    role = connection.settings_dict.get("IDENTITY_ROLE")
+    with connection.cursor() as cursor:
+        for statement in statements(role, connection.pg_version) if role else []:  # type: ignore[attr-defined]
+            cursor.execute(statement)
 
 
 def _simulate(minutes: float, only_seed: int | None, steps: int) -> int:

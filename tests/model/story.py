@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from memories.identity.caller import Caller
-from tests.model import approvals, caveats, filing, memories, reviews, scopes, validity
+from tests.model import approvals, caveats, checks, filing, memories, reviews, scopes, validity
 from tests.model.comparison import differences, differences_of_views
 from tests.model.entities import catalog
 from tests.model.expected import ALLOWED, PEOPLE, Expected, Memory, Person, Text
@@ -262,6 +262,27 @@ class Story:
             lambda: self.world.hand_over(who, old, new),
             lambda: memories.hand_over(self.e, BY_NAME[old], BY_NAME[new]),
         )
+
+    # -- checks ---------------------------------------------------------------------------------------------
+
+    def add_check(self, who: str, name: str) -> bool:
+        return self._verb("adds a check to", checks.may_change_check, checks.add_check, self.world.add_check, who, name)
+
+    def remove_check(self, who: str, name: str) -> bool:
+        may = checks.may_change_check
+        return self._verb("removes the check of", may, checks.remove_check, self.world.remove_check, who, name)
+
+    def data_change(self, name: str) -> None:
+        check = self[name].check
+        assert check is not None
+
+        def change() -> None:
+            check.holds = self.world.holds[name] = not check.holds
+
+        self._step(f"the data change, so that the check of {name} gets another result", set(), change, lambda: None)
+
+    def checks_run(self) -> None:
+        self._step("all checks run", set(), self.world.run_checks, lambda: checks.run(self.e))
 
     # -- insights -------------------------------------------------------------------------------------------
 

@@ -162,6 +162,25 @@ def test_a_mark_as_wrong_outlasts_a_change_of_the_catalog_that_is_reverted(story
     assert story[m].status == "stale"
 
 
+def test_a_failed_check_outlasts_a_change_of_the_catalog_and_a_mark(story: Story) -> None:
+    m = story.remember("alice", ["orders"])
+    story.add_check("alice", m)
+    story.others_set("orders", "deprecation", "use the mart")
+    story.check()
+    story.data_change(m)
+    story.checks_run()
+    story.checks_run()
+    story.others_set("orders", "deprecation", None)
+    story.check()
+    assert story[m].status == "stale"
+    story.mark_wrong("alice", m)
+    story.withdraw("alice", m)
+    assert story[m].status == "stale"
+    story.data_change(m)
+    story.checks_run()
+    assert story[m].status == "active"
+
+
 # -- chains and changesets ----------------------------------------------------------------------------------------
 
 
@@ -250,7 +269,7 @@ def applied(story: Story, entity: str, change: tuple[str, Any], replaces: str = 
 
 def test_the_model_imports_nothing_from_the_product() -> None:
     folder = Path(__file__).parent
-    modules = ("entities", "expected", "memories", "reviews", "scopes", "sentences")
+    modules = ("entities", "expected", "memories", "reviews", "scopes", "sentences", "checks")
     names = [name for module in modules for name in imported(ast.parse((folder / f"{module}.py").read_text()))]
     allowed = sys.stdlib_module_names | {f"tests.model.{module}" for module in modules} | {"tests.model"}
     assert [name for name in names if name not in allowed and name.partition(".")[0] not in allowed] == []

@@ -7,14 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import timedelta
 from typing import Any
 from unittest.mock import patch
 from uuid import UUID
 
 from django.contrib.auth.models import Group, Permission
 from django.db import connection, transaction
+from django.db.models import F
 from django.test import TestCase
+from django.utils import timezone
 
+from analysis.checks import services as checks
+from analysis.checks.operations import AddCheck, RemoveCheck
+from analysis.models import MemoryCheck
+from analysis.operations import QuerySql
+from analysis.sql import execute
+from analysis.sql.declaration import SqlSource
+from analysis.sql.execute import QueryResult
+from analysis.sql.values import Result
+from analysis.tasks import run_due_checks
 from knowledge.catalog.embedded import LocalCatalog
 from knowledge.catalog.interface import CatalogUnavailable, Run, Write
 from knowledge.changesets import apply as applying
@@ -65,6 +77,7 @@ from tests.model.expected import PEOPLE
 TAG = "urn:li:tag:Training"
 RISKS = [{"kind": "tag", "urn": TAG}]
 ALL_CHECKED = 1_000  # more entities than a story has
+WAREHOUSE = SqlSource(name="shop", kind="sql", engine="duckdb", database="shop.duckdb")
 METHODS = ("read", "existing", "write", "search", "lineage")
 
 
@@ -112,9 +125,11 @@ class World:
         self.ids: dict[str, UUID] = {}  # of memories
         self.changesets: dict[str, UUID] = {}
         self.is_available = True
+        self.holds: dict[str, bool] = {}  # whether the data are as the check of a memory says
         self.writes_left: int | None = None  # number of writes until the catalog becomes unavailable
         self.stack = ExitStack()
         self.stack.enter_context(_rolled_back())
+        self.stack.enter_context(patch.object(execute, "run_query", self._query))
         for name in METHODS:
             original = getattr(LocalCatalog, name)
             self.stack.enter_context(patch.object(LocalCatalog, name, self._guarded(name, original)))
@@ -216,6 +231,31 @@ class World:
 
     def erase(self, person: str, name: str) -> None:
         erasure.erase(Erase.read({"record_id": self.ids[name], "confirm": True}), caller=self.callers[person])
+
+    # -- checks ---------------------------------------------------------------------------------------------
+
+    def add_check(self, person: str, name: str) -> None:
+        self.holds[name] = True
+        values = {"record_id": self.ids[name], "sql": name, "expects": "not_empty"}
+        checks.add_check(AddCheck.read(values), caller=self.callers[person])
+
+    def remove_check(self, person: str, name: str) -> None:
+        for pk in MemoryCheck.objects.filter(record=self.ids[name]).values_list("pk", flat=True):
+            operation = RemoveCheck.read({"record_id": self.ids[name], "check_id": pk})
+            checks.remove_check(operation, caller=self.callers[person])
+
+    def run_checks(self) -> None:
+        """Run all checks that the schedule runs, an hour after their last failure."""
+        MemoryCheck.objects.update(next_run_at=timezone.now(), failed_at=F("failed_at") - timedelta(hours=1))
+        run_due_checks()
+
+    def _query(self, operation: QuerySql, **options: Any) -> QueryResult:
+        """Stand in for the warehouse. The statement is the name of the memory that it proves."""
+        rows = [[1]] if self.holds[operation.sql] else []
+        return QueryResult(WAREHOUSE, Result(["n"], rows), 0.0)
+
+    def checked(self) -> set[UUID]:
+        return set(MemoryCheck.objects.values_list("record", flat=True))
 
     # -- insights -------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
+from analysis.checks.queries import checks_for
 from knowledge.catalog import metadata_files
 from knowledge.changesets import approvals, diff, risk, rollback
 from knowledge.changesets.apply import get_changeset
@@ -67,10 +68,11 @@ def changeset_detail(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     changeset = get_changeset(caller, changeset_id)
     sources = Insight.objects.visible_to(caller).filter(pk__in=changeset.insight_ids).select_related("record")
+    checks = checks_for(caller, [insight.pk for insight in sources])
     context = {
         "changeset": changeset,
         "changes": diff.of_changes(changeset.changes.all()),
-        "sources": sources,
+        "sources": [(insight, checks.get(insight.pk)) for insight in sources],
         "may_curate": queries.may_curate(caller),
         "may_roll_back": changeset.state in ("applied", "partial", "planned"),
         "may_resume": changeset.state in ("partial", "planned"),

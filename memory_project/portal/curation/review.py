@@ -18,6 +18,8 @@ from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 from django_htmx.middleware import HtmxDetails
 
+from analysis.checks import running
+from analysis.checks.queries import CheckView, views_of
 from knowledge.changesets import suggested
 from knowledge.insights import queries
 from knowledge.insights.lifecycle import edit as edit_insight
@@ -31,6 +33,7 @@ from knowledge.review.seen import ChangedMeanwhile, repeats, version_of, version
 from memories.contract.errors import Conflict, DomainError, Invalid, NotFound
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
+from memories.models import MemoryRecord
 from memory_project.accounts.names import name_of
 from memory_project.portal.curation.conflicts import conflict_of, steps_for
 from memory_project.portal.error_labels import message_with_label
@@ -40,6 +43,7 @@ from memory_project.web import locale
 APPROVED_SHOWN = 20  # maximum number of approved insights listed when the queue is empty
 MAX_OVERTURNED = 5  # maximum number of the caller's overturned decisions listed when the queue is empty
 LAST = "last_decision"  # session key of the last decision, which the next page reports and may offer to undo
+MAX_RESULT_AGE = timedelta(hours=1)  # of a check's result; an older check is run when its insight is opened
 UNDO_S = 10  # seconds for which a page offers to undo the last decision
 SNOOZES = {"1": gettext_lazy("Until tomorrow"), "7": gettext_lazy("For a week"), "30": gettext_lazy("For 30 days")}
 
@@ -97,6 +101,7 @@ def _show(
         "is_snoozed": bool(insight.snoozed_until and insight.snoozed_until > timezone.now()),
         "is_overdue": insight.state == InsightState.PENDING and insight.due_at < timezone.now(),
         "last": _last(request),
+        "checks": _checks(caller, insight.record),
         **place.counts,
     }
     htmx: HtmxDetails = request.htmx  # type: ignore[attr-defined]
@@ -104,6 +109,14 @@ def _show(
     return render(
         request, "review/_desk.html" if is_part else "review/one.html", context, status=409 if conflict else 200
     )
+
+
+def _checks(caller: Caller, record: MemoryRecord) -> list[CheckView]:
+    """Return the claim's checks with their last results. A worker runs the old ones, so the page doesn't wait."""
+    views = views_of(caller, record)
+    if views:
+        running.request_runs([record.pk], older_than=MAX_RESULT_AGE)
+    return views
 
 
 def _with_due_time(caller: Caller, insight_id: UUID) -> Any:

@@ -13,6 +13,8 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
+from analysis.checks.queries import views_of as check_views
+from analysis.checks.services import may_change_checks
 from knowledge.changesets.traces import traces_of
 from knowledge.insights import queries as curation
 from knowledge.operations import Appeal
@@ -107,6 +109,7 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
     verdicts, own_feedback = feedback.feedback_for(caller, record)
     insight, may_review = curation.insight_of(caller, record), can_review(caller, record)
     may_change, changes = caller.can_edit_for(record.created_by), history(caller, record, versions)
+    is_approved = insight is not None and insight.state in decisions.IN_FORCE
     context = {
         "record": record,
         "insight": insight,
@@ -130,6 +133,8 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
         "may_change": may_change,
         "may_extend": validity.may_extend(caller, record),
         "holds_for": labels([record.scope]).get(record.scope, ""),
+        "checks": check_views(caller, record),
+        "may_check": may_change_checks(caller, record, is_approved=is_approved),
         "personas": _other_personas(caller, record),
         "can_review": may_review,
         "successor": next((version for version in versions if record.superseded_by == version.pk), None),
@@ -200,6 +205,7 @@ def edit_memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
     verb = gettext("Save correction") if correcting else gettext("Save")
     context = {"form": form, "record": record, "title": title, "verb": verb, "correcting": correcting}
     context["seen"] = memory_versions([record])[record.pk]
+    context["has_checks"] = correcting and bool(check_views(caller, record))
     return render(request, "portal/memory_form.html", context)
 
 
@@ -409,6 +415,7 @@ def _save(caller: Caller, record: MemoryRecord, form: MemoryForm, correcting: bo
     if values["scope"] == record.scope:
         del values["scope"]  # it may have been removed since; a correction inherits it
     if correcting:
+        values["keep_checks"] = "keep_checks" in form.data
         result = services.supersede(Supersede.read({"record_id": record.pk, **values}), caller=caller)
         # A correction without a predecessor awaits review before it replaces the memory. Its note says so.
         result.record.pending_message = result.note if result.record.supersedes_id is None else ""
