@@ -13,11 +13,11 @@ from django.db.models import Q
 from memories.contract.tools import Call, ContextBlock
 from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn
 from memories.identity.caller import Caller
-from memories.models import MemoryRecord
+from memories.models import CitingDocument, MemoryRecord
 from memory_project import backups
 from memory_project.mcp import feedback_request
 from memory_project.models import AuditEvent, Notification, SavedView, User
-from memory_project.notifications import inbox
+from memory_project.notifications import citations, inbox
 
 
 class ProjectMemoryExtension(MemoryExtension):
@@ -41,6 +41,12 @@ class ProjectMemoryExtension(MemoryExtension):
     def report_withdrawn(self, record: MemoryRecord, caller: Caller) -> None:
         inbox.retract_reported(record, caller)
 
+    def citing_documents_outdated(self, documents: Mapping[UUID, str], by: str) -> None:
+        citations.notify_outdated(documents, by)
+
+    def citing_documents_settled(self, document_ids: Sequence[UUID]) -> None:
+        citations.settle(document_ids)
+
     def after_call(self, caller: Caller, call: Call) -> Iterable[ContextBlock]:
         return feedback_request.after_recall(caller, call)
 
@@ -56,7 +62,10 @@ class ProjectMemoryExtension(MemoryExtension):
         def account(email: str) -> int | None:
             return User.objects.filter(email=email).values_list("pk", flat=True).first()
 
-        return [OwnedRows("saved views", SavedView, "person_id", unique=("name",), owner_value=account)]
+        return [
+            OwnedRows("saved views", SavedView, "person_id", unique=("name",), owner_value=account),
+            OwnedRows("citing documents", CitingDocument, "created_by", unique=("address",)),
+        ]
 
     def personal_data(self) -> Sequence[PersonalDataColumn]:
         # Accounts, tokens and memberships are not listed: admins manage them, and a wipe leaves them in place.
