@@ -65,6 +65,7 @@ DERIVED = {
     "feedback": {"id", "owner", "persona", "visibility"},
     "report": {"id", "owner", "persona", "visibility"},
     "verification": {"id", "owner", "persona", "visibility"},
+    "citation": {"id"},
     "quotation": {"id"},
     "insight": {"owner", "persona", "visibility"},
     "decision": {"id"},
