@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.db.models import Count, F, Q, QuerySet
+from django.db.models import Case, Count, F, Q, QuerySet, When, Window
 from django.utils.translation import gettext
 
 from memories.contract.errors import NotFound
@@ -54,18 +54,18 @@ def own_documents(caller: Caller) -> QuerySet[CitingDocument]:
     return CitingDocument.objects.filter(created_by=caller.email).exclude(created_by="")
 
 
-def documents(caller: Caller) -> QuerySet[CitingDocument]:
-    """Return the caller's documents with `cited`, the number of memories, and `changed`, that of unnoted changes."""
+def documents(caller: Caller, *, has_changes: bool | None = None) -> QuerySet[CitingDocument]:
+    """Return the caller's documents with `cited`, the number of memories, and `changed`, that of unnoted changes.
+
+    `has_changes` restricts them to those with such changes, or to those without.
+    """
     is_open = ~Q(citations__reason=Outdated.NONE) & Q(citations__acknowledged_at=None)
-    return own_documents(caller).annotate(
+    rows = own_documents(caller).annotate(
         cited=Count("citations"), changed=Count("citations", filter=is_open) + F("erased")
     )
-
-
-def open_count(caller: Caller) -> int:
-    """Return how many of the caller's documents cite something that has changed."""
-    open_ = Q(pk__in=Citation.objects.exclude(reason=Outdated.NONE).filter(acknowledged_at=None).values("document"))
-    return own_documents(caller).filter(open_ | Q(erased__gt=0)).count()
+    if has_changes is None:
+        return rows
+    return rows.filter(changed__gt=0) if has_changes else rows.filter(changed=0)
 
 
 def document(caller: Caller, document_id: UUID) -> CitingDocument:
@@ -132,11 +132,15 @@ def citing(caller: Caller, record: MemoryRecord) -> Citing:
     if its author shares it.
     """
     is_curator = caller.can_review_for(record.persona) and record.visibility != Visibility.PRIVATE
+    is_named = Q(created_by=caller.email) | Q(is_shared=True)
     with identity.service("citations"):
         rows = CitingDocument.objects.filter(citations__record=record)
-        named = list(rows.filter(Q(created_by=caller.email) | Q(is_shared=True))[: MAX_SHOWN + 1])
-        count = rows.count() if caller.can_edit_for(record.created_by) or is_curator else None
-    return Citing(count, named[:MAX_SHOWN])
+        # The count rides in the same query, whose first rows are those that may be named.
+        found = rows.annotate(total=Window(Count("pk")), named=Case(When(is_named, then=0), default=1))
+        first = list(found.order_by("named", "-registered_at", "pk")[:MAX_SHOWN])
+    sees_count = caller.can_edit_for(record.created_by) or is_curator
+    count = first[0].total if first else 0
+    return Citing(count if sees_count else None, [row for row in first if row.named == 0])
 
 
 def _cited_texts(caller: Caller, citations: Sequence[Citation], records: Mapping[UUID, MemoryRecord]) -> dict[int, str]:

@@ -51,6 +51,11 @@ class CitingDocument(models.Model):
     def __str__(self) -> str:
         return self.title or self.address
 
+    @property
+    def url(self) -> str:
+        """Return the address if pages may link to it, otherwise ""."""
+        return self.address if self.address.lower().startswith(("https://", "http://")) else ""
+
 
 class Citation(models.Model):
     """A memory that a document cites. It is current, outdated, or outdated and acknowledged."""

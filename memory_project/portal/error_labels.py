@@ -42,6 +42,9 @@ LABELS = {
     "confirm": gettext_lazy("Your confirmation"),
     "to": gettext_lazy("The new owner"),
     "as_of": gettext_lazy("The date"),
+    "address": gettext_lazy("The address"),
+    "memory_ids": gettext_lazy("The memories"),
+    "document_id": gettext_lazy("This document"),
     "cursor": gettext_lazy("The page’s address"),
     "after": gettext_lazy("The page’s address"),
 }
