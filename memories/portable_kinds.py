@@ -216,11 +216,14 @@ CITING_DOCUMENT = Kind(
 CITATION = Kind(
     name="citation",
     model=Citation,
-    columns=("document_id", "record_id", "cited_at", "content_key", "reason", "outdated_at", "acknowledged_at"),
+    columns=(
+        "document_id", "record_id", "cited_at", "content_key", "reason", "other_reason", "outdated_at",
+        "acknowledged_at",
+    ),
     key=("document_id", "record_id"),
     owner="document__created_by",
     parents=(Parent("document_id", CitingDocument, "created_by"), RECORD),
-)
+)  # fmt: skip
 
 
 def kinds() -> dict[str, Kind]:

@@ -21,13 +21,11 @@ from memories.models import Citation, CitingDocument, MemoryRecord, Outdated, St
 BY_STATUS: Mapping[str, Outdated] = {
     Status.SUPERSEDED: Outdated.SUPERSEDED, Status.STALE: Outdated.STALE, Status.ARCHIVED: Outdated.ARCHIVED,
 }  # fmt: skip
-# Reasons that neither the status nor the text of a memory shows. They last until `clear`.
-LASTING = frozenset({Outdated.ROLLED_BACK, Outdated.INVALID})
 
 
-def reason_of(status: str, *, is_same_text: bool) -> Outdated:
+def reason_of(status: str, *, is_same_text: bool, other: str = "") -> Outdated:
     """Return why a memory with this status no longer stands as it was cited, or NONE."""
-    return BY_STATUS.get(status) or (Outdated.NONE if is_same_text else Outdated.EDITED)
+    return BY_STATUS.get(status) or (Outdated(other) if is_same_text else Outdated.EDITED)
 
 
 def note_change(caller: Caller, record: MemoryRecord, before: Mapping[str, Any]) -> None:
@@ -40,37 +38,19 @@ def note_change(caller: Caller, record: MemoryRecord, before: Mapping[str, Any])
 @identity.service("citations")
 def note_changes(record_ids: Sequence[UUID], *, by: str, is_reworded: bool = False) -> None:
     """Compare the citations of these memories with the memories, and tell the extensions whom a change concerns."""
-    outdated: list[Citation] = []
-    settled: list[Citation] = []
-    for citation in locked(Citation.objects.filter(record__in=record_ids)):
-        reason = current_reason(citation)
-        is_known = reason == citation.reason and not (reason == Outdated.EDITED and is_reworded)
-        if is_known or (reason == Outdated.NONE and citation.reason in LASTING):
-            continue
-        set_reason(citation, reason)
-        (outdated if reason else settled).append(citation)
-    _save(outdated, settled, by)
+    _update(locked(Citation.objects.filter(record__in=record_ids)), by, is_reworded=is_reworded)
 
 
 @identity.service("citations")
 def note_reason(record_ids: Collection[UUID], reason: Outdated, *, by: str) -> None:
-    """Mark the citations of these memories as outdated for a reason of LASTING. Other reasons take precedence."""
-    citations = list(locked(Citation.objects.filter(record__in=record_ids, reason=Outdated.NONE)))
-    for citation in citations:
-        set_reason(citation, reason)
-    _save(citations, [], by)
+    """Mark the citations of these memories as outdated for a reason that neither status nor text shows."""
+    _replace_other(record_ids, Outdated.NONE, reason, by)
 
 
 @identity.service("citations")
 def clear(record_ids: Collection[UUID], reason: Outdated, *, by: str) -> None:
-    """Take back `note_reason`, because the memories were applied again or are valid again."""
-    citations = list(locked(Citation.objects.filter(record__in=record_ids, reason=reason)))
-    outdated: list[Citation] = []
-    settled: list[Citation] = []
-    for citation in citations:
-        set_reason(citation, current_reason(citation))
-        (outdated if citation.reason else settled).append(citation)
-    _save(outdated, settled, by)
+    """Take back `note_reason`, because the memories were applied again, or are valid again."""
+    _replace_other(record_ids, reason, Outdated.NONE, by)
 
 
 @identity.service("citations")
@@ -93,7 +73,8 @@ def locked(rows: QuerySet[Citation]) -> QuerySet[Citation]:
 
 def current_reason(citation: Any) -> Outdated:
     """Return what `reason_of` returns for a citation that was loaded with `status` and `key` of its memory."""
-    return reason_of(citation.status, is_same_text=citation.key == citation.content_key)
+    is_same_text = citation.key == citation.content_key
+    return reason_of(citation.status, is_same_text=is_same_text, other=citation.other_reason)
 
 
 def set_reason(citation: Citation, reason: Outdated) -> None:
@@ -101,12 +82,28 @@ def set_reason(citation: Citation, reason: Outdated) -> None:
     citation.outdated_at = timezone.now() if reason else None
 
 
-def _save(outdated: Sequence[Citation], settled: Sequence[Citation], by: str) -> None:
-    if not outdated and not settled:
+def _replace_other(record_ids: Collection[UUID], old: Outdated, new: Outdated, by: str) -> None:
+    citations = list(locked(Citation.objects.filter(record__in=record_ids, other_reason=old)))
+    for citation in citations:
+        citation.other_reason = new
+    if citations:
+        Citation.objects.bulk_update(citations, ["other_reason"])
+        _update(citations, by)
+
+
+def _update(citations: Iterable[Citation], by: str, *, is_reworded: bool = False) -> None:
+    """Save the reasons of citations that `locked` has loaded, and tell whom it concerns."""
+    changed = []
+    for citation in citations:
+        reason = current_reason(citation)
+        if reason != citation.reason or (reason == Outdated.EDITED and is_reworded):
+            set_reason(citation, reason)
+            changed.append(citation)
+    if not changed:
         return
-    Citation.objects.bulk_update([*outdated, *settled], ["reason", "outdated_at", "acknowledged_at"])
-    settle(row.document_id for row in settled)
-    _tell({row.document_id: row.document.created_by for row in outdated}, by=by)
+    Citation.objects.bulk_update(changed, ["reason", "outdated_at", "acknowledged_at"])
+    settle(row.document_id for row in changed if not row.reason)
+    _tell({row.document_id: row.document.created_by for row in changed if row.reason}, by=by)
 
 
 def settle(document_ids: Iterable[UUID]) -> None:

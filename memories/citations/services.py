@@ -185,7 +185,7 @@ def _acknowledge(caller: Caller, document: CitingDocument, until: datetime) -> N
             continue
         if correction is not None:
             cited.add(correction.pk)
-            citation.record, citation.content_key = correction, correction.content_key
+            citation.record, citation.content_key, citation.other_reason = correction, correction.content_key, ""
             changes.set_reason(citation, changes.reason_of(correction.status, is_same_text=True))
         else:
             _accept(citation)
@@ -195,6 +195,6 @@ def _acknowledge(caller: Caller, document: CitingDocument, until: datetime) -> N
 def _accept(citation: Any) -> None:
     """Let a citation be about the text that the memory has now."""
     citation.content_key = citation.key
-    reason = citation.reason if citation.reason in changes.LASTING else changes.current_reason(citation)
+    reason = changes.current_reason(citation)
     changes.set_reason(citation, reason)
     citation.acknowledged_at = timezone.now() if reason else None

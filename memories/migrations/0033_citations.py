@@ -83,6 +83,24 @@ class Migration(migrations.Migration):
                         max_length=12,
                     ),
                 ),
+                (
+                    "other_reason",
+                    models.CharField(
+                        blank=True,
+                        choices=[
+                            ("", "Current"),
+                            ("superseded", "Corrected"),
+                            ("stale", "May no longer be true"),
+                            ("archived", "Archived"),
+                            ("edited", "Reworded"),
+                            ("rolled_back", "Rolled back"),
+                            ("invalid", "No longer valid"),
+                        ],
+                        default="",
+                        help_text="A reason that neither the status nor the text of the memory shows.",
+                        max_length=12,
+                    ),
+                ),
                 ("outdated_at", models.DateTimeField(blank=True, null=True)),
                 ("acknowledged_at", models.DateTimeField(blank=True, null=True)),
                 (
@@ -116,6 +134,7 @@ class Migration(migrations.Migration):
                     models.UniqueConstraint(fields=("document", "record"), name="citation_once"),
                     models.CheckConstraint(
                         condition=models.Q(
+                            ("other_reason__in", ("", "rolled_back", "invalid")),
                             ("reason__in", ["", "superseded", "stale", "archived", "edited", "rolled_back", "invalid"])
                         ),
                         name="citation_reason_known",

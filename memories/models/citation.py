@@ -66,6 +66,13 @@ class Citation(models.Model):
     cited_at = models.DateTimeField(default=timezone.now)
     content_key = models.CharField(max_length=32, help_text=gettext_lazy("The key of the text that is cited."))
     reason = models.CharField(max_length=12, choices=Outdated.choices, default=Outdated.NONE, blank=True)
+    other_reason = models.CharField(
+        max_length=12,
+        choices=Outdated.choices,
+        default=Outdated.NONE,
+        blank=True,
+        help_text=gettext_lazy("A reason that neither the status nor the text of the memory shows."),
+    )
     outdated_at = models.DateTimeField(null=True, blank=True)
     acknowledged_at = models.DateTimeField(null=True, blank=True)
 
@@ -74,7 +81,10 @@ class Citation(models.Model):
         ordering = ["document", "id"]
         constraints = [
             models.UniqueConstraint(fields=["document", "record"], name="citation_once"),
-            models.CheckConstraint(condition=Q(reason__in=Outdated.values), name="citation_reason_known"),
+            models.CheckConstraint(
+                condition=Q(reason__in=Outdated.values, other_reason__in=("", "rolled_back", "invalid")),
+                name="citation_reason_known",
+            ),
             models.CheckConstraint(
                 condition=Q(reason="") & Q(outdated_at=None) & Q(acknowledged_at=None)
                 | ~Q(reason="") & Q(outdated_at__isnull=False),
