@@ -198,6 +198,12 @@ class MemoryExtension:
         """Return why the locked memory stays stale, although the reason for its status has gone."""
         return None
 
+    def citing_documents_outdated(self, documents: Mapping[UUID, str], by: str) -> None:
+        """Called after `by` changed or erased a memory that these documents cite. The values are their authors."""
+
+    def citing_documents_settled(self, document_ids: Sequence[UUID]) -> None:
+        """Called after documents were removed, or cite nothing any more that has changed."""
+
     # -- copies of memories ------------------------------------------------------------------------------
 
     def erase_copies(self, caller: Caller, record_id: UUID, texts: Sequence[str]) -> Mapping[str, int]:

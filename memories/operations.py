@@ -8,6 +8,7 @@ from django.conf import settings
 from django.utils.translation import gettext
 from pydantic import AfterValidator, Field, model_validator
 
+from memories.citations.operations import Address
 from memories.contract.fields import (
     CONTENT_MAX,
     Columns,
@@ -198,6 +199,7 @@ class ReportMemories(Operation):
     outdated: MemoryIds = Field([], description="Ids of memories that were true and no longer are.")
     note: Annotated[str, Text(0, 500)] = Field("", description="What is wrong or outdated, for the owner.")
     withdraw: MemoryIds = Field([], description="Ids whose reports of yours are removed.")
+    cited_in: Address | None = Field(None, description="URL of a document that cites `used`: you learn of changes.")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -216,6 +218,8 @@ class ReportMemories(Operation):
             raise validation_error(
                 gettext("tells what is wrong or outdated"), gettext("together with wrong or outdated"), field="note"
             )
+        if self.cited_in and not self.used:
+            raise validation_error(gettext("names no memories"), gettext("together with used"), field="cited_in")
         return self
 
 

@@ -10,12 +10,15 @@ from django.db.models import BooleanField, ExpressionWrapper, Q, UUIDField
 from django.utils import timezone
 
 from memories import extensions
+from memories.citations.operations import Address
 from memories.contract.errors import Forbidden, Invalid, check_count
 from memories.contract.fields import CONTENT_MAX, CONTENT_MIN, TEXT_MAX, URN_PATTERN, Columns, Id, JsonObject
 from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memories.models import (
     DOUBTS,
+    Citation,
+    CitingDocument,
     Feedback,
     MemoryRecord,
     MemoryRevision,
@@ -106,6 +109,10 @@ def adapt_quotation(caller: Caller, values: Values, remarks: list[str]) -> None:
         raise Invalid(f"{values['place']!r} is unknown", field="place")
     if not place.model._default_manager.filter(pk=row, **{place.owner: caller.email}).exists():
         raise Forbidden("is not a row of yours", field="row")
+
+
+def adapt_document(caller: Caller, values: Values, remarks: list[str]) -> None:
+    validate(Address, values["address"], "address")
 
 
 MEMORY = Kind(
@@ -207,6 +214,28 @@ QUOTATION = Kind(
 )
 
 
+CITING_DOCUMENT = Kind(
+    name="citing_document",
+    model=CitingDocument,
+    columns=("id", "created_by", "title", "address", "is_shared", "created_at", "registered_at", "erased", "erased_at"),
+    owner="created_by",
+    order=("created_at", "id"),
+    adapt=adapt_document,
+)
+
+CITATION = Kind(
+    name="citation",
+    model=Citation,
+    columns=(
+        "document_id", "record_id", "cited_at", "content_key", "reason", "other_reason", "outdated_at",
+        "acknowledged_at",
+    ),
+    key=("document_id", "record_id"),
+    owner="document__created_by",
+    parents=(Parent("document_id", CitingDocument, "created_by"), RECORD),
+)  # fmt: skip
+
+
 def kinds() -> dict[str, Kind]:
     """Return the kinds of all apps by name, those that others refer to first."""
     proposed = Q(pk__in=[])
@@ -214,6 +243,7 @@ def kinds() -> dict[str, Kind]:
         proposed |= extension.is_proposal()
     extra = {PROPOSAL: ExpressionWrapper(proposed, output_field=BooleanField())}
     declared = [TOMBSTONE, replace(MEMORY, extra=extra), REVISION, FEEDBACK, REPORT, VERIFICATION]
+    declared += [CITING_DOCUMENT, CITATION]
     for extension in extensions.registered():
         declared += extension.portable_kinds()
     declared.append(QUOTATION)  # it may refer to rows of every app

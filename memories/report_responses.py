@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NotRequired
+
 from typing_extensions import TypedDict
 
+from memories.citations.responses import RegisteredResponse, registered_response
 from memories.models import MemoryRecord
 from memories.writing.reports import Reported, Reports
 
@@ -14,6 +17,7 @@ class ReportedResponse(TypedDict):
     reported: dict[str, int]
     repeated: int
     withdrawn: int
+    cited: NotRequired[RegisteredResponse]
 
 
 class ReportResponse(TypedDict):
@@ -41,7 +45,14 @@ class ReportsResponse(TypedDict):
 
 
 def reported_response(reported: Reported) -> ReportedResponse:
-    return {"reported": dict(reported.added), "repeated": reported.repeated, "withdrawn": reported.withdrawn}
+    response: ReportedResponse = {
+        "reported": dict(reported.added),
+        "repeated": reported.repeated,
+        "withdrawn": reported.withdrawn,
+    }
+    if reported.cited:
+        response["cited"] = registered_response(reported.cited)
+    return response
 
 
 def reports_response(record: MemoryRecord, reports: Reports) -> ReportsResponse:

@@ -6,6 +6,9 @@ from collections.abc import Collection, Sequence
 
 from knowledge.extensions import KnowledgeExtension
 from knowledge.models import Changeset, Decision, Insight, Suggestion
+from knowledge.review.events import APPLIED, ROLLED_BACK
+from memories.citations import changes
+from memories.models import Outdated
 from memory_project.notifications import digest_and_alerts, inbox
 
 
@@ -17,6 +20,10 @@ class ProjectKnowledgeExtension(KnowledgeExtension):
 
     def insight_reviewed(self, kind: str, insight: Insight, *, by: str, notes: str, people: Sequence[str]) -> None:
         inbox.notify_review(kind, insight, by=by, notes=notes, people=people)
+        if kind == ROLLED_BACK:
+            changes.note_reason([insight.pk], Outdated.ROLLED_BACK, by=by)
+        elif kind == APPLIED:
+            changes.clear([insight.pk], Outdated.ROLLED_BACK, by=by)
 
     def decision_overturned(self, insight: Insight, decision: Decision) -> None:
         digest_and_alerts.queue_overturned(insight, decision)

@@ -13,12 +13,12 @@ from django.db.models import Q
 from memories.contract.tools import Call, ContextBlock
 from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn
 from memories.identity.caller import Caller
-from memories.models import MemoryRecord
+from memories.models import CitingDocument, MemoryRecord
 from memory_project import backups
 from memory_project.audit import statements
 from memory_project.mcp import feedback_request
 from memory_project.models import AuditEvent, Notification, SavedView, User
-from memory_project.notifications import inbox, validity
+from memory_project.notifications import citations, inbox, validity
 
 
 class ProjectMemoryExtension(MemoryExtension):
@@ -46,6 +46,12 @@ class ProjectMemoryExtension(MemoryExtension):
     def recent_statement(self, caller: Caller, call: str) -> tuple[str, str] | None:
         return statements.recent_statement(caller, call)
 
+    def citing_documents_outdated(self, documents: Mapping[UUID, str], by: str) -> None:
+        citations.notify_outdated(documents, by)
+
+    def citing_documents_settled(self, document_ids: Sequence[UUID]) -> None:
+        citations.settle(document_ids)
+
     def after_call(self, caller: Caller, call: Call) -> Iterable[ContextBlock]:
         return feedback_request.after_recall(caller, call)
 
@@ -61,7 +67,10 @@ class ProjectMemoryExtension(MemoryExtension):
         def account(email: str) -> int | None:
             return User.objects.filter(email=email).values_list("pk", flat=True).first()
 
-        return [OwnedRows("saved views", SavedView, "person_id", unique=("name",), owner_value=account)]
+        return [
+            OwnedRows("saved views", SavedView, "person_id", unique=("name",), owner_value=account),
+            OwnedRows("citing documents", CitingDocument, "created_by", unique=("address",)),
+        ]
 
     def personal_data(self) -> Sequence[PersonalDataColumn]:
         # Accounts, tokens and memberships are not listed: admins manage them, and a wipe leaves them in place.

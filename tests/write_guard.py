@@ -67,6 +67,8 @@ SERVICES = {
     "knowledge.review.decisions",
     "knowledge.review.snooze",
     "knowledge.suggestions",
+    "memories.citations.changes",
+    "memories.citations.services",
     "memories.conversation",
     "memories.management",
     "memories.outbox",

@@ -27,6 +27,7 @@ from memories.extensions import PersonalDataColumn
 from memories.identity.caller import WIPE, Caller
 from memories.models import (
     Batch,
+    CitingDocument,
     Feedback,
     HandOver,
     Impression,
@@ -191,6 +192,7 @@ def _wipe_conversations(user: Caller) -> int:
 def _personal_data() -> list[PersonalDataColumn]:
     own = [
         PersonalDataColumn(Batch, "created_by"),
+        PersonalDataColumn(CitingDocument, "created_by"),
         PersonalDataColumn(Feedback, "by"),
         PersonalDataColumn(Impression, "to"),
         PersonalDataColumn(Report, "by"),

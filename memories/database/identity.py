@@ -52,6 +52,7 @@ Item = TypeVar("Item")
 SERVICES: dict[str, str] = {
     "checks": "the checks of all people's memories run on a schedule, each with the rights of its author",
     "command": "manage.py is run by an operator, who has the database anyway",
+    "citations": "a document that cites a memory belongs to another person than the one who changes the memory",
     "copies": "copies of a memory leave the analyses of people who may no longer read it",
     "correction_chains": "a chain may lead through memories that the caller may not read",
     "entity_detection": "a new entity of the catalog is linked to the memories of all people",

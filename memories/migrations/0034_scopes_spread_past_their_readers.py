@@ -7,6 +7,6 @@ SEE_OWN = "ALTER FUNCTION spread_scope() RESET commonplace.sees_all"
 
 
 class Migration(migrations.Migration):
-    dependencies = [("memories", "0032_attachment")]
+    dependencies = [("memories", "0033_citations")]
 
     operations = [migrations.RunSQL(SEE_ALL, SEE_OWN)]

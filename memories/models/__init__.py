@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from memories.models.batch import Batch
+from memories.models.citation import Citation, CitingDocument, Outdated
 from memories.models.feedback import Feedback, Verdict
 from memories.models.hand_over import HandOver
 from memories.models.impression import Impression
@@ -31,6 +32,8 @@ __all__ = [
     "Attachment",
     "Batch",
     "Category",
+    "Citation",
+    "CitingDocument",
     "Confidence",
     "ConversationMemory",
     "Correction",
@@ -42,6 +45,7 @@ __all__ = [
     "Lexeme",
     "MemoryRecord",
     "MemoryRevision",
+    "Outdated",
     "Passage",
     "Period",
     "Persona",

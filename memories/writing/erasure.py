@@ -16,6 +16,7 @@ from django.db.models import Q
 from django.utils.translation import gettext
 
 from memories import extensions
+from memories.citations.changes import note_erased
 from memories.contract.errors import Conflict, Invalid
 from memories.database import identity
 from memories.identity.caller import Caller
@@ -122,6 +123,7 @@ def remove_copies(caller: Caller, record: MemoryRecord) -> Counter[str]:
     removed: Counter[str] = Counter()
     for extension in extensions.registered():
         removed.update(extension.erase_copies(caller, record.pk, texts))
+    removed.update(note_erased(caller, record))
     places = text_places.places()
     for quotation in Quotation.objects.filter(record=record).exclude(place=MEMORIES).order_by("pk"):
         place = places.get(quotation.place)

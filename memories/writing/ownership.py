@@ -16,6 +16,7 @@ from django.utils import timezone
 from django.utils.translation import gettext
 
 from memories import extensions
+from memories.citations.changes import note_changes
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.contract.fields import Id
 from memories.contract.operations import validate
@@ -219,6 +220,7 @@ def _archive_duplicates(caller: Caller, old: str, new: str) -> list[str]:
         row.status, row.updated_at = Status.ARCHIVED, now
         row.metadata = row.metadata | {DUPLICATE_OF: archived[row.pk].hex}
     MemoryRecord.objects.bulk_update(rows, ["status", "metadata", "updated_at"], batch_size=500)
+    note_changes([row.pk for row in rows], by=caller.email)
     return [row.pk.hex for row in rows]
 
 

@@ -23,6 +23,7 @@ from django.utils import timezone
 from django.utils.translation import gettext
 
 from memories import extensions
+from memories.citations.services import Registered, add_citations
 from memories.contract.errors import NotFound, TooManyRequests
 from memories.identity.caller import Caller, require_user
 from memories.models import DOUBTS, MemoryRecord, Report, ReportVerdict, Visibility
@@ -40,6 +41,7 @@ class Reported:
     added: Mapping[str, int]
     repeated: int
     withdrawn: int
+    cited: Registered | None = None  # in the document `cited_in`
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,9 @@ class Reports:
 def report(operation: ReportMemories, *, caller: Caller) -> Reported:
     """Store the caller's reports about memories, and remove those about the memories in `withdraw`.
 
-    A person makes each report about a memory once a day. Repeating it replaces its note, if there is a new one. Raises
-    NotFound if one of the memories does not exist or the caller may not read it, and TooManyRequests above MAX_A_DAY.
+    A person makes each report about a memory once a day. Repeating it replaces its note, if there is a new one. The
+    document `cited_in` is registered as citing the used memories. Raises NotFound if one of the memories does not exist
+    or the caller may not read it, and TooManyRequests above MAX_A_DAY.
     """
     require_user(caller)
     now = timezone.now()
@@ -92,8 +95,9 @@ def report(operation: ReportMemories, *, caller: Caller) -> Reported:
             for extension in extensions.registered():
                 extension.record_reported(records[pk], caller)
         withdrawn = _withdraw(caller, [records[pk] for pk in operation.withdraw])
+        cited = add_citations(operation.cited_in, operation.used, caller=caller) if operation.cited_in else None
     added = {verdict.value: sum(1 for _, name in keys if name == verdict) for verdict in ReportVerdict}
-    return Reported({name: n for name, n in added.items() if n}, len(wanted) - len(keys), withdrawn)
+    return Reported({name: n for name, n in added.items() if n}, len(wanted) - len(keys), withdrawn, cited)
 
 
 def reports_about(caller: Caller, record: MemoryRecord) -> Reports:

@@ -12,6 +12,7 @@ from django.utils import timezone
 from django.utils.translation import gettext
 
 from memories import extensions
+from memories.citations.changes import note_change
 from memories.contract.errors import Forbidden, NotFound
 from memories.contract.fields import Id, Reason
 from memories.contract.operations import validate
@@ -126,6 +127,7 @@ def revised(
         _notify_saved(record)
     for extension in extensions.registered():
         extension.record_changed(record, change, before)
+    note_change(caller, record, before)
     if verifiers:
         notify_outdated(caller, record, verifiers)
     if "status" in names and record.status == Status.STALE:

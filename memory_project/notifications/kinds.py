@@ -144,6 +144,15 @@ KINDS: Mapping[str, Kind] = {
             "%(person)s changed a verified memory", "%(person)s changed %(total)s verified memories", "count"
         ),
     ),
+    "cited": Kind(
+        gettext_lazy("A memory that a document of mine cites has changed"),
+        ngettext_lazy(
+            "%(person)s changed memories that a document of yours cites",
+            "%(person)s changed memories that %(total)s documents of yours cite",
+            "count",
+        ),
+        "citing-document",
+    ),
     "mentioned": Kind(
         gettext_lazy("I was mentioned"),
         ngettext_lazy("%(person)s mentioned you", "%(person)s mentioned you in %(total)s texts", "count"),

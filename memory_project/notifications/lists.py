@@ -28,7 +28,7 @@ from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memory_project.mcp.gateway import alerts
 from memory_project.models import Notification
-from memory_project.notifications import inbox
+from memory_project.notifications import citations, inbox
 from memory_project.notifications.kinds import KINDS, sentence
 from memory_project.webhooks.models import Endpoint
 
@@ -152,7 +152,9 @@ def _add_entities(caller: Caller, groups: Sequence[Group]) -> None:
     """Count for each group the notifications that the caller may still read, by the first entity of their memory."""
     for group in groups:
         group.readable = group.count  # webhooks and suggestions are their owner's, and like upstreams have no memory
-    groups = [group for group in groups if group.kind not in ("webhook_paused", "suggested", alerts.KIND)]
+    groups = [
+        group for group in groups if group.kind not in ("webhook_paused", "suggested", citations.KIND, alerts.KIND)
+    ]
     if not groups:
         return
     rule = Q(pk__in=[])
@@ -213,6 +215,8 @@ def entries_for(caller: Caller, rows: Sequence[Notification]) -> list[Notice]:
     if changesets:
         found = Changeset.objects.visible_to(caller).filter(pk__in=changesets)
         texts |= {changeset.pk: str(changeset) for changeset in found}
+    if citing := [row.record_id for row in rows if row.kind == citations.KIND]:
+        texts |= citations.texts(caller, citing)
     if any(row.kind == alerts.KIND for row in rows):
         texts |= alerts.texts(caller)
     return [

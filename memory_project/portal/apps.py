@@ -20,6 +20,7 @@ class PortalConfig(AppConfig):
         LINKS.register("insight", lambda key: reverse("review-one", args=[UUID(key)]))
         LINKS.register("my-insight", lambda key: f"{reverse('my-insights')}#i-{key}")
         LINKS.register("suggestion", lambda key: f"{reverse('suggestions')}#s-{key}")
+        LINKS.register("citing-document", lambda key: reverse("citing-document", args=[UUID(key)]))
         LINKS.register("wipe", lambda key: reverse("wipe", args=[UUID(key)]))
         LINKS.register("stale", lambda key: reverse("stale-review"))
         LINKS.register("webhook", lambda key: f"{reverse('webhooks')}#w-{key}")

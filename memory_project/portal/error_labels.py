@@ -54,6 +54,9 @@ LABELS = {
     "valid_from": gettext_lazy("“True from”"),
     "valid_until": gettext_lazy("“True until”"),
     "valid_while": gettext_lazy("“True only while”"),
+    "address": gettext_lazy("The address"),
+    "memory_ids": gettext_lazy("The memories"),
+    "document_id": gettext_lazy("This document"),
     "cursor": gettext_lazy("The page’s address"),
     "after": gettext_lazy("The page’s address"),
 }

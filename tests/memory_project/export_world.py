@@ -19,6 +19,8 @@ from knowledge.review import decisions
 from knowledge.suggestions import staging
 from knowledge.suggestions.operations import StageCandidates
 from memories import services
+from memories.citations.operations import Cite
+from memories.citations.services import cite
 from memories.conversation.models import MergeProposal
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Tombstone
@@ -44,6 +46,7 @@ def make_world(alice: Caller, bob: Caller, ada: Caller) -> None:
     feedback.mark(MarkFeedback(record_id=fact.pk, verdict="useful"), caller=alice)
     for caller in (alice, bob):
         reports.report(ReportMemories(used=[fact.pk], outdated=[fact.pk], note="moved"), caller=caller)
+    cite(Cite(address="https://docs.example.org/tills", memory_ids=[fact.pk]), caller=alice)
     services.remember(Remember(content=SECRET, visibility="private", metadata={"k": [1, None]}), caller=alice)
     gone = services.remember(Remember(content="A fact that was forgotten again."), caller=alice).record
     services.forget(Forget(record_id=gone.pk), caller=alice)

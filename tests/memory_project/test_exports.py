@@ -68,6 +68,7 @@ DERIVED = {
     "feedback": {"id", "owner", "persona", "visibility"},
     "report": {"id", "owner", "persona", "visibility"},
     "verification": {"id", "owner", "persona", "visibility"},
+    "citation": {"id"},
     "quotation": {"id"},
     "check": {
         "updated_at", "captured", "state", "checked_at", "runs", "failures", "failed_at", "next_run_at", "runs_on",

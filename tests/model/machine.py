@@ -261,6 +261,16 @@ class Stories(RuleBasedStateMachine):
         for _ in range(times):
             self.story.tell("checks_run")
 
+    @precondition(lambda self: self.has())
+    @rule(n=anything, who=st.sampled_from(PEOPLE))
+    def cite(self, n: int, who: Any) -> None:
+        self.story.tell("cite", who.name, chosen(self.memories(), n).name)
+
+    @precondition(lambda self: self.story.documents.open())
+    @rule(n=anything)
+    def acknowledge(self, n: int) -> None:
+        self.story.tell("acknowledge", chosen(self.story.documents.open(), n))
+
     # -- insights -------------------------------------------------------------------------------------------
 
     @rule(who=st.sampled_from(AUTHORS), entities=about, wanted=visibility, replaces=anything)

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from memories.identity.caller import Caller
 from tests.model import approvals, caveats, checks, filing, memories, reviews, scopes, validity
+from tests.model.citations import Documents
 from tests.model.comparison import differences, differences_of_views
 from tests.model.entities import catalog
 from tests.model.expected import ALLOWED, PEOPLE, Expected, Memory, Person, Text
@@ -44,6 +45,7 @@ class Story:
     def __init__(self, callers: dict[str, Caller]) -> None:
         self.e = Expected(catalog())
         self.world = World(callers)
+        self.documents = Documents(self.e, self.world)
         self.sentences: list[str] = []
         self.steps: list[Step] = []
         self.has_failed = False
@@ -256,11 +258,36 @@ class Story:
         )
 
     def hand_over(self, who: str, old: str, new: str) -> bool:
+        def effect() -> None:
+            memories.hand_over(self.e, BY_NAME[old], BY_NAME[new])
+            self.documents.hand_over(old, new)
+
         return self._step(
             f"{who} hands everything of {old} over to {new}",
             memories.may_hand_over(BY_NAME[who]),
             lambda: self.world.hand_over(who, old, new),
-            lambda: memories.hand_over(self.e, BY_NAME[old], BY_NAME[new]),
+            effect,
+        )
+
+    # -- documents that cite memories -----------------------------------------------------------------------
+
+    def cite(self, who: str, name: str) -> bool:
+        person, m, documents = BY_NAME[who], self[name], self.documents
+        refusals = documents.may_cite(person, m)
+        return self._step(
+            f"{who} cites {name}",
+            refusals,
+            lambda: documents.do_cite(who, name),
+            lambda: documents.cite(person, m),
+        )
+
+    def acknowledge(self, who: str) -> bool:
+        person, documents = BY_NAME[who], self.documents
+        return self._step(
+            f"{who} has updated the document that cites",
+            set(),
+            lambda: documents.do_acknowledge(who),
+            lambda: documents.acknowledge(person),
         )
 
     # -- checks ---------------------------------------------------------------------------------------------
@@ -430,7 +457,7 @@ class Story:
     # -- comparing ------------------------------------------------------------------------------------------
 
     def compare(self) -> None:
-        if found := differences(self.e, self.world):
+        if found := [*differences(self.e, self.world), *self.documents.differences()]:
             self._fail(found)
 
     def compare_views(self, who: str) -> None:

@@ -20,6 +20,7 @@ from knowledge.insights import queries as curation
 from knowledge.operations import Appeal
 from knowledge.review import decisions
 from memories import queries, services
+from memories.citations import queries as citations
 from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
 from memories.contract.list_export import MEMORY_COLUMNS, download, is_wanted
 from memories.history import HistoryEntry, chain, history
@@ -118,6 +119,7 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
         "use": impressions.usage_of(caller, record),
         "attachments": attachment_use.use_of(record) if may_change else None,
         "reports": reports.reports_about(caller, record),
+        "citing": citations.citing(caller, record),
         "useful": feedback.useful_count(record, verdicts),
         "traces": traces_of(caller, [link.pk for link in versions]) if insight or len(versions) > 1 else [],
         "own_word": own_feedback,

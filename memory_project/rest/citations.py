@@ -1,0 +1,83 @@
+"""Documents of the caller that cite memories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.db.models import Q, QuerySet
+from django_filters import FilterSet
+from typing_extensions import TypedDict
+
+from memories.citations import queries, services
+from memories.citations.operations import ChangeCiting, Cite, RemoveCiting, ShowCiting
+from memories.citations.responses import (
+    CitingDetailResponse,
+    CitingDocumentResponse,
+    RegisteredResponse,
+    detail_response,
+    document_response,
+    registered_response,
+)
+from memories.identity.caller import Caller
+from memories.mcp_tools import memory_feedback, memory_manage
+from memories.models import CitingDocument
+from memory_project.rest.endpoints import Endpoint, route
+from memory_project.rest.lists import Flag, Listing
+
+TAG = "citations"
+
+
+class RemovedDocumentResponse(TypedDict):
+    removed: bool
+
+
+class CitingFilter(FilterSet):
+    has_changes = Flag(method="changed", help_text="Whether something that it cites has changed.")
+
+    def changed(self, rows: QuerySet[CitingDocument], name: str, value: bool) -> QuerySet[CitingDocument]:
+        return rows.filter(Q(changed__gt=0) if value else Q(changed=0))
+
+
+def _items(caller: Caller, rows: Sequence[CitingDocument]) -> list[CitingDocumentResponse]:
+    return [document_response(row) for row in rows]
+
+
+def _cite(caller: Caller, operation: Cite) -> RegisteredResponse:
+    return registered_response(services.cite(operation, caller=caller))
+
+
+def _show(caller: Caller, operation: ShowCiting) -> CitingDetailResponse:
+    document = queries.document(caller, operation.document_id)
+    return detail_response(document, queries.cited_by(caller, document))
+
+
+def _change(caller: Caller, operation: ChangeCiting) -> CitingDetailResponse:
+    services.change(operation, caller=caller)
+    return _show(caller, ShowCiting(document_id=operation.document_id))
+
+
+def _remove(caller: Caller, operation: RemoveCiting) -> RemovedDocumentResponse:
+    services.remove(operation, caller=caller)
+    return {"removed": True}
+
+
+LIST = Listing(
+    "list_citing_documents",
+    queries.documents,
+    _items,
+    CitingDocumentResponse,
+    CitingFilter,
+    tool=memory_feedback.name,
+    summary="List your documents that cite memories",
+)
+urlpatterns = [
+    route(TAG, "citations/", get=LIST, post=Endpoint("cite_memories", _cite, tool=memory_feedback.name)),
+    route(
+        TAG,
+        "citations/<id:document_id>/",
+        # Both show texts of memories, as this command does.
+        get=Endpoint("show_citing_document", _show, tool=memory_manage.name, command="get"),
+        patch=Endpoint("change_citing_document", _change, tool=memory_manage.name, command="get"),
+        delete=Endpoint("remove_citing_document", _remove, tool=memory_feedback.name),
+    ),
+]
