@@ -15,6 +15,7 @@ from django_q.tasks import async_task
 
 from knowledge.catalog import lineage
 from knowledge.context.memory_context import attach_memories
+from knowledge.debt import upkeep as debt
 from knowledge.freshness import baselines, comparison, detected_hints
 from knowledge.insights import entity_linking, redaction, sql_corrections
 from knowledge.models import AssignmentRule, CatalogEntity, Changeset, Decision, Insight, InsightState, Suggestion
@@ -93,7 +94,7 @@ class KnowledgeMemoryExtension(MemoryExtension):
         for insight in Insight.objects.filter(replaces=record_id).select_related("record"):
             Insight.objects.filter(pk=insight.pk).update(replaces=insight.record.supersedes_id)
         kept = Suggestion.objects.filter(record=record_id).delete()[0]
-        return {**removed, "suggestions": kept}
+        return {**removed, "suggestions": kept, "questions": debt.remove_record(record_id)}
 
     def text_places(self) -> Sequence[TextPlace]:
         def decisions_of(caller: Caller) -> QuerySet[Decision]:
@@ -130,7 +131,7 @@ class KnowledgeMemoryExtension(MemoryExtension):
         ]  # fmt: skip
         # Suggestions are no part of a hand-over: they are what a person said, and not kept.
         own = PersonalDataColumn(Suggestion, "owner")
-        return [own, *(PersonalDataColumn(model, column, stays=True) for model, column in columns)]
+        return [own, *debt.PERSONAL_DATA, *(PersonalDataColumn(model, column, stays=True) for model, column in columns)]
 
     def related_entities(self, caller: Caller, urns: Sequence[str]) -> tuple[Mapping[str, int], str]:
         return lineage.neighbors(caller, urns)

@@ -62,6 +62,7 @@ def schedules() -> dict[str, tuple[str, int]]:
         "run subscriptions to sources": ("memory_project.subscriptions.tasks.queue_due", 1),
         "delete expired analyses": ("analysis.tasks.delete_expired_sessions", 60),
         "link memories to entities": ("knowledge.tasks.link_memories", 10),
+        "compute the knowledge debt": ("memory_project.tasks.compute_debt", 60),
         "compare memories with the catalog": ("knowledge.tasks.check_freshness", settings.STALENESS_INTERVAL_MIN),
     }
 

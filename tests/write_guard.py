@@ -46,6 +46,7 @@ SERVICES = {
     "knowledge.changesets.rollback",
     "knowledge.changesets.shared_values",
     "knowledge.changesets.writes",
+    "knowledge.debt",
     "knowledge.freshness.baselines",
     "knowledge.freshness.comparison",
     "knowledge.freshness.own_writes",

@@ -11,6 +11,7 @@ from knowledge.models.catalog import (
     LineageEdge,
 )
 from knowledge.models.changeset import Change, ChangeOutcome, Changeset, ChangesetState
+from knowledge.models.debt import DebtReason, EntityDebt, EntityUse, InterviewQuestion, QuestionState
 from knowledge.models.decision import Decision, DecisionKind
 from knowledge.models.entity_state import EntityState
 from knowledge.models.failed_call import FailedCall
@@ -28,15 +29,20 @@ __all__ = [
     "ChangeOutcome",
     "Changeset",
     "ChangesetState",
+    "DebtReason",
     "Decision",
     "DecisionKind",
     "Due",
     "EntityBaseline",
+    "EntityDebt",
     "EntityState",
+    "EntityUse",
     "FailedCall",
     "Insight",
     "InsightState",
+    "InterviewQuestion",
     "LineageEdge",
+    "QuestionState",
     "Suggestion",
     "SuggestionKind",
     "SuggestionSource",

@@ -53,6 +53,7 @@ SERVICES: dict[str, str] = {
     "command": "manage.py is run by an operator, who has the database anyway",
     "copies": "copies of a memory leave the analyses of people who may no longer read it",
     "correction_chains": "a chain may lead through memories that the caller may not read",
+    "debt": "calls of all people are counted by entity, and a question may be known to somebody else",
     "entity_detection": "a new entity of the catalog is linked to the memories of all people",
     "erasure": "an erased memory leaves the analyses, notices and reviews of other people, too",
     "freshness": "a change of the catalog makes the memories of all people stale",

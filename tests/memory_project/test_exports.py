@@ -91,7 +91,8 @@ LEFT_OUT = {
     "catalog_aspects": "the catalog", "catalog_entities": "the catalog", "catalog_texts": "the catalog",
     "catalog_passages": "the catalog", "catalog_lineage": "the catalog", "catalog_cursors": "the catalog",
     "entity_states": "the catalog", "failed_calls": "kept for minutes", "graph_upkeep_proposals": "proposals",
-    "conversation_wipe_requests": "requests", "assignment_rules": "settings",
+    "conversation_wipe_requests": "requests", "assignment_rules": "settings", "entity_uses": "counters",
+    "entity_debts": "computed", "interview_questions": "requests, whose answers are insights",
 }  # fmt: skip
 
 
