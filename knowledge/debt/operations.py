@@ -47,3 +47,16 @@ class UndoAnswer(Operation):
     """Open a question of yours again, and withdraw its answer; or take back a question that you have asked"""
 
     question_id: QuestionId
+
+
+class ListDebts(Operation):
+    """List entities by what is missing about them"""
+
+    persona: Annotated[str, Text(0, 60)] = Field("", description="Only memories of this persona; * for everyone's.")
+    domain: Annotated[str, Text(0, 500)] = Field("", description="Only entities of this domain, by URN.")
+    query: Annotated[str, Text(0, 200)] = Field("", description="Part of the name.")
+    reason: Annotated[str, Text(0, 20)] = Field(
+        "", description="Only with contested, unanswered, stale, questions or no_description."
+    )
+    cursor: Annotated[str, Text(0, 600)] = Field("", description="`next` of the page before.")
+    limit: Annotated[int, Field(ge=1, le=100)] = Field(20, description="How many entities.")

@@ -94,10 +94,11 @@ def debts(caller: Caller, chosen: DebtFilter = DebtFilter()) -> QuerySet[EntityD
     weight: Any = sum((weight * _log(f"sum_{name}") for name, weight in WEIGHTS.items()), start=Value(0.0))
     use = 1.0 + Ln(1.0 + Cast(F("sum_calls") + F("sum_recalled"), FloatField()))
     score = ExpressionWrapper(weight * use / (1.0 + Cast(F("answered"), FloatField())), FloatField())
-    with_score: QuerySet[EntityDebt, dict[str, Any]] = grouped.annotate(score=score).filter(score__gt=0)
+    with_score: Any = grouped.annotate(score=score).filter(score__gt=0)
     if chosen.reason:
         with_score = with_score.filter(**{f"sum_{chosen.reason}__gt": 0})
-    return with_score.order_by("-score", "urn")
+    ordered: QuerySet[EntityDebt, dict[str, Any]] = with_score.order_by("-score", "urn")
+    return ordered
 
 
 def debt_page(caller: Caller, chosen: DebtFilter, after: str = "", *, size: int = SIZE) -> DebtPage:
