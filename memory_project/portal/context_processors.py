@@ -8,6 +8,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
+from knowledge.debt import questions
 from knowledge.insights import queries as curation
 from knowledge.models import Insight
 from knowledge.suggestions import queries as suggestions
@@ -48,6 +49,7 @@ class Navigation:
             waiting=pending,
             stale=queries.reviewable_stale(self.caller),
             suggestions=suggestions.waiting(self.caller),
+            questions=questions.open_questions(self.caller),
             unread=inbox.unread(self.person_id),
             tools=tool_queue.waiting_rows(self.caller),
             backlog=curation.backlog(self.caller) if self.may_curate else Insight.objects.none(),
@@ -90,6 +92,11 @@ class Navigation:
     @property
     def suggestions(self) -> int:
         return self._counts["suggestions"]
+
+    @property
+    def questions(self) -> int:
+        """The number of open questions of interviews."""
+        return self._counts["questions"]
 
     @property
     def stale(self) -> int:
