@@ -62,7 +62,7 @@ COMPUTE = """
     ), answered AS (
         SELECT urn, count(*) AS answers FROM {answers} answer (urn) GROUP BY urn
     ), scopes AS (
-        SELECT urn, persona FROM used UNION SELECT urn, persona FROM facts
+        SELECT urn, persona FROM used WHERE calls + recalled + unanswered > 0 UNION SELECT urn, persona FROM facts
         UNION SELECT urn, persona FROM open_questions UNION SELECT urn, persona FROM undescribed
     )
     SELECT scopes.urn, scopes.persona,

@@ -66,19 +66,28 @@ def monday_of(at: datetime) -> date:
 
 def read_until(name: str) -> datetime:
     """Return up to when a cursor has read, or the start of the weeks that count."""
-    row = CatalogCursor.objects.filter(pk=name).first()
     start = timezone.now() - timedelta(weeks=KEPT_WEEKS)
-    return max(datetime.fromisoformat(row.value), start) if row and row.value else start
+    return max(_stored(name) or start, start)
 
 
-def add_calls(uses: Mapping[Use, Counts], *, until: datetime) -> None:
-    """Add counts of calls up to `until`, and remember that they were read. A crash loses nothing and counts once."""
+def _stored(name: str) -> datetime | None:
+    row = CatalogCursor.objects.filter(pk=name).first()
+    return datetime.fromisoformat(row.value) if row and row.value else None
+
+
+def add_calls(uses: Mapping[Use, Counts], *, since: datetime, until: datetime) -> None:
+    """Add counts of calls after `since` and up to `until`, and remember that they were read.
+
+    A crash loses nothing. Calls that another process has counted meanwhile are not counted again.
+    """
     rows = [(use, counts) for use, counts in uses.items() if use.owner]
     with transaction.atomic():
-        if rows:
+        _lock(CALLS)
+        read = _stored(CALLS)
+        if rows and (read is None or read <= since):
             with connection.cursor() as cursor:
                 cursor.execute(ADD, _columns(rows))
-        _move_cursor(CALLS, until)
+        _move_cursor(CALLS, max(until, read or until))
 
 
 def _columns(rows: list[tuple[Use, Counts]]) -> dict[str, list[object]]:
@@ -95,8 +104,10 @@ def _columns(rows: list[tuple[Use, Counts]]) -> dict[str, list[object]]:
 
 def add_impressions() -> int:
     """Count the memories that were attached since the last run, by entity. Return the number of changed counts."""
-    since, until = read_until(IMPRESSIONS), timezone.now() - SETTLED
+    until = timezone.now() - SETTLED
     with transaction.atomic():
+        _lock(IMPRESSIONS)
+        since = read_until(IMPRESSIONS)
         with connection.cursor() as cursor:
             cursor.execute(ADD_IMPRESSIONS, {"since": since, "until": until, "everyone": EVERYONE})
             count = int(cursor.rowcount)
@@ -114,6 +125,11 @@ def start_again() -> None:
     with transaction.atomic():
         EntityUse.objects.all().delete()
         CatalogCursor.objects.filter(pk__in=[CALLS, IMPRESSIONS]).delete()
+
+
+def _lock(name: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 4))", [name])
 
 
 def _move_cursor(name: str, until: datetime) -> None:

@@ -57,7 +57,7 @@ class BriefMe(Operation):
 
     entities: Urns = Field([], description="By URN or name. If none, those you worked with lately.")
     since: StartMoment | None = Field(None, description="If none, your last call before today, at most 14 days ago.")
-    interview: bool = Field(False, description="Also ask the person what is missing about entities they know.")
+    interview: bool = Field(False, description="Also questions for the person.")
     max_tokens: Annotated[int, Field(ge=MIN_TOKENS, le=MAX_TOKENS, description="room for the briefing")] = MAX_TOKENS
 
 

@@ -35,9 +35,9 @@ def count_new_calls() -> int:
     total = 0
     while batch := _whole_moments(list(events.filter(at__gt=since)[:BATCH])):
         total += len(batch)
+        uses.add_calls(_counted(batch), since=since, until=batch[-1][0])
         since = batch[-1][0]
-        uses.add_calls(_counted(batch), until=since)
-    uses.add_calls({}, until=max(since, until))
+    uses.add_calls({}, since=since, until=max(since, until))
     return total
 
 
