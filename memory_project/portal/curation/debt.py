@@ -84,10 +84,13 @@ def ask(request: HttpRequest) -> HttpResponse:
     except DomainError as error:
         messages.error(request, message_with_label(error))
     else:
-        text = ngettext(
-            "%(person)s is asked %(count)s question.", "%(person)s is asked %(count)s questions.", len(asked)
-        )
-        messages.success(request, text % {"person": person, "count": locale.number(len(asked))})
+        if asked:
+            text = ngettext(
+                "%(person)s is asked %(count)s question.", "%(person)s is asked %(count)s questions.", len(asked)
+            )
+            messages.success(request, text % {"person": person, "count": locale.number(len(asked))})
+        else:
+            messages.info(request, gettext("There is nothing new to ask about the entities that this person knows."))
     return redirect(local_page(request.POST.get("back_to", "")) or "debt")
 
 
