@@ -17,6 +17,7 @@ from knowledge.catalog import lineage
 from knowledge.context.memory_context import attach_memories
 from knowledge.contradictions import scan as contradictions
 from knowledge.contradictions.queries import readable
+from knowledge.debt import upkeep as debt
 from knowledge.filing import likely_entities
 from knowledge.freshness import baselines, comparison, conditions, detected_hints
 from knowledge.insights import entity_linking, redaction, sql_corrections
@@ -122,7 +123,7 @@ class KnowledgeMemoryExtension(MemoryExtension):
             Insight.objects.filter(pk=insight.pk).update(replaces=insight.record.supersedes_id)
         contradictions.forget_record(record_id)
         kept = Suggestion.objects.filter(record=record_id).delete()[0]
-        return {**removed, "suggestions": kept}
+        return {**removed, "suggestions": kept, "questions": debt.remove_record(record_id)}
 
     def text_places(self) -> Sequence[TextPlace]:
         def decisions_of(caller: Caller) -> QuerySet[Decision]:
@@ -182,7 +183,7 @@ class KnowledgeMemoryExtension(MemoryExtension):
         ]  # fmt: skip
         # Suggestions are no part of a hand-over: they are what a person said, and not kept.
         own = PersonalDataColumn(Suggestion, "owner")
-        return [own, *(PersonalDataColumn(model, column, stays=True) for model, column in columns)]
+        return [own, *debt.PERSONAL_DATA, *(PersonalDataColumn(model, column, stays=True) for model, column in columns)]
 
     def related_entities(self, caller: Caller, urns: Sequence[str]) -> tuple[Mapping[str, int], str]:
         return lineage.neighbors(caller, urns)

@@ -115,7 +115,8 @@ class AnswerQuestion(Operation):
     insight_id: Annotated[
         Id,
         Field(
-            alias="answers", description="Id of your insight that a curator has questioned; insight_text is the answer."
+            alias="answers",
+            description="Id of your questioned insight, or of an interview question; insight_text answers.",
         ),
     ]
     notes: Annotated[str, Text(1, 1000)] = Field(alias="insight_text", description="The answer.")

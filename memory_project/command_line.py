@@ -60,6 +60,7 @@ GROUPS = {
         "collectstatic": "--no-input",
         "embed": "--all",
         "link_memories": "--all",
+        "rebuild_debt": "--all",
         "rebuild_search": "",
     },
 }

@@ -66,6 +66,7 @@ def schedules() -> dict[str, tuple[str, int]]:
         "link memories to entities": ("knowledge.tasks.link_memories", 10),
         "find contradictions": ("knowledge.tasks.find_contradictions", 15),
         "quiet unused memories": ("knowledge.tasks.quiet_unused_memories", 60),
+        "compute the knowledge debt": ("memory_project.tasks.compute_debt", 60),
         "compare memories with the catalog": ("knowledge.tasks.check_freshness", settings.STALENESS_INTERVAL_MIN),
     }
 

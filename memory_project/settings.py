@@ -554,6 +554,10 @@ DATAHUB_TIMEOUT_S = env.number("DATAHUB_TIMEOUT_S", 10.0, 0.1, 300.0)
 # minutes between two comparisons of memories with the catalog
 STALENESS_INTERVAL_MIN = env.number("STALENESS_INTERVAL_MIN", 15, 1, 10_080)
 STALENESS_BATCH = env.number("STALENESS_BATCH", 2_000, 1, 100_000)  # maximum number of entities per comparison
+# minimum number of different people from which numbers of calls about an entity are shown to curators
+DEBT_MIN_PEOPLE = env.number("DEBT_MIN_PEOPLE", 3, 2, 100)
+# number of calls about an entity from which a person is named as one who might know about it; 0: never
+DEBT_FREQUENT_CALLS = env.number("DEBT_FREQUENT_CALLS", 0, 0, 100_000)
 LINEAGE_HOPS = env.number("LINEAGE_HOPS", 2, 1, 5)  # maximum number of lineage steps that graph recall follows
 # if on, apply_knowledge writes only when called with `confirm`, and otherwise returns a preview
 APPLY_REQUIRE_CONFIRMATION = env.boolean("APPLY_REQUIRE_CONFIRMATION", True)

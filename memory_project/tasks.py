@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from knowledge.debt import computation
 from memory_project import retention
 from memory_project.agents import conversations, unanswered
+from memory_project.audit import entity_uses
 from memory_project.exports import services as exports
 from memory_project.notifications import digest_and_alerts, notification_mails, validity, webhooks
 
@@ -50,3 +52,7 @@ def suggest_from_conversations() -> str:
 
 def suggest_open_questions() -> str:
     return unanswered.stage_questions_without_answers()
+
+
+def compute_debt() -> str:
+    return f"{entity_uses.count_new_calls()} calls read; {computation.compute()}"

@@ -50,6 +50,7 @@ SERVICES = {
     "knowledge.changesets.writes",
     "knowledge.contradictions",
     "knowledge.context.caveat_waivers",
+    "knowledge.debt",
     "knowledge.freshness.baselines",
     "knowledge.freshness.comparison",
     "knowledge.freshness.own_writes",

@@ -163,7 +163,7 @@ def _contested(caller: Caller, subject: Subject) -> Iterator[Point]:
     for insight in proposals.select_related("replaces").order_by("-record__created_at", "pk")[:MAX_LISTED]:
         if insight.replaces is not None:
             yield Point(insight.replaces, f"a correction waits for review, insight {insight.pk.hex}")
-    for first, second in _likely_contradictions(list(allowed.order_by("-updated_at", "pk")[:MAX_COMPARED])):
+    for first, second in likely_contradictions(list(allowed.order_by("-updated_at", "pk")[:MAX_COMPARED])):
         if conflict := contradiction(first.content, second.content):
             yield Point(first, "contradicts another memory", conflict, second)
 
@@ -176,7 +176,7 @@ def _upstream(caller: Caller, subject: Subject) -> Iterator[Point]:
         yield Point(caveat.record, caveat.path.reason)
 
 
-def _likely_contradictions(records: Sequence[MemoryRecord]) -> list[tuple[MemoryRecord, MemoryRecord]]:
+def likely_contradictions(records: Sequence[MemoryRecord]) -> list[tuple[MemoryRecord, MemoryRecord]]:
     """Return the pairs about the same entity that share most words. Comparing a pair takes some milliseconds."""
     words = {record.pk: words_of(record.content) for record in records}
     shared = {

@@ -7,12 +7,15 @@ from typing import Any, NotRequired
 from typing_extensions import TypedDict
 
 from knowledge.context import caveat_waivers
+from knowledge.debt import interviews, questions
+from knowledge.debt.operations import SKIP, UNKNOWN, AnswerInterview, PassOver
 from knowledge.insights.capture import capture
 from knowledge.models import CaveatWaiver
 from knowledge.operations import AnswerQuestion, Appeal, Capture, Reinstate, Waive
 from knowledge.review import clarifications, decisions, evidence
 from knowledge.review.cases import problems_of
 from memories.contract.display import show_invisible
+from memories.contract.errors import Invalid
 from memories.contract.tools import Tool
 from memories.identity.caller import Caller
 from memories.responses import (
@@ -70,6 +73,8 @@ def _appeal(caller: Caller, operation: Appeal) -> AppealResponse:
 
 
 def _answer(caller: Caller, operation: AnswerQuestion) -> AppealResponse:
+    if questions.own(caller).filter(pk=operation.insight_id).exists():
+        return _answer_interview(caller, operation)
     insight = clarifications.answer(operation, caller=caller)
     return {"insight_id": insight.pk.hex, "status": insight.state, "message": "answered; a curator will look again"}
 
@@ -86,12 +91,28 @@ def _waiver_response(waiver: CaveatWaiver, message: str) -> WaiverResponse:
     return {"id": waiver.record_id.hex, "entity_urn": waiver.urn, "column": waiver.column, "message": message}
 
 
+def _answer_interview(caller: Caller, operation: AnswerQuestion) -> AppealResponse:
+    text = operation.notes.strip()
+    if text in (SKIP, UNKNOWN):
+        passed = PassOver.read({"question_id": operation.insight_id.hex, "because": text})
+        question = interviews.pass_over(passed, caller=caller)
+        return {"insight_id": "", "status": question.state, "message": "noted; there is no insight"}
+    try:
+        given = AnswerInterview.read({"question_id": operation.insight_id.hex, "content": text})
+    except Invalid as error:
+        # The argument `content` of AnswerInterview is called `insight_text` in this tool.
+        allowed = f"{error.allowed}; or {SKIP}, {UNKNOWN}"
+        raise Invalid(error.fault, field="insight_text", allowed=allowed) from None
+    insight = interviews.answer(given, caller=caller).insight
+    return {"insight_id": insight.pk.hex, "status": insight.state, "message": "captured; a curator will review it"}
+
+
 def _open_questions(caller: Caller) -> list[QuestionResponse]:
-    questions: list[QuestionResponse] = []
+    found: list[QuestionResponse] = []
     for insight in clarifications.open_questions(caller)[:MAX_QUESTIONS]:
         if question := clarifications.question_of(insight):
             text = show_invisible(insight.record.content)
-            questions.append(
+            found.append(
                 QuestionResponse(
                     insight_id=insight.pk.hex,
                     insight_text=text,
@@ -100,7 +121,7 @@ def _open_questions(caller: Caller) -> list[QuestionResponse]:
                     how=HOW_TO_ANSWER,
                 )
             )
-    return questions
+    return found
 
 
 def _capture(caller: Caller, operation: Capture) -> CaptureResponse:
@@ -117,8 +138,8 @@ def _capture(caller: Caller, operation: Capture) -> CaptureResponse:
         response["problems"] = problems
     if captured.similar:
         response["similar_existing"] = [similar_response(similar) for similar in captured.similar]
-    if questions := _open_questions(caller):
-        response["open_questions"] = questions
+    if open_questions := _open_questions(caller):
+        response["open_questions"] = open_questions
     if captured.note:
         response["note"] = captured.note
     if detected := detected_response(insight.record):

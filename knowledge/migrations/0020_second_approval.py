@@ -13,7 +13,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ("knowledge", "0018_caveats"),
+        ("knowledge", "0019_knowledge_debt"),
     ]
 
     operations = [

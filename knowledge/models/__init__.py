@@ -21,6 +21,7 @@ from knowledge.models.contradiction import (
     Settlement,
     SettlementState,
 )
+from knowledge.models.debt import DebtReason, EntityDebt, EntityUse, InterviewQuestion, QuestionState
 from knowledge.models.decision import Decision, DecisionKind
 from knowledge.models.entity_state import EntityState
 from knowledge.models.failed_call import FailedCall
@@ -45,16 +46,21 @@ __all__ = [
     "ColumnEdge",
     "Contradiction",
     "ContradictionScan",
+    "DebtReason",
     "Decision",
     "DecisionKind",
     "Due",
     "EntityBaseline",
+    "EntityDebt",
     "EntityState",
+    "EntityUse",
     "FailedCall",
     "Insight",
     "InsightState",
+    "InterviewQuestion",
     "LineageEdge",
     "PairVerdict",
+    "QuestionState",
     "Settlement",
     "SettlementState",
     "Suggestion",

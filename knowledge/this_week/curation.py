@@ -13,12 +13,14 @@ from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 
+from knowledge.debt.queries import Debt, DebtFilter, debt_page
 from knowledge.insights import queries
 from knowledge.models import Decision, DecisionKind, Insight
 from knowledge.this_week.period import Period, Week, last_weeks
 from memories.database.queryset_sql import Statement
 from memories.identity.caller import Caller
 
+MAX_DEBTS = 5  # maximum number of entities listed with what is missing about them
 MAX_PEOPLE = 10  # maximum number of authors and of curators listed
 WEEKS = 8  # number of weeks in the trends
 # upper limits of the ages, in days, and their labels; None: no limit
@@ -88,6 +90,11 @@ def waiting_by(caller: Caller, column: str) -> list[Waiting]:
     rows = queries.waiting(caller).order_by().values(column)
     people = rows.annotate(count=Count("pk"), oldest=Min("record__created_at")).order_by("oldest", column)
     return [Waiting(row[column], row["count"], row["oldest"]) for row in people[:MAX_PEOPLE]]
+
+
+def largest_debts(caller: Caller) -> Sequence[Debt]:
+    """Return the entities about which most is missing, largest debt first, as of the last computation."""
+    return debt_page(caller, DebtFilter(), size=MAX_DEBTS).rows
 
 
 def trend(caller: Caller, week: Week) -> list[WeekOfReview]:

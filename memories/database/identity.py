@@ -55,6 +55,7 @@ SERVICES: dict[str, str] = {
     "citations": "a document that cites a memory belongs to another person than the one who changes the memory",
     "copies": "copies of a memory leave the analyses of people who may no longer read it",
     "correction_chains": "a chain may lead through memories that the caller may not read",
+    "debt": "calls of all people are counted by entity, and a question may be known to somebody else",
     "entity_detection": "a new entity of the catalog is linked to the memories of all people",
     "erasure": "an erased memory leaves the analyses, notices and reviews of other people, too",
     "freshness": "a change of the catalog makes the memories of all people stale",

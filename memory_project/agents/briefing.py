@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 
 from knowledge.context import briefing
 from knowledge.context.briefing import Briefing, Point, Subject
+from knowledge.debt.responses import HOW_TO_ANSWER, InterviewQuestionResponse, interview
 from knowledge.this_week.analyst import CatalogChange
 from memories.contract.budget import estimated_tokens
 from memories.contract.errors import Invalid
@@ -45,6 +46,7 @@ HEADINGS = {
     briefing.REPOSITORY: "About this repository:",
     briefing.NEW: "New from colleagues since {since}:",
 }
+INTERVIEW = "Missing about entities that the person may know:"
 NOTHING = (
     "Nothing is certain, changed, contested or asked of you about this yet. Try other entities, an earlier `since`, or "
     "memory_recall with a question."
@@ -56,6 +58,7 @@ class BriefMe(Operation):
 
     entities: Urns = Field([], description="By URN or name. If none, those you worked with lately.")
     since: StartMoment | None = Field(None, description="If none, your last call before today, at most 14 days ago.")
+    interview: bool = Field(False, description="Also questions for the person.")
     max_tokens: Annotated[int, Field(ge=MIN_TOKENS, le=MAX_TOKENS, description="room for the briefing")] = MAX_TOKENS
 
 
@@ -68,6 +71,7 @@ class BriefingResponse(TypedDict):
     since: str
     entities: list[str]
     omitted: NotRequired[int]
+    questions: NotRequired[list[InterviewQuestionResponse]]
     about: str
 
 
@@ -113,6 +117,11 @@ def brief_me(operation: BriefMe, *, caller: Caller) -> BriefingResponse:
     }
     if page.omitted:
         response["omitted"] = page.omitted
+    if operation.interview and (questions := interview(caller)):
+        response["questions"] = questions
+        lines = [f"- {plain(each['question'], MAX_TEXT)} (question_id {each['question_id']})" for each in questions]
+        response["text"] = "\n".join([text, INTERVIEW, *lines, HOW_TO_ANSWER])
+        response["tokens"] = estimated_tokens(response["text"])
     return response
 
 

@@ -10,6 +10,7 @@ from django.http import HttpRequest
 
 from knowledge.changesets import approvals
 from knowledge.contradictions import queries as contradictions
+from knowledge.debt import questions
 from knowledge.insights import queries as curation
 from knowledge.models import Changeset, Insight
 from knowledge.suggestions import queries as suggestions
@@ -51,6 +52,7 @@ class Navigation:
             stale=queries.reviewable_stale(self.caller),
             suggestions=suggestions.waiting(self.caller),
             contradictions=contradictions.contradictions(self.caller),
+            questions=questions.open_questions(self.caller),
             unread=inbox.unread(self.person_id),
             second=approvals.for_me(self.caller) if self.may_curate else Changeset.objects.none(),
             tools=tool_queue.waiting_rows(self.caller),
@@ -103,6 +105,11 @@ class Navigation:
     @property
     def suggestions(self) -> int:
         return self._counts["suggestions"]
+
+    @property
+    def questions(self) -> int:
+        """The number of open questions of interviews."""
+        return self._counts["questions"]
 
     @property
     def stale(self) -> int:

@@ -4,7 +4,7 @@ from django.urls import path
 
 from memories.contract import url_converters  # noqa: F401 - registers the converter <id:…>
 from memory_project.portal.administration import activity
-from memory_project.portal.curation import assignment_rules, chains, changesets, queue, review, stale
+from memory_project.portal.curation import assignment_rules, chains, changesets, debt, queue, review, stale
 from memory_project.portal.search import ask, autocomplete, palette, saved_views
 from memory_project.portal.views import (
     account,
@@ -25,6 +25,7 @@ from memory_project.portal.views import (
     memories,
     notifications,
     proposals,
+    questions,
     sign_in,
     suggestions,
     systems,
@@ -59,6 +60,9 @@ urlpatterns = [
     path("insights/suggestions/", suggestions.suggestion_list, name="suggestions"),
     path("insights/suggestions/undo/", suggestions.undo, name="undo-suggestions"),
     path("insights/suggestions/<slug:act>/", suggestions.decide, name="decide-suggestions"),
+    path("insights/questions/", questions.question_list, name="questions"),
+    path("insights/questions/ask/", questions.ask_me, name="ask-me"),
+    path("insights/questions/<id:question_id>/<slug:act>/", questions.decide, name="decide-question"),
     path("insights/propose/", proposals.propose, name="propose"),
     path("insights/propose/preview/", proposals.preview_proposal, name="propose-preview"),
     path("insights/<id:insight_id>/answer/", proposals.answer_question, name="answer-question"),
@@ -100,6 +104,10 @@ urlpatterns = [
     path("wipe/<id:request_id>/", conversations.confirm_wipe, name="wipe"),
     path("stale/", stale.stale_list, name="stale-review"),
     path("corrections/", chains.chain_list, name="chains"),
+    path("debt/", debt.debt_list, name="debt"),
+    path("debt/ask/", debt.ask, name="ask-about"),
+    path("debt/interview/", debt.interview, name="interview"),
+    path("debt/interview/take-back/", debt.take_back, name="take-back-question"),
     path("review/", review.next_in_queue, name="review"),
     path("review/all/", queue.queue_list, name="review-list"),
     path("review/act/", queue.bulk_decide, name="review-act"),

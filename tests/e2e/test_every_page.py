@@ -22,7 +22,8 @@ NO_PAGES = {
     "first-call", "make-token", "change-webhook", "revoke-token", "sign-out", "health", "change-memory", "review-undo",
     "review-decide", "analysis-export", "analysis-action", "resume-action",
     "clear-analysis", "review-act", "review-replace", "review-colleagues", "assignment-rule", "assignment-rule-delete",
-    "answer-question", "propose-preview", "pick", "palette", "undo-suggestions", "decide-suggestions",
+    "answer-question", "ask-me", "decide-question", "ask-about", "take-back-question",
+    "propose-preview", "pick", "palette", "undo-suggestions", "decide-suggestions",
     "save-view", "remove-view", "read-news", "follow-news", "diff-memory", "close-first-run", "system-test",
     "upstream-tool-act", "upstream-tools-undo",
     "upstream-tool", "upstream-tools-accept",  # linked once there are tools; test_upstream_admin.py opens them

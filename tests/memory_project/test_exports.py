@@ -101,9 +101,10 @@ LEFT_OUT = {
     "catalog_passages": "the catalog", "catalog_lineage": "the catalog",
     "catalog_column_lineage": "the catalog", "catalog_cursors": "the catalog",
     "entity_states": "the catalog", "failed_calls": "kept for minutes", "graph_upkeep_proposals": "proposals",
-    "conversation_wipe_requests": "requests", "assignment_rules": "settings",
+    "conversation_wipe_requests": "requests", "assignment_rules": "settings", "entity_uses": "counters",
     "memory_purposes": "settings", "contradictions": "computed", "contradiction_scans": "computed",
     "settlements": "verdicts on texts of two people",
+    "entity_debts": "computed", "interview_questions": "requests, whose answers are insights",
 }  # fmt: skip
 
 

@@ -73,7 +73,7 @@ PROTECTED = {
     "graph_reflections", "graph_access_days", "graph_co_occurrences", "graph_upkeep_proposals",
     "notifications", "saved_views", "preferences", "mfa_authenticator", "company_identities", "exports",
     "subscriptions", "subscription_items", "subscription_runs", "submissions", "default_views",
-    "gateway_credentials", "gateway_sign_ins",
+    "gateway_credentials", "gateway_sign_ins", "entity_uses", "entity_debts", "interview_questions",
 }  # fmt: skip
 # Tables without policies, and why. A new table must be in one of the two lists.
 OPEN = {

@@ -17,7 +17,8 @@ def differences(e: Expected, world: World) -> list[str]:
 
     What the rules leave open is taken over from the product.
     """
-    found = [*_of_memories(e, world), *_of_insights(e, world), *_of_changesets(e, world), *_of_values(e, world)]
+    found = of_reviews = [*_of_insights(e, world), *_of_changesets(e, world), *_of_questions(e, world)]
+    return [*_of_memories(e, world), *of_reviews, *_of_values(e, world)]
     return found or caveats.differences(e, world)
 
 
@@ -69,6 +70,18 @@ def _of_memory(e: Expected, m: Memory, row: dict[str, Any], names: dict[UUID, st
     for label, (column, name) in links.items():
         if (linked := names.get(row[column], "")) != name:
             found.append(f"{m.name} is linked as {label} {linked or 'none'}, not {name or 'none'}")
+    return found
+
+
+def _of_questions(e: Expected, world: World) -> list[str]:
+    """Asking computes what is missing, which closes open questions that nobody needs any more."""
+    found, states = [], world.question_states() if e.questions else {}
+    for name, question in e.questions.items():
+        state, expected = states.get(world.questions[name], "gone"), question.expected_state(e)
+        if expected == "open" and state == "closed":
+            question.state = state
+        elif state != expected:
+            found.append(f"the question {name} is {state}, not {expected}")
     return found
 
 

@@ -232,6 +232,7 @@ class Expected:
     texts: int = 0
     written: int = 0  # memories so far, including erased ones
     applied: int = 0  # changesets so far
+    questions: dict[str, Any] = field(default_factory=dict)  # of interviews (interviews.py)
 
     def new_text(self, entity: str = "", column: str = "", style: str = "") -> Text:
         self.texts += 1

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 from memories.identity.caller import Caller
-from tests.model import memories
+from tests.model import interviews, memories
 from tests.model.caveats import ATTACHMENTS
 from tests.model.entities import Entity, catalog
 from tests.model.expected import PEOPLE, Memory, Text
@@ -321,6 +321,27 @@ class Stories(RuleBasedStateMachine):
     def appeal(self, n: int, who: int) -> None:
         m = chosen(self.insights("rejected"), n)
         self.story.tell("appeal", self.owner(m, who), m.name)
+
+    # -- interviews -----------------------------------------------------------------------------------------
+
+    @rule(n=anything, asked=st.sampled_from(AUTHORS), entity=st.sampled_from(("orders", "refunds", "plans", "drafts")))
+    def ask(self, n: int, asked: Any, entity: str) -> None:
+        """Mostly a person asks themselves, or a curator asks them."""
+        who = chosen([asked.name] * 4 + [person.name for person in PEOPLE], n)
+        self.story.tell("ask", who, asked.name, entity)
+
+    @precondition(lambda self: self.story.e.questions)
+    @rule(n=anything, who=anything, verb=st.sampled_from(("answer", "answer", "skip", "unknown", "undo")))
+    def decide_question(self, n: int, who: int, verb: str) -> None:
+        questions = self.story.e.questions
+        name = chosen(sorted(questions), n)
+        person = chosen([questions[name].owner] * 10 + [person.name for person in PEOPLE], who)
+        if verb == "answer":
+            self.story.tell("answer", person, name)
+        elif verb != "undo":
+            self.story.tell("pass_over", person, name, verb)
+        elif interviews.is_untouched(self.story.e, questions[name]):
+            self.story.tell("undo_answer", person, name)
 
     # -- changesets -----------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from memories.identity.caller import Caller
-from tests.model import approvals, caveats, checks, filing, memories, reviews, scopes, validity
+from tests.model import approvals, caveats, checks, filing, interviews, memories, reviews, scopes, validity
 from tests.model.citations import Documents
 from tests.model.comparison import differences, differences_of_views
 from tests.model.entities import catalog
@@ -351,6 +351,50 @@ class Story:
     def undo_review(self, who: str, name: str) -> bool:
         verb, may = "undoes the review of", reviews.may_undo_review
         return self._verb(verb, may, _to_pending, self.world.undo_review, who, name)
+
+    # -- interviews -----------------------------------------------------------------------------------------
+
+    def ask(self, who: str, asked: str, entity: str) -> None:
+        e, name = self.e, f"q{len(self.e.questions) + 1}"
+        before = any((q.owner, q.entity) == (asked, entity) for q in e.questions.values())
+
+        def effect() -> None:
+            # an earlier question that was opened again keeps its name
+            e.questions[self.world.opened] = interviews.Question(asked, entity, who)
+
+        self._step(
+            f"{who} asks {asked} about {entity}",
+            interviews.may_ask(e, BY_NAME[who], BY_NAME[asked], entity, before),
+            lambda: self.world.ask(name, who, asked, entity),
+            effect,
+        )
+
+    def answer(self, who: str, question: str) -> None:
+        q, name, text = self.e.questions[question], f"m{self.e.written + 1}", self.e.new_text()
+        self._step(
+            f"{who} answers {question} with insight {name}",
+            interviews.may_decide(self.e, BY_NAME[who], q),
+            lambda: self.world.answer(question, name, who, str(text)),
+            lambda: interviews.answer(self.e, BY_NAME[who], q, text),
+        )
+
+    def pass_over(self, who: str, question: str, because: str) -> None:
+        q = self.e.questions[question]
+        self._step(
+            f"{who} passes {question} over: {because}",
+            interviews.may_decide(self.e, BY_NAME[who], q),
+            lambda: self.world.pass_over(question, who, because),
+            lambda: setattr(q, "state", "skipped" if because == "skip" else "unknown"),
+        )
+
+    def undo_answer(self, who: str, question: str) -> None:
+        q = self.e.questions[question]
+        self._step(
+            f"{who} undoes what became of {question}",
+            interviews.may_undo(self.e, BY_NAME[who], q),
+            lambda: self.world.undo_answer(question, who),
+            lambda: interviews.undo(self.e, BY_NAME[who], q),
+        )
 
     # -- changesets -----------------------------------------------------------------------------------------
 

@@ -269,7 +269,7 @@ def applied(story: Story, entity: str, change: tuple[str, Any], replaces: str = 
 
 def test_the_model_imports_nothing_from_the_product() -> None:
     folder = Path(__file__).parent
-    modules = ("entities", "expected", "memories", "reviews", "scopes", "sentences", "checks")
+    modules = ("entities", "expected", "interviews", "memories", "reviews", "scopes", "sentences", "checks")
     names = [name for module in modules for name in imported(ast.parse((folder / f"{module}.py").read_text()))]
     allowed = sys.stdlib_module_names | {f"tests.model.{module}" for module in modules} | {"tests.model"}
     assert [name for name in names if name not in allowed and name.partition(".")[0] not in allowed] == []

@@ -35,14 +35,17 @@ from knowledge.context import caveat_waivers
 from knowledge.context.memory_context import allowed_automatically
 from knowledge.contradictions import verdicts
 from knowledge.contradictions.operations import Settle as SettlePair
+from knowledge.debt import computation, interviews
+from knowledge.debt.operations import AnswerInterview, AskQuestions, PassOver, UndoAnswer
 from knowledge.freshness import comparison
 from knowledge.insights import lifecycle
 from knowledge.insights.capture import capture
-from knowledge.models import CaveatWaiver, Changeset, Contradiction, Insight
+from knowledge.models import CaveatWaiver, Changeset, Contradiction, Insight, InterviewQuestion
 from knowledge.operations import Appeal, Apply, Capture, Edit, Reinstate, Waive
 from knowledge.review import decisions
 from memories import queries, services
 from memories.contract.errors import DomainError
+from memories.database import identity
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
 from memories.models import MemoryRecord, Persona, PersonaMembership, Purpose, Verification
@@ -124,6 +127,8 @@ class World:
         self.callers = callers
         self.ids: dict[str, UUID] = {}  # of memories
         self.changesets: dict[str, UUID] = {}
+        self.questions: dict[str, UUID] = {}
+        self.opened = ""  # the name of the question that was asked last
         self.is_available = True
         self.holds: dict[str, bool] = {}  # whether the data are as the check of a memory says
         self.writes_left: int | None = None  # number of writes until the catalog becomes unavailable
@@ -281,6 +286,28 @@ class World:
         operation = Appeal.read({"insight_id": self.ids[name], "notes": "Please look again."})
         decisions.appeal(operation, caller=self.callers[person])
 
+    # -- interviews -----------------------------------------------------------------------------------------
+
+    def ask(self, name: str, person: str, asked: str, entity: str) -> None:
+        """Ask about what is missing now. The question may be an earlier one that is opened again."""
+        with identity.service("worker"):
+            computation.compute()
+        operation = AskQuestions.read({"person": email(asked), "entity_urn": urn(entity)})
+        (question,) = interviews.ask(operation, caller=self.callers[person])
+        self.opened = next((known for known, pk in self.questions.items() if pk == question.pk), name)
+        self.questions[self.opened] = question.pk
+
+    def answer(self, question: str, name: str, person: str, text: str) -> None:
+        operation = AnswerInterview.read({"question_id": self.questions[question], "content": text})
+        self.ids[name] = interviews.answer(operation, caller=self.callers[person]).insight.pk
+
+    def pass_over(self, question: str, person: str, because: str) -> None:
+        operation = PassOver.read({"question_id": self.questions[question], "because": because})
+        interviews.pass_over(operation, caller=self.callers[person])
+
+    def undo_answer(self, question: str, person: str) -> None:
+        interviews.undo(UndoAnswer(question_id=self.questions[question]), caller=self.callers[person])
+
     # -- changesets -----------------------------------------------------------------------------------------
 
     def apply(self, changeset: str, person: str, name: str, entity: str, changes: list[dict[str, str]]) -> None:
@@ -353,6 +380,9 @@ class World:
     def insights(self) -> dict[UUID, dict[str, Any]]:
         columns = ("pk", "state", "changeset_id", "pending_edit")
         return {row["pk"]: dict(row) for row in Insight.objects.values(*columns)}
+
+    def question_states(self) -> dict[UUID, str]:
+        return dict(InterviewQuestion.objects.values_list("pk", "state"))
 
     def changeset_states(self) -> dict[UUID, str]:
         return dict(Changeset.objects.values_list("pk", "state"))

@@ -56,10 +56,14 @@ class Memories(Connection):
         entities: Sequence[str] | None = None,
         *,
         since: datetime | str | None = None,
+        interview: bool | None = None,
         max_tokens: int | None = None,
     ) -> types.Briefing:
-        """Return what is certain, changed, contested and asked of you, about entities or your recent work."""
-        parameters = query(entities=entities, since=since, max_tokens=max_tokens)
+        """Return what is certain, changed, contested and asked of you, about entities or your recent work.
+
+        With `interview`, also return questions about what is missing on entities that you know.
+        """
+        parameters = query(entities=entities, since=since, interview=interview, max_tokens=max_tokens)
         answer: types.Briefing = self._get("memories/briefing/", parameters)
         return answer
 

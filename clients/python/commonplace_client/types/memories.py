@@ -223,6 +223,22 @@ class Context(TypedDict):
     about: str
 
 
+class InterviewQuestion(TypedDict):
+    question_id: str
+    person: str
+    entity_urn: str
+    entity: str
+    reason: str
+    question: str
+    memory_ids: list[str]
+    asked_by: str
+    asked_at: str
+    state: str
+    decided_at: str | None
+    insight_id: NotRequired[str]
+    answered_by_others: NotRequired[bool]
+
+
 class Briefing(TypedDict):
     """`text` has one line for each point. `omitted` counts the points that did not fit."""
 
@@ -232,4 +248,5 @@ class Briefing(TypedDict):
     since: str
     entities: list[str]
     omitted: NotRequired[int]
+    questions: NotRequired[list[InterviewQuestion]]
     about: str
