@@ -1,6 +1,7 @@
 """Measure whether the right memory reaches an agent that is about to fall into a trap, without a language model.
 
-    python bench/delivery.py [--half seen|unseen] [--others 10000] [--traps FILE] [--verbose] [--answers]
+    python bench/delivery.py [--half seen|unseen] [--variant NAME] [--others 10000] [--traps FILE] [--verbose]
+        [--answers]
 
 delivery.json has 120 cases for the demo warehouse: 98 traps, each with the statement of an agent that does not know
 the trap, the question that it answers and the memory that it needs, and 22 controls to which no memory matters. One
@@ -297,13 +298,15 @@ def print_failures(title: str, outcomes: Sequence[Outcome]) -> None:
             print(f"        came: {text} ({why})")
 
 
-def variants_of(others: bool) -> dict[str, Variant]:
-    return {name: VARIANTS[name] for name in WITH_OTHERS} if others else VARIANTS
+def variants_of(with_others: bool, chosen: Sequence[str] | None) -> dict[str, Variant]:
+    names = WITH_OTHERS if with_others else tuple(VARIANTS)
+    return {name: VARIANTS[name] for name in names if not chosen or name in chosen}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--half", choices=["seen", "unseen"], help="default: both, one after the other")
+    parser.add_argument("--variant", action="append", choices=VARIANTS, help="default: all; may be repeated")
     parser.add_argument("--others", type=int, default=10_000, help="number of other memories in the last variants")
     parser.add_argument("--traps", type=Path, default=DATA, help="other cases in the same form")
     parser.add_argument("--verbose", action="store_true", help="print which cases of the half `seen` fail")
@@ -330,7 +333,7 @@ def main() -> None:
         for count in dict.fromkeys([0, options.others]):
             if count:
                 delivery_others.fill(count)
-            for name, variant in variants_of(bool(count)).items():
+            for name, variant in variants_of(bool(count), options.variant).items():
                 title = f"{name}, {count:,} others" if count else name
                 for half in halves:
                     outcomes = measure(author, colleague, [trap for trap in traps if trap.half == half], variant)

@@ -99,14 +99,16 @@ def test_the_rule_for_attached_memories_applies(alice: Caller, bob: Caller, olga
     assert stale.content not in attached(alice, sql)
 
 
-def test_linked_memories_come_first_and_the_best_match_has_a_place(alice: Caller, bob: Caller, settings: Any) -> None:
+def test_if_there_are_too_many_memories_the_most_relevant_to_the_statement_come_first(
+    alice: Caller, bob: Caller, settings: Any
+) -> None:
     for number in range(settings.MEMORY_CONTEXT_MOST):
         remember(alice, f"Fact {number}.......", entity_urns=[ORDERS])
     remember(alice, TRAP)
     reasons = list(attached(bob, "SELECT is_test FROM sales.orders").values())
-    assert reasons == ["about sales.orders"] * (settings.MEMORY_CONTEXT_MOST - 1) + [
-        "matches the statement: orders, is_test"
-    ]
+    assert reasons == ["matches the statement: orders, is_test"] + ["about sales.orders"] * (
+        settings.MEMORY_CONTEXT_MOST - 1
+    )
 
 
 def test_a_memory_about_another_entity_needs_more_than_one_without_a_link(alice: Caller, bob: Caller) -> None:
