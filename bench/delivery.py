@@ -324,7 +324,8 @@ def main() -> None:
     halves = list(dict.fromkeys(trap.half for trap in traps))
     print(f"seed {delivery_others.SEED}, {len(traps)} cases, {options.others:,} other memories")
     started = time.monotonic()
-    with scratch.database():
+    with scratch.database(), delivery_answers.warehouse() as file:
+        delivery_answers.check(traps, file)
         embedding.current(wait_s=300)
         fill_catalog(traps)
         author, colleague = callers()

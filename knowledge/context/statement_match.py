@@ -99,7 +99,7 @@ class Evidence:
             + 0.8 * min(len(self.other_words), 2)
             + sum(sorted(map(_literal_weight, self.literals), reverse=True)[:2])
             - 2.0 * self.is_foreign
-            - 1.0 * self.names_other_tables
+            - (1.0 if self.tables else 2.0) * self.names_other_tables
             - 2.0 * self.is_linked
             + 3.5 * cosine
         )
