@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from django.conf import settings
 from django.db import transaction
 
-from knowledge.context.memory_context import PATIENCE, allowed_automatically, set_timeout
+from knowledge.context.memory_context import allowed_automatically
 from knowledge.context.statement_match import USUAL_COSINE, embed_within
+from knowledge.context.time_limit import PATIENCE, set_timeout
 from knowledge.insights import entity_linking
 from memories.database.queryset_sql import condition
 from memories.identity.caller import Caller

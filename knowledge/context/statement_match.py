@@ -33,6 +33,7 @@ from memories.retrieval.ranking import Question, candidates
 CANDIDATES = 60  # maximum number of memories that are compared
 WORDS_ONLY = "the embedding model was not available in time: memories were compared by words only"
 USUAL_COSINE = 0.3  # cosine that is assumed if there is no vector
+MAX_DESCRIPTION = 200  # maximum number of characters of a data set's description that are compared in meaning
 MAX_COLUMNS = 60  # maximum number of columns of the requested data sets that are compared
 # Parts of column names that say nothing about the column's subject.
 FILLERS = frozenset({"by", "code", "date", "flag", "has", "id", "is", "key", "kind", "no", "nr", "num", "number"})
@@ -59,12 +60,13 @@ class Profile:
     columns: Sequence[str] = ()  # of the statement, or words of the question
     other_columns: Sequence[str] = ()  # other columns of the requested data sets
     literals: Sequence[str] = ()
+    descriptions: Sequence[str] = ()  # of the requested data sets, in the catalog
 
     @property
     def query(self) -> str:
         """Return the text whose meaning is compared."""
         names = [*self.tables, *(self.columns or self.other_columns)]
-        return " ".join([*(name.replace("_", " ") for name in names), *self.literals])
+        return " ".join([*(name.replace("_", " ") for name in names), *self.literals, *self.descriptions])
 
     @property
     def words(self) -> str:
@@ -99,7 +101,7 @@ class Evidence:
             + 0.8 * min(len(self.other_words), 2)
             + sum(sorted(map(_literal_weight, self.literals), reverse=True)[:2])
             - 2.0 * self.is_foreign
-            - 1.0 * self.names_other_tables
+            - (1.0 if self.tables else 2.0) * self.names_other_tables
             - 2.0 * self.is_linked
             + 3.5 * cosine
         )
@@ -113,8 +115,8 @@ class Evidence:
 def profile_of(subject: Subject) -> Profile:
     tables = [entity_name(urn).rpartition(".")[2] for urn in subject.requested]
     tables += [name.rpartition(".")[2] for statement in subject.statements for name in statement.tables]
-    rows = CatalogEntity.objects.filter(urn__in=subject.requested).values_list("columns", flat=True)
-    known = [simple_path(path).rpartition(".")[2] for row in rows for path in row.split()]
+    rows = list(CatalogEntity.objects.filter(urn__in=subject.requested).values_list("columns", "description"))
+    known = [simple_path(path).rpartition(".")[2] for columns, _ in rows for path in columns.split()]
     lower_known = {name.lower() for name in known}
     columns = [
         name
@@ -132,6 +134,7 @@ def profile_of(subject: Subject) -> Profile:
         _distinct(columns),
         _distinct(name for name in (*prose, *known) if name.lower() not in used)[:MAX_COLUMNS],
         _distinct(text for text in literals if _is_telling(text)),
+        _distinct(description[:MAX_DESCRIPTION] for _, description in rows),
     )
 
 

@@ -21,8 +21,9 @@ from typing_extensions import TypedDict
 
 from knowledge.context import briefing, uses
 from knowledge.context.briefing import Briefing, Subject
-from knowledge.context.memory_context import is_canceled, knowledge_about, set_timeout, version
+from knowledge.context.memory_context import knowledge_about, version
 from knowledge.context.prompt_match import memories_for_prompt
+from knowledge.context.time_limit import is_canceled, set_timeout
 from knowledge.insights import entity_linking
 from memories.contract.budget import estimated_tokens
 from memories.contract.fields import URN_LENGTH, URN_PATTERN, Text, validation_error

@@ -220,6 +220,7 @@ def test_neighbors_that_share_words_come_after_the_entity_and_say_why(alice: Cal
     remember(alice, "Refunds reach the mart a day late.", entity_urns=[REFUNDS])
     remember(alice, "Chargebacks come a day late.", entity_urns=[REFUNDS])
     remember(alice, "See sales.orders and sales.refunds.", entity_urns=[REFUNDS])  # shares only names of tables
+    remember(alice, "Sales of Sundays are missing.", entity_urns=[REFUNDS])  # shares only a word of its table's name
     remember(alice, "It is built at night.", entity_urns=[MART])
     attached = attach_memories(bob, Call("catalog_entity", {"urn": MART}, {}))
     assert attached is not None

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from knowledge.context import statement_match
+from knowledge.context.call_subject import Subject
 from knowledge.context.memory_context import attach_memories
-from knowledge.context.statement_match import Profile, evidence_in
+from knowledge.context.statement_match import Profile, evidence_in, profile_of
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
 from memories import embedding, services
@@ -99,14 +100,42 @@ def test_the_rule_for_attached_memories_applies(alice: Caller, bob: Caller, olga
     assert stale.content not in attached(alice, sql)
 
 
-def test_linked_memories_come_first_and_the_best_match_has_a_place(alice: Caller, bob: Caller, settings: Any) -> None:
+def test_if_there_are_too_many_memories_the_most_relevant_to_the_statement_come_first(
+    alice: Caller, bob: Caller, settings: Any
+) -> None:
     for number in range(settings.MEMORY_CONTEXT_MOST):
         remember(alice, f"Fact {number}.......", entity_urns=[ORDERS])
     remember(alice, TRAP)
     reasons = list(attached(bob, "SELECT is_test FROM sales.orders").values())
-    assert reasons == ["about sales.orders"] * (settings.MEMORY_CONTEXT_MOST - 1) + [
-        "matches the statement: orders, is_test"
-    ]
+    assert reasons == ["matches the statement: orders, is_test"] + ["about sales.orders"] * (
+        settings.MEMORY_CONTEXT_MOST - 1
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "sql", "comes_first"),
+    [
+        ("Rows of the pilot store 77 are fake.", "SELECT count(*) FROM sales.orders", True),
+        ("Joining refunds multiplies orders.", "SELECT 1 FROM sales.orders JOIN sales.refunds USING (order_id)", True),
+        ("Joining refunds multiplies orders.", "SELECT count(*) FROM sales.orders", False),
+        ("status 'void' means reopened.", "SELECT 1 FROM sales.orders WHERE status = 'void'", True),
+        ("status 'void' means reopened.", "SELECT 1 FROM sales.orders WHERE store_id = 'x12'", False),
+    ],
+)
+def test_of_too_many_memories_about_a_table_the_statement_chooses(
+    alice: Caller, bob: Caller, settings: Any, text: str, sql: str, comes_first: bool
+) -> None:
+    for number in range(settings.MEMORY_CONTEXT_MOST + 1):
+        remember(alice, f"Fact {number}.......", entity_urns=[ORDERS])
+    remember(alice, text, entity_urns=[ORDERS])
+    assert (next(iter(attached(bob, sql))) == text) == comes_first
+
+
+def test_descriptions_of_the_catalog_are_compared_in_meaning() -> None:
+    put(ORDERS, "datasetProperties", {"name": "orders", "description": "Baskets that were paid. " * 20})
+    query = profile_of(Subject(requested=[ORDERS])).query
+    assert "Baskets that were paid." in query
+    assert len(query) < 2 * statement_match.MAX_DESCRIPTION
 
 
 def test_a_memory_about_another_entity_needs_more_than_one_without_a_link(alice: Caller, bob: Caller) -> None:
