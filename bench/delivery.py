@@ -190,7 +190,8 @@ def store(author: Any, traps: Sequence[Trap], variant: Variant) -> None:
     from memories.retrieval import term_statistics  # noqa: PLC0415 - after setup()
     from memories.writing.bulk_import import remember_many  # noqa: PLC0415 - after setup()
 
-    facts, later = [], []
+    facts: list[Any] = []
+    later: list[Any] = []
     for trap in traps:
         if trap.is_control:
             continue

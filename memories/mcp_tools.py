@@ -127,7 +127,7 @@ def _ask_erase(caller: Caller, operation: operations.Erase) -> Question | None:
 def _get(caller: Caller, operation: operations.GetMemory) -> GotResponse:
     record = queries.get(caller, operation.record_id)
     response: GotResponse = {"memory": responses.memory_response(record), "about": responses.QUOTED}
-    return {**response, **responses.unsettled_response(caller, record)}
+    response.update(responses.unsettled_response(caller, record))  # type: ignore[typeddict-item]
     described = [extension.described_checks(caller, record.pk) for extension in extensions.registered()]
     if checks := [dict(check) for of_app in described for check in of_app]:
         response["checks"] = checks

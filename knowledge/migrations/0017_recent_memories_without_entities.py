@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ("knowledge", "0016_suggestions"),
-        ('memories', '0034_unsettled_entities'),
+        ('memories', '0035_unsettled_entities'),
     ]
 
     operations = [

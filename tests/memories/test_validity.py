@@ -113,7 +113,7 @@ def test_a_date_is_the_whole_day_and_an_empty_text_removes_a_bound(alice: Caller
     assert record.valid_until == datetime.combine(days(30).date(), datetime.max.time(), tzinfo=UTC)
     revise(alice, record, valid_until="")
     record.refresh_from_db()
-    assert (record.valid_from is not None, record.valid_until) == (True, None)
+    assert [record.valid_from is None, record.valid_until is None] == [False, True]
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ def differences(e: Expected, world: World) -> list[str]:
 
     What the rules leave open is taken over from the product.
     """
-    found = of_reviews = [*_of_insights(e, world), *_of_changesets(e, world), *_of_questions(e, world)]
-    return [*_of_memories(e, world), *of_reviews, *_of_values(e, world)]
+    of_reviews = [*_of_insights(e, world), *_of_changesets(e, world), *_of_questions(e, world)]
+    found = [*_of_memories(e, world), *of_reviews, *_of_values(e, world)]
     return found or caveats.differences(e, world)
 
 
