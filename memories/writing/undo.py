@@ -24,7 +24,7 @@ from memories.writing.verification import remove_verification
 UNDOABLE = ("forget", "restore", "verify", "share", "reassign", "retag", "choose_attachment")
 RESTORED_FIELDS = (
     "stale_reason", "stale_at", "last_verified_at", "superseded_by", "superseded_at", "purge_after", "attachment",
-    "quiet_at", "counted_from",
+    "quiet_at",
 )  # fmt: skip
 
 

@@ -39,7 +39,7 @@ from memories.operations import (
     Supersede,
     Verify,
 )
-from memories.retrieval import attachment_use, impressions
+from memories.retrieval import impressions
 from memories.retrieval.recall import hints_about
 from memories.writing import erasure, feedback, ownership, reports, undo
 from memories.writing.revision import can_review
@@ -106,7 +106,6 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
         "decisions": list(insight.decisions.all()) if insight else [],
         "verdicts": verdicts,
         "use": impressions.usage_of(caller, record),
-        "attachments": attachment_use.use_of(record) if may_change else None,
         "reports": reports.reports_about(caller, record),
         "useful": feedback.useful_count(record, verdicts),
         "traces": traces_of(caller, [link.pk for link in versions]) if insight or len(versions) > 1 else [],
