@@ -6,12 +6,14 @@ when the caveat's text changes or somebody withdraws it. Withdrawn waivers are k
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext
 
 from knowledge.catalog.lineage_edges import split_column
-from knowledge.context.caveats import CATEGORIES, TAG, best_path, paths_to
+from knowledge.context.caveats import CATALOG_COLUMNS, CATEGORIES, TAG, best_path, catalog_columns, paths_to
 from knowledge.models import CaveatWaiver
 from knowledge.models.caveat_waiver import CaveatWaiverQuerySet
 from knowledge.operations import Reinstate, Waive
@@ -103,22 +105,24 @@ def target_of(urn: str) -> tuple[str, str]:
     return (table, column) if table else (urn, "")
 
 
-def _locked(caller: Caller, operation: Waive | Reinstate) -> MemoryRecord:
+def _locked(caller: Caller, operation: Waive | Reinstate) -> Any:
+    """Return the memory with its annotation `catalog`."""
     rows = MemoryRecord.objects.visible_to(caller).select_for_update(no_key=True).defer("search")
+    rows = rows.annotate(catalog=CATALOG_COLUMNS)
     record = rows.filter(pk=operation.record_id).first()
     if record is None:
         raise NotFound(gettext("no such memory"), field=operation.id_field)
     return record
 
 
-def _check_reaches(record: MemoryRecord, urn: str, column: str, field: str) -> None:
+def _check_reaches(record: Any, urn: str, column: str, field: str) -> None:
     if record.category not in CATEGORIES and TAG not in record.tags:
         raise Invalid(
             gettext("is no caveat"),
             field=field,
             allowed=gettext("a memory of the category data_quality or correction, or with the tag caveat"),
         )
-    if best_path(record, paths_to([urn], [column] if column else [])) is None:
+    if best_path(record, paths_to([urn], [column] if column else []), catalog_columns(record.catalog)) is None:
         raise Invalid(
             gettext("%(name)s is not derived from what the caveat is about") % {"name": _name(urn, column)},
             field="entity_urns",

@@ -11,16 +11,18 @@ Only lineage in local tables is read: that of the embedded catalog, or of a copy
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.contrib.postgres.expressions import ArraySubquery
+from django.contrib.postgres.fields import ArrayField
 from django.db import connection
-from django.db.models import OuterRef, Q, Value
+from django.db.models import F, Func, OuterRef, Q, TextField, Value
 from django.db.models.functions import Concat, Lower
 
 from knowledge.catalog.entity_view import simple_path
 from knowledge.context.call_subject import Subject
+from knowledge.context.statement_match import has_word, is_identifier
 from knowledge.models import CaveatWaiver
 from memories.models import Category, MemoryRecord
 from memories.models.record import MemoryRecordQuerySet, about_any
@@ -64,16 +66,29 @@ PATHS = """
     LIMIT %(limit)s)"""
 
 
+# The entities of a memory, each with its columns.
+CATALOG_COLUMNS = Func(
+    F("entity_urns"),
+    F("detected_urns"),
+    arg_joiner=" || ",
+    template=(
+        "(SELECT array_agg(entity.urn || E'\\x1f' || entity.columns) FROM catalog_entities entity "
+        "WHERE entity.urn = ANY(%(expressions)s))"
+    ),
+    output_field=ArrayField(TextField(), null=True),
+)
+
+
 @dataclass(frozen=True)
 class Path:
-    """A way from a source to an entity. `columns` are those at each step, or "" in the lineage of tables."""
+    """A way from a source to an entity.
+
+    `columns` are those at each step: "" in the lineage of tables, and for a caveat that is about a whole entity.
+    """
 
     urns: Sequence[str]
     columns: Sequence[str]
-
-    @property
-    def is_of_columns(self) -> bool:
-        return bool(self.columns[0])
+    is_of_columns: bool = True  # false if the catalog knows the lineage of tables only
 
     @property
     def target(self) -> tuple[str, str]:
@@ -105,7 +120,7 @@ def paths_to(urns: Sequence[str], columns: Collection[str] = ()) -> list[Path]:
     values = {"urns": list(urns), "columns": names, "steps": MAX_STEPS, "limit": MAX_PATHS}
     with connection.cursor() as cursor:
         cursor.execute(PATHS, values)
-        return [Path(*row) for row in cursor.fetchall()]
+        return [Path(urns, columns, is_of_columns=bool(columns[0])) for urns, columns in cursor.fetchall()]
 
 
 def is_caveat() -> Q:
@@ -127,11 +142,11 @@ def caveats_for(
     waivers = CaveatWaiver.objects.in_force().filter(record=OuterRef("pk")).order_by()
     waived = ArraySubquery(waivers.values_list(Concat("urn", Value(SEPARATOR), Lower("column"))))
     rows = scope(sources).filter(is_caveat(), about_any(sources), ~about_any(urns)).defer("search")
-    annotated: Any = rows.annotate(waived=waived)
+    annotated: Any = rows.annotate(waived=waived, catalog=CATALOG_COLUMNS)
     found = [
         Caveat(record, path)
         for record in annotated.order_by("-updated_at", "pk")[:MAX_CAVEATS]
-        if (path := best_path(record, paths, record.waived)) is not None
+        if (path := best_path(record, paths, catalog_columns(record.catalog), record.waived)) is not None
     ]
     return sorted(found, key=lambda caveat: len(caveat.path.urns))  # a stable sort: the newest stay first
 
@@ -147,10 +162,12 @@ def caveats_for_call(
     return {caveat.record: caveat.path.reason for caveat in caveats_for(subject.requested, scope, columns)[:limit]}
 
 
-def best_path(record: MemoryRecord, paths: Iterable[Path], waived: Collection[str] = ()) -> Path | None:
-    """Return the shortest path that a caveat follows to its end, or None."""
+def best_path(
+    record: MemoryRecord, paths: Iterable[Path], catalog: Mapping[str, str], waived: Collection[str] = ()
+) -> Path | None:
+    """Return the shortest path that a caveat follows to its end, or None. `catalog` has the columns of its entities."""
     about = {*record.entity_urns, *record.detected_urns}
-    columns = _columns_of(record)
+    columns = _columns_of(record, catalog)
     fitting = [
         path
         for path in paths
@@ -158,7 +175,15 @@ def best_path(record: MemoryRecord, paths: Iterable[Path], waived: Collection[st
         and (not path.is_of_columns or path.urns[0] not in columns or path.columns[0].lower() in columns[path.urns[0]])
         and not _is_waived(path, waived)
     ]
-    return min(fitting, key=lambda path: (len(path.urns), not path.is_of_columns, path.columns), default=None)
+    best = min(fitting, key=lambda path: (len(path.urns), not path.is_of_columns, path.columns), default=None)
+    if best is None or best.urns[0] in columns:
+        return best
+    return replace(best, columns=[""] * len(best.urns))
+
+
+def catalog_columns(rows: Sequence[str] | None) -> dict[str, str]:
+    """Return the columns of each entity, separated by spaces, from a value of CATALOG_COLUMNS."""
+    return {urn: columns for urn, _, columns in (row.partition(SEPARATOR) for row in rows or ())}
 
 
 def _is_waived(path: Path, waived: Collection[str]) -> bool:
@@ -166,11 +191,19 @@ def _is_waived(path: Path, waived: Collection[str]) -> bool:
     return any(f"{urn}{SEPARATOR}" in waived or f"{urn}{SEPARATOR}{column.lower()}" in waived for urn, column in steps)
 
 
-def _columns_of(record: MemoryRecord) -> Mapping[str, set[str]]:
+def _columns_of(record: MemoryRecord, catalog: Mapping[str, str]) -> Mapping[str, set[str]]:
+    """Return the columns that a caveat is about, in lower case, by entity. It is about all columns of other entities.
+
+    These are the columns it states or, if it states none of an entity, those that its text names unmistakably.
+    """
     columns: dict[str, set[str]] = {}
     for column in record.related_columns:
-        name: Any = column.get("column")
-        columns.setdefault(str(column.get("urn")), set()).add(simple_path(str(name)).lower())
+        columns.setdefault(str(column.get("urn")), set()).add(simple_path(str(column.get("column"))).lower())
+    text = record.content.lower()
+    for urn, listed in catalog.items():
+        named = {name for name in listed.lower().split() if is_identifier(name) and has_word(text, name)}
+        if named and urn not in columns:
+            columns[urn] = named
     return columns
 
 

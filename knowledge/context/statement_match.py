@@ -211,8 +211,8 @@ def evidence_in(text: str, profile: Profile) -> Evidence:
         by_words,
         other_identifiers,
         other_words,
-        [literal for literal in profile.literals if _has_word(text, literal)],
-        has_exact_table=any(_has_word(lowered, spelling) for name in tables for spelling in _spellings(name)),
+        [literal for literal in profile.literals if has_word(text, literal)],
+        has_exact_table=any(has_word(lowered, spelling) for name in tables for spelling in _spellings(name)),
         is_foreign=bool(profile.other_columns and named and not named & ours),
     )
 
@@ -233,7 +233,7 @@ def _columns_in(lowered: str, words: set[str], columns: Iterable[str]) -> tuple[
     Of columns with the same words, such as `category` and `category_id`, only one is returned.
     """
     names = [name for name in columns if name.lower() not in COMMON]
-    exact = [name for name in names if is_identifier(name) and _has_word(lowered, name.lower())]
+    exact = [name for name in names if is_identifier(name) and has_word(lowered, name.lower())]
     loose: dict[frozenset[str], str] = {}
     for name in names:
         parts = _content_words(name)
@@ -247,7 +247,7 @@ def _content_words(name: str) -> set[str]:
     return {singular(part) for part in parts - FILLERS if len(part) > 2}
 
 
-def _has_word(text: str, word: str) -> bool:
+def has_word(text: str, word: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
 
 

@@ -11,12 +11,11 @@ own. Impressions count for KEPT_DAYS days, from the last change of the memory's 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import connection
-from django.db.models import Count, Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
@@ -39,15 +38,6 @@ UNUSED = """
     )
     SELECT record_id FROM of_person GROUP BY record_id
     HAVING sum(shown) >= %(least)s AND count(*) >= %(people)s AND sum(used) = 0"""
-
-
-@dataclass(frozen=True)
-class AttachmentUse:
-    """How often a memory was attached since it was last changed, in the last KEPT_DAYS days, and used thereafter."""
-
-    attached: int
-    used: int
-    people: int  # number of people to whose calls it was attached
 
 
 def quiet_unused(*, never: Q) -> int:
@@ -73,14 +63,6 @@ def quiet_unused(*, never: Q) -> int:
     rows = MemoryRecord.objects.filter(~Exists(reported), ~Exists(useful), pk__in=unused, updated_at__lt=now)
     rows = rows.filter(attachment=Attachment.AUTOMATIC, quiet_at__isnull=True)
     return rows.exclude(pk__in=MemoryRecord.objects.filter(never, pk__in=unused).values("pk")).update(quiet_at=now)
-
-
-def use_of(record: MemoryRecord) -> AttachmentUse:
-    """Count the impressions of a memory as `quiet_unused` does. For its owner and admins only: they concern others."""
-    since = max(record.counted_from or record.created_at, timezone.now() - timedelta(days=KEPT_DAYS))
-    rows = Impression.objects.filter(record=record, terms__isnull=False, at__gt=since)
-    counts = rows.aggregate(attached=Count("pk"), used=Count("used_at"), people=Count("to", distinct=True))
-    return AttachmentUse(**counts)
 
 
 def quiet(rows: MemoryRecordQuerySet) -> MemoryRecordQuerySet:

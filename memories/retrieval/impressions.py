@@ -35,6 +35,8 @@ class Usage:
     own: int  # impressions of the caller's tool calls
     others: int  # impressions of other people's tool calls
     other_people: int  # number of these people
+    measured: int = 0  # impressions since the last change of the memory that could show a use (attachment_use.py)
+    used: int = 0  # those of them that showed one
     latest: list[Impression] = field(default_factory=list)  # the caller's newest impressions
 
 
@@ -113,13 +115,16 @@ def usage_of(caller: Caller, record: MemoryRecord) -> Usage:
     """
     rows = Impression.objects.filter(record=record, at__gt=timezone.now() - timedelta(days=KEPT_DAYS))
     own, others = Q(to=caller.email), ~Q(to=caller.email)
+    measured = Q(terms__isnull=False, at__gt=record.counted_from or record.created_at)
     counts = rows.aggregate(
         own=Count("pk", filter=own),
         others=Count("pk", filter=others),
         other_people=Count("to", filter=others, distinct=True),
+        measured=Count("pk", filter=measured),
+        used=Count("used_at", filter=measured),
     )
     if not caller.can_edit_for(record.created_by):
-        counts |= {"others": 0, "other_people": 0}
+        counts |= {"others": 0, "other_people": 0, "measured": 0, "used": 0}
     latest = list(rows.filter(own).order_by("-at")[:LATEST]) if counts["own"] else []
     return Usage(**counts, latest=latest)
 

@@ -31,7 +31,7 @@ NOT_IN_DETAILS = frozenset(
         "id", "created_at",  # never change
         "updated_at",  # changes with every revision, which has valid_to
         "embedding_model", "embedding_text_hash", "detected_urns", "entities_detected_at",  # derived from the text
-        "access_count", "last_accessed_at",  # usage counters, which change without a revision
+        "access_count", "last_accessed_at", "counted_from",  # usage counters, which change without a revision
     }
 )  # fmt: skip
 DETECTION_FIELDS = ("content", "entity_urns", "dismissed_urns")  # fields that detected entities depend on

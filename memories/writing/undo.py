@@ -39,7 +39,7 @@ SETTLED_FIELDS = ("entity_urns", "related_columns", "unsettled")
 RESTORED_FIELDS = (
     "stale_reason", "stale_at", "last_verified_at", "superseded_by", "superseded_at", "purge_after", "attachment",
     *VALIDITY_COLUMNS,
-    "quiet_at", "counted_from",
+    "quiet_at",
 )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from memories.identity.caller import Caller
 from memories.models import Impression, MemoryRecord
 from memories.operations import ChooseAttachment, MarkFeedback, Remember, ReportMemories, Revise
 from memories.retrieval import attachment_use
-from memories.retrieval.attachment_use import use_of
+from memories.retrieval.impressions import usage_of
 from memories.writing import feedback, reports
 from memories.writing.undo import undo
 from tests.knowledge.conftest import ORDERS
@@ -89,7 +89,7 @@ def test_words_that_the_call_had_already_show_nothing(record: MemoryRecord, bob:
     attach(alice, "SELECT amount FROM sales.orders WHERE status = 'training'", connection="token 2")
     attach(bob, "SELECT x FROM sales.orders WHERE status = 'training'", connection="token 3")  # another connection
     assert not Impression.objects.filter(used_at__isnull=False).exists()
-    assert use_of(record).attached == 3
+    assert usage_of(alice, record).measured == 3
 
 
 def test_counting_writes_nothing_and_a_use_takes_one_statement(record: MemoryRecord, bob: Caller) -> None:
@@ -165,7 +165,7 @@ def test_a_change_of_the_text_attaches_a_quiet_memory_again(
     assert is_quiet(record)
     services.revise(Revise(record_id=record.pk, content=f"{TEXT} Really."), caller=alice)
     assert not is_quiet(record)
-    assert use_of(record).attached == 0
+    assert usage_of(alice, record).measured == 0
 
 
 # -- the owner's choice --------------------------------------------------------------------------------------

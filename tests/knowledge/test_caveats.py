@@ -97,7 +97,15 @@ def test_a_caveat_is_shown_two_steps_downstream_with_its_path(alice: Caller, bob
 
 def test_a_caveat_about_a_whole_table_follows_each_of_its_columns(alice: Caller, bob: Caller) -> None:
     caveat(alice)
-    assert "orders.status → daily_revenue.open → board.share" in shown(bob, "SELECT share FROM sales.board")[TEXT]
+    assert shown(bob, "SELECT share FROM sales.board")[TEXT].endswith(": orders → daily_revenue → board")
+
+
+def test_a_caveat_whose_text_names_a_column_is_about_this_column(alice: Caller, bob: Caller) -> None:
+    put(ORDERS, "schemaMetadata", schema_of("sales.orders", [column("net_amount"), column("till_no")]))
+    lineage(BOARD, {"revenue": [(ORDERS, "net_amount")], "till": [(ORDERS, "till_no")]})
+    caveat(alice, text="In May, `net_amount` is in cents.")
+    assert shown(bob, "SELECT till FROM sales.board") == {}
+    assert "orders.net_amount → board.revenue" in str(shown(bob, "SELECT revenue FROM sales.board"))
 
 
 def test_only_caveats_follow(alice: Caller, bob: Caller) -> None:

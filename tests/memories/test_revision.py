@@ -47,6 +47,8 @@ NEW_VALUES: dict[str, Any] = {
     "derived_from": UUID(int=3),
     "importance": 0.9,
     "enrichment_status": "completed",
+    "attachment": "never",
+    "quiet_at": NOW,
     "expires_at": NOW + timedelta(days=7),
     "purge_after": NOW + timedelta(days=30),
 }

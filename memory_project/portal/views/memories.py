@@ -45,7 +45,7 @@ from memories.operations import (
     Verify,
 )
 from memories.rendering import entity_name
-from memories.retrieval import attachment_use, impressions
+from memories.retrieval import impressions
 from memories.retrieval.recall import hints_about
 from memories.scopes.choices import choices, labels
 from memories.writing import erasure, feedback, ownership, reports, settling, undo, validity
@@ -117,7 +117,6 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
         "decisions": list(insight.decisions.all()) if insight else [],
         "verdicts": verdicts,
         "use": impressions.usage_of(caller, record),
-        "attachments": attachment_use.use_of(record) if may_change else None,
         "reports": reports.reports_about(caller, record),
         "citing": citations.citing(caller, record),
         "useful": feedback.useful_count(record, verdicts),
