@@ -50,6 +50,7 @@ class InsightResponse(TypedDict, total=False):
     withdrawn: bool
     seen: str
     evidence: dict[str, Any]
+    check: str
 
 
 class ChangeResponse(TypedDict, total=False):

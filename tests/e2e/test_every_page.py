@@ -34,6 +34,7 @@ NO_PAGES = {
     "logout", "login", "favicon", "autocomplete", "jsi18n", "view_on_site", "password_change",
     "password_change_done", "auth_user_password_change",
     "import", "choose-import-rows", "take-import", "undo-import", "import-report",
+    "edit-check", "change-check", "review-checks",  # linked once there are checks; test_check_doors.py opens them
     "news-group",  # linked once a person has more than three notifications of a kind; test_notifications.py opens it
     # test_oauth.py opens these
     "oauth-resource-metadata", "mcp-metadata", "mcp-choice-metadata", "oauth-server-metadata", "authorize", "token",
