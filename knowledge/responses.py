@@ -51,6 +51,7 @@ class InsightResponse(TypedDict, total=False):
     withdrawn: bool
     seen: str
     evidence: dict[str, Any]
+    check: str
 
 
 class ChangeResponse(TypedDict, total=False):

@@ -23,7 +23,6 @@ from memories.contract.errors import Conflict, Invalid, NotFound
 from memories.contract.fields import JsonObject
 from memories.contract.operations import validate
 from memories.embedding import Vectors
-from memories.extensions import PreparedCheck
 from memories.identity.caller import Caller, require_user
 from memories.models import (
     Attachment,
@@ -45,6 +44,7 @@ from memories.retrieval.near_duplicates import Similar, similar_to, with_differe
 from memories.retrieval.passages import Stamped
 from memories.scopes.choices import scope_for
 from memories.writing import quotations, settling, validity
+from memories.writing.checks import NOT_ADDED, pass_on_checks, prepare_check
 from memories.writing.correction_chains import (
     activate,
     active_correction,
@@ -65,9 +65,6 @@ CONVERSATION_FIELDS = (
     "expires_at",
 )  # fmt: skip
 UNSAID: tuple[Any, ...] = ([], None, "")  # values of optional fields that were not given
-
-
-CHECK_NOT_ADDED = "the check was not added: update the memory with it"
 
 
 @dataclass(frozen=True)
@@ -108,7 +105,7 @@ def store(
     Both functions are called inside the transaction. `after_save` is called with a new record, to write rows that
     belong to it.
     """
-    prepared = prepare_check(caller, operation.check) if operation.check else None
+    prepared = prepare_check(caller, operation.check)
     fields = operation.values() | {"language": operation.language or language_of(operation.content)}
     fields["metadata"] = _with_session(caller, operation.metadata)
     fields |= validity.settled(fields)
@@ -120,7 +117,7 @@ def store(
     encoded, problem = _encode(operation.content)
     with transaction.atomic():
         if existing := find_existing():
-            notes = [_describe_differences(existing, fields), CHECK_NOT_ADDED if prepared else ""]
+            notes = [_describe_differences(existing, fields), NOT_ADDED if prepared else ""]
             return Remembered(existing, existing=True, note="; ".join(filter(None, notes)))
         record = MemoryRecord(created_by=caller.email, persona=caller.persona, **fields)
         record.unsettled = record.lacks_entities and settling.asks()
@@ -153,7 +150,7 @@ def supersede(operation: operations.Supersede, *, caller: Caller, created_at: da
     already corrected or is archived, and Invalid if the text is the same.
     """
     language = operation.language or language_of(operation.content)
-    prepared = prepare_check(caller, operation.check) if operation.check else None
+    prepared = prepare_check(caller, operation.check)
     with transaction.atomic():
         old = locked(caller, operation.record_id, deciding=True)
         if successor := active_correction(old):
@@ -199,9 +196,7 @@ def supersede(operation: operations.Supersede, *, caller: Caller, created_at: da
             with revised(caller, old, "supersede", operation.reason, moment):
                 mark_superseded(old, new)
             _note_quoting_reason(old, new, operation.reason)
-        for extension in extensions.registered() if operation.keep_checks else ():
-            extension.keep_checks(old, new)
-        checked = prepared(new) if prepared else ""
+        checked = pass_on_checks(old, new, prepared, keep=operation.keep_checks)
     remembered = index_now(caller, new)
     return replace(remembered, note="; ".join(filter(None, [pending, note, checked, remembered.note])))
 
@@ -230,7 +225,7 @@ def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
         raise Invalid(
             gettext("no fields to change; allowed: %(names)s") % {"names": ", ".join([*EDITABLE, "metadata", "check"])}
         )
-    prepared = prepare_check(caller, operation.check, operation.record_id) if operation.check else None
+    prepared = prepare_check(caller, operation.check, operation.record_id)
     with transaction.atomic():
         record = locked(caller, operation.record_id)
         if record.status not in (Status.ACTIVE, Status.STALE):
@@ -245,7 +240,7 @@ def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
         requested = changes if operation.metadata is None else {**changes, "metadata": operation.metadata}
         deferrals = [extension.defer_edit(caller, record, requested) for extension in extensions.registered()]
         if pending := next(filter(None, deferrals), ""):
-            record.pending_message = pending
+            record.pending_message = "; ".join([pending, *([prepared(record)] if prepared else [])])
             return record
         is_new_text = changes.get("content", record.content) != record.content
         with revised(caller, record, "revise", operation.reason):
@@ -424,14 +419,6 @@ def dismiss_entity(operation: operations.DismissEntity, *, caller: Caller) -> Me
 
 
 # -- shared steps ----------------------------------------------------------------------------------------
-
-
-def prepare_check(caller: Caller, check: Mapping[str, Any], record_id: UUID | None = None) -> PreparedCheck:
-    """Run a check of a memory before the transaction that stores it. Raises Invalid if checks are not available."""
-    for extension in extensions.registered():
-        if prepared := extension.prepare_check(caller, check, record_id):
-            return prepared
-    raise Invalid(gettext("is not available"), field="check")
 
 
 def check_share(record: MemoryRecord) -> None:

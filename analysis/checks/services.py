@@ -22,6 +22,7 @@ from analysis.checks.expectations import TEXTS, Definition
 from analysis.checks.operations import AddCheck, EditCheck, RemoveCheck, RunCheck, TryCheck
 from analysis.checks.running import Trial
 from analysis.models import CheckState, Expectation, MemoryCheck
+from analysis.sql.execute import readable_sources
 from memories import extensions
 from memories.contract.errors import Conflict, Forbidden, Invalid, LimitReached, NotFound
 from memories.database.identity import service
@@ -125,7 +126,8 @@ def _prepare(caller: Caller, values: dict[str, Any], record_id: UUID | None) -> 
     if values == {"remove": True}:
         return partial(_remove, caller, RemoveCheck.read(place))
     if values == {"run": True}:
-        message = _message(run_check(RunCheck.read(place), caller=caller))
+        check = run_check(RunCheck.read(place), caller=caller)  # with the rights of its author
+        message = _message(check, is_open=check.source in readable_sources(caller))
         return lambda record: message
     edit = EditCheck.read(place | values)
     edited = _tried_edit(edit, caller)
@@ -137,11 +139,11 @@ def _remove(caller: Caller, operation: RemoveCheck, record: MemoryRecord) -> str
     return gettext("the check was removed")
 
 
-def _message(check: MemoryCheck) -> str:
+def _message(check: MemoryCheck, *, is_open: bool = True) -> str:
     result = TEXTS[check.last_run["code"]]
     detail = check.last_run["detail"]
     text = gettext("check %(id)s: %(result)s") % {"id": check.pk.hex, "result": result}
-    return f"{text} ({detail})" if detail and check.state == CheckState.FAILED else text
+    return f"{text} ({detail})" if is_open and detail and check.state == CheckState.FAILED else text
 
 
 # -- steps ----------------------------------------------------------------------------------------------------
@@ -230,6 +232,10 @@ def _statement_of(caller: Caller, call: str) -> tuple[str, str]:
 def _tried_edit(operation: EditCheck, caller: Caller) -> Tried:
     """Run a stored check with the changes of the operation."""
     check = _one(caller, operation.record_id, operation.check_id)
+    if check.source not in readable_sources(caller):  # errors of the source quote the statement
+        raise Forbidden(
+            gettext("is about a source that you may not read: remove it, or ask its author"), field="check_id"
+        )
     given = operation.explicit_values(*DEFINED)
     needed = expectations.VALUES.get(given.get("expects") or check.expects, ())
     kept = [name for name in DEFINED if name not in ("value", "low", "high") or name in needed]

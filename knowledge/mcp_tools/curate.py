@@ -25,6 +25,7 @@ from memories.contract.budget import fit_items
 from memories.contract.errors import Conflict, DomainError, Forbidden, NotFound
 from memories.contract.tools import Hints, Tool
 from memories.identity.caller import Caller
+from memories.retrieval.recall import checks_of
 
 MAX_WITHOUT_ENTITY = 20  # maximum number of insights without an entity that the overview of the queue contains
 
@@ -155,12 +156,13 @@ def _review(caller: Caller, operation: operations.ReviewEntity) -> EntityReviewR
     except DomainError as error:
         note = error.message
     insights = list(rows[: operation.limit])
-    versions = versions_of(insights)
+    versions, checks = versions_of(insights), checks_of([insight.pk for insight in insights])
     with_evidence: list[Any] = [
         {
             **responses.insight_response(insight),
             "seen": versions[insight.pk],
             "evidence": evidence.evidence_for(insight),
+            **({"check": checks[insight.pk].text} if insight.pk in checks else {}),
         }
         for insight in insights
     ]

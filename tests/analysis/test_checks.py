@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,17 +18,20 @@ from analysis.checks import services as checks
 from analysis.checks.operations import AddCheck, EditCheck, RemoveCheck, RunCheck, TryCheck
 from analysis.checks.queries import checks_for
 from analysis.models import CheckState, DeclaredSource, MemoryCheck
+from knowledge.catalog.embedded import LocalCatalog
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
 from knowledge.review import decisions
 from memories import services
 from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, LimitReached, NotFound
+from memories.conversation.operations import Wipe
+from memories.conversation.wipe import request_wipe
 from memories.database.identity import service
-from memories.identity.caller import Caller
+from memories.identity.caller import WIPE, Caller
 from memories.mcp_tools import memory_manage, memory_recall
-from memories.models import MemoryRecord, PersonaMembership, Status
-from memories.operations import Forget, Remember, Restore, Revise, Supersede, Verify
-from memories.writing import ownership, staleness
+from memories.models import Impression, MemoryRecord, PersonaMembership, Status
+from memories.operations import Erase, Forget, Remember, Restore, Revise, Supersede, Verify
+from memories.writing import erasure, ownership, staleness
 from memories.writing.undo import undo
 
 pytestmark = pytest.mark.django_db
@@ -100,31 +104,34 @@ def test_a_claim_that_turns_false_is_refuted_by_its_check_and_its_correction_pro
 # -- what is refused ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("check", "error"),
-    [
-        ({"sql": "DROP TABLE sales.orders", "expects": "empty"}, "check.sql: writes"),
-        ({"sql": "SELECT nonsense", "expects": "empty"}, "nonsense"),
-        ({"sql": "SELECT * FROM sales.orders", "expects": "equals", "value": 1}, "check.sql: returned several values"),
-        ({"sql": "SELECT * FROM range(2000000)", "expects": "same"}, "too large"),
-        ({**COUNT, "source": "other"}, "check.source: 'other' is unknown"),
-        ({"sql": "SELECT 1", "expects": "equals"}, "check.value: is missing"),
-        ({"sql": "SELECT 1", "expects": "between", "low": 3, "high": 2}, "check.high: is less than low"),
-        ({"sql": "SELECT 1", "expects": "between", "low": 3}, "check.high: is missing"),
-        ({"sql": "SELECT 1", "expects": "at_least", "value": "much"}, "check.value"),
-        ({"sql": "SELECT 1", "expects": "empty", "value": 3}, "check.value: is not used by empty"),
-        ({"sql": "SELECT 1", "expects": "like"}, "check.expects: 'like' is unknown"),
-        ({"expects": "empty"}, "check.sql: is missing"),
-        ({"call": "last", "expects": "empty"}, "check.call: no such call"),
-        ({**COUNT, "author": "ada@example.org"}, "check.author: is unknown"),
-    ],
-)
-def test_a_bad_check_is_refused_and_nothing_is_stored(
-    alice: Caller, warehouse: DeclaredSource, check: dict[str, Any], error: str
-) -> None:
-    with pytest.raises(DomainError) as refused:
-        services.remember(Remember(content=CLAIM, check=check), caller=alice)
-    assert error in refused.value.message
+BAD_CHECKS: list[tuple[dict[str, Any], str]] = [
+    ({"sql": "DROP TABLE sales.orders", "expects": "empty"}, "check.sql: writes"),
+    ({"sql": "SELECT nonsense", "expects": "empty"}, "nonsense"),
+    ({"sql": "SELECT * FROM sales.orders", "expects": "equals", "value": 1}, "check.sql: returned several values"),
+    ({"sql": "SELECT * FROM range(2000000)", "expects": "same"}, "too large"),
+    ({**COUNT, "source": "other"}, "check.source: 'other' is unknown"),
+    ({"sql": "SELECT 1", "expects": "equals"}, "check.value: is missing"),
+    ({"sql": "SELECT 1", "expects": "between", "low": 3, "high": 2}, "check.high: is less than low"),
+    ({"sql": "SELECT 1", "expects": "between", "low": 3}, "check.high: is missing"),
+    ({"sql": "SELECT 1", "expects": "at_least", "value": "much"}, "check.value"),
+    ({"sql": "SELECT 1", "expects": "empty", "value": 3}, "check.value: is not used by empty"),
+    ({"sql": "SELECT 1", "expects": "like"}, "check.expects: 'like' is unknown"),
+    ({"expects": "empty"}, "check.sql: is missing"),
+    ({"call": "last", "expects": "empty"}, "check.call: no such call"),
+    ({**COUNT, "author": "ada@example.org"}, "check.author: is unknown"),
+]
+
+
+def test_a_bad_check_is_refused_and_nothing_is_stored(alice: Caller, warehouse: DeclaredSource) -> None:
+    messages = []
+    for check, _ in BAD_CHECKS:
+        with pytest.raises(DomainError) as refused:
+            services.remember(Remember(content=CLAIM, check=check), caller=alice)
+        messages.append(refused.value.message)
+    missing = [
+        (message, error) for message, (_, error) in zip(messages, BAD_CHECKS, strict=True) if error not in message
+    ]
+    assert missing == []
     assert not MemoryRecord.objects.exists()
     assert not MemoryCheck.objects.exists()
 
@@ -196,6 +203,18 @@ def test_values_and_statements_are_for_readers_of_the_source(
     assert others.runs[0]["detail"] == ""
 
 
+def test_a_check_of_an_admin_tells_the_owner_no_values(olga: Caller, ada: Caller, warehouse: DeclaredSource) -> None:
+    record = services.remember(Remember(content=CLAIM), caller=olga).record
+    check = add(ada, record, sql="SELECT count(*) FROM sales.orders", expects="equals", value=7)
+    message = memory_manage(olga, "update", id=record.pk.hex, check={"id": check.pk.hex, "run": True})["message"]
+    assert message.endswith(": returned another value")
+    with pytest.raises(Forbidden, match="may not read"):
+        checks.edit_check(EditCheck(record_id=record.pk, check_id=check.pk, value=8), caller=olga)
+    shown = memory_manage(olga, "get", id=record.pk.hex)["checks"][0]
+    assert not {"sql", "value", "returned"} & {*shown, *shown["results"][0]}
+    checks.remove_check(RemoveCheck(record_id=record.pk, check_id=check.pk), caller=olga)
+
+
 # -- runs --------------------------------------------------------------------------------------------------
 
 
@@ -257,9 +276,7 @@ def test_a_memory_is_fresh_again_when_its_check_passes_only_if_the_check_alone_m
     checked.refresh_from_db()
     assert (checked.status, checked.stale_reason) == (Status.ACTIVE, "")
 
-    watcher = running.CHECKER.__class__(
-        email="watcher", persona="", personas=frozenset(), is_admin=True, channel="watcher"
-    )
+    watcher = replace(running.CHECKER, email="watcher")
     services.mark_stale(caller=watcher, record_id=checked.pk, reason="orders was deprecated")
     run_all()
     checked.refresh_from_db()
@@ -320,29 +337,27 @@ def test_the_result_when_captured_is_compared_whatever_the_order(
     assert only_check(fact).last_run["code"] == "other_result"
 
 
-@pytest.mark.parametrize(
-    ("sql", "expectation", "code"),
-    [
-        ("SELECT max(amount) FROM sales.orders", {"expects": "equals", "value": 748.5}, "passed"),
-        ("SELECT max(amount) FROM sales.orders", {"expects": "equals", "value": "748.50"}, "passed"),
-        ("SELECT 0.1::DOUBLE + 0.2::DOUBLE", {"expects": "equals", "value": 0.3}, "passed"),
-        ("SELECT true", {"expects": "equals", "value": True}, "passed"),
-        ("SELECT 'A'", {"expects": "equals", "value": "a"}, "other_value"),
-        ("SELECT DATE '2026-03-01'", {"expects": "between", "low": "2026-01-01", "high": "2026-03-01"}, "passed"),
-        ("SELECT 4", {"expects": "between", "low": 5, "high": 6}, "outside"),
-        ("SELECT 4", {"expects": "at_least", "value": 5}, "smaller"),
-        ("SELECT NULL", {"expects": "at_least", "value": 5}, "no_value"),
-        ("SELECT id FROM sales.orders WHERE id < 0", {"expects": "equals", "value": 5}, "no_row"),
-        ("SELECT id FROM sales.orders WHERE id < 0", {"expects": "empty"}, "passed"),
-        ("SELECT id FROM sales.orders", {"expects": "empty"}, "rows"),
-        ("SELECT id FROM sales.orders WHERE id < 0", {"expects": "not_empty"}, "no_row"),
-    ],
-)
-def test_expectations(
-    alice: Caller, warehouse: DeclaredSource, sql: str, expectation: dict[str, Any], code: str
-) -> None:
-    operation = TryCheck.read({"sql": sql, **expectation})
-    assert checks.try_check(operation, caller=alice).trial.outcome.code == code
+EXPECTATIONS: list[tuple[str, dict[str, Any], str]] = [
+    ("SELECT max(amount) FROM sales.orders", {"expects": "equals", "value": 748.5}, "passed"),
+    ("SELECT max(amount) FROM sales.orders", {"expects": "equals", "value": "748.50"}, "passed"),
+    ("SELECT 0.1::DOUBLE + 0.2::DOUBLE", {"expects": "equals", "value": 0.3}, "passed"),
+    ("SELECT true", {"expects": "equals", "value": True}, "passed"),
+    ("SELECT 'A'", {"expects": "equals", "value": "a"}, "other_value"),
+    ("SELECT DATE '2026-03-01'", {"expects": "between", "low": "2026-01-01", "high": "2026-03-01"}, "passed"),
+    ("SELECT 4", {"expects": "between", "low": 5, "high": 6}, "outside"),
+    ("SELECT 4", {"expects": "at_least", "value": 5}, "smaller"),
+    ("SELECT NULL", {"expects": "at_least", "value": 5}, "no_value"),
+    ("SELECT id FROM sales.orders WHERE id < 0", {"expects": "equals", "value": 5}, "no_row"),
+    ("SELECT id FROM sales.orders WHERE id < 0", {"expects": "empty"}, "passed"),
+    ("SELECT id FROM sales.orders", {"expects": "empty"}, "rows"),
+    ("SELECT id FROM sales.orders WHERE id < 0", {"expects": "not_empty"}, "no_row"),
+]
+
+
+def test_expectations(alice: Caller, warehouse: DeclaredSource) -> None:
+    operations = [TryCheck.read({"sql": sql, **expectation}) for sql, expectation, _ in EXPECTATIONS]
+    codes = [checks.try_check(operation, caller=alice).trial.outcome.code for operation in operations]
+    assert codes == [code for *_, code in EXPECTATIONS]
 
 
 # -- with the life of the memory ---------------------------------------------------------------------------
@@ -382,4 +397,41 @@ def test_the_tools_add_run_and_remove_checks(alice: Caller, fact: MemoryRecord, 
     assert update(id=check_id, value=7).endswith(": returned another value (500)")
     assert update(id=check_id, run=True) == f"check {check_id}: returned another value (500)"
     assert update(id=check_id, remove=True) == "the check was removed"
+    assert not MemoryCheck.objects.exists()
+
+
+def test_checks_run_more_often_the_more_a_memory_is_used(alice: Caller, checked: MemoryRecord) -> None:
+    def days_until_next_run() -> int:
+        run_all()
+        return (only_check(checked).next_run_at - timezone.now()).days
+
+    assert days_until_next_run() == 7
+    now = timezone.now()
+    MemoryRecord.objects.filter(pk=checked.pk).update(created_at=now - timedelta(days=100))
+    assert days_until_next_run() in (30, 31, 32)
+    Impression.objects.create(record=checked, connection="c", to=alice.email, tool="query_sql", version="1")
+    assert days_until_next_run() == 1
+    with service("checks"):
+        MemoryCheck.objects.update(next_run_at=now + timedelta(days=20), checked_at=now - timedelta(days=2))
+    assert running.due_checks(10) == [only_check(checked).pk]  # it is used again
+    services.forget(Forget(record_id=checked.pk), caller=alice)
+    assert running.due_checks(10) == []
+
+
+def test_a_change_of_the_catalog_makes_the_checks_about_it_due(alice: Caller, checked: MemoryRecord) -> None:
+    urn = "urn:li:dataset:(urn:li:dataPlatform:duckdb,shop.sales.orders,PROD)"
+    services.revise(Revise(record_id=checked.pk, entity_urns=[urn]), caller=alice)
+    assert running.due_checks(10) == []
+    LocalCatalog().put(urn, "status", {"removed": False}, {})
+    assert running.due_checks(10) == [only_check(checked).pk]
+
+
+def test_checks_are_erased_and_wiped_with_the_memory_and_its_author(
+    alice: Caller, ada: Caller, checked: MemoryRecord, fact: MemoryRecord
+) -> None:
+    erasure.erase(Erase(record_id=checked.pk, confirm=True), caller=alice)
+    assert not MemoryCheck.objects.exists()
+    add(ada, fact, sql="SELECT 1", expects="not_empty")  # an admin's check of Alice's memory
+    request_wipe(Wipe(user_id=ada.email, confirm=True), caller=replace(ada, rights=ada.rights | {WIPE}))
+    assert MemoryRecord.objects.filter(pk=fact.pk).exists()
     assert not MemoryCheck.objects.exists()

@@ -36,6 +36,7 @@ NO_PAGES = {
     "password_change_done", "auth_user_password_change",
     "import", "choose-import-rows", "take-import", "undo-import", "import-report",
     "citing-document", "change-citing",  # test_citation_pages.py opens these
+    "edit-check", "change-check", "review-checks",  # linked once there are checks; test_check_doors.py opens them
     "news-group",  # linked once a person has more than three notifications of a kind; test_notifications.py opens it
     # test_oauth.py opens these
     "oauth-resource-metadata", "mcp-metadata", "mcp-choice-metadata", "oauth-server-metadata", "authorize", "token",
