@@ -26,10 +26,13 @@ from knowledge.models import Changeset, Insight
 from knowledge.operations import Appeal, Apply, Capture, Edit
 from knowledge.review import decisions
 from memories import queries, services
+from memories.citations import queries as citations
+from memories.citations import services as citing
+from memories.citations.operations import ChangeCiting
 from memories.contract.errors import DomainError
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
-from memories.models import MemoryRecord, Persona, PersonaMembership, Verification
+from memories.models import CitingDocument, MemoryRecord, Persona, PersonaMembership, Verification
 from memories.operations import (
     Erase,
     Forget,
@@ -46,7 +49,7 @@ from memories.operations import (
 )
 from memories.retrieval.recall import recall
 from memories.writing import erasure, feedback, ownership, undo
-from memory_project.models import User
+from memory_project.models import Notification, User
 from tests.knowledge.conftest import schema_of
 from tests.model.entities import Entity
 from tests.model.expected import PEOPLE
@@ -166,6 +169,32 @@ class World:
 
     def erase(self, person: str, name: str) -> None:
         erasure.erase(Erase.read({"record_id": self.ids[name], "confirm": True}), caller=self.callers[person])
+
+    # -- documents that cite memories -----------------------------------------------------------------------
+
+    def cite(self, person: str, name: str) -> None:
+        """A person's own document has their name as its address."""
+        citing.add_citations(person, [self.ids[name]], caller=self.callers[person])
+
+    def acknowledge(self, person: str) -> None:
+        caller = self.callers[person]
+        document = citations.documents(caller).get(address=person)
+        until = citations.last_change(document, citations.cited_by(caller, document))
+        citing.change(ChangeCiting(document_id=document.pk, acknowledged_until=until), caller=caller)
+
+    def documents(self) -> dict[tuple[str, str], Any]:
+        """Return erased memories, and reason and openness of each citation, by owner and address of the document."""
+        names = {pk: name for name, pk in self.ids.items()}
+        unread = set(Notification.objects.filter(kind="cited", read_at=None).values_list("record_id", flat=True))
+        found: dict[tuple[str, str], Any] = {}
+        for document in CitingDocument.objects.prefetch_related("citations"):
+            cited = {names[row.record_id]: (row.reason, row.is_open) for row in document.citations.all()}
+            is_settled = not document.erased and not any(is_open for _, is_open in cited.values())
+            key = document.created_by.partition("@")[0], document.address
+            found[key] = (
+                "a notification of nothing" if is_settled and document.pk in unread else (document.erased, cited)
+            )
+        return found
 
     # -- insights -------------------------------------------------------------------------------------------
 
