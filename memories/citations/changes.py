@@ -84,26 +84,24 @@ def set_reason(citation: Citation, reason: Outdated) -> None:
 
 def _replace_other(record_ids: Collection[UUID], old: Outdated, new: Outdated, by: str) -> None:
     citations = list(locked(Citation.objects.filter(record__in=record_ids, other_reason=old)))
+    Citation.objects.filter(pk__in=[citation.pk for citation in citations]).update(other_reason=new)
     for citation in citations:
         citation.other_reason = new
-    if citations:
-        Citation.objects.bulk_update(citations, ["other_reason"])
-        _update(citations, by)
+    _update(citations, by)
 
 
 def _update(citations: Iterable[Citation], by: str, *, is_reworded: bool = False) -> None:
     """Save the reasons of citations that `locked` has loaded, and tell whom it concerns."""
-    changed = []
+    changed: dict[Outdated, list[Citation]] = {}
     for citation in citations:
         reason = current_reason(citation)
         if reason != citation.reason or (reason == Outdated.EDITED and is_reworded):
-            set_reason(citation, reason)
-            changed.append(citation)
-    if not changed:
-        return
-    Citation.objects.bulk_update(changed, ["reason", "outdated_at", "acknowledged_at"])
-    settle(row.document_id for row in changed if not row.reason)
-    _tell({row.document_id: row.document.created_by for row in changed if row.reason}, by=by)
+            changed.setdefault(reason, []).append(citation)
+    for reason, rows in changed.items():  # one statement each, because a memory may be cited in many documents
+        values = {"reason": reason, "outdated_at": timezone.now() if reason else None, "acknowledged_at": None}
+        Citation.objects.filter(pk__in=[row.pk for row in rows]).update(**values)
+    settle(row.document_id for row in changed.pop(Outdated.NONE, ()))
+    _tell({row.document_id: row.document.created_by for rows in changed.values() for row in rows}, by=by)
 
 
 def settle(document_ids: Iterable[UUID]) -> None:

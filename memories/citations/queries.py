@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.db.models import Case, Count, F, Q, QuerySet, When, Window
+from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, When, Window
 from django.utils.translation import gettext
 
 from memories.contract.errors import NotFound
@@ -18,6 +18,10 @@ from memories.models.fields import ContentKey
 
 MAX_STEPS = 50  # corrections of a memory that are followed
 MAX_SHOWN = 20  # documents that a memory's page names
+
+
+# For queries of a memory: whether `citing` would find anything
+HAS_CITATIONS = {"has_citations": Exists(Citation.objects.filter(record=OuterRef("pk")))}
 
 
 @dataclass(frozen=True)
@@ -131,6 +135,8 @@ def citing(caller: Caller, record: MemoryRecord) -> Citing:
     The memory's owner, curators of its persona and admins learn how many there are. A document is named to others only
     if its author shares it.
     """
+    if not record.has_citations:
+        return Citing(None)
     is_curator = caller.can_review_for(record.persona) and record.visibility != Visibility.PRIVATE
     is_named = Q(created_by=caller.email) | Q(is_shared=True)
     with identity.service("citations"):

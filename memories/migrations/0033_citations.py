@@ -16,8 +16,11 @@ OF_AUTHOR = (
     "(EXISTS (SELECT 1 FROM citing_documents whole WHERE whole.id = document_id "
     f"AND whole.created_by = {policies.EMAIL}))"
 )
+# Readers of a memory may know that documents cite it, and no more.
 CITATIONS = policies.protect(
-    "memory_citations", read=policies.part_of("citing_documents", "document_id"), write=OF_AUTHOR
+    "memory_citations",
+    read=f"({policies.part_of('citing_documents', 'document_id')} OR {policies.part_of('memory_records', 'record_id')})",
+    write=OF_AUTHOR,
 )
 
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from memories.identity.caller import Caller
-from tests.model import approvals, caveats, checks, filing, interviews, memories, reviews, scopes, validity
-from tests.model.citations import Documents
+from tests.model import approvals, caveats, checks, citations, filing, interviews, memories, reviews, scopes, validity
 from tests.model.comparison import differences, differences_of_views
 from tests.model.entities import catalog
 from tests.model.expected import ALLOWED, PEOPLE, Expected, Memory, Person, Text
@@ -45,7 +44,7 @@ class Story:
     def __init__(self, callers: dict[str, Caller]) -> None:
         self.e = Expected(catalog())
         self.world = World(callers)
-        self.documents = Documents(self.e, self.world)
+        self.documents = citations.Documents(self.e)
         self.sentences: list[str] = []
         self.steps: list[Step] = []
         self.has_failed = False
@@ -272,22 +271,14 @@ class Story:
     # -- documents that cite memories -----------------------------------------------------------------------
 
     def cite(self, who: str, name: str) -> bool:
-        person, m, documents = BY_NAME[who], self[name], self.documents
-        refusals = documents.may_cite(person, m)
-        return self._step(
-            f"{who} cites {name}",
-            refusals,
-            lambda: documents.do_cite(who, name),
-            lambda: documents.cite(person, m),
-        )
+        return self._verb("cites", citations.may_cite, self.documents.cite, self.world.cite, who, name)
 
     def acknowledge(self, who: str) -> bool:
-        person, documents = BY_NAME[who], self.documents
         return self._step(
             f"{who} has updated the document that cites",
             set(),
-            lambda: documents.do_acknowledge(who),
-            lambda: documents.acknowledge(person),
+            lambda: self.world.acknowledge(who),
+            lambda: self.documents.acknowledge(BY_NAME[who]),
         )
 
     # -- checks ---------------------------------------------------------------------------------------------
@@ -501,7 +492,11 @@ class Story:
     # -- comparing ------------------------------------------------------------------------------------------
 
     def compare(self) -> None:
-        if found := [*differences(self.e, self.world), *self.documents.differences()]:
+        found = differences(self.e, self.world)
+        if self.documents.rows:
+            self.documents.follow()
+            found += self.documents.differences(self.world.documents())
+        if found:
             self._fail(found)
 
     def compare_views(self, who: str) -> None:

@@ -267,9 +267,45 @@ def applied(story: Story, entity: str, change: tuple[str, Any], replaces: str = 
     return story.apply("cora", approved(story, entity, replaces), [change])
 
 
+# -- citations -------------------------------------------------------------------------------------------------
+
+
+def test_a_citation_of_an_insight_follows_its_rollback_and_a_second_application(story: Story) -> None:
+    changeset = applied(story, "orders", ("tag", True))
+    story.cite("bob", "m1")
+    story.roll_back("cora", changeset)
+    assert story.documents.rows[0][1].cited["m1"].reason == "rolled_back"
+    story.acknowledge("bob")
+    story.approve("cora", "m1")
+    story.apply("cora", "m1", [("tag", True)])
+    assert story.documents.rows[0][1].cited["m1"].reason == ""
+
+
+def test_an_acknowledged_correction_is_cited_from_then_on(story: Story) -> None:
+    first = story.remember("alice", ["orders"])
+    story.cite("bob", first)
+    second = story.correct("alice", first)
+    story.acknowledge("bob")
+    story.correct("alice", second)
+    assert story.documents.open() == ["bob"]
+    story.erase("alice", second)
+    story.acknowledge("bob")
+    assert story.documents.open() == []
+
+
 def test_the_model_imports_nothing_from_the_product() -> None:
     folder = Path(__file__).parent
-    modules = ("entities", "expected", "interviews", "memories", "reviews", "scopes", "sentences", "checks")
+    modules = (
+        "entities",
+        "expected",
+        "interviews",
+        "memories",
+        "reviews",
+        "scopes",
+        "citations",
+        "sentences",
+        "checks",
+    )
     names = [name for module in modules for name in imported(ast.parse((folder / f"{module}.py").read_text()))]
     allowed = sys.stdlib_module_names | {f"tests.model.{module}" for module in modules} | {"tests.model"}
     assert [name for name in names if name not in allowed and name.partition(".")[0] not in allowed] == []

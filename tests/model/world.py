@@ -44,11 +44,14 @@ from knowledge.models import CaveatWaiver, Changeset, Contradiction, Insight, In
 from knowledge.operations import Appeal, Apply, Capture, Edit, Reinstate, Waive
 from knowledge.review import decisions
 from memories import queries, services
+from memories.citations import queries as citations
+from memories.citations import services as citing
+from memories.citations.operations import ChangeCiting
 from memories.contract.errors import DomainError
 from memories.database import identity
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
-from memories.models import MemoryRecord, Persona, PersonaMembership, Purpose, Verification
+from memories.models import CitingDocument, MemoryRecord, Persona, PersonaMembership, Purpose, Verification
 from memories.models.record import ATTACHED
 from memories.operations import (
     ChooseAttachment,
@@ -70,7 +73,7 @@ from memories.operations import (
 from memories.retrieval.recall import recall
 from memories.writing import erasure, feedback, ownership, settling, undo
 from memories.writing.rescoping import rescope
-from memory_project.models import User
+from memory_project.models import Notification, User
 from tests.knowledge.conftest import schema_of
 from tests.model import validity
 from tests.model.caveats import COLUMN, DERIVED, SOURCE
@@ -261,6 +264,32 @@ class World:
 
     def checked(self) -> set[UUID]:
         return set(MemoryCheck.objects.values_list("record", flat=True))
+
+    # -- documents that cite memories -----------------------------------------------------------------------
+
+    def cite(self, person: str, name: str) -> None:
+        """A person's own document has their name as its address."""
+        citing.add_citations(person, [self.ids[name]], caller=self.callers[person])
+
+    def acknowledge(self, person: str) -> None:
+        caller = self.callers[person]
+        document = citations.documents(caller).get(address=person)
+        until = citations.last_change(document, citations.cited_by(caller, document))
+        citing.change(ChangeCiting(document_id=document.pk, acknowledged_until=until), caller=caller)
+
+    def documents(self) -> dict[tuple[str, str], Any]:
+        """Return erased memories, and reason and openness of each citation, by owner and address of the document."""
+        names = {pk: name for name, pk in self.ids.items()}
+        unread = set(Notification.objects.filter(kind="cited", read_at=None).values_list("record_id", flat=True))
+        found: dict[tuple[str, str], Any] = {}
+        for document in CitingDocument.objects.prefetch_related("citations"):
+            cited = {names[row.record_id]: (row.reason, row.is_open) for row in document.citations.all()}
+            is_settled = not document.erased and not any(is_open for _, is_open in cited.values())
+            key = document.created_by.partition("@")[0], document.address
+            found[key] = (
+                "a notification of nothing" if is_settled and document.pk in unread else (document.erased, cited)
+            )
+        return found
 
     # -- insights -------------------------------------------------------------------------------------------
 

@@ -105,7 +105,7 @@ def diff(request: HttpRequest, record_id: UUID) -> HttpResponse:
 @login_required
 def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
-    record = queries.get(caller, record_id, **queries.HAS_REPORTS)
+    record = queries.get(caller, record_id, **queries.HAS_REPORTS, **citations.HAS_CITATIONS)
     versions = chain(caller, record)
     verdicts, own_feedback = feedback.feedback_for(caller, record)
     insight, may_review = curation.insight_of(caller, record), can_review(caller, record)
