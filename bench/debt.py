@@ -3,8 +3,8 @@
     python bench/debt.py [--rows 200000] [--events 1000000] [--rounds 5]
 
 Fills its own database (page_data.py), with events that name entities. Prints seconds for reading all events, for
-reading those of one more hour, and for computing; then milliseconds and numbers of queries of the list, a late page, a search,
-and of asking a person.
+reading those of one more hour, and for computing; then milliseconds and numbers of queries of the list, a late page,
+a search, one reason, and of asking a person.
 """
 
 from __future__ import annotations
