@@ -3,8 +3,8 @@
     python bench/debt.py [--rows 200000] [--events 1000000] [--rounds 5]
 
 Fills its own database (page_data.py), with events that name entities. Prints seconds for reading all events, for
-reading those of one more hour, and for computing; then milliseconds and numbers of queries of the list, its last page,
-a search, and of asking a person.
+reading those of one more hour, and for computing; then milliseconds and numbers of queries of the list, a late page,
+a search, one reason, and of asking a person.
 """
 
 from __future__ import annotations
@@ -59,10 +59,9 @@ def measured(label: str, rounds: int, act: Callable[[], Any]) -> None:
 
 def run(size: Size, events: int, rounds: int) -> None:
     from django.db import connection  # noqa: PLC0415 - after setup()
-    from django.test import Client  # noqa: PLC0415 - after setup()
     from django.utils import timezone  # noqa: PLC0415 - after setup()
 
-    from knowledge.debt import computation, interviews  # noqa: PLC0415 - after setup()
+    from knowledge.debt import computation, experts, interviews, queries  # noqa: PLC0415 - after setup()
     from knowledge.debt.operations import AskQuestions  # noqa: PLC0415 - after setup()
     from knowledge.models import EntityDebt, EntityUse  # noqa: PLC0415 - after setup()
     from memories.database import identity  # noqa: PLC0415 - after setup()
@@ -85,14 +84,21 @@ def run(size: Size, events: int, rounds: int) -> None:
     print(f"{EntityUse.objects.count():,} uses, {EntityDebt.objects.count():,} debts")
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
-    person = User.objects.get(email=CURATOR)
-    browser = Client()
-    browser.force_login(person)
-    measured("the list", rounds, lambda: browser.get("/debt/"))
-    measured("after a cursor", rounds, lambda: browser.get("/debt/?after=1.5~urn"))
-    measured("a search", rounds, lambda: browser.get("/debt/?q=table_17"))
-    measured("this week, review", rounds, lambda: browser.get("/week/review/"))
-    asker = build_caller(User.objects.get(email="owner7@bench.example"), channel="command")
+    curator, asker = (
+        build_caller(User.objects.get(email=email), channel="command") for email in (CURATOR, "owner7@bench.example")
+    )
+
+    def show(chosen: queries.DebtFilter, after: str = "") -> None:
+        page = queries.debt_page(curator, chosen, after)
+        experts.experts(curator, [row.urn for row in page.rows])
+        queries.domains(curator)
+        computation.computed_at()
+
+    with identity.acting_as(curator):
+        measured("the list", rounds, lambda: show(queries.DebtFilter()))
+        measured("a late page", rounds, lambda: show(queries.DebtFilter(), "1.5~urn"))
+        measured("a search", rounds, lambda: show(queries.DebtFilter(text="table_17")))
+        measured("one reason", rounds, lambda: show(queries.DebtFilter(reason="stale")))
     with identity.acting_as(asker):
         measured("questions for a person", 1, lambda: interviews.ask(AskQuestions(), caller=asker))
 
