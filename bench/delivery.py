@@ -8,7 +8,7 @@ the trap, the question that it answers and the memory that it needs, and 22 cont
 person remembers the traps of a half, and a colleague runs the statements and asks the questions. A trap is delivered if
 the memory is attached to the statement or among the first three that recall returns for the question. Of a
 contradiction both memories must arrive. A stale memory is delivered by its correction, or if the agent is told that a
-stale memory is left out. Noise is the share of controls with anything attached.
+stale memory is left out. Noise is the number of controls with anything attached, or with word of a stale memory.
 
 The variants differ in what the author wrote: with or without names of tables and columns, with or without stated
 entities, and about an entity two steps upstream of the one in the statement. Then others are added: memories about
@@ -231,12 +231,13 @@ def outcome_of(caller: Any, trap: Trap, variant: Variant) -> Outcome:
     data = dict(block.data) if block else {}
     reasons = {entry["content"]: entry["why"] for entry in data.get("memory_context", ())}
     characters = len(json.dumps(data, ensure_ascii=False)) if data else 0
+    stale = int(data.get("not_shown", {}).get("stale", 0))
     if trap.is_control:
-        return Outcome(trap, False, False, len(reasons), characters, ms, reasons)
+        return Outcome(trap, False, False, len(reasons) + stale, characters, ms, reasons)
     found = recall(RecallMemories(query=trap.question, limit=FIRST), caller=caller)
     needed = {worded(trap, variant, name) for name in ("memory", "other")} - {""}
     if trap.stale:
-        is_attached = bool(data.get("not_shown", {}).get("stale"))
+        is_attached = stale > 0
         is_recalled = bool(found.left_out.get("stale"))
     else:
         shown = {text.removesuffix("…") for text in reasons}

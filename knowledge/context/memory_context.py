@@ -160,9 +160,12 @@ def knowledge_about(caller: Caller, call: Call, deadline: float) -> tuple[Knowle
     vector, problem = embed_within(profile.query, (deadline - time.monotonic()) * PATIENCE)
     notes = [subject.note, "" if is_lineage_known else LINEAGE_UNKNOWN, problem]
     matched, problem = _matches_within(deadline, caller, subject, profile, vector, knowledge.near)
-    knowledge = replace(knowledge, matched=matched, subject=subject)
-    if subject.statements and len(knowledge.entries) + len(matched) > settings.MEMORY_CONTEXT_MOST:
-        records = [entry.record for entry in (*knowledge.entries, *matched)]
+    current = [entry for entry in matched if entry.record.status == Status.ACTIVE]
+    knowledge = replace(
+        knowledge, matched=current, stale=knowledge.stale + len(matched, subject=subject) - len(current)
+    )
+    if subject.statements and len(knowledge.entries) + len(current) > settings.MEMORY_CONTEXT_MOST:
+        records = [entry.record for entry in (*knowledge.entries, *current)]
         knowledge = replace(knowledge, relevance=relevances_within(deadline, records, subject, profile, vector))
     return knowledge, [*notes, problem]
 
@@ -176,7 +179,7 @@ def _is_about_data(call: Call) -> bool:
 def _matches_within(
     deadline: float, caller: Caller, subject: Subject, profile: Profile, vector: Any, near: Sequence[str]
 ) -> tuple[list[Entry], str]:
-    """Return the memories that match the call, and why they are missing, or "".
+    """Return the memories that match the call, stale ones among them, and why they are missing, or "".
 
     They may take part of the remaining time, so that memories about the entities are attached in any case.
     """
@@ -186,7 +189,8 @@ def _matches_within(
         with transaction.atomic():
             set_timeout(time.monotonic() + (deadline - time.monotonic()) * PATIENCE)
             # Memories about neighbors have their own places.
-            scope = allowed_automatically(caller).filter(ATTACHED, ~about_any([*subject.urns, *near]))
+            scope = allowed_automatically(caller, statuses=(Status.ACTIVE, Status.STALE))
+            scope = scope.filter(ATTACHED, ~about_any([*subject.urns, *near]))
             found = matches(caller, scope, profile, vector)
     except OperationalError as error:
         if not is_canceled(error):
@@ -340,10 +344,12 @@ def ranked(
     return [records[candidate.id] for candidate in rows if candidate.id in records]
 
 
-def allowed_automatically(caller: Caller, urns: Sequence[str] | None = None) -> MemoryRecordQuerySet:
+def allowed_automatically(
+    caller: Caller, urns: Sequence[str] | None = None, *, statuses: Sequence[Status] = (Status.ACTIVE,)
+) -> MemoryRecordQuerySet:
     """Return the active memories that may be attached, because of these entities if `urns` are given.
 
-    The module docstring gives the rule.
+    The module docstring gives the rule. `statuses` may add those that are only counted.
     """
     # Each condition is a subquery, because the ranking copies the conditions without joins.
     applied = Insight.objects.filter(pk=OuterRef("pk"), state=InsightState.APPLIED)
@@ -354,7 +360,7 @@ def allowed_automatically(caller: Caller, urns: Sequence[str] | None = None) -> 
     marked_wrong = Feedback.objects.filter(record=OuterRef("pk"), by=caller.email, verdict=Verdict.WRONG)
     rule = Q(created_by=caller.email) | Q(visibility=Visibility.PERSONA, persona=caller.persona)
     rule |= Q(visibility=Visibility.EVERYONE) & (Q(Exists(applied)) | Q(Exists(verified)))
-    return in_scope(caller, Filters()).filter(rule, ~Exists(undecided), ~Exists(marked_wrong))
+    return in_scope(caller, Filters(statuses=statuses)).filter(rule, ~Exists(undecided), ~Exists(marked_wrong))
 
 
 def _about(record: MemoryRecord, urns: Sequence[str]) -> str:

@@ -79,8 +79,9 @@ def _relevance(record: MemoryRecord, subject: Subject, profile: Profile, cosine:
     urns = {*record.entity_urns, *record.detected_urns}
     is_redirect = bool(REDIRECTS.search(text))
     is_join = sum(len(statement.tables) for statement in subject.statements) > 1
+    is_named = any("_" in name for name in evidence.tables)
     return (
-        1.0 * bool(urns & set(subject.requested))
+        1.0 * (is_named or bool(urns & set(subject.requested)))
         + _columns(evidence)
         + 2.0 * bool(LEAVES_OUT.search(text))
         + (1.0 if is_join else -1.0) * bool(JOINS.search(text))

@@ -15,7 +15,7 @@ from knowledge.insights.capture import capture
 from knowledge.operations import Capture
 from memories import embedding, services
 from memories.contract.tools import Call
-from memories.identity.caller import Caller
+from memories.identity.caller import Caller, system_caller
 from memories.models import MemoryRecord
 from memories.operations import MarkFeedback, Remember, Verify
 from memories.writing import feedback
@@ -116,8 +116,8 @@ def test_if_there_are_too_many_memories_the_most_relevant_to_the_statement_come_
     ("text", "sql", "comes_first"),
     [
         ("Rows of the pilot store 77 are fake.", "SELECT count(*) FROM sales.orders", True),
-        ("Joining refunds multiplies orders.", "SELECT 1 FROM sales.orders JOIN sales.refunds USING (order_id)", True),
-        ("Joining refunds multiplies orders.", "SELECT count(*) FROM sales.orders", False),
+        ("Joins multiply lines.", "SELECT 1 FROM sales.orders JOIN sales.refunds USING (order_id)", True),
+        ("Joins multiply lines.", "SELECT count(*) FROM sales.orders", False),
         ("status 'void' means reopened.", "SELECT 1 FROM sales.orders WHERE status = 'void'", True),
         ("status 'void' means reopened.", "SELECT 1 FROM sales.orders WHERE store_id = 'x12'", False),
     ],
@@ -129,6 +129,18 @@ def test_of_too_many_memories_about_a_table_the_statement_chooses(
         remember(alice, f"Fact {number}.......", entity_urns=[ORDERS])
     remember(alice, text, entity_urns=[ORDERS])
     assert (next(iter(attached(bob, sql))) == text) == comes_first
+
+
+def test_a_stale_memory_without_a_link_is_counted_for_those_who_may_read_it(
+    alice: Caller, bob: Caller, olga: Caller
+) -> None:
+    record = remember(alice, TRAP)
+    services.mark_stale(caller=system_caller(), record_id=record.pk, reason="is_test was renamed")
+    call = Call("query_sql", {"sql": "SELECT count(*) FROM sales.orders"}, {})
+    block = attach_memories(bob, call)
+    assert block is not None
+    assert (block.data["memory_context"], block.data["not_shown"]["stale"]) == ([], 1)
+    assert attach_memories(olga, call) is None
 
 
 def test_descriptions_of_the_catalog_are_compared_in_meaning() -> None:
