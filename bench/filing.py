@@ -26,10 +26,14 @@ def main() -> None:
     parser.add_argument("--details", action="store_true", help="print the claims whose entity is not first")
     parser.add_argument("--with-memories", action="store_true", help="load the memories of the demo, too")
     parser.add_argument("--all", action="store_true", help="with --details, also those held out")
+    parser.add_argument("--rows", type=int, default=0, help="instead, time the list of unsettled memories among these")
     arguments = parser.parse_args()
     scratch.setup()
     with scratch.database():
         caller = _load(with_memories=arguments.with_memories)
+        if arguments.rows:
+            print(_time_lists(caller, arguments.rows))
+            return
         for name, held_out in (("known", False), ("held out", True)):
             claims = [claim for claim in CLAIMS if claim.get("held_out", False) == held_out]
             show = arguments.details and (arguments.all or not held_out)
@@ -71,6 +75,40 @@ def _measure(caller: Any, claims: list[dict[str, Any]], *, details: bool) -> str
         f"first {first}/{stated}, among three {among}/{stated}, with its column {column}/{columns}, "
         f"none offered where none is right {quiet}/{nothing}, median {median:.0f} ms"
     )
+
+
+ROWS = """
+    INSERT INTO memory_records (id, created_at, updated_at, created_by, persona, visibility, dimension, category,
+        confidence, source, content, summary, language, tags, entity_urns, related_columns, detected_urns,
+        dismissed_urns, unsettled, metadata, embedding_model, status, stale_reason, tier, conversation_id, role, author,
+        importance, access_count, enrichment_status)
+    SELECT gen_random_uuid(), at, at,
+        CASE WHEN n %% 100 = 0 THEN %(email)s ELSE 'person' || n %% 500 || '@x.example' END, %(persona)s, 'persona',
+        'knowledge', 'business_context', 'medium', 'user', 'Fact number ' || n || ' of a basket.',
+        '', '', '{}', '{}', '[]', '{}', '{}', n %% 3 = 0, '{}', '', 'active', '', '', '', '', '', 0.5, 0, ''
+    FROM generate_series(1, %(rows)s) AS n, LATERAL (SELECT now() - n * interval '1 minute' AS at) AS moment"""
+
+
+def _time_lists(caller: Any, count: int) -> str:
+    """Time the counts and the first page of My Knowledge, with and without the filter; a third is unsettled."""
+    from django.db import connection  # noqa: PLC0415 - after setup()
+
+    from memory_project.portal.memory_list import Browse  # noqa: PLC0415 - after setup()
+
+    with connection.cursor() as cursor:
+        cursor.execute(ROWS, {"email": caller.email, "persona": caller.persona, "rows": count})
+        cursor.execute("ANALYZE memory_records")
+        cursor.execute("SELECT pg_relation_size('memory_unsettled')")
+        size = cursor.fetchone()[0]
+    found = []
+    for name, params in (("all", {}), ("unsettled", {"about": "unsettled"})):
+        times = []
+        for _ in range(5):
+            started = time.perf_counter()
+            page = Browse.of(caller, params).result()
+            times.append((time.perf_counter() - started) * 1000)
+        found.append(f"{name}: {page.total} memories, {min(times):.0f} ms")
+    return f"{'; '.join(found)}; index {size // 1024} kB"
 
 
 def _offered(caller: Any, claim: dict[str, Any], times: list[float]) -> list[Any]:

@@ -16,7 +16,6 @@ from django.utils.translation import gettext
 from memories.contract.csv import escape_formula
 from memories.contract.errors import Conflict, check_choice
 from memories.identity.caller import Caller
-from memories.models import Source
 from memories.models.record import ABOUT_DATA
 from memories.writing import settling
 from memory_project.imports import staging
@@ -52,8 +51,8 @@ def without_entities(staged: Import) -> int:
         return 0
     rows = ImportRow.objects.filter(of=staged, is_chosen=True, outcome=RowOutcome.NEW, kind="memory")
     states_none = Q(data__entity_urns=[]) | Q(data__entity_urns__isnull=True)
-    is_other = Q(data__dimension__isnull=False) & ~Q(data__dimension__in=list(ABOUT_DATA))
-    return rows.filter(states_none).exclude(is_other).exclude(data__source=Source.NOTE).count()
+    is_about_data = Q(data__dimension__in=list(ABOUT_DATA)) | Q(data__dimension__isnull=True)
+    return rows.filter(states_none, is_about_data).count()
 
 
 def rows_of(staged: Import, outcome: str = "", text: str = "") -> QuerySet[ImportRow]:

@@ -102,9 +102,9 @@ def _facets(caller: Caller, operation: CountFacets) -> FacetsResponse:
 
 def _remember(caller: Caller, operation: Remember) -> KeptResponse:
     result = services.remember(operation, caller=caller)
-    kept: KeptResponse = {**_corrected(result), "existing": result.existing}  # type: ignore[typeddict-item]
-    kept.update(responses.unsettled_response(caller, result.record))  # type: ignore[typeddict-item]
-    return kept
+    corrected = _corrected(result)  # type: ignore[typeddict-item]
+    unsettled = responses.unsettled_response(caller, result.record)
+    return {**corrected, "existing": result.existing, **unsettled}
 
 
 def _supersede(caller: Caller, operation: Supersede) -> CorrectedResponse:

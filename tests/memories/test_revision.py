@@ -28,6 +28,7 @@ NEW_VALUES: dict[str, Any] = {
     "entity_urns": ["urn:li:tag:x"],
     "related_columns": [{"urn": "urn:li:tag:x", "column": "amount"}],
     "dismissed_urns": ["urn:li:tag:y"],
+    "unsettled": True,
     "metadata": {"ticket": "A-1"},
     "stale_reason": "the table changed",
     "stale_at": NOW,

@@ -113,6 +113,7 @@ class Memories(Connection):
         created_by: str | None = None,
         tag: str | None = None,
         entity_urn: str | None = None,
+        unsettled: bool | None = None,
         created_after: datetime | str | None = None,
         created_before: datetime | str | None = None,
         updated_after: datetime | str | None = None,
@@ -131,6 +132,7 @@ class Memories(Connection):
             created_by=created_by,
             tag=tag,
             entity_urn=entity_urn,
+            unsettled=unsettled,
             created_after=created_after,
             created_before=created_before,
             updated_after=updated_after,
@@ -240,6 +242,20 @@ class Memories(Connection):
         """Confirm that a memory is still true. With `etag`, only in the version that you read."""
         answer: types.Changed = await self._verb(memory_id, "verify", body(note=note), etag)
         return answer
+
+    async def settle(
+        self,
+        memory_id: str | UUID,
+        *,
+        entity_urns: Sequence[str] | None = None,
+        related_columns: Sequence[types.Column] | None = None,
+        reason: str | None = None,
+        etag: str | None = None,
+    ) -> types.Changed:
+        """Say which entities an unsettled memory is about; without any, that it is about nothing in the catalog."""
+        answer = body(entity_urns=entity_urns, related_columns=related_columns, reason=reason)
+        settled: types.Changed = await self._verb(memory_id, "settle", answer, etag)
+        return settled
 
     async def feedback(
         self, memory_id: str | UUID, verdict: types.Verdict, *, note: str | None = None, etag: str | None = None

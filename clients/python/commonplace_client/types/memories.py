@@ -31,6 +31,7 @@ class Memory(TypedDict):
     entity_urns: list[str]
     detected_urns: list[str]
     related_columns: list[dict[str, str]]
+    unsettled: NotRequired[bool]
     supersedes: str | None
     metadata: dict[str, Any]
 
@@ -53,10 +54,24 @@ class Corrected(TypedDict):
     note: str
 
 
+class EntityCandidate(TypedDict):
+    """A catalog entity, or its column, that a memory without entities may be about."""
+
+    urn: str
+    name: str
+    column: NotRequired[str]
+    why: str
+
+
 class Remembered(Corrected):
-    """`existing` is true if you had already stored this text, so that nothing was added."""
+    """`existing` is true if you had already stored this text, so that nothing was added.
+
+    If the memory names no entity, `entity_candidates` has the likeliest ones, and `settle` says what to do.
+    """
 
     existing: bool
+    entity_candidates: NotRequired[list[EntityCandidate]]
+    settle: NotRequired[str]
 
 
 class HistoryEntry(TypedDict):
@@ -78,6 +93,8 @@ class OneMemory(Versioned):
     chain: list[Memory]
     history: list[HistoryEntry]
     omitted: int
+    entity_candidates: NotRequired[list[EntityCandidate]]
+    settle: NotRequired[str]
 
 
 class Revised(Versioned):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NotRequired, TypedDict
 
 from commonplace_client.types.arguments import Versioned
-from commonplace_client.types.memories import Detected, Similar
+from commonplace_client.types.memories import Detected, EntityCandidate, Similar
 
 
 class Question(TypedDict):
@@ -29,6 +29,8 @@ class Captured(TypedDict):
     detected: NotRequired[list[Detected]]
     open_questions: NotRequired[list[Question]]
     note: NotRequired[str]
+    entity_candidates: NotRequired[list[EntityCandidate]]
+    settle: NotRequired[str]
 
 
 class Insight(TypedDict, total=False):
