@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from uuid import UUID
 
 from knowledge.extensions import KnowledgeExtension
 from knowledge.models import Changeset, Decision, Insight, Suggestion
 from knowledge.review.events import APPLIED, ROLLED_BACK
 from memories.citations import changes
-from memories.models import Outdated
+from memories.identity.caller import Caller
+from memories.models import MemoryRecord, Outdated
 from memory_project.notifications import digest_and_alerts, inbox
 
 
@@ -37,3 +39,9 @@ class ProjectKnowledgeExtension(KnowledgeExtension):
     def suggestions_decided(self, owner: str, *, are_left: bool) -> None:
         if not are_left:
             inbox.note_suggestions_decided(owner)
+
+    def scope_proposed(self, record: MemoryRecord, caller: Caller) -> None:
+        inbox.notify_scope_proposed(record, caller)
+
+    def scope_proposal_ended(self, record_id: UUID) -> None:
+        inbox.note_scope_proposal_ended(record_id)

@@ -24,6 +24,7 @@ NO_PAGES = {
     "clear-analysis", "review-act", "review-replace", "review-colleagues", "assignment-rule", "assignment-rule-delete",
     "answer-question", "ask-me", "decide-question", "ask-about", "take-back-question",
     "propose-preview", "pick", "palette", "undo-suggestions", "decide-suggestions",
+    "settle-contradiction", "undo-settlement",
     "save-view", "remove-view", "read-news", "follow-news", "diff-memory", "close-first-run", "system-test",
     "upstream-tool-act", "upstream-tools-undo",
     "upstream-tool", "upstream-tools-accept",  # linked once there are tools; test_upstream_admin.py opens them
