@@ -23,11 +23,12 @@ from memories.operations import Remember
 from memories.retrieval import indexing, passages
 from memories.retrieval.language import language_of
 from memories.retrieval.passages import Stamped
+from memories.writing import validity
 from memories.writing.duplicates import lock_duplicates, normalized_key
 from memories.writing.revision import revised, save_many
 
 BATCH = 200  # number of memories saved in one transaction
-BY_THE_PRODUCT = ("mark_stale", "mark_fresh")  # changes that no person has made
+BY_THE_PRODUCT = ("mark_stale", "mark_fresh", "condition_ended", "condition_renewed")  # changes that no person has made
 AHEAD = 2  # number of batches that are encoded in advance
 
 
@@ -97,7 +98,9 @@ def last_changes_by_people(record_ids: Sequence[UUID], since: datetime) -> dict[
 
 def _read(number: int, fact: Mapping[str, Any]) -> Remember:
     try:
-        return Remember.read(fact)
+        operation = Remember.read(fact)
+        validity.settled(operation.values())
+        return operation
     except Invalid as error:
         raise Invalid(error.fault, field=f"facts[{number}].{error.field}", allowed=error.allowed) from None
 
@@ -119,6 +122,7 @@ def _save(
             record = record_of.get(key)
             if record is None:
                 fields = operation.values() | {"language": languages[position]}
+                fields |= validity.settled(fields)
                 if created and (moment := created[position]):
                     fields |= {"created_at": moment, "updated_at": moment}
                 record = MemoryRecord(created_by=caller.email, persona=caller.persona, **fields)
