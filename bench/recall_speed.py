@@ -52,7 +52,7 @@ RECORD_COLUMNS = (
     "id, created_at, updated_at, created_by, persona, visibility, dimension, category, confidence, source, "
     "content, summary, tags, entity_urns, detected_urns, dismissed_urns, related_columns, metadata, embedding_model, "
     "embedding_text_hash, status, stale_reason, tier, conversation_id, author, thread_position, importance, "
-    "access_count, enrichment_status, role, language"
+    "access_count, enrichment_status, role, language, valid_while"
 )
 PASSAGE_COLUMNS = "record_id, start, stop, vector, token_bits, short_term"
 WARM_UP = 10  # warm-up calls that are not counted
@@ -115,7 +115,7 @@ def load(size: int, owner_of: Callable[[int], str], *, in_threads: bool = False)
                     )
                     + ("user", text, "", "{}", "{}", "{}", "{}", "[]", "{}", "all-MiniLM-L6-v2", b"", "active", "")
                     + (("ltm", *thread) if in_threads else ("", "", "", None))
-                    + (0.5, 0, "", "", "en")
+                    + (0.5, 0, "", "", "en", "")
                 )
         with cursor.copy(f"COPY memory_passages ({PASSAGE_COLUMNS}) FROM STDIN") as copy:
             for pk, text, (vector, bits) in zip(ids, texts, chain([first_vector], vectors), strict=True):

@@ -25,12 +25,18 @@ from memories.retrieval import indexing, passages
 from memories.retrieval.language import language_of
 from memories.retrieval.passages import Stamped
 from memories.scopes.choices import scope_for
-from memories.writing import settling
+from memories.writing import settling, validity
 from memories.writing.duplicates import lock_duplicates, normalized_key
 from memories.writing.revision import revised, save_many
 
 BATCH = 200  # number of memories saved in one transaction
-BY_THE_PRODUCT = ("mark_stale", "mark_fresh", "check_passed")  # changes that no person has made
+BY_THE_PRODUCT = (
+    "mark_stale",
+    "mark_fresh",
+    "check_passed",
+    "condition_ended",
+    "condition_renewed",
+)  # changes that no person has made
 AHEAD = 2  # number of batches that are encoded in advance
 
 
@@ -104,6 +110,8 @@ def _read(number: int, fact: Mapping[str, Any]) -> Remember:
         if operation.check:  # each would run a statement
             raise Invalid(gettext("is not available in an import"), field="check")
         return operation
+        validity.settled(operation.values())
+        return operation
     except Invalid as error:
         raise Invalid(error.fault, field=f"facts[{number}].{error.field}", allowed=error.allowed) from None
 
@@ -129,6 +137,7 @@ def _save(
                 fields = operation.values() | {"language": languages[position]}
                 fields["scope"] = scopes[operation.scope]
                 del fields["check"]
+                fields |= validity.settled(fields)
                 if created and (moment := created[position]):
                     fields |= {"created_at": moment, "updated_at": moment}
                 record = MemoryRecord(created_by=caller.email, persona=caller.persona, **fields)

@@ -28,6 +28,7 @@ from memories.identity.caller import Caller, require_user
 from memories.models import MemoryRecord, Status, Visibility
 from memories.operations import Remember
 from memories.scopes.choices import scope_for
+from memories.writing import validity
 from memories.writing.duplicates import normalized_key, same_texts
 from memory_project.imports.formats import FORMATS
 from memory_project.imports.models import Import, ImportRow, ImportState, RowOutcome
@@ -198,7 +199,9 @@ def operation_of(data: Mapping[str, Any], visibility: str = "", *, applies_to_al
     if visibility and (applies_to_all or not fields.get("visibility")):
         fields["visibility"] = visibility
     fields.setdefault("visibility", Visibility.PRIVATE.value)
-    return Remember.read(fields)
+    operation = Remember.read(fields)
+    validity.settled(operation.values())  # raises Invalid if the memory has ended, or its condition is unknown
+    return operation
 
 
 def created_at(data: Mapping[str, Any]) -> datetime | None:

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 from analysis.sources.text_format import delimiter_of
 from memories.contract.csv import FORMULA
 from memories.contract.errors import Invalid
+from memories.models.validity import VALIDITY_FIELDS
 from memory_project.imports.formats import own_export
 from memory_project.imports.formats.memory_rows import memory_row, problem_row
 from memory_project.imports.rows import Row
@@ -20,8 +21,9 @@ from memory_project.imports.rows import Row
 # “id” names the row, so that a later version of it is recognized. The other columns are fields of a memory.
 COLUMNS = (
     "content", "summary", "dimension", "category", "confidence", "source", "visibility", "tags", "entities",
-    "created_at", "id", "scope",
+    "created_at", "id", "scope", *VALIDITY_FIELDS,
 )  # fmt: skip
+VERBATIM = {"content", "summary", "created_at", "id", *VALIDITY_FIELDS}  # values whose case counts
 DELIMITERS = ",;\t"
 JSON_COLUMNS = {"tags", "entity_urns", "related_columns", "metadata"}  # in an export of this program
 MAX_ROW = 200_000  # characters. A quote that is never closed would otherwise swallow the rest of the file.
@@ -137,7 +139,7 @@ def _row(place: str, cells: Sequence[str], names: Sequence[str]) -> Row:
             # URNs contain commas, so only semicolons and spaces separate entities.
             data["entity_urns"] = value.replace(";", " ").split()
         else:
-            data[name] = value if name in ("content", "summary", "created_at", "id", "scope") else value.lower()
+            data[name] = value if name in VERBATIM, "scope" else value.lower()
     return memory_row(place, data, key=data.pop("id", ""))
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memories.models import Source, Status
+from memories.models.validity import VALIDITY_FIELDS
 from memories.operations import RESERVED_METADATA
 from memory_project.imports.formats.memory_rows import memory_row, problem_row
 from memory_project.imports.rows import Row
@@ -16,7 +17,7 @@ from memory_project.imports.rows import Row
 KEYS = {"id", "dimension", "category", "status"}  # that each exported memory has
 KEPT = (
     "summary", "dimension", "category", "confidence", "visibility", "tags", "entity_urns", "related_columns",
-    "created_at", "scope",
+    "created_at", "scope", *VALIDITY_FIELDS,
 )  # fmt: skip
 SOURCES = [source for source in Source.values if source != Source.NOTE]  # as in the operation Remember
 

@@ -1,0 +1,196 @@
+"""Validity at the doors: pages, REST, the admin, notifications, and files that people take along."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from knowledge.changesets.apply import apply
+from knowledge.insights.capture import capture
+from knowledge.operations import Apply, Capture
+from knowledge.review import decisions
+from memories import services
+from memories.identity.caller import Caller
+from memories.models import MemoryRecord, Period
+from memories.operations import OpenPeriod, PeriodOperation, Remember, Revise
+from memories.portable_kinds import kinds
+from memories.writing import periods
+from memory_project.models import Notification, User
+from memory_project.notifications.validity import notify_ends
+from tests.knowledge.conftest import ORDERS
+
+pytestmark = pytest.mark.django_db
+HOME = reverse("my-knowledge")
+TEXT = "The shop in Oslo counts every till twice."
+
+
+def browser(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def body(response: Any) -> str:
+    assert response.status_code == 200, response.content
+    return " ".join(response.content.decode().split())
+
+
+def remember(caller: Caller, **fields: Any) -> MemoryRecord:
+    return services.remember(Remember.read({"content": TEXT, **fields}), caller=caller).record
+
+
+def end(caller: Caller, record: MemoryRecord, days: int = -1) -> None:
+    services.revise(Revise(record_id=record.pk, valid_until=timezone.now() + timedelta(days=days)), caller=caller)
+
+
+def kinds_of(user: User) -> list[str]:
+    return list(Notification.objects.filter(person=user).order_by("pk").values_list("kind", flat=True))
+
+
+# -- pages ----------------------------------------------------------------------------------------------------
+
+
+def test_a_page_says_that_a_memory_has_ended_and_extends_it(
+    alice_user: User, bob_user: User, olga_user: User, alice: Caller
+) -> None:
+    record = remember(alice)
+    end(alice, record)
+    page, change = reverse("memory", args=[record.pk]), reverse("change-memory", args=[record.pk, "extend"])
+    own = browser(alice_user)
+    assert "It is not recalled. Nothing is deleted." in body(own.get(page))
+    assert "Extend by a month" not in body(browser(bob_user).get(page))
+    assert (TEXT in body(own.get(HOME)), TEXT in body(own.get(HOME, {"status": "expired"}))) == (False, True)
+    for outsider in (bob_user, olga_user):
+        browser(outsider).post(change, {"by": "month"})
+        assert MemoryRecord.objects.get().validity == "expired"
+    assert "is valid until" in body(own.post(change, {"by": "month"}, follow=True))
+    assert "Undo the extension" in body(own.get(page))
+    own.post(reverse("change-memory", args=[record.pk, "undo"]), {"change": "extend"})
+    assert MemoryRecord.objects.get().validity == "expired"
+
+
+def test_the_form_keeps_what_was_not_touched_and_names_a_wrong_end(alice_user: User, alice: Caller) -> None:
+    own = browser(alice_user)
+    form = {
+        "content": TEXT, "dimension": "knowledge", "category": "correction", "confidence": "high",
+        "visibility": "private", "valid_from": "2019-11-01", "valid_until": "2020-01-01",
+    }  # fmt: skip
+    assert "is in the past" in body(own.post(reverse("create-memory"), form))
+    assert not MemoryRecord.objects.exists()
+    day = (timezone.now() + timedelta(days=3)).date().isoformat()
+    own.post(reverse("create-memory"), {**form, "valid_until": day})
+    record = MemoryRecord.objects.get()
+    assert record.valid_until
+    assert record.valid_until.isoformat().startswith(f"{day}T23:59:59")
+    services.revise(Revise(record_id=record.pk, valid_until=record.valid_until - timedelta(hours=5)), caller=alice)
+    own.post(reverse("edit-memory", args=[record.pk]), {**form, "valid_until": day, "confidence": "low"})
+    record.refresh_from_db()
+    assert (record.confidence, record.valid_until.hour) == ("low", 18)
+    own.post(reverse("edit-memory", args=[record.pk]), {**form, "valid_until": ""})
+    record.refresh_from_db()
+    assert record.valid_until is None
+
+
+# -- REST and admin -------------------------------------------------------------------------------------------
+
+
+def test_rest_lists_extends_and_names_errors(alice_user: User, olga_user: User, alice: Caller) -> None:
+    record = remember(alice)
+    end(alice, record)
+    own, outsider = browser(alice_user), browser(olga_user)
+
+    def listed(client: Client, **query: str) -> list[str]:
+        return [row["id"] for row in client.get("/api/v1/memories/", query).json()["items"]]
+
+    assert (listed(own), listed(own, validity="expired"), listed(own, validity="any")) == (
+        [], [record.pk.hex], [record.pk.hex],
+    )  # fmt: skip
+    assert listed(outsider, validity="expired") == []
+    address, as_json = f"/api/v1/memories/{record.pk.hex}/extend/", {"content_type": "application/json"}
+    assert outsider.post(address, {"by": "month"}, **as_json).status_code == 404
+    refused = own.post(address, {"by": "year"}, **as_json)
+    assert (refused.status_code, refused.json()["field"]) == (400, "by")
+    extended = own.post(address, {"by": "month"}, **as_json).json()["memory"]
+    assert ("validity" in extended, extended["valid_until"] > timezone.now().isoformat()) == (False, True)
+    refused = own.post("/api/v1/memories/", {"content": TEXT, "valid_until": "soon"}, **as_json)
+    assert (refused.status_code, refused.json()["field"]) == (400, "valid_until")
+
+
+def test_only_admins_change_periods_by_rest_and_in_the_admin(
+    alice_user: User, ada_user: User, alice: Caller, ada: Caller
+) -> None:
+    own, admin = browser(alice_user), browser(ada_user)
+    as_json = {"content_type": "application/json"}
+    assert own.post("/api/v1/periods/", {"name": "release-42"}, **as_json).status_code == 403
+    assert admin.post("/api/v1/periods/", {"name": "release-42"}, **as_json).status_code == 201
+    record = remember(alice, valid_while="period:release-42")
+    assert own.post("/api/v1/periods/end/", {"name": "release-42"}, **as_json).status_code == 403
+    ended = admin.post("/api/v1/periods/end/", {"name": "release-42"}, **as_json).json()
+    assert (ended["memories"], ended["period"]["ended_by"]) == (1, "ada@example.org")
+    assert [row["name"] for row in own.get("/api/v1/periods/", {"is_open": "false"}).json()["items"]] == ["release-42"]
+    pages = reverse("admin:memories_period_changelist")
+    chosen = {"action": "reopen", "_selected_action": Period.objects.get().pk}
+    assert own.post(pages, chosen).status_code == 302
+    assert MemoryRecord.objects.get(pk=record.pk).validity == "expired"
+    assert "1 memories changed" in body(admin.post(pages, chosen, follow=True))
+    assert MemoryRecord.objects.get(pk=record.pk).validity == ""
+    added = admin.post(reverse("admin:memories_period_add"), {"name": "FY2026-Q4", "note": ""}, follow=True)
+    assert "FY2026-Q4" in body(added)
+    again = admin.post(reverse("admin:memories_period_add"), {"name": "FY2026-Q4"})
+    assert "already exists" in body(again)
+
+
+# -- notifications --------------------------------------------------------------------------------------------
+
+
+def test_an_end_is_notified_a_week_before_and_once(
+    alice: Caller, ada: Caller, alice_user: User, bob_user: User, cora_user: User
+) -> None:
+    record = remember(alice, valid_until=timezone.now() + timedelta(days=6))
+    remember(alice, content=f"{TEXT} Always.", valid_until=timezone.now() + timedelta(days=9))
+    assert (notify_ends(), notify_ends()) == ("1 memories end soon, 0 have ended", "0 memories end soon, 0 have ended")
+    assert (kinds_of(alice_user), kinds_of(bob_user), kinds_of(cora_user)) == (["ends_soon"], [], [])
+    assert "ends within a week" in body(browser(alice_user).get(reverse("news")))
+    end(alice, record, days=40)
+    assert kinds_of(alice_user) == []
+    end(alice, record, days=-1)
+    notify_ends()
+    assert kinds_of(alice_user) == ["ended"]
+    end(alice, record, days=40)
+    assert kinds_of(alice_user) == []
+
+
+def test_curators_hear_of_the_end_of_what_stands_in_the_catalog(
+    small_catalog: None, alice: Caller, cora: Caller, ada: Caller, alice_user: User, bob_user: User, cora_user: User,
+    ada_user: User,
+) -> None:  # fmt: skip
+    periods.open_period(OpenPeriod(name="FY2026"), caller=ada)
+    fields = {"insight_text": TEXT, "category": "data_quality", "entity_urns": [ORDERS]}
+    insight = capture(Capture.read({**fields, "valid_while": "period:FY2026"}), caller=alice).insight
+    decisions.approve(caller=cora, insight_id=insight.pk)
+    change = {"change_type": "update_description", "detail": TEXT}
+    apply(Apply.read({"insight_ids": [insight.pk], "changes": [change], "entity_urn": ORDERS}), caller=cora)
+    Notification.objects.all().delete()
+    periods.end_period(PeriodOperation(name="FY2026"), caller=ada)
+    people = (alice_user, bob_user, cora_user, ada_user)
+    assert [kinds_of(user) for user in people] == [["ended"], [], ["ended"], []]
+    page = body(browser(cora_user).get(reverse("memory", args=[insight.pk])))
+    assert ("It still stands in the catalog." in page, "Roll back…" in page) == (True, True)
+
+
+# -- files ----------------------------------------------------------------------------------------------------
+
+
+def test_a_file_keeps_the_validity_and_older_files_have_none(alice: Caller) -> None:
+    memory = kinds()["memory"]
+    record = remember(alice, valid_until="2030-01-01")
+    (row,) = memory.read(memory.rows(owner=alice.email))  # type: ignore[arg-type]
+    assert memory.parse(row)["valid_until"] == record.valid_until
+    older = {key: value for key, value in row.items() if key not in ("valid_from", "valid_until", "valid_while")}
+    older.pop("condition_ended_at")
+    assert (memory.parse(older)["valid_until"], memory.parse(older)["valid_while"]) == (None, "")
