@@ -161,9 +161,8 @@ def knowledge_about(caller: Caller, call: Call, deadline: float) -> tuple[Knowle
     notes = [subject.note, "" if is_lineage_known else LINEAGE_UNKNOWN, problem]
     matched, problem = _matches_within(deadline, caller, subject, profile, vector, knowledge.near)
     current = [entry for entry in matched if entry.record.status == Status.ACTIVE]
-    knowledge = replace(
-        knowledge, matched=current, stale=knowledge.stale + len(matched, subject=subject) - len(current)
-    )
+    stale = knowledge.stale + len(matched) - len(current)
+    knowledge = replace(knowledge, matched=current, stale=stale, subject=subject)
     if subject.statements and len(knowledge.entries) + len(current) > settings.MEMORY_CONTEXT_MOST:
         records = [entry.record for entry in (*knowledge.entries, *current)]
         knowledge = replace(knowledge, relevance=relevances_within(deadline, records, subject, profile, vector))

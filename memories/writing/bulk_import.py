@@ -30,13 +30,8 @@ from memories.writing.duplicates import lock_duplicates, normalized_key
 from memories.writing.revision import revised, save_many
 
 BATCH = 200  # number of memories saved in one transaction
-BY_THE_PRODUCT = (
-    "mark_stale",
-    "mark_fresh",
-    "check_passed",
-    "condition_ended",
-    "condition_renewed",
-)  # changes that no person has made
+# Changes that no person has made.
+BY_THE_PRODUCT = ("mark_stale", "mark_fresh", "check_passed", "condition_ended", "condition_renewed")
 AHEAD = 2  # number of batches that are encoded in advance
 
 

@@ -23,7 +23,7 @@ COLUMNS = (
     "content", "summary", "dimension", "category", "confidence", "source", "visibility", "tags", "entities",
     "created_at", "id", "scope", *VALIDITY_FIELDS,
 )  # fmt: skip
-VERBATIM = {"content", "summary", "created_at", "id", *VALIDITY_FIELDS}  # values whose case counts
+VERBATIM = {"content", "summary", "created_at", "id", "scope", *VALIDITY_FIELDS}  # values whose case counts
 DELIMITERS = ",;\t"
 JSON_COLUMNS = {"tags", "entity_urns", "related_columns", "metadata"}  # in an export of this program
 MAX_ROW = 200_000  # characters. A quote that is never closed would otherwise swallow the rest of the file.
@@ -139,7 +139,7 @@ def _row(place: str, cells: Sequence[str], names: Sequence[str]) -> Row:
             # URNs contain commas, so only semicolons and spaces separate entities.
             data["entity_urns"] = value.replace(";", " ").split()
         else:
-            data[name] = value if name in VERBATIM, "scope" else value.lower()
+            data[name] = value if name in VERBATIM else value.lower()
     return memory_row(place, data, key=data.pop("id", ""))
 
 
