@@ -47,6 +47,7 @@ NO_PAGES = {
     "account_reauthenticate", "mfa_reauthenticate", "mfa_reauthenticate_webauthn", "mfa_deactivate_totp",
     "mfa_view_recovery_codes", "mfa_generate_recovery_codes", "mfa_download_recovery_codes", "mfa_list_webauthn",
     "mfa_edit_webauthn", "mfa_remove_webauthn",
+    "waive-caveat", "reinstate-caveat",
     "change-system", "upstream-callback",  # test_upstream_credentials.py opens these
     # test_api_pages.py opens these
     "api-start", "api-docs", "api-redoc", "api-schema",

@@ -163,7 +163,14 @@ def test_the_wipe_covers_every_column_that_may_name_a_person() -> None:
     traced |= {("memory_records", "created_by")}
     traced |= {
         (table, "owner")
-        for table in ("memory_passages", "memory_feedback", "memory_reports", "memory_verifications", "insights")
+        for table in (
+            "memory_passages",
+            "memory_feedback",
+            "memory_reports",
+            "memory_verifications",
+            "insights",
+            "caveat_waivers",
+        )
     }  # copies of it
     names = {"created_by", "owner", "by", "to", "email", "person", "reviewed_by", "applied_by", "rolled_back_by"}
     names |= {"changed_by", "erased_by", "edit_by", "on_behalf_of", "user", "decided_by", "undone_by"}
