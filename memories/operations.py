@@ -76,7 +76,7 @@ LANGUAGE = "Detected if not given."
 NOTE = "What you checked, or what is wrong."
 METADATA = "Further data."
 CHECK = "Query that proves it: {source, sql or call: last, expects, value or low, high}."
-CHECK_CHANGE = "Add, run or remove a check: {sql, expects, value}, {id, run: true}, {id, remove: true}."
+CHECK_OF_MEMORY = f"{CHECK[:-1]}; in update also {{id, run or remove: true}}."
 AT_MOST = "How many to return."
 FROM_MEMORIES = "Memories it repeats; erasing one erases it, too."
 SKIPPED = "How many to skip."
@@ -86,7 +86,7 @@ STRATEGY = (
 )
 
 
-CheckInput = Annotated[dict[str, Any], Field(max_length=10)]  # checked by the extension that stores it
+CheckInput = dict[str, Any]  # validated by the extension that stores the check
 
 
 class Remember(Operation):
@@ -104,7 +104,7 @@ class Remember(Operation):
     language: LanguageCode | None = Field(None, description=LANGUAGE)
     visibility: VisibilityName = Field(Visibility.PERSONA.value, description=READERS)
     metadata: Metadata = Field({}, description=METADATA)
-    check: CheckInput = Field({}, description=CHECK)
+    check: CheckInput = Field({}, description=CHECK_OF_MEMORY)
 
 
 class Revise(Operation):
@@ -125,7 +125,7 @@ class Revise(Operation):
     visibility: VisibilityName | None = Field(None, description=READERS)
     metadata: Metadata | None = Field(None, description=METADATA)
     reason: Reason = Field("", description=WHY)
-    check: CheckInput = Field({}, description=CHECK_CHANGE)
+    check: CheckInput = Field({}, description=CHECK_OF_MEMORY)
 
 
 EDITABLE = tuple(name for name in Revise.model_fields if name not in ("record_id", "metadata", "reason", "check"))
