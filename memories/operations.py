@@ -84,7 +84,7 @@ NOTE = "What you checked, or what is wrong."
 METADATA = "Further data."
 HOLDS = "Where alone it holds: persona:NAME, domain:NAME or purpose:NAME."
 CHECK = "Query that proves it: {source, sql or call: last, expects, value or low, high}."
-CHECK_CHANGE = "Add, run or remove a check: {sql, expects, value}, {id, run: true}, {id, remove: true}."
+CHECK_OF_MEMORY = f"{CHECK[:-1]}; in update also {{id, run or remove: true}}."
 AT_MOST = "How many to return."
 FROM_MEMORIES = "Memories it repeats; erasing one erases it, too."
 SKIPPED = "How many to skip."
@@ -97,7 +97,7 @@ STRATEGY = (
 )
 
 
-CheckInput = Annotated[dict[str, Any], Field(max_length=10)]  # checked by the extension that stores it
+CheckInput = dict[str, Any]  # validated by the extension that stores the check
 
 
 class Remember(Operation):
@@ -119,7 +119,7 @@ class Remember(Operation):
     valid_while: ValidWhile = Field("", description=VALID_WHILE)
     scope: Scope = Field("", description=HOLDS)
     metadata: Metadata = Field({}, description=METADATA)
-    check: CheckInput = Field({}, description=CHECK)
+    check: CheckInput = Field({}, description=CHECK_OF_MEMORY)
 
 
 class Revise(Operation):
@@ -144,7 +144,7 @@ class Revise(Operation):
     scope: Scope | None = Field(None, description=HOLDS)
     metadata: Metadata | None = Field(None, description=METADATA)
     reason: Reason = Field("", description=WHY)
-    check: CheckInput = Field({}, description=CHECK_CHANGE)
+    check: CheckInput = Field({}, description=CHECK_OF_MEMORY)
 
 
 EDITABLE = tuple(name for name in Revise.model_fields if name not in ("record_id", "metadata", "reason", "check"))

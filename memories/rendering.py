@@ -44,6 +44,7 @@ def _line(number: int, hit: HitResponse) -> str:
     parts += [f"verified at an earlier version by {hit['verified_by']}, changed since"] if is_changed else []
     parts += [f"check: {hit['to_verify']}"] if "to_verify" in hit else []
     parts += [f"holds for {hit['holds_for']}"] if "holds_for" in hit else []
+    parts += [f"its check {hit['check']}"] if "check" in hit else []
     parts += [hit["visibility"]] if "visibility" in hit else []
     parts += [f"confidence {hit['confidence']}"] if "confidence" in hit else []
     parts += [f"score {hit['score']}"] if "score" in hit else []

@@ -74,7 +74,9 @@ def test_a_claim_that_turns_false_is_refuted_by_its_check_and_its_correction_pro
     captured = capture(Capture(insight_text=CLAIM, category="business_context", check=COUNT), caller=alice)
     assert ": passed" in captured.note
     insight = decisions.approve(caller=ada, insight_id=captured.insight.pk)
-    assert [hit["check"] for hit in memory_recall(bob, query=CLAIM).data["memories"]] == ["passed just now"]
+    recalled = memory_recall(bob, query=CLAIM)
+    assert [hit["check"] for hit in recalled.data["memories"]] == ["passed just now"]
+    assert "its check passed just now" in recalled.text
 
     change_data(tmp_path, "DELETE FROM sales.orders WHERE id >= 498")
     run_all()
