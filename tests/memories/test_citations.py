@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -236,12 +236,13 @@ def test_an_erased_memory_leaves_only_its_number(alice: Caller, bob: Caller, fac
 
 def test_others_neither_see_nor_change_a_document(alice: Caller, bob: Caller, olga: Caller, fact: MemoryRecord) -> None:
     document = note(bob, fact)
+    attempts: list[Callable[[Caller], object]] = [
+        lambda by: queries.document(by, document.pk),
+        lambda by: change(ChangeCiting(document_id=document.pk, title="Mine"), caller=by),
+        lambda by: remove(RemoveCiting(document_id=document.pk), caller=by),
+    ]
     for caller in (alice, olga):
-        for attempt in (
-            lambda by: queries.document(by, document.pk),
-            lambda by: change(ChangeCiting(document_id=document.pk, title="Mine"), caller=by),
-            lambda by: remove(RemoveCiting(document_id=document.pk), caller=by),
-        ):
+        for attempt in attempts:
             with pytest.raises(DomainError, match="you have no such document"):
                 attempt(caller)  # type: ignore[no-untyped-call]  # lambdas
     # The owner of the memory learns the number, and other readers nothing.

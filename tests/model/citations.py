@@ -119,9 +119,11 @@ class Documents:
     def _update(self, name: str, cited: Cited) -> None:
         m = self.e.memories[name]
         state = m.insight.state if m.insight else ""
-        if state != cited.insight_state:
-            cited.is_rolled_back = cited.insight_state == "applied" and state == "pending"
-            cited.insight_state = state
+        if cited.insight_state == "applied" and state == "pending":
+            cited.is_rolled_back = True
+        elif state == "applied":
+            cited.is_rolled_back = False
+        cited.insight_state = state
         if m.status != "active":
             cited.reason = m.status
         elif m.text != cited.text:
