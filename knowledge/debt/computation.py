@@ -32,6 +32,7 @@ UNDESCRIBED = [kind for kind in DESCRIPTIONS if kind != "tag"]  # types of entit
 # facts: memories by entity and by who may read them
 # open_questions: insights whose authors have not answered a curator yet; curators of the persona see these
 # undescribed: entities of the catalog without a description
+# missing: entities about which anything is missing; the others would only make the table larger
 # The last SELECT joins them by entity and persona. Entities that were removed from the catalog have no debt.
 COMPUTE = """
     , used AS (
@@ -61,6 +62,9 @@ COMPUTE = """
         WHERE description = '' AND NOT removed AND entity_type = ANY(%s)
     ), answered AS (
         SELECT urn, count(*) AS answers FROM {answers} answer (urn) GROUP BY urn
+    ), missing AS (
+        SELECT urn FROM facts WHERE stale > 0 OR contested > 0 UNION SELECT urn FROM used WHERE unanswered > 0
+        UNION SELECT urn FROM open_questions UNION SELECT urn FROM undescribed
     ), scopes AS (
         SELECT urn, persona FROM used WHERE calls + recalled + unanswered > 0 UNION SELECT urn, persona FROM facts
         UNION SELECT urn, persona FROM open_questions UNION SELECT urn, persona FROM undescribed
@@ -78,7 +82,7 @@ COMPUTE = """
     LEFT JOIN catalog_aspects aspect
         ON aspect.urn = scopes.urn AND aspect.aspect = 'domains' AND aspect.is_latest
     LEFT JOIN answered ON answered.urn = scopes.urn
-    WHERE entity.removed IS NOT TRUE
+    WHERE entity.removed IS NOT TRUE AND scopes.urn IN (SELECT urn FROM missing)
 """
 COLUMNS = (
     "urn, persona, name, entity_type, domain, calls, recalled, unanswered, memories, stale, stale_since, contested, "
@@ -146,8 +150,8 @@ def _close_questions(now: datetime) -> int:
     gone = [
         question.pk
         for question in open_questions
-        # What a colleague has asked stays, as long as there is the entity. Memories that contradict each other are
-        # found when the question is asked, and not counted.
+        # What a colleague has asked stays, as long as anything is missing about the entity. Memories that contradict
+        # each other are found when the question is asked, and not counted.
         if question.urn not in wanted
         or (
             question.reason not in wanted[question.urn]

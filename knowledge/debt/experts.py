@@ -20,7 +20,6 @@ from knowledge.models import CatalogAspect, EntityUse
 from memories.database import identity
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Visibility
-from memories.models.record import about_any
 
 MAX_EXPERTS = 3  # people named for an entity
 OWNER, AUTHOR, USER = "owner", "author", "user"
@@ -71,9 +70,9 @@ def owners(urns: Sequence[str]) -> list[tuple[str, str, str]]:
 
 def _authors(caller: Caller, urns: Sequence[str]) -> list[tuple[str, str, str]]:
     # private memories of others count for nobody, not even for admins
-    rows = MemoryRecord.objects.visible_to(caller).facts().filter(about_any(urns), status__in=LIVING)
+    rows = MemoryRecord.objects.visible_to(caller).facts().filter(entity_urns__overlap=list(urns), status__in=LIVING)
     rows = rows.exclude(visibility=Visibility.PRIVATE).order_by()
-    each = Func(F("entity_urns"), F("detected_urns"), function="unnest", arg_joiner=" || ", output_field=TextField())
+    each = Func(F("entity_urns"), function="unnest", output_field=TextField())
     people = rows.annotate(about=each).values("about", "created_by").annotate(n=Count("pk"))
     people = people.order_by("-n", "created_by")
     return [(row["about"], row["created_by"], AUTHOR) for row in people if row["about"] in set(urns)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -76,7 +76,10 @@ def require_curator(caller: Caller) -> None:
 
 
 def debts(caller: Caller, chosen: DebtFilter = DebtFilter()) -> QuerySet[EntityDebt, dict[str, Any]]:
-    """Return the entities with debt as rows of values, the largest debt first."""
+    """Return the entities with debt as rows of values, the largest debt first.
+
+    Their names are read afterwards, for the rows that are shown: comparing texts would take most of the time.
+    """
     rows = EntityDebt.objects.filter(_scope(caller, chosen.persona))
     if chosen.domain:
         rows = rows.filter(domain=chosen.domain)
@@ -84,9 +87,6 @@ def debts(caller: Caller, chosen: DebtFilter = DebtFilter()) -> QuerySet[EntityD
         rows = rows.filter(name__icontains=chosen.text)
     numbers = {name: Sum(name) for name in (*USES, *WEIGHTS, "memories")}
     grouped: Any = rows.values("urn").annotate(
-        title=Max("name"),
-        kind=Max("entity_type"),
-        of_domain=Max("domain"),
         since=Min("stale_since"),
         answered=Max("answers"),
         **{f"sum_{name}": total for name, total in numbers.items()},
@@ -119,7 +119,7 @@ def debt_page(caller: Caller, chosen: DebtFilter, after: str = "", *, size: int 
                 field="after",
                 allowed="the cursor that came with the previous page",
             ) from None
-    found = [_debt(row) for row in rows[: size + 1]]
+    found = _debts(rows[: size + 1])
     if len(found) <= size:
         return DebtPage(found)
     last = found[size - 1]
@@ -128,7 +128,7 @@ def debt_page(caller: Caller, chosen: DebtFilter, after: str = "", *, size: int 
 
 def debts_of(caller: Caller, urns: Sequence[str]) -> dict[str, Debt]:
     """Return the debts of these entities by URN, as far as the caller's personas may read them."""
-    return {row["urn"]: _debt(row) for row in debts(caller).filter(urn__in=urns)}
+    return {debt.urn: debt for debt in _debts(debts(caller).filter(urn__in=urns))}
 
 
 def domains(caller: Caller) -> list[str]:
@@ -147,12 +147,19 @@ def _log(name: str) -> Ln:
     return Ln(1.0 + Cast(F(name), FloatField()))
 
 
-def _debt(row: dict[str, Any]) -> Debt:
+def _debts(found: Iterable[dict[str, Any]]) -> list[Debt]:
+    rows = list(found)
+    named = EntityDebt.objects.filter(urn__in=[row["urn"] for row in rows]).order_by("urn", "pk").distinct("urn")
+    by_urn = {entity.urn: entity for entity in named}
+    return [_debt(row, by_urn[row["urn"]]) for row in rows if row["urn"] in by_urn]
+
+
+def _debt(row: dict[str, Any], entity: EntityDebt) -> Debt:
     return Debt(
         urn=row["urn"],
-        name=row["title"],
-        entity_type=row["kind"],
-        domain=row["of_domain"],
+        name=entity.name,
+        entity_type=entity.entity_type,
+        domain=entity.domain,
         stale_since=row["since"],
         answers=row["answered"],
         score=row["score"],

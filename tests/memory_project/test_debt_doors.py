@@ -118,7 +118,7 @@ def test_a_curator_asks_from_the_list_and_the_person_answers_on_the_page(
     assert not InterviewQuestion.objects.exists()  # no shared persona
     curator.post(reverse("ask-about"), {"person": alice_user.email, "entity": ORDERS})
     question = InterviewQuestion.objects.get()
-    assert b"sales.orders" in alice.get(reverse("this-week")).content
+    assert b"question for you" in alice.get(reverse("this-week")).content
     assert b"asked by" in alice.get(reverse("questions")).content
     assert b"sales.orders" in curator.get(reverse("interview"), {"person": alice_user.email}).content
     bob = signed_in(bob_user)

@@ -12,7 +12,6 @@ from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 
 from knowledge.context.recent_changes import entities_of
-from knowledge.debt import questions as interview_questions
 from knowledge.freshness.stale_review import needs_verification
 from knowledge.insights.queries import may_curate
 from knowledge.this_week import analyst, curation
@@ -83,9 +82,6 @@ def _news(caller: Caller, week: Week) -> dict[str, Any]:
     counts = capped_counts(**analyst.countable(caller, period), failed=failed, mentions=mentions)
     # What waits for the caller is known as of now, so the page of a past week does not show it.
     now = {
-        "interview": interview_questions.shown(
-            caller, list(interview_questions.open_questions(caller)[:MAX_TO_VERIFY])
-        ),
         "questions": list(analyst.questions(caller)[: analyst.MAX_LISTED]),
         "to_verify": list(needs_verification(caller)[:MAX_TO_VERIFY]),
     }
