@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
@@ -107,6 +108,11 @@ class Evidence:
         )
 
     @property
+    def is_loose(self) -> bool:
+        """Return whether the text shares only words with the call, and no table and no column by its name."""
+        return not (self.tables or self.identifiers or self.other_identifiers)
+
+    @property
     def shared(self) -> list[str]:
         names = (self.tables, self.identifiers, self.literals, self.words, self.other_identifiers, self.other_words)
         return list(dict.fromkeys(name for row in names for name in row))
@@ -155,7 +161,15 @@ def matches(
             evidence = evidence_in(record.content, profile)
             evidence = replace(evidence, is_linked=bool(record.entity_urns or record.detected_urns))
             found.append((evidence.score(cosine), record, evidence, cosine))
-    found = [entry for entry in found if entry[0] >= settings.MEMORY_CONTEXT_MATCH and entry[2].shared]
+    crowds = Counter(frozenset(evidence.shared) for _, _, evidence, _ in found)
+    found = [
+        (score, record, evidence, cosine)
+        for score, record, evidence, cosine in found
+        if score >= settings.MEMORY_CONTEXT_MATCH
+        and evidence.shared
+        # Ordinary words that many memories share with the call point to none of them.
+        and not (evidence.is_loose and crowds[frozenset(evidence.shared)] > settings.MEMORY_CONTEXT_MOST)
+    ]
     foreign = _other_tables([entry[1].content for entry in found], profile)
     scored = [
         (replace(evidence, names_other_tables=record.content in foreign).score(cosine), record, evidence.shared)

@@ -143,6 +143,17 @@ def test_a_stale_memory_without_a_link_is_counted_for_those_who_may_read_it(
     assert attach_memories(olga, call) is None
 
 
+def test_words_that_many_memories_share_with_a_statement_point_to_none(
+    alice: Caller, bob: Caller, settings: Any
+) -> None:
+    sql = "SELECT carrier FROM supply.shipments WHERE grade = 'Harvester'"
+    for number in range(settings.MEMORY_CONTEXT_MOST):
+        remember(alice, f"The Harvester carrier was {number} days late.")
+    assert len(attached(bob, sql)) == settings.MEMORY_CONTEXT_MOST
+    remember(alice, "The Harvester carrier was never late.")
+    assert attached(bob, sql) == {}
+
+
 def test_descriptions_of_the_catalog_are_compared_in_meaning() -> None:
     put(ORDERS, "datasetProperties", {"name": "orders", "description": "Baskets that were paid. " * 20})
     query = profile_of(Subject(requested=[ORDERS])).query
