@@ -221,7 +221,7 @@ class Retag(Operation):
 
 
 class Settle(Operation):
-    """Say what a memory is about that names no entity; none: nothing in the catalog"""
+    """Say which entities an unsettled memory is about; without any, it is about none"""
 
     synonyms: ClassVar = {"note": "reason"}
 
