@@ -328,7 +328,7 @@ def test_rest_lists_and_settles_ones_own(alice: Caller, alice_user: User, bob_us
     urn, path = urn_of("fernhill.web.carts"), f"/api/v1/memories/{remember(alice).pk.hex}/settle/"
 
     def settled_by(user: User) -> int:
-        return post(api_client(user), path, {"entity_urns": [urn]}).status_code
+        return int(post(api_client(user), path, {"entity_urns": [urn]}).status_code)
 
     listed = api_client(alice_user).get("/api/v1/memories/?unsettled=true").json()["items"]
     assert [(item["id"], item["unsettled"]) for item in listed] == [(record.pk.hex, True)]
