@@ -285,7 +285,7 @@ class Rescope(Operation):
 
 
 class Settle(Operation):
-    """Say what a memory is about that names no entity; none: nothing in the catalog"""
+    """Say which entities an unsettled memory is about; without any, it is about none"""
 
     synonyms: ClassVar = {"note": "reason"}
 

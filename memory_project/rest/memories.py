@@ -32,7 +32,7 @@ from memories.writing.seen import memory_versions, unchanged
 from memories.writing.undo import UNDOABLE
 from memory_project.agents.mcp_tools import memory_briefing
 from memory_project.rest.endpoints import Endpoint, of_tool, route
-from memory_project.rest.lists import EntityFilter, Listing
+from memory_project.rest.lists import EntityFilter, Flag, Listing
 from memory_project.rest.responses import (
     CorrectedResponse,
     FacetCount,
@@ -62,7 +62,7 @@ class MemoryFilter(django_filters.FilterSet):
     created_by = django_filters.CharFilter(help_text="E-mail address of the owner.")
     tag = django_filters.CharFilter(method="with_tag")
     entity_urn = EntityFilter(lambda urn: about_any([urn]))
-    unsettled = django_filters.BooleanFilter(help_text="Memories of which nobody has said what they are about.")
+    unsettled = Flag(help_text="Memories of which nobody has said what they are about.")
     created_after = django_filters.IsoDateTimeFilter("created_at", "gte")
     created_before = django_filters.IsoDateTimeFilter("created_at", "lte")
     updated_after = django_filters.IsoDateTimeFilter("updated_at", "gte")

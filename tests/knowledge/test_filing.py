@@ -35,6 +35,8 @@ from memory_project import demo
 from memory_project.imports import report, staging, taking_over, tasks
 from memory_project.imports.models import Import
 from memory_project.models import User
+from tests.memory_project.test_api import client as api_client
+from tests.memory_project.test_api import post
 
 pytestmark = pytest.mark.django_db
 
@@ -319,3 +321,16 @@ def imported(caller: Caller, text: str) -> Import:
 def work_on(created: Import) -> None:
     tasks.work(created, User.objects.get(email=created.created_by))
     created.refresh_from_db()
+
+
+def test_rest_lists_and_settles_ones_own(alice: Caller, alice_user: User, bob_user: User, olga_user: User) -> None:
+    record = remember(alice)
+    urn, path = urn_of("fernhill.web.carts"), f"/api/v1/memories/{remember(alice).pk.hex}/settle/"
+
+    def settled_by(user: User) -> int:
+        return int(post(api_client(user), path, {"entity_urns": [urn]}).status_code)
+
+    listed = api_client(alice_user).get("/api/v1/memories/?unsettled=true").json()["items"]
+    assert [(item["id"], item["unsettled"]) for item in listed] == [(record.pk.hex, True)]
+    assert [settled_by(user) for user in (olga_user, bob_user, alice_user, alice_user)] == [404, 403, 200, 409]
+    assert api_client(alice_user).get("/api/v1/memories/?unsettled=true").json()["items"] == []

@@ -96,6 +96,7 @@ def test_facets_count_the_matches_of_each_filter(
         "entity": Counter(urn for row in matching(entity="") for urn in row.entity_urns),
         "status": Counter({s: len(matching(statuses=[s])) for s in ("active", "stale", "superseded", "archived")}),
         "owner": Counter({"": len(matching(owner="")), "me": len(matching(owner="alice@example.org"))}),
+        "about": Counter({"unsettled": len(matching(unsettled=True))}),
     }
     assert counted.pop("least") == []
     assert {name: Counter(dict(values)) for name, values in counted.items()} == expected
