@@ -110,6 +110,7 @@ def _save(
     model: str,
     created: Sequence[datetime | None] = (),
 ) -> list[tuple[MemoryRecord, bool]]:
+    scopes = {scope: scope_for(caller, scope) for scope in {operation.scope for operation in operations}}
     languages = [operation.language or language_of(operation.content) for operation in operations]
     results: list[tuple[MemoryRecord, bool]] = []
     new_records: list[tuple[MemoryRecord, Stamped | None]] = []
@@ -120,7 +121,7 @@ def _save(
             record = record_of.get(key)
             if record is None:
                 fields = operation.values() | {"language": languages[position]}
-                fields["scope"] = scope_for(caller, operation.scope)
+                fields["scope"] = scopes[operation.scope]
                 if created and (moment := created[position]):
                     fields |= {"created_at": moment, "updated_at": moment}
                 record = MemoryRecord(created_by=caller.email, persona=caller.persona, **fields)

@@ -27,6 +27,7 @@ from memories.contract.timestamps import parse_timestamp
 from memories.identity.caller import Caller, require_user
 from memories.models import MemoryRecord, Status, Visibility
 from memories.operations import Remember
+from memories.scopes.choices import scope_for
 from memories.writing.duplicates import normalized_key, same_texts
 from memory_project.imports.formats import FORMATS
 from memory_project.imports.models import Import, ImportRow, ImportState, RowOutcome
@@ -152,7 +153,7 @@ def fail(staged: Import, message: str) -> None:
 
 
 def _save(caller: Caller, staged: Import, batch: Sequence[Row]) -> None:
-    rows = [_staged(staged, number, row) for number, row in enumerate(batch, staged.rows_read + 1)]
+    rows = [_staged(caller, staged, number, row) for number, row in enumerate(batch, staged.rows_read + 1)]
     _find_repetitions(staged, rows)
     _find_existing(caller, rows)
     for row in rows:
@@ -160,7 +161,7 @@ def _save(caller: Caller, staged: Import, batch: Sequence[Row]) -> None:
     ImportRow.objects.bulk_create(rows)
 
 
-def _staged(staged: Import, number: int, row: Row) -> ImportRow:
+def _staged(caller: Caller, staged: Import, number: int, row: Row) -> ImportRow:
     result = ImportRow(
         of=staged,
         owner=staged.created_by,
@@ -171,7 +172,7 @@ def _staged(staged: Import, number: int, row: Row) -> ImportRow:
         data=dict(row.data),
         outcome=RowOutcome.NEW,
     )
-    problem = row.problem or problem_of(row.kind, row.data)
+    problem = row.problem or problem_of(caller, row.kind, row.data)
     if problem:
         result.outcome, result.reason = RowOutcome.REFUSED, problem[:MAX_REASON]
     elif row.kind == "memory":
@@ -179,11 +180,11 @@ def _staged(staged: Import, number: int, row: Row) -> ImportRow:
     return result
 
 
-def problem_of(kind: str, data: Mapping[str, Any]) -> str:
+def problem_of(caller: Caller, kind: str, data: Mapping[str, Any]) -> str:
     """Return why an item can't be taken over, or "" if it can."""
     try:
         if kind == "memory":
-            operation_of(data)
+            scope_for(caller, operation_of(data).scope)
         elif kind == "turn":
             check_turn_row(data)
     except DomainError as error:

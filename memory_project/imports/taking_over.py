@@ -21,6 +21,7 @@ from memories.contract.errors import Conflict, DomainError
 from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memories.operations import Restore, Supersede, VisibilityName
+from memories.scopes.choices import scope_for
 from memories.writing.bulk_import import remember_batch, take_back
 from memory_project.exports.restoring import restore
 from memory_project.imports import staging
@@ -93,7 +94,9 @@ def _remember(caller: Caller, staged: Import, rows: Sequence[ImportRow]) -> list
     for row in rows:
         try:
             operations[row.number] = _operation(staged, row)
+            scope_for(caller, operations[row.number].scope)
         except DomainError as error:  # it was valid when it was staged; an entity may be gone from the catalog
+            operations.pop(row.number, None)
             outcomes[row.number] = Outcome("refused", error.message)
     created = [staging.created_at(row.data) for row in rows if row.number in operations]
     stored = remember_batch(caller, list(operations.values()), created) if operations else []
@@ -117,6 +120,8 @@ def _correct(caller: Caller, staged: Import, rows: Sequence[ImportRow]) -> list[
 
 def _correct_one(caller: Caller, staged: Import, row: ImportRow) -> Outcome:
     values = {name: value for name, value in _operation(staged, row).values().items() if name != "source"}
+    if not values["scope"]:
+        del values["scope"]  # a correction inherits it
     try:
         with transaction.atomic():
             operation = Supersede.read({"record_id": row.existing, **values, "reason": f"import of {staged.file_name}"})

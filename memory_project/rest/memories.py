@@ -20,12 +20,12 @@ from memories.identity.caller import Caller
 from memories.mcp_tools import memory_feedback, memory_manage, memory_prune, memory_recall, memory_store
 from memories.models import Category, Confidence, Dimension, MemoryRecord, Source, Status, Visibility
 from memories.models.record import about_any
-from memories.operations import GetMemory, MemoryId, Reassign, Remember, Revise, Supersede
+from memories.operations import GetMemory, MemoryId, Reassign, Remember, Rescope, Revise, Supersede
 from memories.report_responses import ReportsResponse, reports_response
 from memories.responses import MemoryResponse
 from memories.retrieval import facets
 from memories.retrieval.scope import Filters, in_scope
-from memories.writing import reports, undo
+from memories.writing import reports, rescoping, undo
 from memories.writing.seen import memory_versions, unchanged
 from memories.writing.undo import UNDOABLE
 from memory_project.agents.mcp_tools import memory_briefing
@@ -136,6 +136,11 @@ def _reassign(caller: Caller, operation: Reassign) -> RevisedResponse:
     return {"memory": responses.memory_response(record), "message": f"moved to {record.persona}"}
 
 
+def _rescope(caller: Caller, operation: Rescope) -> RevisedResponse:
+    record = rescoping.rescope(operation, caller=caller)
+    return {"memory": responses.memory_response(record), "message": record.pending_message or "updated"}
+
+
 class ShowChain(Operation):
     """Corrections of a memory, oldest first"""
 
@@ -200,6 +205,7 @@ ONE: dict[str, Any] = {
 FACETS = Endpoint("count_memories", _facets, "memory_manage", "list")
 UNDO = Endpoint("undo_change", _undo, "memory_manage", "update", version=MEMORY_VERSION)
 REASSIGN = Endpoint("reassign_memory", _reassign, "memory_manage", "share", version=MEMORY_VERSION)
+RESCOPE = Endpoint("rescope_memory", _rescope, "memory_manage", "update", version=MEMORY_VERSION)
 HISTORY = of_tool(memory_manage, "history", "memory_history")
 REPORTS = Endpoint("memory_reports", _reports, "memory_manage", "get")
 CHAIN = Endpoint("memory_chain", _chain, "memory_manage", "get")
@@ -224,4 +230,5 @@ urlpatterns = [
     _verb("erase"),
     route(TAG, "memories/<id:record_id>/undo/", post=UNDO),
     route(TAG, "memories/<id:record_id>/reassign/", post=REASSIGN),
+    route(TAG, "memories/<id:record_id>/rescope/", post=RESCOPE),
 ]

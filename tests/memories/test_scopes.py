@@ -19,10 +19,14 @@ from memories.scopes.choices import labels
 from memories.writing.bulk_import import remember_many
 from memories.writing.rescoping import rescope
 from memories.writing.undo import undo
+from memory_project.imports.staging import problem_of
 
 pytestmark = pytest.mark.django_db
 REVENUE = "urn:li:dataset:(urn:li:dataPlatform:snowflake,fernhill.sales.revenue,PROD)"
 FINANCE = "urn:li:domain:finance"
+
+
+SCOPES_OF_ROWS = ("purpose:Board reporting", "persona:sales", "")
 
 
 @pytest.fixture
@@ -140,3 +144,11 @@ def test_without_an_entity_contradicting_texts_need_the_question_and_others_do_n
     remember(alice, "Coffee machines are descaled monthly.", scope="purpose:board")
     found = recalled(alice, query="coffee machines", limit=1)
     assert (found["count"], "note" in found) == (1, False)
+
+
+def test_an_import_keeps_scopes_and_refuses_rows_whose_scope_nobody_has(scopes: None, alice: Caller) -> None:
+    given = [{"content": f"Revenue of channel {n} is net.", "scope": scope} for n, scope in enumerate(SCOPES_OF_ROWS)]
+    stored = [record.scope for record, _ in remember_many(caller=alice, facts=given)]
+    assert stored == ["purpose:board", "persona:sales", ""]
+    assert problem_of(alice, "memory", given[0]) == ""
+    assert "nobody has" in problem_of(alice, "memory", {**given[0], "scope": "purpose:none"})

@@ -20,7 +20,7 @@ from memory_project.imports.rows import Row
 # “id” names the row, so that a later version of it is recognized. The other columns are fields of a memory.
 COLUMNS = (
     "content", "summary", "dimension", "category", "confidence", "source", "visibility", "tags", "entities",
-    "created_at", "id",
+    "created_at", "id", "scope",
 )  # fmt: skip
 DELIMITERS = ",;\t"
 JSON_COLUMNS = {"tags", "entity_urns", "related_columns", "metadata"}  # in an export of this program
@@ -137,7 +137,7 @@ def _row(place: str, cells: Sequence[str], names: Sequence[str]) -> Row:
             # URNs contain commas, so only semicolons and spaces separate entities.
             data["entity_urns"] = value.replace(";", " ").split()
         else:
-            data[name] = value if name in ("content", "summary", "created_at", "id") else value.lower()
+            data[name] = value if name in ("content", "summary", "created_at", "id", "scope") else value.lower()
     return memory_row(place, data, key=data.pop("id", ""))
 
 
