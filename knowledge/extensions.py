@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from django.utils.module_loading import import_string
 
 from knowledge.models import Decision, Insight, Suggestion
 from memories.identity.caller import Caller
+from memories.models import MemoryRecord
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,12 @@ class KnowledgeExtension:
 
     def suggestions_decided(self, owner: str, *, are_left: bool) -> None:
         """Called after a person, `owner`, decided about suggestions. `are_left` tells whether others still wait."""
+
+    def scope_proposed(self, record: MemoryRecord, caller: Caller) -> None:
+        """Called after `caller` proposed where alone a memory of somebody else holds."""
+
+    def scope_proposal_ended(self, record_id: UUID) -> None:
+        """Called after a proposal of a memory's scope was undone, or the memory got a scope."""
 
 
 _extensions: dict[str, KnowledgeExtension] = {}

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from uuid import UUID
 
 from knowledge.extensions import KnowledgeExtension
 from knowledge.models import Decision, Insight, Suggestion
+from memories.identity.caller import Caller
+from memories.models import MemoryRecord
 from memory_project.notifications import digest_and_alerts, inbox
 
 
@@ -27,3 +30,9 @@ class ProjectKnowledgeExtension(KnowledgeExtension):
     def suggestions_decided(self, owner: str, *, are_left: bool) -> None:
         if not are_left:
             inbox.note_suggestions_decided(owner)
+
+    def scope_proposed(self, record: MemoryRecord, caller: Caller) -> None:
+        inbox.notify_scope_proposed(record, caller)
+
+    def scope_proposal_ended(self, record_id: UUID) -> None:
+        inbox.note_scope_proposal_ended(record_id)

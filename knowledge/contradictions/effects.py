@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.utils.translation import gettext
 
+from knowledge import extensions
 from knowledge.models import Insight, InsightState
 from knowledge.review import assignment, events
 from memories import services
@@ -47,17 +48,24 @@ class Effect:
 
 
 def _effect(record: MemoryRecord, done: str) -> Effect:
-    nothing = done in (NOTHING, SCOPE_PROPOSED)
-    return Effect(record.pk.hex, done, is_proposal=done in PROPOSALS, is_to_undo=not nothing)
+    return Effect(record.pk.hex, done, is_proposal=done in PROPOSALS, is_to_undo=done != NOTHING)
 
 
 def give_scope(caller: Caller, record: MemoryRecord, scope: str, reason: str) -> Effect:
     if record.scope == scope:
         return _effect(record, NOTHING)
     if not caller.can_edit_for(record.created_by):
+        for extension in extensions.registered():
+            extension.scope_proposed(record, caller)
         return _effect(record, SCOPE_PROPOSED)
+    _end_proposal(record.pk)
     changed = rescoping.rescope(Rescope(record_id=record.pk, scope=scope, reason=reason), caller=caller)
     return _effect(record, EDIT_PROPOSED if changed.pending_message else RESCOPED)
+
+
+def _end_proposal(record_id: UUID) -> None:
+    for extension in extensions.registered():
+        extension.scope_proposal_ended(record_id)
 
 
 def doubt(caller: Caller, record: MemoryRecord, reason: str, note: str) -> Effect:
@@ -144,6 +152,8 @@ def revert(caller: Caller, effect: Effect) -> None:
             _withdraw_insight(caller, record_id)
         case "edit_proposed":
             _withdraw_edit(caller, record_id)
+        case "scope_proposed":
+            _end_proposal(record_id)
 
 
 def _mark_fresh(caller: Caller, record_id: UUID) -> None:

@@ -136,7 +136,7 @@ class ReportedFilter(admin.SimpleListFilter):
 
 SHOWN = (
     "content", "badge", "dimension", "category", "confidence", "visibility", "persona", "created_by", "created_at",
-    "tags", "stale_reason", "stale_at", "last_verified_at", "chain", "agent_reports",
+    "tags", "stale_reason", "stale_at", "last_verified_at", "scope", "chain", "agent_reports",
 )  # fmt: skip
 STORED = ("id", "metadata", "related_columns", "entity_urns", "source", "tier", "importance", "access_count")
 

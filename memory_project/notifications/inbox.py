@@ -133,6 +133,14 @@ def note_suggestions_decided(owner: str) -> None:
     Notification.objects.filter(kind="suggested", person__email=owner, read_at=None).delete()
 
 
+def notify_scope_proposed(record: MemoryRecord, caller: Caller) -> None:
+    notify("scope_proposed", [record.created_by], record_id=record.pk, by=caller.email)
+
+
+def note_scope_proposal_ended(record_id: UUID) -> None:
+    _delete_unread({"scope_proposed"}, record_id)
+
+
 def notify_stale(record: MemoryRecord, caller: Caller) -> None:
     """Notify the owner of a stale memory, unless the owner marked it stale."""
     notify("stale", [record.created_by], record_id=record.pk, by=caller.email)

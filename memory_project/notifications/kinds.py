@@ -141,6 +141,15 @@ KINDS: Mapping[str, Kind] = {
         ),
         "suggestion",
     ),
+    "scope_proposed": Kind(
+        gettext_lazy("Somebody proposes where alone a memory of mine holds"),
+        ngettext_lazy(
+            "%(person)s proposes where alone your memory holds",
+            "%(person)s proposes where alone %(total)s of your memories hold",
+            "count",
+        ),
+        "contradictions",
+    ),
     "webhook_paused": Kind(
         gettext_lazy("A webhook endpoint of mine was paused"),
         ngettext_lazy(

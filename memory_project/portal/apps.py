@@ -19,6 +19,7 @@ class PortalConfig(AppConfig):
         LINKS.register("memory", lambda key: reverse("memory", args=[UUID(key)]))
         LINKS.register("insight", lambda key: reverse("review-one", args=[UUID(key)]))
         LINKS.register("my-insight", lambda key: f"{reverse('my-insights')}#i-{key}")
+        LINKS.register("contradictions", lambda key: reverse("contradictions"))
         LINKS.register("suggestion", lambda key: f"{reverse('suggestions')}#s-{key}")
         LINKS.register("wipe", lambda key: reverse("wipe", args=[UUID(key)]))
         LINKS.register("stale", lambda key: reverse("stale-review"))

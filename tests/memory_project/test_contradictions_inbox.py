@@ -19,7 +19,7 @@ from memories.database import identity
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Purpose
 from memories.operations import Remember
-from memory_project.models import User
+from memory_project.models import Notification, User
 from tests.memory_project.test_api import client, post
 
 SIX, ONE_DAY = "Orders are final after 6 hours.", "Orders are final after 24 hours."
@@ -61,11 +61,13 @@ def test_the_page_shows_a_pair_to_its_readers_alone_and_takes_verdicts(
     given = {"verdict": "both", "first_scope": "purpose:board", "second_scope": "persona:sales", "note": "Asked."}
     answered = owner.post(settle, given, follow=True).content.decode()
     assert "Proposed to the owner" in answered
+    assert "proposes where alone your memory holds" in colleague.get(reverse("news")).content.decode()
     assert "No contradictions" in answered
     proposed = colleague.get(page).content.decode()
     assert "proposes: Both hold, differently" in proposed
     assert '<option value="persona:sales" selected>' in proposed
     colleague.post(settle, given)
+    assert not Notification.objects.filter(kind="scope_proposed").exists()
     assert set(MemoryRecord.objects.values_list("scope", flat=True)) == {"purpose:board", "persona:sales"}
     verdict = Settlement.objects.get(by="alice@example.org")
     assert "Undone." in owner.post(reverse("undo-settlement", args=[verdict.pk]), follow=True).content.decode()
