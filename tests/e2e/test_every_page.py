@@ -23,6 +23,7 @@ NO_PAGES = {
     "review-decide", "analysis-export", "analysis-action", "resume-action",
     "clear-analysis", "review-act", "review-replace", "review-colleagues", "assignment-rule", "assignment-rule-delete",
     "answer-question", "propose-preview", "pick", "palette", "undo-suggestions", "decide-suggestions",
+    "settle-contradiction", "undo-settlement",
     "save-view", "remove-view", "read-news", "follow-news", "diff-memory", "close-first-run", "system-test",
     "upstream-tool-act", "upstream-tools-undo",
     "upstream-tool", "upstream-tools-accept",  # linked once there are tools; test_upstream_admin.py opens them

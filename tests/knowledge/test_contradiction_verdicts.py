@@ -68,7 +68,7 @@ def state(*records: MemoryRecord) -> list[tuple[str, str]]:
 def test_a_pair_is_shown_to_those_who_may_read_both_texts(alice: Caller, bob: Caller, olga: Caller) -> None:
     first, second = remember(alice, SIX), remember(bob, ONE_DAY, visibility="private")
     pair = scanned(bob)
-    assert (pair.first.pk, pair.second.pk, pair.reason) == (first.pk, second.pk, "6 hours against 24 hours")
+    assert (pair.first_id, pair.second_id, pair.reason) == (first.pk, second.pk, "6 hours against 24 hours")
     assert inbox(alice) == inbox(olga) == []
     with identity.acting_as(olga):
         assert not Contradiction.objects.exists()
@@ -240,7 +240,7 @@ def test_a_wrong_verdict_is_refused_and_changes_nothing(
     records = remember(alice, SIX), remember(alice, ONE_DAY)
     pair = scanned(alice)
     with pytest.raises(Invalid, match=problem) as refused:
-        settle(alice, pair, **fields)  # type: ignore[arg-type]
+        settle(alice, pair, **fields)
     assert refused.value.field == field
     assert (state(*records), Settlement.objects.count()) == ([("active", ""), ("active", "")], 0)
 

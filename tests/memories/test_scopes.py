@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from knowledge.insights import capture as capturing
@@ -73,7 +75,7 @@ def test_a_scope_that_nobody_has_is_refused_with_the_allowed_ones(
     scopes: None, alice: Caller, given: str, problem: str
 ) -> None:
     kept = remember(alice, "Revenue is gross of refunds here.")
-    calls = [
+    calls: list[Callable[[], object]] = [
         lambda: remember(alice, "Revenue is net of refunds here.", scope=given),
         lambda: remember_many(caller=alice, facts=[{"content": "Revenue is net of refunds.", "scope": given}]),
         lambda: services.revise(Revise.read({"id": kept.pk, "scope": given}), caller=alice),

@@ -38,6 +38,7 @@ PAGES = (
     Destination(gettext_lazy("Decisions from conversations"), "user-decisions", words="preferences"),
     Destination(gettext_lazy("Cached answers"), "cached-answers", words="cache"),
     Destination(gettext_lazy("Analyses"), "analyses", words="sessions findings data"),
+    Destination(gettext_lazy("Contradictions"), "contradictions", words="conflict verdict disagree scope"),
     Destination(gettext_lazy("Stale review"), "stale-review", words="outdated verification"),
     Destination(gettext_lazy("Notifications"), "news", words="inbox news"),
     Destination(gettext_lazy("Activity"), "activity", words="calls log"),
