@@ -76,6 +76,7 @@ class Memories(Connection):
         tags: Sequence[str] | None = None,
         language: types.Language | None = None,
         visibility: types.Visibility | None = None,
+        scope: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> types.Remembered:
         """Store a fact. A text that you have stored already is not stored twice."""
@@ -91,6 +92,7 @@ class Memories(Connection):
             tags=tags,
             language=language,
             visibility=visibility,
+            scope=scope,
             metadata=metadata,
         )
         answer: types.Remembered = await self._post("memories/", arguments)
@@ -155,6 +157,7 @@ class Memories(Connection):
         tags: Sequence[str] | None = None,
         language: types.Language | None = None,
         visibility: types.Visibility | None = None,
+        scope: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         reason: str | None = None,
     ) -> types.Revised:
@@ -174,6 +177,7 @@ class Memories(Connection):
             tags=tags,
             language=language,
             visibility=visibility,
+            scope=scope,
             metadata=metadata,
             reason=reason,
         )
@@ -195,6 +199,7 @@ class Memories(Connection):
         tags: Sequence[str] | None = None,
         language: types.Language | None = None,
         visibility: types.Visibility | None = None,
+        scope: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         reason: str | None = None,
     ) -> types.Corrected:
@@ -210,6 +215,7 @@ class Memories(Connection):
             tags=tags,
             language=language,
             visibility=visibility,
+            scope=scope,
             metadata=metadata,
             reason=reason,
         )

@@ -77,6 +77,7 @@ class Memories(Connection):
         tags: Sequence[str] | None = None,
         language: types.Language | None = None,
         visibility: types.Visibility | None = None,
+        scope: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> types.Remembered:
         """Store a fact. A text that you have stored already is not stored twice."""
@@ -92,6 +93,7 @@ class Memories(Connection):
             tags=tags,
             language=language,
             visibility=visibility,
+            scope=scope,
             metadata=metadata,
         )
         answer: types.Remembered = self._post("memories/", arguments)
@@ -156,6 +158,7 @@ class Memories(Connection):
         tags: Sequence[str] | None = None,
         language: types.Language | None = None,
         visibility: types.Visibility | None = None,
+        scope: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         reason: str | None = None,
     ) -> types.Revised:
@@ -175,6 +178,7 @@ class Memories(Connection):
             tags=tags,
             language=language,
             visibility=visibility,
+            scope=scope,
             metadata=metadata,
             reason=reason,
         )
@@ -196,6 +200,7 @@ class Memories(Connection):
         tags: Sequence[str] | None = None,
         language: types.Language | None = None,
         visibility: types.Visibility | None = None,
+        scope: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         reason: str | None = None,
     ) -> types.Corrected:
@@ -211,6 +216,7 @@ class Memories(Connection):
             tags=tags,
             language=language,
             visibility=visibility,
+            scope=scope,
             metadata=metadata,
             reason=reason,
         )

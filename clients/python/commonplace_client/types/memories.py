@@ -33,6 +33,7 @@ class Memory(TypedDict):
     related_columns: list[dict[str, str]]
     supersedes: str | None
     metadata: dict[str, Any]
+    scope: NotRequired[str]
 
 
 class Similar(TypedDict):
@@ -183,6 +184,8 @@ class Hit(TypedDict):
     detected_urns: NotRequired[list[str]]
     conversation_id: NotRequired[str]
     to_verify: NotRequired[str]
+    scope: NotRequired[str]
+    holds_for: NotRequired[str]
     score: NotRequired[float]
     scores: NotRequired[Scores]
 
@@ -211,6 +214,7 @@ class ContextMemory(TypedDict):
     edited_by: NotRequired[str]
     created_at: str
     why: str
+    scope: NotRequired[str]
 
 
 class Context(TypedDict):
