@@ -132,7 +132,7 @@ def _save(
                 fields = operation.values() | {"language": languages[position]}
                 fields["scope"] = scopes[operation.scope]
                 del fields["check"]
-                fields |= validity.settled(fields)
+                fields |= validity.settled(fields]
                 if created and (moment := created[position]):
                     fields |= {"created_at": moment, "updated_at": moment}
                 record = MemoryRecord(created_by=caller.email, persona=caller.persona, **fields)

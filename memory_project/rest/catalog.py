@@ -40,6 +40,7 @@ class ContextMemory(TypedDict):
     edited_by: NotRequired[str]
     created_at: str
     why: str
+    scope: NotRequired[str]
 
 
 class ContextResponse(TypedDict):

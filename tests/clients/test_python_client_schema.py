@@ -29,6 +29,7 @@ LEFT_OUT = {  # reachable by `request`
         "edit_and_approve_insights",
     },
     "administration": {"reassign_memory"},
+    "a change that can be undone": {"rescope_memory"},  # `update` has the scope, too
     "for DataHub's own tools": {"export_changeset"},
 }
 METHODS = [

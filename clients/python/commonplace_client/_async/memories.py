@@ -80,6 +80,7 @@ class Memories(Connection):
         tags: Sequence[str] | None = None,
         language: types.Language | None = None,
         visibility: types.Visibility | None = None,
+        scope: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> types.Remembered:
         """Store a fact. A text that you have stored already is not stored twice."""
@@ -95,6 +96,7 @@ class Memories(Connection):
             tags=tags,
             language=language,
             visibility=visibility,
+            scope=scope,
             metadata=metadata,
         )
         answer: types.Remembered = await self._post("memories/", arguments)
@@ -161,6 +163,7 @@ class Memories(Connection):
         tags: Sequence[str] | None = None,
         language: types.Language | None = None,
         visibility: types.Visibility | None = None,
+        scope: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         reason: str | None = None,
     ) -> types.Revised:
@@ -180,6 +183,7 @@ class Memories(Connection):
             tags=tags,
             language=language,
             visibility=visibility,
+            scope=scope,
             metadata=metadata,
             reason=reason,
         )
@@ -201,6 +205,7 @@ class Memories(Connection):
         tags: Sequence[str] | None = None,
         language: types.Language | None = None,
         visibility: types.Visibility | None = None,
+        scope: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         reason: str | None = None,
     ) -> types.Corrected:
@@ -216,6 +221,7 @@ class Memories(Connection):
             tags=tags,
             language=language,
             visibility=visibility,
+            scope=scope,
             metadata=metadata,
             reason=reason,
         )

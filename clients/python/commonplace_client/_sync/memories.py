@@ -81,6 +81,7 @@ class Memories(Connection):
         tags: Sequence[str] | None = None,
         language: types.Language | None = None,
         visibility: types.Visibility | None = None,
+        scope: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> types.Remembered:
         """Store a fact. A text that you have stored already is not stored twice."""
@@ -96,6 +97,7 @@ class Memories(Connection):
             tags=tags,
             language=language,
             visibility=visibility,
+            scope=scope,
             metadata=metadata,
         )
         answer: types.Remembered = self._post("memories/", arguments)
@@ -162,6 +164,7 @@ class Memories(Connection):
         tags: Sequence[str] | None = None,
         language: types.Language | None = None,
         visibility: types.Visibility | None = None,
+        scope: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         reason: str | None = None,
     ) -> types.Revised:
@@ -181,6 +184,7 @@ class Memories(Connection):
             tags=tags,
             language=language,
             visibility=visibility,
+            scope=scope,
             metadata=metadata,
             reason=reason,
         )
@@ -202,6 +206,7 @@ class Memories(Connection):
         tags: Sequence[str] | None = None,
         language: types.Language | None = None,
         visibility: types.Visibility | None = None,
+        scope: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         reason: str | None = None,
     ) -> types.Corrected:
@@ -217,6 +222,7 @@ class Memories(Connection):
             tags=tags,
             language=language,
             visibility=visibility,
+            scope=scope,
             metadata=metadata,
             reason=reason,
         )

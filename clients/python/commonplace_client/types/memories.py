@@ -34,6 +34,7 @@ class Memory(TypedDict):
     unsettled: NotRequired[bool]
     supersedes: str | None
     metadata: dict[str, Any]
+    scope: NotRequired[str]
 
 
 class Similar(TypedDict):
@@ -200,6 +201,8 @@ class Hit(TypedDict):
     detected_urns: NotRequired[list[str]]
     conversation_id: NotRequired[str]
     to_verify: NotRequired[str]
+    scope: NotRequired[str]
+    holds_for: NotRequired[str]
     score: NotRequired[float]
     scores: NotRequired[Scores]
 
@@ -228,6 +231,7 @@ class ContextMemory(TypedDict):
     edited_by: NotRequired[str]
     created_at: str
     why: str
+    scope: NotRequired[str]
 
 
 class Context(TypedDict):
