@@ -7,7 +7,7 @@ from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.utils.translation import gettext, gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
 from memories.admin.base import ReadOnlyAdmin, admin_caller
 from memories.contract.errors import DomainError
@@ -61,5 +61,5 @@ class PeriodAdmin(ReadOnlyAdmin):
             except DomainError as error:
                 messages.error(request, f"{row.name}: {error.message}")
             else:
-                text = gettext("%(name)s: %(count)s memories changed.")
+                text = ngettext("%(name)s: %(count)s memory changed.", "%(name)s: %(count)s memories changed.", count)
                 messages.success(request, text % {"name": row.name, "count": count})

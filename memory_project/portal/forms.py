@@ -80,9 +80,9 @@ class MemoryForm(forms.Form):
         return data
 
     @staticmethod
-    def day_of(moment: datetime | None) -> str:
+    def day_of(moment: datetime | None) -> date | None:
         """Return what the form shows of a bound. A time of day is not shown."""
-        return timezone.localtime(moment).date().isoformat() if moment else ""
+        return timezone.localtime(moment).date() if moment else None
 
     def refuse(self, error: Invalid) -> None:
         """Show an error at the field that it names, or above the form if the form has no such field."""

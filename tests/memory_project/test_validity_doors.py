@@ -26,6 +26,7 @@ from tests.knowledge.conftest import ORDERS
 
 pytestmark = pytest.mark.django_db
 HOME = reverse("my-knowledge")
+AS_JSON: dict[str, Any] = {"content_type": "application/json"}
 TEXT = "The shop in Oslo counts every till twice."
 
 
@@ -111,13 +112,13 @@ def test_rest_lists_extends_and_names_errors(alice_user: User, olga_user: User, 
         [], [record.pk.hex], [record.pk.hex],
     )  # fmt: skip
     assert listed(outsider, validity="expired") == []
-    address, as_json = f"/api/v1/memories/{record.pk.hex}/extend/", {"content_type": "application/json"}
-    assert outsider.post(address, {"by": "month"}, **as_json).status_code == 404
-    refused = own.post(address, {"by": "year"}, **as_json)
+    address = f"/api/v1/memories/{record.pk.hex}/extend/"
+    assert outsider.post(address, {"by": "month"}, **AS_JSON).status_code == 404
+    refused = own.post(address, {"by": "year"}, **AS_JSON)
     assert (refused.status_code, refused.json()["field"]) == (400, "by")
-    extended = own.post(address, {"by": "month"}, **as_json).json()["memory"]
+    extended = own.post(address, {"by": "month"}, **AS_JSON).json()["memory"]
     assert ("validity" in extended, extended["valid_until"] > timezone.now().isoformat()) == (False, True)
-    refused = own.post("/api/v1/memories/", {"content": TEXT, "valid_until": "soon"}, **as_json)
+    refused = own.post("/api/v1/memories/", {"content": TEXT, "valid_until": "soon"}, **AS_JSON)
     assert (refused.status_code, refused.json()["field"]) == (400, "valid_until")
 
 
@@ -125,19 +126,18 @@ def test_only_admins_change_periods_by_rest_and_in_the_admin(
     alice_user: User, ada_user: User, alice: Caller, ada: Caller
 ) -> None:
     own, admin = browser(alice_user), browser(ada_user)
-    as_json = {"content_type": "application/json"}
-    assert own.post("/api/v1/periods/", {"name": "release-42"}, **as_json).status_code == 403
-    assert admin.post("/api/v1/periods/", {"name": "release-42"}, **as_json).status_code == 201
+    assert own.post("/api/v1/periods/", {"name": "release-42"}, **AS_JSON).status_code == 403
+    assert admin.post("/api/v1/periods/", {"name": "release-42"}, **AS_JSON).status_code == 201
     record = remember(alice, valid_while="period:release-42")
-    assert own.post("/api/v1/periods/end/", {"name": "release-42"}, **as_json).status_code == 403
-    ended = admin.post("/api/v1/periods/end/", {"name": "release-42"}, **as_json).json()
+    assert own.post("/api/v1/periods/end/", {"name": "release-42"}, **AS_JSON).status_code == 403
+    ended = admin.post("/api/v1/periods/end/", {"name": "release-42"}, **AS_JSON).json()
     assert (ended["memories"], ended["period"]["ended_by"]) == (1, "ada@example.org")
     assert [row["name"] for row in own.get("/api/v1/periods/", {"is_open": "false"}).json()["items"]] == ["release-42"]
     pages = reverse("admin:memories_period_changelist")
     chosen = {"action": "reopen", "_selected_action": Period.objects.get().pk}
     assert own.post(pages, chosen).status_code == 302
     assert MemoryRecord.objects.get(pk=record.pk).validity == "expired"
-    assert "1 memories changed" in body(admin.post(pages, chosen, follow=True))
+    assert "1 memory changed" in body(admin.post(pages, chosen, follow=True))
     assert MemoryRecord.objects.get(pk=record.pk).validity == ""
     added = admin.post(reverse("admin:memories_period_add"), {"name": "FY2026-Q4", "note": ""}, follow=True)
     assert "FY2026-Q4" in body(added)
@@ -179,6 +179,8 @@ def test_curators_hear_of_the_end_of_what_stands_in_the_catalog(
     periods.end_period(PeriodOperation(name="FY2026"), caller=ada)
     people = (alice_user, bob_user, cora_user, ada_user)
     assert [kinds_of(user) for user in people] == [["ended"], [], ["ended"], []]
+    browser(alice_user).post(reverse("change-memory", args=[insight.pk, "extend"]), {"by": "month"})
+    assert "Edit proposed by" in body(browser(cora_user).get(reverse("review-one", args=[insight.pk])))
     page = body(browser(cora_user).get(reverse("memory", args=[insight.pk])))
     assert ("It still stands in the catalog." in page, "Roll back…" in page) == (True, True)
 
