@@ -190,9 +190,8 @@ def store(author: Any, traps: Sequence[Trap], variant: Variant) -> None:
     from memories.retrieval import term_statistics  # noqa: PLC0415 - after setup()
     from memories.writing.bulk_import import remember_many  # noqa: PLC0415 - after setup()
 
-    facts:: list[dict[str list[Any]Any]] = []
-    later: list[Any] =
-    later: list[tuple[Trap int, list[str]]] = []
+    facts: list[dict[str, Any]] = []
+    later: list[tuple[Trap, int, list[str]]] = []
     for trap in traps:
         if trap.is_control:
             continue

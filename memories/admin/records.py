@@ -154,7 +154,7 @@ class ValidityFilter(admin.SimpleListFilter):
 SHOWN = (
     "content", "badge", "dimension", "category", "confidence", "visibility", "persona", "created_by", "created_at",
     "tags", "stale_reason", "stale_at", "valid_from", "valid_until", "valid_while",
-    "last_verified_at", "scope", "scope", "chain", "agent_reports",
+    "last_verified_at", "scope", "chain", "agent_reports",
 )  # fmt: skip
 STORED = ("id", "metadata", "related_columns", "entity_urns", "source", "tier", "importance", "access_count")
 

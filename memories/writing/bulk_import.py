@@ -104,7 +104,6 @@ def _read(number: int, fact: Mapping[str, Any]) -> Remember:
         operation = Remember.read(fact)
         if operation.check:  # each would run a statement
             raise Invalid(gettext("is not available in an import"), field="check")
-        return operation
         validity.settled(operation.values())
         return operation
     except Invalid as error:
@@ -132,7 +131,7 @@ def _save(
                 fields = operation.values() | {"language": languages[position]}
                 fields["scope"] = scopes[operation.scope]
                 del fields["check"]
-                fields |= validity.settled(fields]
+                fields |= validity.settled(fields)
                 if created and (moment := created[position]):
                     fields |= {"created_at": moment, "updated_at": moment}
                 record = MemoryRecord(created_by=caller.email, persona=caller.persona, **fields)

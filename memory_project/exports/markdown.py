@@ -26,7 +26,7 @@ FRONT_MATTER = (
     "id", "created_at", "updated_at", "created_by", "persona", "visibility", "dimension", "category", "confidence",
     "source", "summary", "language", "tags", "entity_urns", "related_columns", "metadata", "status", "stale_reason",
     "stale_at", "last_verified_at", "superseded_at", "tier", "conversation_id", "role", "author", "importance",
-    "expires_at", "valid_from", "valid_until", "valid_while", "scope", "scope",
+    "expires_at", "valid_from", "valid_until", "valid_while", "scope",
 )  # fmt: skip
 LINKS = {"supersedes_id": "supersedes", "superseded_by": "superseded_by"}
 

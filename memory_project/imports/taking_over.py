@@ -20,6 +20,7 @@ from memories import services
 from memories.contract.errors import Conflict, DomainError
 from memories.contract.operations import validate
 from memories.identity.caller import Caller
+from memories.models.validity import VALIDITY_FIELDS
 from memories.operations import Restore, Supersede, VisibilityName
 from memories.scopes.choices import scope_for
 from memories.writing.bulk_import import remember_batch, take_back
@@ -34,7 +35,8 @@ BATCH = 200
 finished = Signal()  # sent with the import `staged`, in the transaction in which its last row was taken over
 UNDONE = "its import was undone"
 STAYS = "stays:"  # begins the reason of a row that an undo has left
-SETTLED = ("entity_urns", "related_columns")
+# What a correction inherits if the file does not state it, because people have perhaps stated it since.
+INHERITED = ("entity_urns", "related_columns", "scope", "check", *VALIDITY_FIELDS)
 MEMORIES = ("memory", RESTORED_MEMORY, "turn")  # kinds of rows that became memories
 Taker = Callable[[Caller, Import, Sequence[ImportRow]], list[Outcome]]
 
@@ -120,11 +122,8 @@ def _correct(caller: Caller, staged: Import, rows: Sequence[ImportRow]) -> list[
 
 
 def _correct_one(caller: Caller, staged: Import, row: ImportRow) -> Outcome:
-    # A file that names no entities leaves those that people have stated since.
-    stated = {name: value for name, value in _operation(staged, row).values().items() if value or name not in SETTLED}
-    values = {name: value for name, value in stated.items() if name != "source"}
-    if not values["scope"]:
-        del values["scope"]  # a correction inherits it
+    given = _operation(staged, row).values()
+    values = {name: value for name, value in given.items() if name != "source" and (value or name not in INHERITED)}
     try:
         with transaction.atomic():
             operation = Supersede.read({"record_id": row.existing, **values, "reason": f"import of {staged.file_name}"})

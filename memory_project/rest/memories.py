@@ -102,7 +102,7 @@ def _facets(caller: Caller, operation: CountFacets) -> FacetsResponse:
 
 def _remember(caller: Caller, operation: Remember) -> KeptResponse:
     result = services.remember(operation, caller=caller)
-    corrected = _corrected(result)  # type: ignore[typeddict-item]
+    corrected = _corrected(result)
     unsettled = responses.unsettled_response(caller, result.record)
     return {**corrected, "existing": result.existing, **unsettled}
 

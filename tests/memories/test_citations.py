@@ -244,7 +244,7 @@ def test_others_neither_see_nor_change_a_document(alice: Caller, bob: Caller, ol
     for caller in (alice, olga):
         for attempt in attempts:
             with pytest.raises(DomainError, match="you have no such document"):
-                attempt(caller)  # type: ignore[no-untyped-call]  # lambdas
+                attempt(caller)
     # The owner of the memory learns the number, and other readers nothing.
     reader = queries.citing(bob, fact)
     assert (reader.count, list(reader.documents)) == (None, [document])

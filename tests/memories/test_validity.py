@@ -113,7 +113,7 @@ def test_a_date_is_the_whole_day_and_an_empty_text_removes_a_bound(alice: Caller
     assert record.valid_until == datetime.combine(days(30).date(), datetime.max.time(), tzinfo=UTC)
     revise(alice, record, valid_until="")
     stored = MemoryRecord.objects.get(pk=record.pk)
-    assert [stored.valid_from, stored.valid_until is None] == [Falsedatetime(2026, 11, 20, tzinfo=UTC), True]
+    assert [stored.valid_from, stored.valid_until is None] == [datetime(2026, 11, 20, tzinfo=UTC), True]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from memory_project.imports.rows import Row
 # “id” names the row, so that a later version of it is recognized. The other columns are fields of a memory.
 COLUMNS = (
     "content", "summary", "dimension", "category", "confidence", "source", "visibility", "tags", "entities",
-    "created_at", "id", "scope", *VALIDITY_FIELDS, "scope",
+    "created_at", "id", "scope", *VALIDITY_FIELDS,
 )  # fmt: skip
 VERBATIM = {"content", "summary", "created_at", "id", "scope", *VALIDITY_FIELDS}  # values whose case counts
 DELIMITERS = ",;\t"
@@ -139,7 +139,7 @@ def _row(place: str, cells: Sequence[str], names: Sequence[str]) -> Row:
             # URNs contain commas, so only semicolons and spaces separate entities.
             data["entity_urns"] = value.replace(";", " ").split()
         else:
-            data[name] = value if name in VERBATIM, "scope" else value.lower()
+            data[name] = value if name in VERBATIM else value.lower()
     return memory_row(place, data, key=data.pop("id", ""))
 
 

@@ -17,7 +17,7 @@ from memory_project.imports.rows import Row
 KEYS = {"id", "dimension", "category", "status"}  # that each exported memory has
 KEPT = (
     "summary", "dimension", "category", "confidence", "visibility", "tags", "entity_urns", "related_columns",
-    "created_at", "scope", *VALIDITY_FIELDS, "scope",
+    "created_at", "scope", *VALIDITY_FIELDS,
 )  # fmt: skip
 SOURCES = [source for source in Source.values if source != Source.NOTE]  # as in the operation Remember
 
