@@ -28,6 +28,7 @@ LABELS: Mapping[str, str | Promise] = {
     AUTHOR: gettext_lazy("author"),
     USER: gettext_lazy("frequent user"),
 }
+MAX_READ = 2_000  # memories in which authors are looked for
 CORPUSER = "urn:li:corpuser:"
 
 
@@ -73,6 +74,8 @@ def _authors(caller: Caller, urns: Sequence[str]) -> list[tuple[str, str, str]]:
     rows = MemoryRecord.objects.visible_to(caller).facts().filter(entity_urns__overlap=list(urns), status__in=LIVING)
     rows = rows.exclude(visibility=Visibility.PRIVATE).order_by()
     each = Func(F("entity_urns"), function="unnest", output_field=TextField())
+    # Of an entity with thousands of memories, some tell its authors as well as all.
+    rows = MemoryRecord.objects.visible_to(caller).filter(pk__in=rows.values("pk")[:MAX_READ])
     people = rows.annotate(about=each).values("about", "created_by").annotate(n=Count("pk"))
     people = people.order_by("-n", "created_by")
     return [(row["about"], row["created_by"], AUTHOR) for row in people if row["about"] in set(urns)]
