@@ -28,7 +28,7 @@ LEFT_OUT = {  # reachable by `request`
         "undo_change",
         "edit_and_approve_insights",
     },
-    "administration": {"reassign_memory"},
+    "administration": {"reassign_memory", "list_periods", "open_period", "end_period", "reopen_period"},
     "for DataHub's own tools": {"export_changeset"},
 }
 METHODS = [

@@ -76,6 +76,9 @@ class Memories(Connection):
         tags: Sequence[str] | None = None,
         language: types.Language | None = None,
         visibility: types.Visibility | None = None,
+        valid_from: datetime | str | None = None,
+        valid_until: datetime | str | None = None,
+        valid_while: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> types.Remembered:
         """Store a fact. A text that you have stored already is not stored twice."""
@@ -91,6 +94,9 @@ class Memories(Connection):
             tags=tags,
             language=language,
             visibility=visibility,
+            valid_from=valid_from,
+            valid_until=valid_until,
+            valid_while=valid_while,
             metadata=metadata,
         )
         answer: types.Remembered = await self._post("memories/", arguments)
@@ -100,6 +106,7 @@ class Memories(Connection):
         self,
         *,
         status: types.Status | None = None,
+        validity: types.Validity | None = None,
         dimension: types.Dimension | None = None,
         category: types.Category | None = None,
         confidence: types.Confidence | None = None,
@@ -118,6 +125,7 @@ class Memories(Connection):
         """Iterate over all memories that you may see and that match. Pages are fetched as they are needed."""
         filters = query(
             status=status,
+            validity=validity,
             dimension=dimension,
             category=category,
             confidence=confidence,
@@ -155,6 +163,9 @@ class Memories(Connection):
         tags: Sequence[str] | None = None,
         language: types.Language | None = None,
         visibility: types.Visibility | None = None,
+        valid_from: datetime | str | None = None,
+        valid_until: datetime | str | None = None,
+        valid_while: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         reason: str | None = None,
     ) -> types.Revised:
@@ -174,6 +185,9 @@ class Memories(Connection):
             tags=tags,
             language=language,
             visibility=visibility,
+            valid_from=valid_from,
+            valid_until=valid_until,
+            valid_while=valid_while,
             metadata=metadata,
             reason=reason,
         )
@@ -195,6 +209,9 @@ class Memories(Connection):
         tags: Sequence[str] | None = None,
         language: types.Language | None = None,
         visibility: types.Visibility | None = None,
+        valid_from: datetime | str | None = None,
+        valid_until: datetime | str | None = None,
+        valid_while: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         reason: str | None = None,
     ) -> types.Corrected:
@@ -210,6 +227,9 @@ class Memories(Connection):
             tags=tags,
             language=language,
             visibility=visibility,
+            valid_from=valid_from,
+            valid_until=valid_until,
+            valid_while=valid_while,
             metadata=metadata,
             reason=reason,
         )
@@ -235,6 +255,13 @@ class Memories(Connection):
     async def verify(self, memory_id: str | UUID, *, note: str | None = None, etag: str | None = None) -> types.Changed:
         """Confirm that a memory is still true. With `etag`, only in the version that you read."""
         answer: types.Changed = await self._verb(memory_id, "verify", body(note=note), etag)
+        return answer
+
+    async def extend(
+        self, memory_id: str | UUID, by: types.Extension, *, reason: str | None = None, etag: str | None = None
+    ) -> types.Revised:
+        """Move the end of a memory by a month or a quarter, or remove it."""
+        answer: types.Revised = await self._verb(memory_id, "extend", body(by=by, reason=reason), etag)
         return answer
 
     async def feedback(

@@ -32,6 +32,9 @@ class Insights(Connection):
         finding_id: str | UUID | None = None,
         observation_id: int | None = None,
         visibility: types.Visibility | None = None,
+        valid_from: datetime | str | None = None,
+        valid_until: datetime | str | None = None,
+        valid_while: str | None = None,
     ) -> types.Captured:
         """Propose something you learned for the data catalog. A curator reviews it."""
         arguments = body(
@@ -46,6 +49,9 @@ class Insights(Connection):
             finding_id=finding_id,
             observation_id=observation_id,
             visibility=visibility,
+            valid_from=valid_from,
+            valid_until=valid_until,
+            valid_while=valid_while,
         )
         answer: types.Captured = self._post("insights/", arguments)
         return answer
@@ -96,6 +102,9 @@ class Insights(Connection):
         tags: Sequence[str] | None = None,
         entity_urns: Sequence[str] | None = None,
         related_columns: Sequence[types.Column] | None = None,
+        valid_from: datetime | str | None = None,
+        valid_until: datetime | str | None = None,
+        valid_while: str | None = None,
         suggested_actions: Sequence[types.Change] | None = None,
     ) -> types.OneInsight:
         """Edit a pending insight in the version that you read. Raises StaleEdit if it has changed since."""
@@ -107,6 +116,9 @@ class Insights(Connection):
             tags=tags,
             entity_urns=entity_urns,
             related_columns=related_columns,
+            valid_from=valid_from,
+            valid_until=valid_until,
+            valid_while=valid_while,
             suggested_actions=suggested_actions,
         )
         answer: types.OneInsight = self._versioned("PATCH", _path(insight_id), body=changes, etag=etag)

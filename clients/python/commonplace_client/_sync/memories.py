@@ -77,6 +77,9 @@ class Memories(Connection):
         tags: Sequence[str] | None = None,
         language: types.Language | None = None,
         visibility: types.Visibility | None = None,
+        valid_from: datetime | str | None = None,
+        valid_until: datetime | str | None = None,
+        valid_while: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> types.Remembered:
         """Store a fact. A text that you have stored already is not stored twice."""
@@ -92,6 +95,9 @@ class Memories(Connection):
             tags=tags,
             language=language,
             visibility=visibility,
+            valid_from=valid_from,
+            valid_until=valid_until,
+            valid_while=valid_while,
             metadata=metadata,
         )
         answer: types.Remembered = self._post("memories/", arguments)
@@ -101,6 +107,7 @@ class Memories(Connection):
         self,
         *,
         status: types.Status | None = None,
+        validity: types.Validity | None = None,
         dimension: types.Dimension | None = None,
         category: types.Category | None = None,
         confidence: types.Confidence | None = None,
@@ -119,6 +126,7 @@ class Memories(Connection):
         """Iterate over all memories that you may see and that match. Pages are fetched as they are needed."""
         filters = query(
             status=status,
+            validity=validity,
             dimension=dimension,
             category=category,
             confidence=confidence,
@@ -156,6 +164,9 @@ class Memories(Connection):
         tags: Sequence[str] | None = None,
         language: types.Language | None = None,
         visibility: types.Visibility | None = None,
+        valid_from: datetime | str | None = None,
+        valid_until: datetime | str | None = None,
+        valid_while: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         reason: str | None = None,
     ) -> types.Revised:
@@ -175,6 +186,9 @@ class Memories(Connection):
             tags=tags,
             language=language,
             visibility=visibility,
+            valid_from=valid_from,
+            valid_until=valid_until,
+            valid_while=valid_while,
             metadata=metadata,
             reason=reason,
         )
@@ -196,6 +210,9 @@ class Memories(Connection):
         tags: Sequence[str] | None = None,
         language: types.Language | None = None,
         visibility: types.Visibility | None = None,
+        valid_from: datetime | str | None = None,
+        valid_until: datetime | str | None = None,
+        valid_while: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         reason: str | None = None,
     ) -> types.Corrected:
@@ -211,6 +228,9 @@ class Memories(Connection):
             tags=tags,
             language=language,
             visibility=visibility,
+            valid_from=valid_from,
+            valid_until=valid_until,
+            valid_while=valid_while,
             metadata=metadata,
             reason=reason,
         )
@@ -236,6 +256,13 @@ class Memories(Connection):
     def verify(self, memory_id: str | UUID, *, note: str | None = None, etag: str | None = None) -> types.Changed:
         """Confirm that a memory is still true. With `etag`, only in the version that you read."""
         answer: types.Changed = self._verb(memory_id, "verify", body(note=note), etag)
+        return answer
+
+    def extend(
+        self, memory_id: str | UUID, by: types.Extension, *, reason: str | None = None, etag: str | None = None
+    ) -> types.Revised:
+        """Move the end of a memory by a month or a quarter, or remove it."""
+        answer: types.Revised = self._verb(memory_id, "extend", body(by=by, reason=reason), etag)
         return answer
 
     def feedback(
