@@ -28,7 +28,7 @@ LEFT_OUT = {  # reachable by `request`
         "undo_change",
         "edit_and_approve_insights",
     },
-    "administration": {"reassign_memory"},
+    "administration": {"reassign_memory", "list_periods", "open_period", "end_period", "reopen_period"},
     "a change that can be undone": {"rescope_memory"},  # `update` has the scope, too
     "for DataHub's own tools": {"export_changeset"},
 }

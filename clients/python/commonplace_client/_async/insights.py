@@ -32,6 +32,9 @@ class Insights(Connection):
         observation_id: int | None = None,
         visibility: types.Visibility | None = None,
         scope: str | None = None,
+        valid_from: datetime | str | None = None,
+        valid_until: datetime | str | None = None,
+        valid_while: str | None = None,
     ) -> types.Captured:
         """Propose something you learned for the data catalog. A curator reviews it."""
         arguments = body(
@@ -47,6 +50,9 @@ class Insights(Connection):
             observation_id=observation_id,
             visibility=visibility,
             scope=scope,
+            valid_from=valid_from,
+            valid_until=valid_until,
+            valid_while=valid_while,
         )
         answer: types.Captured = await self._post("insights/", arguments)
         return answer
@@ -98,6 +104,9 @@ class Insights(Connection):
         entity_urns: Sequence[str] | None = None,
         related_columns: Sequence[types.Column] | None = None,
         scope: str | None = None,
+        valid_from: datetime | str | None = None,
+        valid_until: datetime | str | None = None,
+        valid_while: str | None = None,
         suggested_actions: Sequence[types.Change] | None = None,
     ) -> types.OneInsight:
         """Edit a pending insight in the version that you read. Raises StaleEdit if it has changed since."""
@@ -110,6 +119,9 @@ class Insights(Connection):
             entity_urns=entity_urns,
             related_columns=related_columns,
             scope=scope,
+            valid_from=valid_from,
+            valid_until=valid_until,
+            valid_while=valid_while,
             suggested_actions=suggested_actions,
         )
         answer: types.OneInsight = await self._versioned("PATCH", _path(insight_id), body=changes, etag=etag)

@@ -81,6 +81,9 @@ class Memories(Connection):
         language: types.Language | None = None,
         visibility: types.Visibility | None = None,
         scope: str | None = None,
+        valid_from: datetime | str | None = None,
+        valid_until: datetime | str | None = None,
+        valid_while: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> types.Remembered:
         """Store a fact. A text that you have stored already is not stored twice."""
@@ -97,6 +100,9 @@ class Memories(Connection):
             language=language,
             visibility=visibility,
             scope=scope,
+            valid_from=valid_from,
+            valid_until=valid_until,
+            valid_while=valid_while,
             metadata=metadata,
         )
         answer: types.Remembered = await self._post("memories/", arguments)
@@ -106,6 +112,7 @@ class Memories(Connection):
         self,
         *,
         status: types.Status | None = None,
+        validity: types.Validity | None = None,
         dimension: types.Dimension | None = None,
         category: types.Category | None = None,
         confidence: types.Confidence | None = None,
@@ -125,6 +132,7 @@ class Memories(Connection):
         """Iterate over all memories that you may see and that match. Pages are fetched as they are needed."""
         filters = query(
             status=status,
+            validity=validity,
             dimension=dimension,
             category=category,
             confidence=confidence,
@@ -164,6 +172,9 @@ class Memories(Connection):
         language: types.Language | None = None,
         visibility: types.Visibility | None = None,
         scope: str | None = None,
+        valid_from: datetime | str | None = None,
+        valid_until: datetime | str | None = None,
+        valid_while: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         reason: str | None = None,
     ) -> types.Revised:
@@ -184,6 +195,9 @@ class Memories(Connection):
             language=language,
             visibility=visibility,
             scope=scope,
+            valid_from=valid_from,
+            valid_until=valid_until,
+            valid_while=valid_while,
             metadata=metadata,
             reason=reason,
         )
@@ -206,6 +220,9 @@ class Memories(Connection):
         language: types.Language | None = None,
         visibility: types.Visibility | None = None,
         scope: str | None = None,
+        valid_from: datetime | str | None = None,
+        valid_until: datetime | str | None = None,
+        valid_while: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         reason: str | None = None,
     ) -> types.Corrected:
@@ -222,6 +239,9 @@ class Memories(Connection):
             language=language,
             visibility=visibility,
             scope=scope,
+            valid_from=valid_from,
+            valid_until=valid_until,
+            valid_while=valid_while,
             metadata=metadata,
             reason=reason,
         )
@@ -262,6 +282,13 @@ class Memories(Connection):
         answer = body(entity_urns=entity_urns, related_columns=related_columns, reason=reason)
         settled: types.Changed = await self._verb(memory_id, "settle", answer, etag)
         return settled
+
+    async def extend(
+        self, memory_id: str | UUID, by: types.Extension, *, reason: str | None = None, etag: str | None = None
+    ) -> types.Revised:
+        """Move the end of a memory by a month or a quarter, or remove it."""
+        answer: types.Revised = await self._verb(memory_id, "extend", body(by=by, reason=reason), etag)
+        return answer
 
     async def feedback(
         self, memory_id: str | UUID, verdict: types.Verdict, *, note: str | None = None, etag: str | None = None

@@ -33,6 +33,9 @@ class Insights(Connection):
         observation_id: int | None = None,
         visibility: types.Visibility | None = None,
         scope: str | None = None,
+        valid_from: datetime | str | None = None,
+        valid_until: datetime | str | None = None,
+        valid_while: str | None = None,
     ) -> types.Captured:
         """Propose something you learned for the data catalog. A curator reviews it."""
         arguments = body(
@@ -48,6 +51,9 @@ class Insights(Connection):
             observation_id=observation_id,
             visibility=visibility,
             scope=scope,
+            valid_from=valid_from,
+            valid_until=valid_until,
+            valid_while=valid_while,
         )
         answer: types.Captured = self._post("insights/", arguments)
         return answer
@@ -99,6 +105,9 @@ class Insights(Connection):
         entity_urns: Sequence[str] | None = None,
         related_columns: Sequence[types.Column] | None = None,
         scope: str | None = None,
+        valid_from: datetime | str | None = None,
+        valid_until: datetime | str | None = None,
+        valid_while: str | None = None,
         suggested_actions: Sequence[types.Change] | None = None,
     ) -> types.OneInsight:
         """Edit a pending insight in the version that you read. Raises StaleEdit if it has changed since."""
@@ -111,6 +120,9 @@ class Insights(Connection):
             entity_urns=entity_urns,
             related_columns=related_columns,
             scope=scope,
+            valid_from=valid_from,
+            valid_until=valid_until,
+            valid_while=valid_while,
             suggested_actions=suggested_actions,
         )
         answer: types.OneInsight = self._versioned("PATCH", _path(insight_id), body=changes, etag=etag)

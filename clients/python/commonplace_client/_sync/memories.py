@@ -82,6 +82,9 @@ class Memories(Connection):
         language: types.Language | None = None,
         visibility: types.Visibility | None = None,
         scope: str | None = None,
+        valid_from: datetime | str | None = None,
+        valid_until: datetime | str | None = None,
+        valid_while: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> types.Remembered:
         """Store a fact. A text that you have stored already is not stored twice."""
@@ -98,6 +101,9 @@ class Memories(Connection):
             language=language,
             visibility=visibility,
             scope=scope,
+            valid_from=valid_from,
+            valid_until=valid_until,
+            valid_while=valid_while,
             metadata=metadata,
         )
         answer: types.Remembered = self._post("memories/", arguments)
@@ -107,6 +113,7 @@ class Memories(Connection):
         self,
         *,
         status: types.Status | None = None,
+        validity: types.Validity | None = None,
         dimension: types.Dimension | None = None,
         category: types.Category | None = None,
         confidence: types.Confidence | None = None,
@@ -126,6 +133,7 @@ class Memories(Connection):
         """Iterate over all memories that you may see and that match. Pages are fetched as they are needed."""
         filters = query(
             status=status,
+            validity=validity,
             dimension=dimension,
             category=category,
             confidence=confidence,
@@ -165,6 +173,9 @@ class Memories(Connection):
         language: types.Language | None = None,
         visibility: types.Visibility | None = None,
         scope: str | None = None,
+        valid_from: datetime | str | None = None,
+        valid_until: datetime | str | None = None,
+        valid_while: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         reason: str | None = None,
     ) -> types.Revised:
@@ -185,6 +196,9 @@ class Memories(Connection):
             language=language,
             visibility=visibility,
             scope=scope,
+            valid_from=valid_from,
+            valid_until=valid_until,
+            valid_while=valid_while,
             metadata=metadata,
             reason=reason,
         )
@@ -207,6 +221,9 @@ class Memories(Connection):
         language: types.Language | None = None,
         visibility: types.Visibility | None = None,
         scope: str | None = None,
+        valid_from: datetime | str | None = None,
+        valid_until: datetime | str | None = None,
+        valid_while: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         reason: str | None = None,
     ) -> types.Corrected:
@@ -223,6 +240,9 @@ class Memories(Connection):
             language=language,
             visibility=visibility,
             scope=scope,
+            valid_from=valid_from,
+            valid_until=valid_until,
+            valid_while=valid_while,
             metadata=metadata,
             reason=reason,
         )
@@ -263,6 +283,13 @@ class Memories(Connection):
         answer = body(entity_urns=entity_urns, related_columns=related_columns, reason=reason)
         settled: types.Changed = self._verb(memory_id, "settle", answer, etag)
         return settled
+
+    def extend(
+        self, memory_id: str | UUID, by: types.Extension, *, reason: str | None = None, etag: str | None = None
+    ) -> types.Revised:
+        """Move the end of a memory by a month or a quarter, or remove it."""
+        answer: types.Revised = self._verb(memory_id, "extend", body(by=by, reason=reason), etag)
+        return answer
 
     def feedback(
         self, memory_id: str | UUID, verdict: types.Verdict, *, note: str | None = None, etag: str | None = None

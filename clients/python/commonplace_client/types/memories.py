@@ -27,6 +27,11 @@ class Memory(TypedDict):
     changed_since_verified: NotRequired[bool]
     stale_reason: str
     stale_at: str | None
+    validity: NotRequired[str]
+    valid_from: NotRequired[str]
+    valid_until: NotRequired[str]
+    valid_while: NotRequired[str]
+    condition_ended_at: NotRequired[str]
     tags: list[str]
     entity_urns: list[str]
     detected_urns: list[str]
@@ -190,6 +195,11 @@ class Hit(TypedDict):
     confidence: NotRequired[str]
     status: NotRequired[str]
     stale_reason: NotRequired[str]
+    validity: NotRequired[str]
+    valid_from: NotRequired[str]
+    valid_until: NotRequired[str]
+    valid_while: NotRequired[str]
+    condition_ended_at: NotRequired[str]
     visibility: NotRequired[str]
     last_verified: NotRequired[str]
     verified_by: NotRequired[str]
@@ -235,12 +245,13 @@ class ContextMemory(TypedDict):
 
 
 class Context(TypedDict):
-    """`more` has memories that did not fit. `stale` and `waiting_for_review` count memories that are left out."""
+    """`more` has memories that did not fit. The three counts are of memories that are left out."""
 
     memories: list[ContextMemory]
     more: list[dict[str, str]]
     stale: int
     waiting_for_review: int
+    not_valid_now: int
     about: str
 
 
