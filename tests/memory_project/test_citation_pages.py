@@ -142,8 +142,8 @@ def test_rest_registers_shows_changes_and_removes(bob_user: User, alice: Caller,
 
 def test_an_agent_registers_what_an_answer_cites(bob: Caller, olga: Caller, fact: MemoryRecord) -> None:
     answer = memory_feedback(bob, used=[fact.pk.hex], cited_in=ADDRESS)
-    assert answer["cited"]["added"] == [fact.pk.hex]  # type: ignore[call-overload, index]
-    assert memory_feedback(bob, used=[fact.pk.hex], cited_in=ADDRESS)["cited"]["kept"] == [fact.pk.hex]  # type: ignore[call-overload, index]
+    assert answer["cited"]["added"] == [fact.pk.hex]
+    assert memory_feedback(bob, used=[fact.pk.hex], cited_in=ADDRESS)["cited"]["kept"] == [fact.pk.hex]
     for bad in ({"used": [fact.pk.hex], "cited_in": "ftp://x"}, {"wrong": [fact.pk.hex], "cited_in": ADDRESS}):
         with pytest.raises(Invalid) as caught:
             memory_feedback(bob, **bad)
