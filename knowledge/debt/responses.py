@@ -130,8 +130,12 @@ def question_items(caller: Caller, rows: Sequence[InterviewQuestion]) -> list[In
 
 
 def interview(caller: Caller) -> list[InterviewQuestionResponse]:
-    """Ask the caller what else can be asked, and return all open questions to the caller."""
-    interviews.ask(AskQuestions(), caller=caller)
+    """Return all open questions to the caller, and ask new ones first if the caller could answer them here.
+
+    A connection that may only read can't answer, and nothing is stored through it.
+    """
+    if caller.may_use("capture_insight"):
+        interviews.ask(AskQuestions(), caller=caller)
     return question_items(caller, list(questions.open_questions(caller)[: interviews.MAX_OPEN]))
 
 

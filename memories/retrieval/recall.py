@@ -234,7 +234,7 @@ def _left_out(caller: Caller, filters: Filters, question: Question, lowest: floa
     matches, _ = candidates(scope, question, CANDIDATES)
     better = [candidate.id for candidate in matches if candidate.score >= lowest and _is_relevant(candidate, question)]
     chosen = {"chosen": [str(status) for status in filters.statuses], "ids": better}
-    return dict(Counter(reason for (reason,) in prepared_statements.rows(REASONS, chosen)))
+    return dict(sorted(Counter(reason for (reason,) in prepared_statements.rows(REASONS, chosen)).items()))
 
 
 def hints_about(ids: Sequence[UUID]) -> dict[UUID, str]:
