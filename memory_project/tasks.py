@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from knowledge.debt import computation
+from memories.citations import changes
 from memory_project import retention
 from memory_project.agents import conversations, unanswered
 from memory_project.audit import entity_uses
@@ -22,6 +23,7 @@ def alert_about_reviews() -> str:
 
 
 def notify_ends() -> str:
+    changes.note_ends()
     return validity.notify_ends()
 
 

@@ -10,29 +10,46 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from memories import extensions
 from memories.database import identity
-from memories.identity.caller import Caller
+from memories.identity.caller import Caller, system_caller
 from memories.models import Citation, CitingDocument, MemoryRecord, Outdated, Status
+from memories.models.validity import EXPIRED, VALIDITY_COLUMNS, state_at
 
 BY_STATUS: Mapping[str, Outdated] = {
     Status.SUPERSEDED: Outdated.SUPERSEDED, Status.STALE: Outdated.STALE, Status.ARCHIVED: Outdated.ARCHIVED,
 }  # fmt: skip
 
 
-def reason_of(status: str, *, is_same_text: bool, other: str = "") -> Outdated:
-    """Return why a memory with this status no longer stands as it was cited, or NONE."""
-    return BY_STATUS.get(status) or (Outdated(other) if is_same_text else Outdated.EDITED)
+def reason_of(status: str, *, is_same_text: bool, is_over: bool, other: str = "") -> Outdated:
+    """Return why a memory with this status no longer stands as it was cited, or NONE.
+
+    `is_over` tells whether it is no longer true.
+    """
+    if reason := BY_STATUS.get(status):
+        return reason
+    if not is_same_text:
+        return Outdated.EDITED
+    return Outdated.INVALID if is_over else Outdated(other)
 
 
 def note_change(caller: Caller, record: MemoryRecord, before: Mapping[str, Any]) -> None:
     """Update the citations of a memory that has been changed and saved. `before` has its earlier values."""
     is_reworded = record.content != before["content"]
-    if is_reworded or record.status != before["status"]:
+    if is_reworded or any(getattr(record, name) != before[name] for name in ("status", *VALIDITY_COLUMNS)):
         note_changes([record.pk], by=caller.email, is_reworded=is_reworded)
+
+
+@identity.service("citations")
+def note_ends() -> None:
+    """Mark the citations of memories as outdated whose validity has ended by the passing of time."""
+    citations = Citation.objects.filter(reason__in=("", Outdated.ROLLED_BACK), record__valid_until__lte=timezone.now())
+    with transaction.atomic():
+        _update(locked(citations), by=system_caller().email)
 
 
 @identity.service("citations")
@@ -67,14 +84,16 @@ def note_erased(caller: Caller, record: MemoryRecord) -> Mapping[str, int]:
 
 
 def locked(rows: QuerySet[Citation]) -> QuerySet[Citation]:
-    rows = rows.select_related("document").annotate(status=F("record__status"), key=F("record__content_key"))
+    columns = {name: F(f"record__{name}") for name in ("status", "valid_from", "valid_until", "condition_ended_at")}
+    rows = rows.select_related("document").annotate(key=F("record__content_key"), **columns)
     return rows.select_for_update(of=("self",)).order_by("pk")
 
 
 def current_reason(citation: Any) -> Outdated:
-    """Return what `reason_of` returns for a citation that was loaded with `status` and `key` of its memory."""
+    """Return what `reason_of` returns for a citation that `locked` has loaded."""
+    state = state_at(timezone.now(), citation.valid_from, citation.valid_until, citation.condition_ended_at)
     is_same_text = citation.key == citation.content_key
-    return reason_of(citation.status, is_same_text=is_same_text, other=citation.other_reason)
+    return reason_of(citation.status, is_same_text=is_same_text, is_over=state == EXPIRED, other=citation.other_reason)
 
 
 def set_reason(citation: Citation, reason: Outdated) -> None:

@@ -19,6 +19,7 @@ from memories.contract.errors import Invalid, LimitReached, NotFound
 from memories.database import identity
 from memories.identity.caller import Caller, require_user
 from memories.models import Citation, CitingDocument, MemoryRecord, Outdated
+from memories.models.validity import EXPIRED
 
 
 @dataclass(frozen=True)
@@ -161,9 +162,13 @@ def _document(caller: Caller, operation: Cite, *, is_whole: bool) -> CitingDocum
 
 def _new_citation(document: CitingDocument, record: MemoryRecord) -> Citation:
     citation = Citation(document=document, record=record, content_key=record.content_key)
-    if reason := changes.reason_of(record.status, is_same_text=True):
+    if reason := _reason_of_new(record):
         changes.set_reason(citation, reason)
     return citation
+
+
+def _reason_of_new(record: MemoryRecord) -> Outdated:
+    return changes.reason_of(record.status, is_same_text=True, is_over=record.validity == EXPIRED)
 
 
 # -- acknowledging -----------------------------------------------------------------------------------------
@@ -186,7 +191,7 @@ def _acknowledge(caller: Caller, document: CitingDocument, until: datetime) -> N
         if correction is not None:
             cited.add(correction.pk)
             citation.record, citation.content_key, citation.other_reason = correction, correction.content_key, ""
-            changes.set_reason(citation, changes.reason_of(correction.status, is_same_text=True))
+            changes.set_reason(citation, _reason_of_new(correction))
         else:
             _accept(citation)
         citation.save()

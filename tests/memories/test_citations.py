@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
 from django.conf import settings
+from django.utils import timezone
 
 from memories import services
-from memories.citations import queries
+from memories.citations import changes, queries
 from memories.citations.addresses import cited_ids
 from memories.citations.operations import MAX_CITATIONS, ChangeCiting, Cite, RemoveCiting
 from memories.citations.responses import detail_response
@@ -229,6 +231,22 @@ def test_an_erased_memory_leaves_only_its_number(alice: Caller, bob: Caller, fac
     assert notices() == [(bob.email, alice.email)]
     acknowledge(bob, document)
     assert (queries.document(bob, document.pk).erased, notices()) == (0, [])
+
+
+def test_the_end_of_its_validity_outdates_a_citation_and_its_extension_renews_it(
+    alice: Caller, bob: Caller, fact: MemoryRecord
+) -> None:
+    soon = timezone.now() + timedelta(hours=1)
+    services.revise(Revise(record_id=fact.pk, valid_until=soon), caller=alice)
+    document = note(bob, fact)
+    assert state(bob, document)[0]["state"] == "current"
+    changes.note_ends()
+    assert notices() == []
+    MemoryRecord.objects.filter(pk=fact.pk).update(valid_until=timezone.now())
+    changes.note_ends()
+    assert (state(bob, document)[0]["reason"], len(notices())) == ("invalid", 1)
+    services.revise(Revise(record_id=fact.pk, valid_until=soon), caller=alice)
+    assert (state(bob, document)[0]["state"], notices()) == ("current", [])
 
 
 # -- whose it is ---------------------------------------------------------------------------------------------

@@ -128,6 +128,8 @@ class Documents:
             cited.reason = m.status
         elif m.text != cited.text:
             cited.reason = "edited"
+        elif m.ends == "past":
+            cited.reason = "invalid"
         else:
             cited.reason = "rolled_back" if cited.is_rolled_back else ""
         if cited.noted != cited.reason:
