@@ -79,7 +79,7 @@ class Migration(migrations.Migration):
                 ('since', models.DateTimeField(blank=True, help_text='Since when they are stale.', null=True)),
                 ('asked_by', models.CharField(max_length=254)),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now)),
-                ('state', models.CharField(choices=[('open', 'Open'), ('answered', 'Answered'), ('skipped', 'Skipped'), ('unknown', 'Not known to this person'), ('passed', 'Passed to somebody else'), ('closed', 'No longer needed')], default='open', max_length=10)),
+                ('state', models.CharField(choices=[('open', 'Not answered yet'), ('answered', 'Answered'), ('skipped', 'Skipped'), ('unknown', 'Not known to this person'), ('passed', 'Passed to somebody else'), ('closed', 'No longer needed')], default='open', max_length=10)),
                 ('decided_at', models.DateTimeField(blank=True, null=True)),
                 ('stored_new', models.BooleanField(default=False, help_text='Whether the answer stored the insight.')),
                 ('record', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='memories.memoryrecord', verbose_name='answer')),

@@ -81,7 +81,7 @@ class DebtReason(models.TextChoices):
 
 
 class QuestionState(models.TextChoices):
-    OPEN = "open", gettext_lazy("Open")
+    OPEN = "open", gettext_lazy("Not answered yet")
     ANSWERED = "answered", gettext_lazy("Answered")
     SKIPPED = "skipped", gettext_lazy("Skipped")
     UNKNOWN = "unknown", gettext_lazy("Not known to this person")

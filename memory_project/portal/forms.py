@@ -71,6 +71,12 @@ class MemoryForm(forms.Form):
         if new:
             del self.fields["reason"]
 
+    @property
+    def is_limited(self) -> bool:
+        """Return whether one of the fields that limit the memory to a time or scope has a value or an error."""
+        fields = [self[name] for name in ("valid_from", "valid_until", "valid_while", "scope")]
+        return any(field.value() or field.errors for field in fields)
+
     def values(self) -> dict[str, Any]:
         data = dict(self.cleaned_data)
         data["tags"] = [tag.strip() for tag in data["tags"].split(",") if tag.strip()]
