@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.utils.module_loading import import_string
 
-from knowledge.models import Changeset, Decision, Insight, Suggestion
+from knowledge.models import Changeset, Decision, Insight, InterviewQuestion, Suggestion
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 
@@ -52,6 +52,12 @@ class KnowledgeExtension:
 
         `kind` is a ChangesetVerdict, or PROPOSED of review/events.py. `by` is the e-mail address of the curator.
         """
+
+    def question_asked(self, question: InterviewQuestion) -> None:
+        """Called after a question about an entity was stored for a person, perhaps by that person."""
+
+    def question_decided(self, question: InterviewQuestion) -> None:
+        """Called after the person answered such a question or passed over it."""
 
     def suggestions_staged(self, suggestion: Suggestion) -> None:
         """Called after suggestions for a person were stored, with one of them."""

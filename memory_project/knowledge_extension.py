@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from uuid import UUID
 
 from knowledge.extensions import KnowledgeExtension
-from knowledge.models import Changeset, Decision, Insight, Suggestion
+from knowledge.models import Changeset, Decision, Insight, InterviewQuestion, Suggestion
 from knowledge.review.events import APPLIED, ROLLED_BACK
 from memories.citations import changes
 from memories.identity.caller import Caller
@@ -32,6 +32,12 @@ class ProjectKnowledgeExtension(KnowledgeExtension):
 
     def changeset_decided(self, changeset: Changeset, kind: str, *, by: str) -> None:
         inbox.notify_changeset(changeset, kind, by=by)
+
+    def question_asked(self, question: InterviewQuestion) -> None:
+        inbox.notify_question(question)
+
+    def question_decided(self, question: InterviewQuestion) -> None:
+        inbox.note_question_decided(question)
 
     def suggestions_staged(self, suggestion: Suggestion) -> None:
         inbox.notify_suggestions(suggestion)

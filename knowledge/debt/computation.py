@@ -15,9 +15,18 @@ from django.db.models import Exists, Q
 from django.utils import timezone
 
 from knowledge.catalog.entity_view import DESCRIPTIONS
+from knowledge.contradictions import queries as contradictions
 from knowledge.debt import uses
 from knowledge.insights.queries import LIVING
-from knowledge.models import CatalogCursor, DebtReason, EntityDebt, Insight, InsightState, InterviewQuestion
+from knowledge.models import (
+    CatalogCursor,
+    Contradiction,
+    DebtReason,
+    EntityDebt,
+    Insight,
+    InsightState,
+    InterviewQuestion,
+)
 from knowledge.models import QuestionState as State
 from knowledge.models.debt import EVERYONE
 from memories.database.queryset_sql import Statement
@@ -115,6 +124,7 @@ def _insert() -> int:
     facts = MemoryRecord.objects.facts().filter(status__in=LIVING).exclude(visibility=Visibility.PRIVATE).order_by()
     corrected = Insight.objects.filter(state=InsightState.PENDING, record__status__in=LIVING, replaces__isnull=False)
     is_contested = Q(Exists(unresolved_marks())) | Q(pk__in=doubted()) | Q(pk__in=corrected.values("replaces"))
+    is_contested |= Q(pk__in=_contradicted("first")) | Q(pk__in=_contradicted("second"))
     questions = Insight.objects.filter(question_at__isnull=False, record__status__in=LIVING).order_by()
     answers = InterviewQuestion.objects.filter(
         state=State.ANSWERED, record__status__in=LIVING, decided_at__gt=timezone.now() - ANSWERS_COUNT
@@ -136,6 +146,13 @@ def _insert() -> int:
             [*statement.params, *params],
         )
         return int(cursor.rowcount)
+
+
+def _contradicted(side: str) -> Any:
+    """Return the ids of memories on one side of an open contradiction between texts that are not private."""
+    rows = contradictions.unsettled(Contradiction.objects.all()).order_by()
+    rows = rows.exclude(first__visibility=Visibility.PRIVATE).exclude(second__visibility=Visibility.PRIVATE)
+    return rows.filter(**{f"{side}__isnull": False}).values(side)
 
 
 def _close_questions(now: datetime) -> int:

@@ -13,6 +13,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 from django.utils.translation import gettext
 
+from knowledge import extensions
 from knowledge.debt import candidates, wording
 from knowledge.debt.candidates import Candidate
 from knowledge.debt.operations import PASS, UNKNOWN, AnswerInterview, AskQuestions, PassOver, UndoAnswer
@@ -116,6 +117,8 @@ def _store(owner: str, candidate: Candidate, asked_by: str) -> InterviewQuestion
         question, _ = InterviewQuestion.objects.update_or_create(
             owner=owner, urn=candidate.urn, reason=candidate.reason, defaults=values
         )
+    for extension in extensions.registered():
+        extension.question_asked(question)
     return question
 
 
@@ -222,6 +225,8 @@ def _close(question: InterviewQuestion, state: State, **values: object) -> None:
     if not rows.update(state=state, decided_at=timezone.now(), **values):
         raise Conflict(gettext("was decided meanwhile"), field="question_id")
     question.state = state
+    for extension in extensions.registered():
+        extension.question_decided(question)
 
 
 def _require_open(question: InterviewQuestion) -> None:

@@ -14,7 +14,15 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from knowledge.models import Changeset, ChangesetVerdict, Decision, DecisionKind, Insight, Suggestion
+from knowledge.models import (
+    Changeset,
+    ChangesetVerdict,
+    Decision,
+    DecisionKind,
+    Insight,
+    InterviewQuestion,
+    Suggestion,
+)
 from knowledge.review import events
 from knowledge.review.reviewers import second_approvers
 from memories.contract.errors import Invalid
@@ -129,6 +137,14 @@ def notify_changeset(changeset: Changeset, kind: str, *, by: str) -> None:
     decided = {ChangesetVerdict.APPROVED: "changeset_approved", ChangesetVerdict.DECLINED: "changeset_declined"}
     if outcome := decided.get(ChangesetVerdict(kind)):
         notify(outcome, [changeset.applied_by], record_id=changeset.pk, by=by)
+
+
+def notify_question(question: InterviewQuestion) -> None:
+    notify("interviewed", [question.owner], record_id=question.pk, by=question.asked_by)
+
+
+def note_question_decided(question: InterviewQuestion) -> None:
+    _delete_unread({"interviewed"}, question.pk)
 
 
 def notify_suggestions(suggestion: Suggestion) -> None:

@@ -180,6 +180,15 @@ KINDS: Mapping[str, Kind] = {
         ),
         "changeset",
     ),
+    "interviewed": Kind(
+        gettext_lazy("A curator asked me what is missing about an entity"),
+        ngettext_lazy(
+            "%(person)s asked you what is missing about an entity",
+            "%(person)s asked you what is missing about %(total)s entities",
+            "count",
+        ),
+        "question",
+    ),
     "suggested": Kind(
         gettext_lazy("My sessions have suggestions for me"),
         ngettext_lazy(

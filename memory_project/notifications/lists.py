@@ -17,7 +17,7 @@ from django.db.models.functions import TruncDate
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from knowledge.models import Changeset, Insight
+from knowledge.models import Changeset, Insight, InterviewQuestion
 from knowledge.suggestions import queries as suggestions
 from memories.contract.errors import Invalid
 from memories.contract.fields import Moment
@@ -26,6 +26,7 @@ from memories.contract.urls import url_for
 from memories.database.queryset_sql import Statement
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
+from memories.rendering import entity_name
 from memory_project.mcp.gateway import alerts
 from memory_project.models import Notification
 from memory_project.notifications import citations, inbox
@@ -211,6 +212,9 @@ def entries_for(caller: Caller, rows: Sequence[Notification]) -> list[Notice]:
         }
     if suggested := [row.record_id for row in rows if row.kind == "suggested"]:
         texts |= dict(suggestions.suggestions(caller).filter(pk__in=suggested).values_list("pk", "text"))
+    if questions := [row.record_id for row in rows if row.kind == "interviewed"]:
+        asked = InterviewQuestion.objects.filter(owner=caller.email, pk__in=questions)
+        texts |= {pk: entity_name(urn) for pk, urn in asked.values_list("pk", "urn")}
     changesets = [row.record_id for row in rows if KINDS.get(row.kind) and KINDS[row.kind].page == "changeset"]
     if changesets:
         found = Changeset.objects.visible_to(caller).filter(pk__in=changesets)

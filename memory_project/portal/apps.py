@@ -20,6 +20,7 @@ class PortalConfig(AppConfig):
         LINKS.register("insight", lambda key: reverse("review-one", args=[UUID(key)]))
         LINKS.register("my-insight", lambda key: f"{reverse('my-insights')}#i-{key}")
         LINKS.register("contradictions", lambda key: reverse("contradictions"))
+        LINKS.register("question", lambda key: f"{reverse('questions')}#q-{key}")
         LINKS.register("suggestion", lambda key: f"{reverse('suggestions')}#s-{key}")
         LINKS.register("citing-document", lambda key: reverse("citing-document", args=[UUID(key)]))
         LINKS.register("wipe", lambda key: reverse("wipe", args=[UUID(key)]))

@@ -13,7 +13,7 @@ from knowledge.debt import computation, interviews, queries, questions, uses
 from knowledge.debt.experts import experts
 from knowledge.debt.operations import AnswerInterview, AskQuestions, PassOver, UndoAnswer
 from knowledge.debt.queries import DebtFilter
-from knowledge.models import CatalogEntity, EntityDebt, EntityUse, Insight, InterviewQuestion
+from knowledge.models import CatalogEntity, Contradiction, EntityDebt, EntityUse, Insight, InterviewQuestion
 from memories import services
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.identity.caller import Caller
@@ -23,7 +23,7 @@ from memories.operations import Erase, Remember
 from memories.writing.erasure import erase
 from memory_project import audit
 from memory_project.audit import entity_uses
-from memory_project.models import User
+from memory_project.models import Notification, User
 from tests.conftest import person
 from tests.knowledge.conftest import MART, ORDERS, REFUNDS, column, put
 
@@ -270,8 +270,11 @@ def test_a_curator_asks_a_colleague_of_a_shared_persona_alone(
     assert [shown.text for shown in questions.shown(alice, list(questions.open_questions(alice)))] == [
         "The catalog has no description of sales.orders. What is in it, and what is it used for?"
     ]
+    told = Notification.objects.filter(kind="interviewed")
+    assert list(told.values_list("person__email", "by")) == [(alice.email, cora.email)]
     assert interviews.undo(UndoAnswer(question_id=question.pk), caller=cora).state == "closed"
     assert not questions.open_questions(alice).exists()
+    assert not told.exists()
 
 
 def test_a_leaver_is_not_asked_by_what_only_the_leaver_may_read(alice: Caller, cora: Caller) -> None:
@@ -332,10 +335,11 @@ def test_questions_of_disabled_accounts_and_about_removed_entities_are_closed(al
 
 
 def test_two_texts_that_contradict_each_other_are_asked_about(alice: Caller, bob: Caller, olga: Caller) -> None:
-    remember(alice, "Net revenue in sales.orders excludes refunds.", ORDERS)
-    remember(bob, "Net revenue in sales.orders includes refunds.", ORDERS)
+    one = remember(alice, "Net revenue in sales.orders excludes refunds.", ORDERS)
+    other = remember(bob, "Net revenue in sales.orders includes refunds.", ORDERS)
+    keys = {"first_key": one.content_key, "second_key": other.content_key}
+    Contradiction.objects.create(first=one, second=other, reason="excludes against includes", **keys)
     compute()
-    EntityDebt.objects.filter(urn=ORDERS).update(contested=1)
     (question,) = ask(alice)
     assert (question.reason, len(question.record_ids)) == ("contested", 2)
     (shown,) = questions.shown(alice, [question])
