@@ -34,6 +34,7 @@ from memories.operations import (
     COLUMNS,
     HOLDS,
     SKIPPED,
+    VALID_FROM,
     VALID_UNTIL,
     VALID_WHILE,
     CheckInput,
@@ -91,7 +92,7 @@ class Capture(Operation):
         None, description="Propose this observation of the knowledge graph."
     )
     visibility: VisibilityName = Field("persona", description="Who may read it once approved.")
-    valid_from: ValidFrom | None = None
+    valid_from: ValidFrom | None = Field(None, description=VALID_FROM)
     valid_until: ValidUntil | None = Field(None, description=VALID_UNTIL)
     valid_while: ValidWhile = Field("", description=VALID_WHILE)
     scope: Scope = Field("", description=HOLDS)

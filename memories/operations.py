@@ -88,6 +88,7 @@ CHECK_OF_MEMORY = f"{CHECK[:-1]}; in update also {{id, run or remove: true}}."
 AT_MOST = "How many to return."
 FROM_MEMORIES = "Memories it repeats; erasing one erases it, too."
 SKIPPED = "How many to skip."
+VALID_FROM = "First day or moment on which it is true."
 VALID_UNTIL = "Last day or moment on which it is true."
 VALID_WHILE = "True until this ends: incident:<URN>, deprecated:<URN>, period:<name>."
 STRATEGY = (
@@ -113,7 +114,7 @@ class Remember(Operation):
     tags: Tags = Field([], description="Labels to filter by.")
     language: LanguageCode | None = Field(None, description=LANGUAGE)
     visibility: VisibilityName = Field(Visibility.PERSONA.value, description=READERS)
-    valid_from: ValidFrom | None = None
+    valid_from: ValidFrom | None = Field(None, description=VALID_FROM)
     valid_until: ValidUntil | None = Field(None, description=VALID_UNTIL)
     valid_while: ValidWhile = Field("", description=VALID_WHILE)
     scope: Scope = Field("", description=HOLDS)
@@ -137,7 +138,7 @@ class Revise(Operation):
     tags: Tags | None = Field(None, description="Labels to filter by.")
     language: LanguageCode | None = Field(None, description=LANGUAGE)
     visibility: VisibilityName | None = Field(None, description=READERS)
-    valid_from: ValidFrom | None = None
+    valid_from: ValidFrom | None = Field(None, description=VALID_FROM)
     valid_until: ValidUntil | None = Field(None, description=VALID_UNTIL)
     valid_while: ValidWhile | None = Field(None, description=VALID_WHILE)
     scope: Scope | None = Field(None, description=HOLDS)

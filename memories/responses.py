@@ -411,12 +411,14 @@ def similar_response(similar: Similar) -> SimilarResponse:
 
 
 def unsettled_response(caller: Caller, record: MemoryRecord) -> UnsettledResponse:
-    """Return the likeliest entities of a memory that the caller can settle."""
+    """Return the likeliest entities of a memory that the caller can settle. Without any, agents aren't asked."""
     if not settling.is_asked(caller, record):
         return {}
     offer = settling.offer(caller, [record])
+    if not (candidates := offer.of(record)) and not offer.note:
+        return {}
     return {
-        "entity_candidates": [_candidate_response(candidate) for candidate in offer.of(record)],
+        "entity_candidates": [_candidate_response(candidate) for candidate in candidates],
         "settle": "; ".join(filter(None, [HOW_TO_SETTLE, offer.note])),
     }
 

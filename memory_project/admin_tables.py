@@ -29,6 +29,7 @@ SECTIONS: Mapping[Promise, Mapping[str, Promise]] = {
     gettext_lazy("People and access"): {
         "memory_project.user": gettext_lazy("People"),
         "memories.persona": gettext_lazy("Personas"),
+        "memories.purpose": gettext_lazy("Purposes"),
         "auth.group": gettext_lazy("Roles"),
         "memory_project.companygroup": gettext_lazy("Groups of the company"),
         "memory_project.apitoken": gettext_lazy("API tokens"),

@@ -16,6 +16,7 @@ EFFECTIVE_PERMISSIONS = {
     "memories": (
         "view_memoryrecord", "view_stalememory", "view_correction", "view_batch",
         "view_persona", "add_persona", "change_persona", "delete_persona",
+        "view_purpose", "add_purpose", "change_purpose", "delete_purpose",
     ),
     "analysis": (
         "view_declaredsource", "add_declaredsource", "change_declaredsource", "delete_declaredsource",

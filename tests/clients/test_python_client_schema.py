@@ -31,6 +31,15 @@ LEFT_OUT = {  # reachable by `request`
     "administration": {"reassign_memory", "list_periods", "open_period", "end_period", "reopen_period"},
     "a change that can be undone": {"rescope_memory"},  # `update` has the scope, too
     "for DataHub's own tools": {"export_changeset"},
+    "checks, beyond the argument `check`": {
+        "list_checks",
+        "get_check",
+        "add_check",
+        "update_check",
+        "remove_check",
+        "run_check",
+    },
+    "decisions of people about attached memories": {"choose_attachment", "waive_caveat", "reinstate_caveat"},
 }
 METHODS = [
     name

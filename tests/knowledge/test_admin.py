@@ -261,7 +261,7 @@ BOTH = {
 }
 # Only in the portal: each handles one text or one changeset, on the page that the admin row links to.
 PORTAL_ONLY = {
-    "review-edit", "review-replace", "review-act", "review-colleagues",
+    "review-edit", "review-replace", "review-act", "review-colleagues", "review-checks",
     "resume-changeset", "replay-changeset", "export-changeset",
 }  # fmt: skip
 

@@ -79,7 +79,9 @@ def test_facets_count_and_filter(alice: Caller, alice_user: User, fact: MemoryRe
     assert [record.dimension for record in result.records] == ["preference"]
     counts = {facet.name: {o.value: o.count for o in facet.options} for facet in result.facets}
     assert counts["dimension"] == {"": None, "knowledge": 1, "preference": 1}
-    assert counts["status"] == {"active": 1, "stale": 0, "superseded": 0, "archived": 0}
+    assert counts["status"] == {
+        "active": 1, "stale": 0, "superseded": 0, "archived": 0, "expired": 0, "not_yet_valid": 0,
+    }  # fmt: skip
 
 
 def test_lists_are_paged_by_keyset(alice: Caller, alice_user: User) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import uuid
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -53,7 +54,7 @@ def test_a_long_batch_runs_in_slices(alice: Caller, monkeypatch: pytest.MonkeyPa
     assert (batch.outcomes, batch.finished_at) == ([], None)
     clock = iter([0.0, 0.0, 9.0] * 9)
     monkeypatch.setattr(bulk_actions, "SLICE_S", 1)
-    monkeypatch.setattr("memories.writing.bulk_actions.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr(bulk_actions, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     assert len(bulk_actions.resume(caller=alice, batch_id=batch.pk).outcomes) == 2
     assert len(bulk_actions.resume(caller=alice, batch_id=batch.pk).outcomes) == 4
     result = bulk_actions.resume(caller=alice, batch_id=batch.pk)
@@ -157,6 +158,6 @@ def test_a_preview_that_takes_long_leaves_rows_unchecked(alice: Caller, monkeypa
     monkeypatch.setattr("memories.writing.bulk_preview.AT_ONCE", 2)
     monkeypatch.setattr("memories.writing.bulk_preview.LIMIT_S", 1.0)
     clock = iter([0.0, 0.0, 9.0])
-    monkeypatch.setattr("memories.writing.bulk_preview.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("memories.writing.bulk_preview.time", SimpleNamespace(monotonic=lambda: next(clock)))
     result = preview(caller=alice, act="verify", unit_ids=[row.pk for row in create_memories(alice, 5)])
     assert (len(result.changed), result.unchecked) == (2, 3)

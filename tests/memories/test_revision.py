@@ -36,6 +36,7 @@ NEW_VALUES: dict[str, Any] = {
     "supersedes_id": UUID(int=2),
     "superseded_by": UUID(int=1),
     "superseded_at": NOW + timedelta(days=1),
+    "scope": "purpose:board",
     "valid_from": NOW,
     "valid_until": NOW + timedelta(days=2),
     "valid_while": "period:FY2026",

@@ -44,6 +44,7 @@ PAGES = (
     Destination(gettext_lazy("Notifications"), "news", words="inbox news"),
     Destination(gettext_lazy("Activity"), "activity", words="calls log"),
     Destination(gettext_lazy("Connect"), "connect", words="agents clients tokens mcp"),
+    Destination(gettext_lazy("Citations"), "citations", words="documents dashboards sources cite"),
     Destination(gettext_lazy("Webhooks"), "webhooks", words="events endpoints"),
     Destination(gettext_lazy("Imports"), "import-memories", words="upload csv file"),
     Destination(gettext_lazy("Exports"), "exports", words="download backup"),
@@ -58,6 +59,7 @@ PAGES = (
     Destination(gettext_lazy("Indexing"), "admin:indexing", OPERATORS, "embeddings vectors"),
     Destination(gettext_lazy("System"), "admin:system", OPERATORS, "health sources storage workers"),
     Destination(gettext_lazy("Upstream tools"), "admin:upstream-tools", OPERATORS, "mcp servers gateway approve"),
+    Destination(gettext_lazy("Second approval"), "admin:second-approval", ADMINS, "risk changesets agreement"),
     Destination(gettext_lazy("Audit"), "admin:audit", ADMINS, "log"),
     Destination(gettext_lazy("People"), "admin:people", ADMINS, "users accounts rights"),
 )

@@ -27,7 +27,7 @@ class Changesets(Connection):
     async def apply(
         self, insight_ids: Sequence[str], changes: Sequence[types.Change], *, entity_urn: str | None = None
     ) -> types.Applied:
-        """Write changes to the catalog at once."""
+        """Write changes to the catalog, or let risky ones wait for a second approval: `state` is then `waiting`."""
         arguments = body(insight_ids=insight_ids, changes=changes, entity_urn=entity_urn)
         answer: types.Applied = await self._post("changesets/", arguments)
         return answer
@@ -58,6 +58,16 @@ class Changesets(Connection):
     async def changeset(self, changeset_id: str | UUID) -> types.Changeset:
         """Return a changeset with its changes."""
         answer: types.Changeset = await self._get(_path(changeset_id))
+        return answer
+
+    async def approve_changeset(self, changeset_id: str | UUID, *, review_notes: str | None = None) -> types.Applied:
+        """Give the second approval of a risky changeset, which is then written."""
+        answer: types.Applied = await self._post(_path(changeset_id, "approve"), body(review_notes=review_notes))
+        return answer
+
+    async def decline_changeset(self, changeset_id: str | UUID, *, review_notes: str | None = None) -> types.Declined:
+        """Decline a changeset that waits for a second approval, or withdraw your own. Nothing is written."""
+        answer: types.Declined = await self._post(_path(changeset_id, "decline"), body(review_notes=review_notes))
         return answer
 
     async def resume(self, changeset_id: str | UUID) -> types.Applied:

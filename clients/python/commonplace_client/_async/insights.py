@@ -35,6 +35,7 @@ class Insights(Connection):
         valid_from: datetime | str | None = None,
         valid_until: datetime | str | None = None,
         valid_while: str | None = None,
+        check: Mapping[str, Any] | None = None,
     ) -> types.Captured:
         """Propose something you learned for the data catalog. A curator reviews it."""
         arguments = body(
@@ -53,6 +54,7 @@ class Insights(Connection):
             valid_from=valid_from,
             valid_until=valid_until,
             valid_while=valid_while,
+            check=check,
         )
         answer: types.Captured = await self._post("insights/", arguments)
         return answer

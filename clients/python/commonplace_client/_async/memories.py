@@ -85,6 +85,7 @@ class Memories(Connection):
         valid_until: datetime | str | None = None,
         valid_while: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        check: Mapping[str, Any] | None = None,
     ) -> types.Remembered:
         """Store a fact. A text that you have stored already is not stored twice."""
         arguments = body(
@@ -104,6 +105,7 @@ class Memories(Connection):
             valid_until=valid_until,
             valid_while=valid_while,
             metadata=metadata,
+            check=check,
         )
         answer: types.Remembered = await self._post("memories/", arguments)
         return answer
@@ -176,6 +178,7 @@ class Memories(Connection):
         valid_until: datetime | str | None = None,
         valid_while: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        check: Mapping[str, Any] | None = None,
         reason: str | None = None,
     ) -> types.Revised:
         """Change your own memory. What is not given stays as it is.
@@ -199,6 +202,7 @@ class Memories(Connection):
             valid_until=valid_until,
             valid_while=valid_while,
             metadata=metadata,
+            check=check,
             reason=reason,
         )
         answer: types.Revised = await self._versioned("PATCH", _path(memory_id), body=changes, etag=etag)
@@ -224,6 +228,8 @@ class Memories(Connection):
         valid_until: datetime | str | None = None,
         valid_while: str | None = None,
         metadata: Mapping[str, Any] | None = None,
+        check: Mapping[str, Any] | None = None,
+        keep_checks: bool | None = None,
         reason: str | None = None,
     ) -> types.Corrected:
         """Correct a memory by a new one. The old text is kept as the earlier belief."""
@@ -243,6 +249,8 @@ class Memories(Connection):
             valid_until=valid_until,
             valid_while=valid_while,
             metadata=metadata,
+            check=check,
+            keep_checks=keep_checks,
             reason=reason,
         )
         answer: types.Corrected = await self._post(_path(memory_id, "supersede"), correction, etag)
@@ -305,9 +313,13 @@ class Memories(Connection):
         outdated: Sequence[str | UUID] | None = None,
         note: str | None = None,
         withdraw: Sequence[str | UUID] | None = None,
+        cited_in: str | None = None,
     ) -> types.Reported:
-        """Report which memories an answer used, and which proved wrong or outdated. `withdraw` removes your reports."""
-        arguments = body(used=used, wrong=wrong, outdated=outdated, note=note, withdraw=withdraw)
+        """Report which memories an answer used, and which proved wrong or outdated. `withdraw` removes your reports.
+
+        `cited_in` is the address or title of a document that cites the used ones. You are told when they change.
+        """
+        arguments = body(used=used, wrong=wrong, outdated=outdated, note=note, withdraw=withdraw, cited_in=cited_in)
         answer: types.Reported = await self._post("memories/reports/", arguments)
         return answer
 

@@ -36,6 +36,7 @@ class Insights(Connection):
         valid_from: datetime | str | None = None,
         valid_until: datetime | str | None = None,
         valid_while: str | None = None,
+        check: Mapping[str, Any] | None = None,
     ) -> types.Captured:
         """Propose something you learned for the data catalog. A curator reviews it."""
         arguments = body(
@@ -54,6 +55,7 @@ class Insights(Connection):
             valid_from=valid_from,
             valid_until=valid_until,
             valid_while=valid_while,
+            check=check,
         )
         answer: types.Captured = self._post("insights/", arguments)
         return answer

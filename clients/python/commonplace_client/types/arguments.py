@@ -21,7 +21,7 @@ Strategy = Literal["auto", "semantic", "lexical", "entity", "graph"]
 Verdict = Literal["useful", "wrong", "withdraw"]
 Language = Literal["en", "de", "es", "fr", "ja"]
 InsightState = Literal["pending", "approved", "applied", "rejected", "superseded"]
-ChangesetState = Literal["planned", "applied", "partial", "failed", "rolled_back"]
+ChangesetState = Literal["planned", "applied", "partial", "failed", "rolled_back", "waiting", "declined"]
 Order = Literal["newest", "oldest"]
 Tier = Literal["stm", "ltm"]
 

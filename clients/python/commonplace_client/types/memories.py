@@ -40,6 +40,7 @@ class Memory(TypedDict):
     supersedes: str | None
     metadata: dict[str, Any]
     scope: NotRequired[str]
+    attachment: NotRequired[str]
 
 
 class Similar(TypedDict):
@@ -133,12 +134,24 @@ class Changed(Versioned):
     detected: NotRequired[list[Detected]]
 
 
+class Registered(TypedDict):
+    """A document with the ids of its citations: added and kept by this call, removed by it, and outdated already."""
+
+    document_id: str
+    added: list[str]
+    kept: list[str]
+    removed: list[str]
+    outdated: list[str]
+    not_found: list[str]
+
+
 class Reported(TypedDict):
     """`reported` counts the new reports by verdict. `repeated` counts those that you had made on the same day."""
 
     reported: dict[str, int]
     repeated: int
     withdrawn: int
+    cited: NotRequired[Registered]
 
 
 class Report(TypedDict):
@@ -215,6 +228,7 @@ class Hit(TypedDict):
     holds_for: NotRequired[str]
     score: NotRequired[float]
     scores: NotRequired[Scores]
+    check: NotRequired[str]
 
 
 class Recall(TypedDict):

@@ -65,6 +65,7 @@ class Insight(TypedDict, total=False):
     withdrawn: bool
     seen: str
     evidence: dict[str, Any]
+    check: str
 
 
 class OneInsight(Versioned, Insight):
@@ -124,6 +125,19 @@ class Usage(TypedDict, total=False):
     note: str
 
 
+class Approval(TypedDict):
+    by: str
+    at: str
+    verdict: str
+    notes: str
+
+
+class Declined(TypedDict):
+    changeset_id: str
+    state: str
+    message: str
+
+
 class Changeset(TypedDict, total=False):
     changeset_id: str
     entity_urn: str
@@ -135,6 +149,8 @@ class Changeset(TypedDict, total=False):
     rolled_back_by: str
     rolled_back_at: str | None
     error: str
+    risks: list[str]
+    approvals: list[Approval]
     changes_count: int
     changes: list[ChangeState]
 
@@ -150,6 +166,7 @@ class Plan(TypedDict):
     replaces: NotRequired[dict[str, str]]
     chains: NotRequired[list[str]]
     removed_in_use: NotRequired[list[Usage]]
+    needs_second_approval: NotRequired[list[str]]
     message: str
 
 
