@@ -49,7 +49,7 @@ CHECK_PASSED = "check_passed"  # the change in the history; it lets the catalog 
 LIVING = (Status.ACTIVE, Status.STALE)
 # How long after a run the next one is due, with up to a tenth more, so that not all checks run at the same time.
 USED, UNUSED, FORGOTTEN = timedelta(days=1), timedelta(days=7), timedelta(days=30)
-RECENTLY, OLD = timedelta(days=7), timedelta(days=90)  # a memory is used if it was attached, or reported as used
+RECENTLY, OLD = timedelta(days=7), timedelta(days=90)  # a memory is used if it was attached or reported on
 
 
 @dataclass(frozen=True)
