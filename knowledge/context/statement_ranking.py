@@ -93,7 +93,7 @@ def _relevance(record: MemoryRecord, subject: Subject, profile: Profile, cosine:
 
 def _columns(evidence: Evidence) -> float:
     return (
-        1.2 * min(len(evidence.identifiers), 2)
+        2.0 * min(len(evidence.identifiers), 2)
         + 0.8 * min(len(evidence.words), 2)
         + 0.3 * min(len(evidence.other_identifiers), 2)
         + 1.5 * min(len(evidence.literals), 2)

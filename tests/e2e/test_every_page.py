@@ -20,7 +20,7 @@ from tests.e2e.conftest import WINDOW, Watcher, picture, signed_in
 # Routes that are not pages: they accept POST only, or return fragments, files or JSON.
 NO_PAGES = {
     "first-call", "make-token", "change-webhook", "revoke-token", "sign-out", "health", "change-memory", "review-undo",
-    "review-decide", "analysis-export", "analysis-action", "resume-action",
+    "approve-changeset", "decline-changeset", "review-decide", "analysis-export", "analysis-action", "resume-action",
     "clear-analysis", "review-act", "review-replace", "review-colleagues", "assignment-rule", "assignment-rule-delete",
     "answer-question", "ask-me", "decide-question", "ask-about", "take-back-question",
     "propose-preview", "pick", "palette", "undo-suggestions", "decide-suggestions",
