@@ -353,3 +353,11 @@ def test_undoing_the_review_of_an_insight_that_its_author_has_verified(story: St
     story.verify("alice", m)
     story.undo_review("cora", m)
     assert story[m].insight.state == "pending"  # type: ignore[union-attr]
+
+
+def test_a_document_is_up_to_date_again_if_its_memory_was_corrected_before_and_after_it_was_cited(story: Story) -> None:
+    first = story.remember("alice", ["orders"])
+    second = story.correct("alice", first)
+    story.cite("alice", first)
+    story.correct("alice", second)
+    story.acknowledge("alice")
