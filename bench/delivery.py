@@ -346,7 +346,8 @@ def main() -> None:
                         print_failures(title, outcomes)
         print_kinds(results)
         if options.answers:
-            delivery_answers.compare(author, colleague, traps)
+            store(author, traps, VARIANTS["names"])
+            delivery_answers.compare(colleague, traps)
     print(f"{time.monotonic() - started:.0f} s")
 
 

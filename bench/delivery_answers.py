@@ -116,16 +116,17 @@ def is_right(caller: Any, trap: Any, *, with_memories: bool) -> bool:
         return False
 
 
-def compare(author: Any, colleague: Any, traps: Sequence[Any]) -> None:
-    """Print how many questions the model answers rightly with and without memories, by kind."""
-    from delivery import VARIANTS, store  # noqa: PLC0415 - imports this module
+def compare(colleague: Any, traps: Sequence[Any]) -> None:
+    """Print how many questions the model answers rightly with and without memories, by kind.
+
+    The memories of the traps must be stored, and readable by `colleague`.
+    """
     from django.conf import settings  # noqa: PLC0415 - after setup()
 
     if not settings.ENRICHMENT_URL:
         print("\nright answers: not measured, because ENRICHMENT_URL names no language model")
         return
     answerable = [trap for trap in traps if trap.right_sql]
-    store(author, traps, VARIANTS["names"])
     print(f"\n| right answers of {settings.ENRICHMENT_MODEL}, by kind | questions | without memories | with memories |")
     results = [
         (trap.kind, *(is_right(colleague, trap, with_memories=flag) for flag in (False, True))) for trap in answerable

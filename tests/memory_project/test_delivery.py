@@ -138,7 +138,8 @@ def test_right_answers_are_counted_with_and_without_memories(
     bench.fill_catalog([model.trap])
     with delivery_answers.warehouse() as file:
         delivery_answers.check(traps, file)
-        delivery_answers.compare(alice, ada, [model.trap])
+        bench.store(alice, [model.trap], bench.VARIANTS["names"])
+        delivery_answers.compare(ada, [model.trap])
     assert f"| {model.trap.kind} | 1 | 0 | 1 |\n| all | 1 | 0 | 1 |" in capsys.readouterr().out
 
 
@@ -150,7 +151,7 @@ def test_a_trap_whose_statements_agree_is_refused(tmp_path: Path) -> None:
 
 def test_without_a_language_model_answers_are_not_measured(capsys: pytest.CaptureFixture[str], settings: Any) -> None:
     settings.ENRICHMENT_URL = ""
-    delivery_answers.compare(None, None, [])
+    delivery_answers.compare(None, [])
     assert "not measured" in capsys.readouterr().out
 
 
