@@ -31,7 +31,10 @@ def may_waive(e: Expected, person: Person, m: Memory) -> set[str]:
     if SOURCE not in m.entities:
         # It may have been detected in the text.
         return {INVALID, *([ALLOWED, CONFLICT] if m.text.entity == SOURCE else [])}
-    return {CONFLICT} if m.is_waived else set()
+    names_other = m.text.entity == SOURCE and m.text.column != COLUMN and SOURCE not in m.columns
+    # A column that the text names unmistakably is what the caveat is about.
+    unsure = {INVALID, ALLOWED} if names_other else set()
+    return ({CONFLICT} if m.is_waived else set()) | unsure
 
 
 def may_reinstate(e: Expected, person: Person, m: Memory) -> set[str]:
