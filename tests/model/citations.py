@@ -20,6 +20,7 @@ class Cited:
     reason: str = ""
     insight_state: str = ""
     is_rolled_back: bool = False
+    is_unsure: bool = False  # whether it is open is taken over from the product
 
     @property
     def is_open(self) -> bool:
@@ -87,6 +88,12 @@ class Documents:
             m = following
         return m
 
+    def note_change(self, name: str) -> None:
+        """The memory was perhaps active for a moment, after which a citation is open again."""
+        for _, document in self.rows:
+            if cited := document.cited.get(name):
+                cited.is_unsure = True
+
     def hand_over(self, old: str, new: str) -> None:
         taken = {address for address, row in self.rows if row.owner == new}
         for address, row in self.rows:
@@ -106,6 +113,12 @@ class Documents:
 
     def differences(self, found: Mapping[tuple[str, str], Any]) -> list[str]:
         """Compare with what the product says of each document, by owner and address."""
+        for address, row in self.rows:
+            in_product: Mapping[str, Any] = (found.get((row.owner, address)) or (0, {}))[1]
+            for name, cited in row.cited.items():
+                if cited.is_unsure and name in in_product:
+                    cited.noted = "" if in_product[name][1] else cited.reason
+                cited.is_unsure = False
         expected = {
             (row.owner, address): (row.erased, {name: (c.reason, c.is_open) for name, c in row.cited.items()})
             for address, row in self.rows

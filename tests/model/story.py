@@ -190,8 +190,13 @@ class Story:
             f"{who} marks {name} as wrong",
             memories.may_mark(self.e, BY_NAME[who], m),
             lambda: self.world.mark_wrong(who, name),
-            lambda: memories.mark_wrong(self.e, BY_NAME[who], m),
+            lambda: self._marked(BY_NAME[who], m),
         )
+
+    def _marked(self, person: Person, m: Memory) -> None:
+        if person.name in m.marks:  # the earlier mark is withdrawn first
+            self.documents.note_change(m.name)
+        memories.mark_wrong(self.e, person, m)
 
     def share(self, who: str, name: str, visibility: str) -> bool:
         m = self[name]
