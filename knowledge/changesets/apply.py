@@ -194,11 +194,11 @@ def check(caller: Caller, insights: Sequence[Insight]) -> None:
 
 
 def _require_both_sides(caller: Caller, insight: Insight) -> None:
-    replaced = insight.replaces
-    if replaced is None:
+    if insight.replaces_id is None:
         return
-    is_visible = MemoryRecord.objects.visible_to(caller).filter(pk=replaced.pk).exists()
-    if not is_visible or not caller.can_review_for(replaced.persona):
+    # Looked up by its id: of a memory that the caller may not read, row-level security makes `replaces` None.
+    replaced = MemoryRecord.objects.visible_to(caller).filter(pk=insight.replaces_id).first()
+    if replaced is None or not caller.can_review_for(replaced.persona):
         raise Forbidden(
             gettext(
                 "%(insight)s replaces a memory that you may not decide on. Only a curator of that "

@@ -361,3 +361,10 @@ def test_a_document_is_up_to_date_again_if_its_memory_was_corrected_before_and_a
     story.cite("alice", first)
     story.correct("alice", second)
     story.acknowledge("alice")
+
+
+def test_only_a_curator_who_can_read_the_replaced_memory_applies_an_insight(story: Story) -> None:
+    private = story.remember("bob", ["orders"], visibility="private")
+    m = story.capture("bob", ["orders"], replaces=private)
+    story.approve("ada", m)
+    assert not story.apply("cleo", m, [("deprecation", "outdated")])
