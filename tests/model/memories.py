@@ -242,7 +242,10 @@ def undo(e: Expected, person: Person, m: Memory) -> None:
 def _undo_verification(e: Expected, m: Memory, last: Last) -> None:
     """The earlier baselines are in force again, at the latest from the next check on."""
     for name, value in last.before.items():
-        setattr(m, name, value)
+        if name != "check" or (
+            value and m.check
+        ):  # one that was added or removed since stays so; others count as before
+            setattr(m, name, value)
     if e.available:
         for baseline in m.baselines.values():
             if baseline.pending:  # it was to be taken before this moment

@@ -368,3 +368,11 @@ def test_only_a_curator_who_can_read_the_replaced_memory_applies_an_insight(stor
     m = story.capture("bob", ["orders"], replaces=private)
     story.approve("ada", m)
     assert not story.apply("cleo", m, [("deprecation", "outdated")])
+
+
+def test_undoing_a_verification_keeps_a_check_that_was_added_since(story: Story) -> None:
+    m = story.remember("bob", ["refunds"])
+    story.verify("bob", m)
+    story.add_check("bob", m)
+    story.undo("bob", m, "verify")
+    assert story[m].check
