@@ -26,6 +26,8 @@ def may_waive(e: Expected, person: Person, m: Memory) -> set[str]:
         return {NOT_FOUND}
     if not e.owns(person, m) and (m.visibility == "private" or m.persona not in person.personas):
         return {FORBIDDEN}
+    if not m.is_caveat:
+        return {INVALID}
     if COLUMN not in m.columns.get(SOURCE, {COLUMN}):
         return {INVALID}
     if SOURCE not in m.entities:

@@ -145,6 +145,7 @@ class Memory:
     link_unsure: bool = False  # the rules don't say what it supersedes
     asked: bool = False  # it is an open question what it is about
     attachment: str = "automatic"
+    is_caveat: bool = True  # answers to interviews are of another category
     waived_by: str = ""  # who said that it does not hold for what is derived from its subject
     waived_text: Text | None = None  # the text at that time
 

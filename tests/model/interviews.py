@@ -44,6 +44,7 @@ def may_decide(e: Expected, person: Person, question: Question) -> Refusals:
 
 def answer(e: Expected, person: Person, question: Question, text: Text) -> Memory:
     m = reviews.capture(e, person, text, "persona", [question.entity], None)
+    m.is_caveat = False
     question.state, question.answer = "answered", m.name
     return m
 

@@ -112,7 +112,7 @@ def correct(e: Expected, person: Person, m: Memory, text: Text) -> Memory:
     """Store a correction. The correction of an approved insight is a proposal, and the insight stays in force."""
     columns = {name: set(listed) for name, listed in m.columns.items()}
     new = Memory("", m.owner, m.persona, m.visibility, text, list(m.entities), columns)
-    new.scope = m.scope
+    new.scope, new.is_caveat = m.scope, m.is_caveat
     new.edited_by, new.asked = "" if person.name == m.owner else person.name, m.asked
     new.ends = "" if m.ends == "past" else m.ends
     if m.is_in_force and m.insight:
