@@ -103,14 +103,18 @@ def cited_by(caller: Caller, of: CitingDocument) -> list[Cited]:
     return rows
 
 
-def last_change(of: CitingDocument, rows: Sequence[Cited]) -> datetime | None:
+def last_change(caller: Caller, of: CitingDocument, rows: Sequence[Cited]) -> datetime | None:
     """Return the time of the latest change that these rows show, up to which their reader may acknowledge.
 
     A correction that a row shows may be later than the change that made the citation outdated.
     """
     times = [row.citation.outdated_at for row in rows if row.citation.is_open]
     if shown := [row.replacement.pk for row in rows if row.citation.is_open and row.replacement]:
-        times += MemoryRecord.objects.filter(superseded_by__in=shown).values_list("superseded_at", flat=True)
+        times += (
+            MemoryRecord.objects.visible_to(caller)
+            .filter(superseded_by__in=shown)
+            .values_list("superseded_at", flat=True)
+        )
     times += [of.erased_at] if of.erased else []
     return max(filter(None, times), default=None)
 

@@ -49,7 +49,7 @@ def notices() -> list[tuple[str, str]]:
 
 def acknowledge(caller: Caller, document: CitingDocument) -> None:
     rows = queries.cited_by(caller, document)
-    until = queries.last_change(queries.document(caller, document.pk), rows)
+    until = queries.last_change(caller, queries.document(caller, document.pk), rows)
     change(ChangeCiting(document_id=document.pk, acknowledged_until=until), caller=caller)
 
 
@@ -154,7 +154,7 @@ def test_an_acknowledged_correction_is_what_the_document_cites_from_then_on(
 ) -> None:
     document = note(bob, fact)
     correction = services.supersede(Supersede(record_id=fact.pk, content=CORRECTED), caller=alice).record
-    seen = queries.last_change(document, queries.cited_by(bob, document))
+    seen = queries.last_change(bob, document, queries.cited_by(bob, document))
     newer = services.supersede(Supersede(record_id=correction.pk, content=f"{CORRECTED} Really."), caller=alice).record
     change(ChangeCiting(document_id=document.pk, acknowledged_until=seen), caller=bob)
     # Bob has not seen the newer correction, so it stays open.

@@ -61,7 +61,7 @@ def test_a_document_is_registered_read_and_acknowledged_in_the_browser(
     assert f'href="{ADDRESS}"' in page
     assert "gift cards" in page
     assert "Corrected" in page
-    until = queries.last_change(document, queries.cited_by(bob, document))
+    until = queries.last_change(bob, document, queries.cited_by(bob, document))
     assert until is not None
     acknowledged = reverse("change-citing", args=[document.pk, "acknowledge"])
     browser.post(acknowledged, {"until": until.isoformat()})

@@ -274,7 +274,7 @@ class World:
     def acknowledge(self, person: str) -> None:
         caller = self.callers[person]
         document = citations.documents(caller).get(address=person)
-        until = citations.last_change(document, citations.cited_by(caller, document))
+        until = citations.last_change(caller, document, citations.cited_by(caller, document))
         citing.change(ChangeCiting(document_id=document.pk, acknowledged_until=until), caller=caller)
 
     def documents(self) -> dict[tuple[str, str], Any]:

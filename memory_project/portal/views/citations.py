@@ -70,7 +70,7 @@ def citing_document(request: HttpRequest, document_id: UUID) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     document = queries.document(caller, document_id)
     rows = queries.cited_by(caller, document)
-    context = {"document": document, "rows": rows, "until": queries.last_change(document, rows)}
+    context = {"document": document, "rows": rows, "until": queries.last_change(caller, document, rows)}
     return render(request, "portal/citing_document.html", context)
 
 
