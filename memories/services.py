@@ -153,14 +153,7 @@ def supersede(operation: operations.Supersede, *, caller: Caller, created_at: da
     prepared = prepare_check(caller, operation.check)
     with transaction.atomic():
         old = locked(caller, operation.record_id, deciding=True)
-        if successor := active_correction(old):
-            raise Conflict(
-                gettext("was already corrected, by %(memory)s: correct that one")
-                % {"memory": reference(caller, successor)},
-                field="id",
-            )
-        if old.status == Status.ARCHIVED:
-            raise Conflict(gettext("is archived: restore it before correcting it"), field="id")
+        _require_correctable(caller, old)
         moment = created_at or timezone.now()  # the time is read after locking, so that no state ends before it begins
         inherited = {name: getattr(old, name) for name in EDITABLE} | {"summary": ""}
         fields = {**inherited, **operation.explicit_values(*EDITABLE), "language": language or old.language}
@@ -199,6 +192,17 @@ def supersede(operation: operations.Supersede, *, caller: Caller, created_at: da
         checked = pass_on_checks(old, new, prepared, keep=operation.keep_checks)
     remembered = index_now(caller, new)
     return replace(remembered, note="; ".join(filter(None, [pending, note, checked, remembered.note])))
+
+
+def _require_correctable(caller: Caller, old: MemoryRecord) -> None:
+    if successor := active_correction(old):
+        raise Conflict(
+            gettext("was already corrected, by %(memory)s: correct that one")
+            % {"memory": reference(caller, successor)},
+            field="id",
+        )
+    if old.status == Status.ARCHIVED:
+        raise Conflict(gettext("is archived: restore it before correcting it"), field="id")
 
 
 def _note_quoting_reason(old: MemoryRecord, new: MemoryRecord, reason: str) -> None:
