@@ -115,8 +115,8 @@ NVIDIA = $(addprefix nvidia-,cublas cuda-cupti cuda-nvrtc cuda-runtime cudnn-cu1
 
 lock: $(VENV)/check ## write requirements/ from pyproject.toml
 	@$(LOCK) --extra dev --output-file requirements/check.txt
-	@$(LOCK) --extra models --extra trino --constraint requirements/check.txt --output-file requirements/full.txt
-	@$(LOCK) --extra trino --constraint requirements/check.txt --output-file requirements/light.txt
+	@$(LOCK) --extra models --extra otel --extra redis --extra trino --constraint requirements/check.txt --output-file requirements/full.txt
+	@$(LOCK) --extra otel --extra redis --extra trino --constraint requirements/check.txt --output-file requirements/light.txt
 
 # The repository that releases are published in; its owner names the entry in the MCP Registry.
 REPOSITORY ?= https://github.com/example/commonplace
