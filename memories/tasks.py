@@ -5,7 +5,7 @@ import time
 
 from memories import embedding
 from memories.identity.caller import system_caller
-from memories.retrieval import index_status, indexing, term_statistics, vector_index
+from memories.retrieval import index_status, indexing, term_statistics
 from memories.writing import bulk_actions
 
 log = logging.getLogger(__name__)
@@ -61,10 +61,6 @@ def finish_batch(batch_id: str) -> None:
 
 def refresh_term_statistics() -> int:
     return term_statistics.refresh()
-
-
-def train_vector_index() -> str:
-    return vector_index.train(in_worker=True)
 
 
 def delete_closed_jobs() -> int:

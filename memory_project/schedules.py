@@ -43,7 +43,7 @@ def schedules() -> dict[str, tuple[str, int]]:
         "close gaps in the index": ("memories.tasks.close_gaps", 5),
         "run index jobs": ("memories.tasks.run_index_jobs", 1),
         "count search terms": ("memories.tasks.refresh_term_statistics", 15),
-        "train the vector index": ("memories.tasks.train_vector_index", 15),
+        "train the vector index": ("memory_project.tasks.train_vector_index", 15),
         "delete closed index jobs": ("memories.tasks.delete_closed_jobs", 60),
         "enrich long-term memories": ("memories.conversation.tasks.enrich", 1),
         "consolidate conversations": ("memories.conversation.tasks.consolidate", 10),

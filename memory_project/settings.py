@@ -152,6 +152,8 @@ DATABASE_PREPARES = env.boolean("DATABASE_PREPARES", True)
 # filter leaves too few rows, the search continues with more lists (pgvector, "Iterative Index Scans"). Without
 # iterative scans, a search among the few memories of one owner could find none of them.
 RECALL_PROBES = env.number("RECALL_PROBES", 80, 1, 2_000)
+# memory for training the vector index; 1 GB is enough for 2,000 lists, and four times as much for twice as many
+VECTOR_INDEX_MEMORY_MB = env.number("VECTOR_INDEX_MEMORY_MB", 1024, 128, 262_144)
 # random_page_cost: tables and indexes are in memory or on an SSD, where a random read costs little more than a
 # sequential one.
 # work_mem: the sort for counting facets fits into 16 MB; with the default of 4 MB it would go to disk.

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import subprocess
+
 from knowledge.debt import computation
 from memories.citations import changes
+from memories.retrieval import vector_index
 from memory_project import retention
+from memory_project.__main__ import program
 from memory_project.agents import conversations, unanswered
 from memory_project.audit import entity_uses
 from memory_project.exports import services as exports
@@ -58,3 +62,18 @@ def suggest_open_questions() -> str:
 
 def compute_debt() -> str:
     return f"{entity_uses.count_new_calls()} calls read; {computation.compute()}"
+
+
+def train_vector_index() -> str:
+    """Train the vector index if it is due.
+
+    A long training runs in a process of its own, because a task is stopped after ten minutes, and other tasks must not
+    wait. If that process is killed, the next run of this task starts over.
+    """
+    state = vector_index.state()
+    if not state.is_due or not state.is_too_long_for_a_task:
+        return vector_index.train()
+    if progress := vector_index.progress():
+        return f"{state}; another process is building the vector index: {progress}"
+    subprocess.Popen([*program(), "rebuild_search", "--vector-index"], stdin=subprocess.DEVNULL)
+    return f"{state}; a process of its own builds the vector index with {state.lists_due} lists"

@@ -8,6 +8,8 @@ the whole table and finds the same rows or more.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from dataclasses import dataclass
 from uuid import UUID
 
 from django.conf import settings
@@ -15,7 +17,7 @@ from django.db import ProgrammingError, connection
 from django.utils.translation import gettext
 
 from memories.contract.errors import Conflict
-from memories.database.locks import exclusive
+from memories.database.locks import exclusive, is_locked
 from memories.database.owner import as_owner
 
 NAME, NEXT = "passage_vectors", "passage_vectors_next"
@@ -23,10 +25,11 @@ TRAINED_FROM = 5_000  # minimum number of passages for an index; fewer are scann
 # A search compares the vectors of RECALL_PROBES lists, by default 80. They hold most of the vectors if there are
 # 10,000, a fifth if there are 100,000, and 1 in 25 if there are a million. If the index had fewer lists, a search
 # would take longer. If it had more lists, a search would miss more rows (bench/recall_speed.py).
-MAX_LISTS = 2_000  # maximum number of lists; memory for training grows with their square, to about 1 GB for 2,000
+MAX_LISTS = 32_768  # pgvector's own maximum; usually VECTOR_INDEX_MEMORY_MB sets a lower one
 LISTS_AT_RETRAINING = 2  # factor by which the number of lists must grow before a rebuild
 SAMPLES_PER_LIST = 50  # number of vectors sampled per list for training, as in pgvector's k-means
-IN_A_WORKER = 3_000_000  # maximum number of passages that a worker indexes; more would take too long for its task
+IN_A_TASK = 3_000_000  # maximum number of passages that a task indexes, because a task is stopped after ten minutes
+LOCK = ("vector index", UUID(int=0))
 
 STATE = """
     SELECT (SELECT count(*) FROM memory_passages WHERE NOT short_term), coalesce((
@@ -41,30 +44,72 @@ def distance(first: str, second: str) -> str:
     return f"{first}::{half} <=> {second}::{half}"
 
 
-def train(*, in_worker: bool = False) -> str:
+@dataclass(frozen=True)
+class State:
+    rows: int  # passages
+    lists: int  # lists of the index; 0 if there is none
+    lists_due: int  # lists that a new index would have
+
+    @property
+    def is_due(self) -> bool:
+        return self.rows >= TRAINED_FROM and self.lists_due >= LISTS_AT_RETRAINING * self.lists
+
+    @property
+    def is_too_long_for_a_task(self) -> bool:
+        return self.rows > IN_A_TASK
+
+    def __str__(self) -> str:
+        if self.lists:
+            return f"{self.rows} passages, {self.lists} lists"
+        if self.rows < TRAINED_FROM:
+            return f"{self.rows} passages: no index needed below {TRAINED_FROM}"
+        return f"{self.rows} passages, no index"
+
+
+def state() -> State:
+    with connection.cursor() as cursor:
+        cursor.execute(STATE, [NAME])
+        rows, lists = cursor.fetchone()
+    return State(rows, lists, min(round(rows ** (2 / 3) / 5), max_lists()))
+
+
+def max_lists() -> int:
+    """Return the number of lists whose training fits into VECTOR_INDEX_MEMORY_MB."""
+    return bisect_right(range(1, MAX_LISTS + 1), settings.VECTOR_INDEX_MEMORY_MB, key=_megabytes)
+
+
+def train() -> str:
     """Build the index if there are enough rows and it is missing or has too few lists; return its state as text.
 
     Writes and searches continue during the build.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(STATE, [NAME])
-        rows, lists = cursor.fetchone()
-    lists_due = min(round(rows ** (2 / 3) / 5), MAX_LISTS)
-    if rows < TRAINED_FROM or lists_due < LISTS_AT_RETRAINING * lists:
-        return f"{rows} passages, {lists} lists" if lists else f"{rows} passages: no index needed below {TRAINED_FROM}"
-    if in_worker and rows > IN_A_WORKER:
-        return f"{rows} passages, {lists} lists: too many for a worker to index; run `manage.py rebuild_search`"
+    found = state()
+    if not found.is_due:
+        return str(found)
     try:
         with (
-            exclusive("vector index", UUID(int=0), Conflict(gettext("another process is building the vector index"))),
+            exclusive(*LOCK, Conflict(gettext("another process is building the vector index"))),
             as_owner(),
         ):
-            _build(lists_due)
+            _build(found.lists_due)
     except Conflict as error:
         return str(error)
     except ProgrammingError as error:
-        return f"{rows} passages, {lists} lists: {error}; set DATABASE_OWNER_URL to a role that may build the index"
-    return f"{rows} passages, {lists_due} lists, built"
+        return f"{found}: {error}; set DATABASE_OWNER_URL to a role that may build the index"
+    return f"{found.rows} passages, {found.lists_due} lists, built"
+
+
+def progress() -> str:
+    """Return how far a build by any process is, such as "loading tuples: 40 %", or "" if none is running."""
+    if not is_locked(*LOCK):
+        return ""
+    with as_owner(), connection.cursor() as cursor:  # other roles do not see the numbers
+        cursor.execute(
+            "SELECT phase, CASE WHEN tuples_total > 0 THEN 100 * tuples_done / tuples_total END"
+            " FROM pg_stat_progress_create_index WHERE relid = 'memory_passages'::regclass"
+        )
+        phase, percent = cursor.fetchone() or ("starting", None)
+    return f"{phase}: {percent} %" if percent is not None else str(phase)
 
 
 def drop() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import subprocess
 from typing import Any
 from uuid import UUID
 
@@ -8,7 +9,7 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
-from memories import services, tasks
+from memories import services
 from memories.contract.errors import Conflict
 from memories.database.locks import exclusive
 from memories.identity.caller import Caller
@@ -17,6 +18,7 @@ from memories.operations import RecallMemories, Remember
 from memories.retrieval import near_duplicates, vector_index
 from memories.retrieval.recall import recall
 from memories.writing.bulk_import import remember_many
+from memory_project import tasks
 
 pytestmark = pytest.mark.django_db(transaction=True)
 COUNT = 120
@@ -74,16 +76,32 @@ def test_an_interrupted_build_does_not_prevent_the_next(library: list[MemoryReco
 
 def test_only_one_process_builds_the_index(library: list[MemoryRecord]) -> None:
     with exclusive("vector index", UUID(int=0), Conflict("a test holds it")):
-        assert tasks.train_vector_index() == "another process is building the vector index"
+        assert vector_index.train() == "another process is building the vector index"
     assert index_descriptions() == []
 
 
-def test_a_large_build_is_left_to_the_command(library: list[MemoryRecord], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vector_index, "IN_A_WORKER", COUNT - 1)
-    assert "manage.py rebuild_search" in tasks.train_vector_index()
+def test_a_long_training_runs_in_a_process_of_its_own(
+    library: list[MemoryRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **options: started.append(command))
+    monkeypatch.setattr(vector_index, "IN_A_TASK", COUNT - 1)
+    assert "a process of its own builds the vector index with 5 lists" in tasks.train_vector_index()
     assert index_descriptions() == []
-    call_command("rebuild_search", verbosity=0)
+    with exclusive(*vector_index.LOCK, Conflict("it is at work")):
+        assert "another process is building the vector index: starting" in tasks.train_vector_index()
+    call_command(*started[0][2:], verbosity=0)
     assert index_descriptions() == ["passage_vectors lists=5 true"]
+    assert tasks.train_vector_index() == f"{COUNT} passages, 5 lists"
+    assert len(started) == 1
+
+
+def test_the_memory_for_training_limits_the_lists(settings: Any) -> None:
+    assert vector_index.max_lists() == 2_033
+    settings.VECTOR_INDEX_MEMORY_MB = 128
+    assert 400 < vector_index.max_lists() < 600
+    settings.VECTOR_INDEX_MEMORY_MB = 262_144
+    assert vector_index.max_lists() == vector_index.MAX_LISTS
 
 
 def test_a_large_scope_is_searched_with_the_index(

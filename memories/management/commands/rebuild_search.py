@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from argparse import ArgumentParser
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,7 +23,13 @@ class Command(BaseCommand):
         " terms, trains the vector index if necessary, and rebuilds the search data of other apps."
     )
 
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--vector-index", action="store_true", help="only train the vector index, if it is due")
+
     def handle(self, *, verbosity: int = 1, **options: Any) -> None:
+        if options["vector_index"]:
+            self.stdout.write(f"the vector index: {vector_index.train()}")
+            return
         with as_owner(), transaction.atomic(), connection.schema_editor(atomic=False) as editor:
             for model, field in tqdm([*search_columns()], unit="columns", disable=verbosity < 1 or None, leave=False):
                 index = next(i for i in model._meta.indexes if isinstance(i, GinIndex) and field.name in i.fields)
