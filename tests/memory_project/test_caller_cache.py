@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -14,11 +15,12 @@ from django.contrib.auth.models import Group, Permission
 from django.test import Client
 from django.utils import timezone
 
+from memories.contract.errors import Forbidden
 from memories.database.notifications import direct_parameters
 from memories.identity.caller import Caller, system_caller
+from memories.identity.permissions import build_caller
 from memories.models import Persona, PersonaMembership
-from memory_project.accounts.tokens import create_token, revoke_token
-from memory_project.mcp import auth
+from memory_project.accounts.tokens import create_token, find_token, revoke_token
 from memory_project.mcp.auth import caller_for_token
 from memory_project.mcp.caller_cache import CallerCache
 from memory_project.mcp.gateway import registry
@@ -52,6 +54,10 @@ def text(alice_user: User) -> str:
 
 def found(cache: CallerCache, text: str) -> Caller | None:
     return cache.find(text, registry.current())
+
+
+def lost(cache: CallerCache, text: str) -> bool:
+    return found(cache, text) is None
 
 
 def kept(cache: CallerCache, text: str) -> Caller | None:
@@ -105,14 +111,14 @@ def test_any_change_ends_what_is_kept(cache: CallerCache, alice_user: User) -> N
         token, text = create_token(caller=system_caller(), user=alice_user, name=name)
         before = kept(cache, text)
         change(alice_user, token)
-        assert until(lambda text=text: found(cache, text) is None), name
+        assert until(partial(lost, cache, text)), name
         assert _read(text) != before, name
 
 
 def _read(text: str) -> Caller | str | None:
     try:
         return caller_for_token(text)
-    except auth.Forbidden as error:
+    except Forbidden as error:
         return error.message
 
 
@@ -164,7 +170,7 @@ def test_nothing_is_kept_or_found_while_messages_may_be_missing(cache: CallerCac
 def test_what_was_read_before_a_change_is_not_kept(
     cache: CallerCache, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = auth.build_caller
+    real = build_caller
 
     def read_and_change(*arguments: Any, **options: Any) -> Caller:
         caller = real(*arguments, **options)
@@ -173,7 +179,7 @@ def test_what_was_read_before_a_change_is_not_kept(
         assert until(lambda: cache.generation() > generation)
         return caller
 
-    monkeypatch.setattr(auth, "build_caller", read_and_change)
+    monkeypatch.setattr("memory_project.mcp.auth.build_caller", read_and_change)
     assert caller_for_token(text, cache=cache)
     assert found(cache, text) is None
 
@@ -194,8 +200,12 @@ def test_calls_over_http_need_no_query_to_know_their_caller_until_the_token_is_r
 
     cache = asgi.mcp_server.caller_cache
     reads: list[str] = []
-    real = auth.find_token
-    monkeypatch.setattr(auth, "find_token", lambda text: reads.append(text) or real(text))
+
+    def counted(text: str) -> object:
+        reads.append(text)
+        return find_token(text)
+
+    monkeypatch.setattr("memory_project.mcp.auth.find_token", counted)
     monkeypatch.setattr(registry, "REFRESH_S", 600.0)
     assert until(lambda: cache.is_on)
     outsider = create_token(caller=system_caller(), user=olga_user, name="test")[1]
