@@ -52,7 +52,7 @@ RECORD_COLUMNS = (
     "id, created_at, updated_at, created_by, persona, visibility, dimension, category, confidence, source, "
     "content, summary, tags, entity_urns, detected_urns, dismissed_urns, related_columns, metadata, embedding_model, "
     "embedding_text_hash, status, stale_reason, tier, conversation_id, author, thread_position, importance, "
-    "access_count, enrichment_status, role, language, valid_while"
+    "access_count, enrichment_status, role, language, valid_while, scope, attachment, unsettled"
 )
 PASSAGE_COLUMNS = "record_id, start, stop, vector, token_bits, short_term"
 WARM_UP = 10  # warm-up calls that are not counted
@@ -64,6 +64,11 @@ def sentence(dice: random.Random) -> str:
         f"{dice.choice(WORDS).capitalize()} in {dice.choice(TABLES)} {dice.choice(VERBS)} {words} "
         f"since {dice.randint(2015, 2026)}, ticket DATA-{dice.randint(1, 99999)}."
     )
+
+
+def sentences(size: int) -> list[str]:
+    dice = random.Random(7)
+    return [sentence(dice) for _ in range(size)]
 
 
 def vectors_for(size: int, texts: list[str]) -> Iterator[tuple[Any, bytes | None]]:
@@ -89,8 +94,8 @@ def load(size: int, owner_of: Callable[[int], str], *, in_threads: bool = False)
 
     from memories.retrieval import term_statistics, vector_index  # noqa: PLC0415 - after setup()
 
-    dice, started = random.Random(7), time.perf_counter()
-    texts = [sentence(dice) for _ in range(size)]
+    started = time.perf_counter()
+    texts, dice = sentences(size), random.Random(8)
     ids = [UUID(int=dice.getrandbits(128), version=4) for _ in range(size)]
     first = datetime.fromisoformat("2026-01-01T00:00:00+00:00")
     vectors = vectors_for(size, texts)
@@ -115,7 +120,7 @@ def load(size: int, owner_of: Callable[[int], str], *, in_threads: bool = False)
                     )
                     + ("user", text, "", "{}", "{}", "{}", "{}", "[]", "{}", "all-MiniLM-L6-v2", b"", "active", "")
                     + (("ltm", *thread) if in_threads else ("", "", "", None))
-                    + (0.5, 0, "", "", "en", "")
+                    + (0.5, 0, "", "", "en", "", "", "automatic", False)
                 )
         with cursor.copy(f"COPY memory_passages ({PASSAGE_COLUMNS}) FROM STDIN") as copy:
             for pk, text, (vector, bits) in zip(ids, texts, chain([first_vector], vectors), strict=True):

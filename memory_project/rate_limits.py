@@ -18,10 +18,14 @@ from memories.identity.caller import Caller
 MINUTE, HOUR, DAY = 60, 3_600, 86_400  # seconds
 REGISTRATIONS_PER_HOUR = 30  # of OAuth clients, per address
 REGISTRATIONS_PER_DAY = 2_000  # from all addresses
+MAX_MARKED = 20_000  # keys
 INCREMENT = """
     INSERT INTO call_windows (key, starts_at, count) VALUES (%s, %s, 1)
     ON CONFLICT (key, starts_at) DO UPDATE SET count = call_windows.count + 1 RETURNING count"""
 MARK_DAY = "INSERT INTO call_windows (key, starts_at, count) VALUES (%s, %s, 1) ON CONFLICT (key, starts_at) DO NOTHING"
+
+
+_marked_days: dict[str, datetime] = {}  # key → start of the day for which the database has it
 
 
 @dataclass(frozen=True)
@@ -79,11 +83,24 @@ def check_registration(address: str) -> None:
 
 
 def is_first_of_day(key: str) -> bool:
-    """Return whether this is the first call with the key on this day (UTC). Later calls of the day write nothing."""
+    """Return whether this is the first call with the key on this day (UTC). Later calls of the day write nothing.
+
+    This process asks the database once a day for each key.
+    """
     start = timezone.now().astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    if _marked_days.get(key) == start:
+        return False
     with async_commit(), connection.cursor() as cursor:
         cursor.execute(MARK_DAY, [key, start])
-        return bool(cursor.rowcount == 1)
+        is_first = bool(cursor.rowcount == 1)
+    if len(_marked_days) >= MAX_MARKED:
+        _marked_days.clear()
+    _marked_days[key] = start
+    return is_first
+
+
+def forget_marked_days() -> None:
+    _marked_days.clear()
 
 
 def _count(key: str, quota: int, length_s: int, unit: str, name: str) -> Window:

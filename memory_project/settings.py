@@ -148,6 +148,10 @@ DATABASE_POOL_SIZE = env.number("DATABASE_POOL_SIZE", 16, 0, 200)
 # whether to prepare frequent statements; must be off behind a pooler that assigns connections per transaction
 DATABASE_PREPARES = env.boolean("DATABASE_PREPARES", True)
 
+# Seconds for which a process may keep what a token of MCP stands for. A change of it takes effect at once, because the
+# database tells every process; this bounds the time if a message got lost without notice. 0: looked up by each call
+TOKEN_CACHE_S = env.number("TOKEN_CACHE_S", 5, 0, 60)
+
 # Number of lists of the vector index that a search of a large scope compares, chosen with bench/recall_speed.py. If a
 # filter leaves too few rows, the search continues with more lists (pgvector, "Iterative Index Scans"). Without
 # iterative scans, a search among the few memories of one owner could find none of them.

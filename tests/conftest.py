@@ -18,6 +18,7 @@ from memories.identity.permissions import build_caller
 from memories.models import MemoryRecord, Persona, PersonaMembership
 from memories.operations import Remember
 from memories.writing import bulk_actions, bulk_preview
+from memory_project import rate_limits
 from memory_project.models import User
 from memory_project.postgres.roles import statements
 from tests.acting_callers import wrap_services
@@ -52,6 +53,11 @@ def own_model_slot() -> Iterator[None]:
 def no_checks_yet() -> None:
     """Tell each test that no memory has a check until it adds one, so that recall needs no query to find out."""
     presence.reset(asked_until=inf)
+
+
+@pytest.fixture(autouse=True)
+def no_marked_days() -> None:
+    rate_limits.forget_marked_days()
 
 
 @pytest.fixture(autouse=True)

@@ -33,3 +33,5 @@ WHITENOISE_AUTOREFRESH = True
 ANALYSIS_PRIVATE_HOSTS = ["127.0.0.1", "localhost"]  # stand-ins for other systems run on this machine
 # the machine may be busy; tests of the limit set their own
 MEMORY_CONTEXT_MS = 10_000
+# A change of a token reaches the process that serves it some milliseconds later. Tests of the cache switch it on.
+TOKEN_CACHE_S = 0

@@ -5,8 +5,10 @@ Use them for frequent queries and inserts for which planning, or the work of the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
+from itertools import count
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +18,7 @@ from django.db import connection, models
 from psycopg.adapt import Buffer, Dumper
 from psycopg.pq import Format
 
-from memories.database.engine.base import StatementCursor
+from memories.database.engine.base import NumberedCursor, StatementCursor
 from memories.lazy_numpy import np
 
 INSERT = "INSERT INTO {table} ({columns}) VALUES ({values})"
@@ -26,6 +28,8 @@ INSERT_MISSING = f"{INSERT} ON CONFLICT DO NOTHING"
 QUICK_INSERT = """
     WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
     INSERT INTO {table} ({columns}) SELECT {values} FROM quick"""
+
+PLACEHOLDER = re.compile(r"%%|%s|%\((\w+)\)s")
 
 # Values of these types in these fields need no conversion by the ORM.
 NATIVE = (str, UUID)
@@ -59,10 +63,30 @@ def rows(
     support prepared statements). With `binary`, PostgreSQL sends the rows in binary format, which is quicker for large
     bytea columns. The rows have the same Python types in both formats.
     """
+    numbered, names = _numbered(statement)
+    ordered = [values[name] for name in names] if isinstance(values, Mapping) else list(values)
     connection.ensure_connection()
-    with connection.wrap_database_errors, StatementCursor(connection.connection) as cursor:
-        cursor.execute(statement, values, prepare=settings.DATABASE_PREPARES and not once, binary=binary)
-        return cursor.fetchall() if cursor.description else []
+    with connection.wrap_database_errors, NumberedCursor(connection.connection) as cursor:
+        cursor.execute(numbered, ordered, prepare=settings.DATABASE_PREPARES and not once, binary=binary)
+        # not `description`, which would describe each column first
+        return cursor.fetchall() if cursor.rownumber is not None else []
+
+
+@lru_cache(maxsize=1_000)
+def _numbered(statement: str) -> tuple[str, list[str]]:
+    """Return a statement with the placeholders $1, $2, …, and the names of their values if they have names.
+
+    psycopg would parse each statement of more than 4,096 characters again.
+    """
+    numbers: dict[str, int] = {}
+    positions = count(1)
+
+    def numbered(match: re.Match[str]) -> str:
+        if match[0] == "%%":
+            return "%"
+        return f"${numbers.setdefault(match[1], len(numbers) + 1) if match[1] else next(positions)}"
+
+    return PLACEHOLDER.sub(numbered, statement), list(numbers)
 
 
 def instances(

@@ -1,7 +1,8 @@
 """A person's account status, permissions and personas, and the Caller built from them.
 
-Every request needs these data, so one prepared statement loads all of them. Nothing is cached between requests:
-revoking a permission takes effect on the next call.
+Every request needs these data, so one prepared statement loads all of them. Nothing is cached here: revoking a
+permission takes effect on the next call. The cache of MCP over HTTP is dropped by each change
+(memory_project/mcp/caller_cache.py).
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -145,7 +146,7 @@ class Candidate:
     coverage: float
     bonus: float
 
-    @property
+    @cached_property
     def score(self) -> float:
         return plain_score(self.cosine, self.coverage) + self.bonus
 

@@ -42,7 +42,7 @@ READABLE = """rough = %(rough)s AND (
     %(all)s OR (owner = '' AND persona = '') OR owner = nullif(%(email)s, '') OR persona = ANY(%(personas)s::text[]))"""
 KNOWN_LEXEMES = f"""
     SELECT lexeme, sum(documents)::int FROM memory_lexemes
-    WHERE lexeme = ANY(%(lexemes)s::text[]) AND {READABLE} GROUP BY lexeme"""  # noqa: S608 - no values
+    WHERE lexeme = ANY(string_to_array(%(lexemes)s, ' ')) AND {READABLE} GROUP BY lexeme"""  # noqa: S608 - no values
 MAX_TERMS = 32  # maximum number of terms of a query; a longer query is cut to its rarest terms
 CANDIDATE_ROWS = 1_000  # approximate maximum number of rows that the words of a query find in a large scope
 MIN_OWNERS = 3  # minimum number of people who use a lexeme before its frequency is shared
@@ -175,7 +175,8 @@ def _with_corrected_typos(terms: Sequence[Term], reader: Mapping[str, Any]) -> l
     if not unknown:
         return list(terms)
     edits = {term.lexeme: one_edit_away(term.lexeme) for term in unknown[:MAX_TYPOS]}
-    lexemes = sorted(set().union(*edits.values()))
+    # One string, because psycopg takes long to send a list of some thousand. No lexeme of a text contains a space.
+    lexemes = " ".join(sorted(set().union(*edits.values())))
     documents = dict(prepared_statements.rows(KNOWN_LEXEMES, {**reader, "lexemes": lexemes}))
     alternatives = {lexeme: tuple(sorted(edits[lexeme] & documents.keys()))[:MAX_ALTERNATIVES] for lexeme in edits}
     return [_with_alternatives(term, alternatives.get(term.lexeme, ()), documents) for term in terms]

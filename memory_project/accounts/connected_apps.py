@@ -9,7 +9,7 @@ import hashlib
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -119,14 +119,24 @@ def of_token(text: str) -> QuerySet[ConnectedApp]:
     """Return the app in force that an access token was issued for."""
     if not settings.OAUTH_ENABLED or not text.startswith(PREFIX):
         return ConnectedApp.objects.none()
-    checksum = hashlib.sha256(text.encode(errors="replace")).hexdigest()
     tokens = RefreshToken.objects.filter(
         revoked=None,
-        access_token__token_checksum=checksum,
+        access_token__token_checksum=_checksum(text),
         access_token__expires__gt=timezone.now(),
         access_token__resource=[resource()],
     )
     return in_force().filter(pk__in=tokens.values("token_family"))
+
+
+def _checksum(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()
+
+
+def expiry_of(text: str) -> datetime:
+    """Return when an access token ends; one that is gone has ended."""
+    tokens = AccessToken.objects.filter(token_checksum=_checksum(text))
+    expires: datetime = tokens.values_list("expires", flat=True).first() or timezone.now()
+    return expires
 
 
 def find(text: str) -> ConnectedApp | None:

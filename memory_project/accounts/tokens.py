@@ -113,6 +113,13 @@ def find_token(text: str) -> ApiToken | ConnectedApp | issuer.IssuedToken | None
     return issuer.find(text) if issuer.is_candidate(text) else connected_apps.find(text)
 
 
+def token_expiry(token: ApiToken | ConnectedApp, text: str) -> datetime | None:
+    """Return when a valid token ends: that of a connected app ends with the app, if not before."""
+    if isinstance(token, ApiToken):
+        return token.expires_at
+    return min(token.expires_at, connected_apps.expiry_of(text))
+
+
 def find_api_token(text: str) -> ApiToken | None:
     token = ApiToken.objects.select_related("user").filter(digest=digest(text)).first()
     if token is None or not token.is_usable:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from asgiref.sync import sync_to_async
+from anyio import to_thread
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -16,7 +16,9 @@ from memories.contract.tools import Tool
 from memories.database import connections
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
-from memory_project.accounts.tokens import bearer, find_token
+from memory_project.accounts.issuer import IssuedToken
+from memory_project.accounts.tokens import bearer, find_token, token_expiry
+from memory_project.mcp.caller_cache import CallerCache
 from memory_project.mcp.gateway import exchange, registry
 from memory_project.mcp.toolsets import SELECTION_KEY, denied
 from memory_project.web.refusals import challenge
@@ -32,19 +34,21 @@ class RequireToken:
     The status is 401, or that of the database error if the token can't be looked up.
     """
 
-    def __init__(self, app: ASGIApp, tools: Collection[Tool] = ()) -> None:
+    def __init__(self, app: ASGIApp, tools: Collection[Tool] = (), cache: CallerCache | None = None) -> None:
         self.app = app
         self.tools = tools
+        self.cache = cache or CallerCache()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
         text = bearer(Headers(scope=scope).get("authorization", ""))
-        session = Headers(scope=scope).get("mcp-session-id", "")
+        session = Headers(scope=scope).get("mcp-session-id", "")[:MAX_SESSION]
         if not text:
             return await self._refuse(f"no token: {HINT}", scope, receive, send)
         try:
-            caller = await sync_to_async(caller_for_token, thread_sensitive=False)(text, session, self.tools)
+            known = self.cache.find(text, registry.recent())
+            caller = known or await to_thread.run_sync(caller_for_token, text, self.tools, self.cache)
         except Forbidden as error:
             return await self._refuse(error.message, scope, receive, send)
         except DomainError as error:  # a database error
@@ -53,7 +57,11 @@ class RequireToken:
         if caller is None:
             return await self._refuse(f"this token is unknown, expired or revoked: {HINT}", scope, receive, send)
         not_selected = scope[SELECTION_KEY].denied(caller.toolsets) if SELECTION_KEY in scope else ()
-        scope[SCOPE_KEY] = replace(caller, tools_deny=(*caller.tools_deny, *not_selected))
+        scope[SCOPE_KEY] = replace(
+            caller,
+            session=session if session.isprintable() else "",
+            tools_deny=(*caller.tools_deny, *not_selected),
+        )
         return await self.app(scope, receive, send)
 
     async def _refuse(self, message: str, scope: Scope, receive: Receive, send: Send) -> None:
@@ -63,14 +71,13 @@ class RequireToken:
         await response(scope, receive, send)
 
 
-def caller_for_token(text: str, session: str = "", tools: Collection[Tool] = ()) -> Caller | None:
-    """Return the Caller for a token, or None if the token is not valid.
+def caller_for_token(text: str, tools: Collection[Tool] = (), cache: CallerCache | None = None) -> Caller | None:
+    """Return the Caller for a token, or None if the token is not valid. Keep it in the cache.
 
     Raises Forbidden if the token's user may not use its persona, or has just been deactivated.
-
-    `session` is the MCP session id sent by the client, if any. Memories written by the caller store it.
     """
     with connections.session():
+        generation = cache.generation() if cache else 0
         token = find_token(text)
         if token is None:
             return None
@@ -79,20 +86,23 @@ def caller_for_token(text: str, session: str = "", tools: Collection[Tool] = ())
             channel="mcp-http",
             persona=token.persona,
             rights=frozenset(token.rights),
-            session=session[:MAX_SESSION] if session.isprintable() else "",
             connection=token.connection,
             graph=token.graph,
             limits=token.limits,
         )
         if token.connection == exchange.CONNECTION and registry.exchanges():
             exchange.remember(caller, text)
-        offered = [*tools, *registry.refreshed().tools.values()]
-        not_allowed = denied(offered, token.toolsets or ["all"], token.read_only)
-        return replace(
+        snapshot = registry.refreshed()
+        not_allowed = denied([*tools, *snapshot.tools.values()], token.toolsets or ["all"], token.read_only)
+        caller = replace(
             caller,
             toolsets=tuple(token.toolsets) or caller.toolsets,
             tools_deny=(*caller.tools_deny, *not_allowed),
         )
+        if cache and not isinstance(token, IssuedToken):
+            expires_at = token_expiry(token, text)
+            cache.keep(text, caller, basis=snapshot, expires_at=expires_at, generation=generation)
+        return caller
 
 
 def caller_from_scope(request: Any) -> Caller | None:

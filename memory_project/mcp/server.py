@@ -40,6 +40,7 @@ from memory_project import __version__, rate_limits
 from memory_project.mcp import apps, confirmations, list_pages, prompts
 from memory_project.mcp.auth import RequireToken
 from memory_project.mcp.authenticated_server import Identify
+from memory_project.mcp.caller_cache import CallerCache
 from memory_project.mcp.gateway import finding, registry
 from memory_project.mcp.gateway.calls import Gateway
 from memory_project.mcp.gateway.registry import ProxiedTool
@@ -90,6 +91,7 @@ class CommonplaceServer(ReadingServer):
         self.output_schemas = output_schemas  # if false, a request over HTTP may still ask for them
         self.offered = {tool.name: tool for tool in tools}
         self._narrowed_tools: dict[tuple[str, tuple[str, ...]], Tool] = {}  # by name and choices
+        self.caller_cache = CallerCache()
         self.gateway = Gateway(self, upstream_toolsets, is_read_only)
         self.by_other_name = {name: tool for tool in tools for name in tool.aliases}
         extensions = [Apps()] if any(view.tool in self.offered for view in apps.VIEWS) else []
@@ -279,8 +281,9 @@ class CommonplaceServer(ReadingServer):
     async def running(self) -> AsyncIterator[None]:
         """Serve over HTTP for the time of a block."""
         await to_thread.run_sync(upstream_names)  # so that the first request knows their toolsets
-        async with self.gateway.pool.running(), self.session_manager.run():
-            yield
+        with self.caller_cache.following_changes():
+            async with self.gateway.pool.running(), self.session_manager.run():
+                yield
 
     def _tool(self, name: str) -> Tool | None:
         return self.offered.get(name) or self.by_other_name.get(name)
@@ -402,7 +405,7 @@ def http_app(server: CommonplaceServer, default: Sequence[str] | None = None) ->
     """
     security = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # CheckHost protects
     sdk_app = server.streamable_http_app(stateless_http=True, transport_security=security)
-    app = RequireToken(apps.RememberExtension(sdk_app), server.offered.values())
+    app = RequireToken(apps.RememberExtension(sdk_app), server.offered.values(), server.caller_cache)
     return OnlyPost(CheckHost(ChooseTools(app, server.offered.values(), default)))
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from django.conf import settings
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from memory_project.web.client_address import is_trusted_proxy, sender_of
 from memory_project.web.refusals import refuse
@@ -23,12 +23,63 @@ HEADERS_WITHIN_S = 10.0
 # connect at the same time has it nevertheless.
 MAX_HALF_OPEN, MAX_HALF_OPEN_PER_ADDRESS = 200, 20
 CROWDED_HEADERS_WITHIN_S = 1.0
+# The parser has no limits of its own for what it must keep until it is complete: headers, trailers, a chunk's size.
+MAX_INCOMPLETE_BYTES = 64 * 1024
+MAX_PIPELINED = 16  # requests of one connection that wait for the response of an earlier one
 UPLOADS = ("/memories/import/", "/api/v1/imports/")  # paths that take files of IMPORT_MAX_BYTES from signed-in people
 UPLOAD_WITHIN_S = 900.0
 BODY_WITHIN_S = 60.0  # seconds within which the body of a request must arrive after its headers
 
 
-class HeadersInTime(H11Protocol):
+class BadRequest(Exception):
+    """Raised in a callback of the parser, which makes uvicorn respond with 400 and close the connection."""
+
+
+class StrictProtocol(HttpToolsProtocol):
+    """uvicorn's HTTP protocol, with what its parser leaves to others: limits, the Host header, and trailers."""
+
+    _incomplete_bytes = 0  # received since the parser last completed headers, a part of a body, or a message
+    _has_completed = False
+    _are_headers_complete = False
+
+    def data_received(self, data: bytes) -> None:
+        self._has_completed = False
+        super().data_received(data)
+        self._incomplete_bytes = 0 if self._has_completed else self._incomplete_bytes + len(data)
+        if self._incomplete_bytes > MAX_INCOMPLETE_BYTES and not self.transport.is_closing():
+            self.send_400_response("Too much of the request is incomplete.")
+
+    def on_message_begin(self) -> None:
+        self._are_headers_complete = False
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # A proxy sets headers, and may pass on trailers as they are, so a trailer must not count as a header.
+        if not self._are_headers_complete:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._has_completed = self._are_headers_complete = True
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if hosts > 1 or (not hosts and self.parser.get_http_version() == "1.1"):
+            raise BadRequest("there must be one Host header")
+        if len(self.pipeline) >= MAX_PIPELINED:
+            raise BadRequest("too many requests wait on this connection")
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._has_completed = True
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._has_completed = True
+        super().on_message_complete()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Do not fill the log because of strangers. The request is served without the upgrade."""
+
+
+class HeadersInTime(StrictProtocol):
     """uvicorn's HTTP protocol, extended to limit connections.
 
     A connection is half-open until the headers of a request have arrived, and is closed if they do not arrive in time.
@@ -183,7 +234,7 @@ def uvicorn_options() -> dict[str, Any]:
         "access_log": False,
         "proxy_headers": False,  # uvicorn would trust all programs on this machine; see client_address.py
         "timeout_graceful_shutdown": GRACE_S,
-        "h11_max_incomplete_event_size": 64 * 1024,
+        "ws": "none",
     }
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import psycopg
@@ -29,6 +29,7 @@ SENT = "commonplace_identity"  # the identity that its transaction runs under
 ROLE = "commonplace_role"  # the role that it assumes together with an identity, if any
 
 
+@lru_cache(maxsize=1_000)
 def parameters(identity: Identity, role: str) -> tuple[str, list[str]]:
     """Return the statement that sets the identity for the rest of the transaction, and its values."""
     values = {f"commonplace.{name}": value for name, value in vars(identity).items()}
@@ -43,7 +44,7 @@ def is_about_rows(query: Any) -> bool:
 
 @cache
 def _statement(names: tuple[str, ...]) -> str:
-    return "SELECT " + ", ".join(f"set_config('{name}', %s, true)" for name in names)
+    return "SELECT " + ", ".join(f"set_config('{name}', ${number}, true)" for number, name in enumerate(names, 1))
 
 
 class SendsIdentity:
@@ -72,7 +73,7 @@ class SendsIdentity:
     def send_identity(self) -> None:
         statement, values = parameters(current(), getattr(self._conn, ROLE, ""))
         prepares = self._conn.prepare_threshold is not None
-        psycopg.Cursor(self._conn).execute(statement, values, prepare=prepares)
+        psycopg.RawCursor(self._conn).execute(statement, values, prepare=prepares)
 
 
 class StatementCursor(SendsIdentity, psycopg.Cursor[Any]):
@@ -94,6 +95,10 @@ class StatementCursor(SendsIdentity, psycopg.Cursor[Any]):
                 self.send_identity()
                 return super().executemany(query, params_seq, **options)
         return super().executemany(query, params_seq, **options)
+
+
+class NumberedCursor(StatementCursor, psycopg.RawCursor[Any]):
+    """A StatementCursor for statements with the placeholders $1, $2, …, which psycopg sends without parsing them."""
 
 
 class Cursor(StatementCursor, base.Cursor):

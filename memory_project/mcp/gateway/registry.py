@@ -77,6 +77,11 @@ def current() -> Snapshot:
     return _snapshot
 
 
+def recent() -> Snapshot | None:
+    """Return the snapshot without a query, or None if it has to be compared with the database first."""
+    return _snapshot if time.monotonic() - _looked_at < REFRESH_S else None
+
+
 def refreshed(*, at_once: bool = False) -> Snapshot:
     """Return a snapshot that is at most REFRESH_S seconds old, or with `at_once` a new one if anything has changed."""
     global _snapshot, _looked_at
