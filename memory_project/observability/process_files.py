@@ -23,7 +23,7 @@ VARIABLE = "PROMETHEUS_MULTIPROC_DIR"  # prometheus_client reads it
 def enable() -> None:
     """Let the metrics that this process declares from now on be written to files. May be called again."""
     # by host name, because processes of another machine or container may have the same ids
-    folder = Path(os.environ.setdefault(VARIABLE, str(settings.COMMONPLACE_HOME / "run" / "metrics" / host())))
+    folder = Path(os.environ.setdefault(VARIABLE, str(settings.COMMONPLACE_HOME / "metrics" / host())))
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not values.ValueClass._multiprocess:  # type: ignore[attr-defined]  # imported before the variable was set
         values.ValueClass = values.MultiProcessValue()  # type: ignore[misc]
