@@ -152,12 +152,13 @@ def name_route(method: str, route: str) -> None:
 
 
 @contextmanager
-def _statement_span(operation: str, table: str) -> Iterator[None]:
+def _statement_span(statement: Any) -> Iterator[None]:
     from opentelemetry import trace  # noqa: PLC0415 - see start()
 
     if not trace.get_current_span().is_recording():  # work outside of requests and tasks has no trace
         yield
         return
+    operation, table = spans.summary(statement)
     attributes = {"db.system.name": "postgresql", "db.operation.name": operation}
     attributes |= {"db.collection.name": table} if table else {}
     name = f"{operation} {table}".strip()

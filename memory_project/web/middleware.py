@@ -21,7 +21,7 @@ from memories.database import connections, identity
 from memories.identity.permissions import caller_from_request
 from memory_project import audit
 from memory_project.models import AuditEvent
-from memory_project.observability import calls, tracing
+from memory_project.observability import calls, request_context, tracing
 from memory_project.observability.calls import OTHER
 from memory_project.portal.error_labels import message_with_label
 from memory_project.web.problems import MEDIA_TYPE, problem
@@ -260,4 +260,6 @@ def error_response(request: HttpRequest, message: str, code: str, status: int, t
         "message": message,
     }
     context |= {"texts": typed_texts(request), "page": page_of_form(request) if request.method == "POST" else ""}
+    if status >= 500:  # an operator finds the log lines of this request by it
+        context["reference"] = request_context.reference()
     return HttpResponse(render_to_string("fault.html", context), status=status)
