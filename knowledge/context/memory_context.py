@@ -126,9 +126,11 @@ def attach_memories(caller: Caller, call: Call) -> ContextBlock | None:
     If the lookup takes longer than MEMORY_CONTEXT_MS, only a note about that is returned.
     """
     if not settings.MEMORY_CONTEXT or not caller.wants_context:
-        return _skipped("off")
+        observation.observer.context_skipped("off")
+        return None
     if not _is_about_data(call):
-        return _skipped("other_tool")
+        observation.observer.context_skipped("other_tool")
+        return None
     deadline = time.monotonic() + settings.MEMORY_CONTEXT_MS / 1000
     try:
         knowledge, notes = knowledge_about(caller, call, deadline)
@@ -140,16 +142,13 @@ def attach_memories(caller: Caller, call: Call) -> ContextBlock | None:
             raise
     else:
         if block is None:
-            return _skipped("nothing_known")
-        observation.observer.context_attached(len(block.record_ids))
+            observation.observer.context_skipped("nothing_known")
+        else:
+            observation.observer.context_attached(len(block.record_ids))
         return block
-    _skipped("too_slow")
+    observation.observer.context_skipped("too_slow")
     note = f"memories were left out: the lookup took longer than {settings.MEMORY_CONTEXT_MS} ms"
     return ContextBlock({"memory_context": [], "note": note})
-
-
-def _skipped(reason: str) -> None:
-    observation.observer.context_skipped(reason)
 
 
 def knowledge_about(caller: Caller, call: Call, deadline: float) -> tuple[Knowledge, list[str]]:

@@ -8,12 +8,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from django.conf import settings
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4 as CONTENT_TYPE
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from memory_project.observability import installation_metrics, process_files
 
 log = logging.getLogger(__name__)
+CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 SOCKET_TIMEOUT_S = 10
 
 
@@ -33,7 +34,7 @@ def _of_processes() -> bytes:
     registry = CollectorRegistry()
     with process_files.locked(folder):
         process_files.merge_ended(folder)
-        registry.register(MultiProcessCollector(None, str(folder)))
+        registry.register(MultiProcessCollector(None, str(folder)))  # type: ignore[no-untyped-call]
         return generate_latest(registry)
 
 

@@ -12,6 +12,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from prometheus_client import values
@@ -25,8 +26,9 @@ def enable() -> None:
     # by host name, because processes of another machine or container may have the same ids
     folder = Path(os.environ.setdefault(VARIABLE, str(settings.COMMONPLACE_HOME / "metrics" / host())))
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if not values.ValueClass._multiprocess:  # type: ignore[attr-defined]  # imported before the variable was set
-        values.ValueClass = values.MultiProcessValue()  # type: ignore[misc]
+    untyped: Any = values
+    if not untyped.ValueClass._multiprocess:  # the library was imported before the variable was set
+        untyped.ValueClass = untyped.MultiProcessValue()
     with locked(folder):
         files = _files(folder)
         if not any(map(_is_running, files.values())):
@@ -63,9 +65,10 @@ def merge_ended(folder: Path) -> None:
 
 
 def _add(file: Path, total: Path) -> None:
-    target = MmapedDict(str(total))
+    untyped: Any = MmapedDict
+    target = untyped(str(total))
     try:
-        for key, value, _, _ in MmapedDict.read_all_values_from_file(str(file)):
+        for key, value, _, _ in untyped.read_all_values_from_file(str(file)):
             target.write_value(key, target.read_value(key)[0] + value, 0.0)
     finally:
         target.close()

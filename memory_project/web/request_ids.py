@@ -41,4 +41,4 @@ class RequestIds:
 
 def _is_from_proxy(scope: Scope) -> bool:
     peer = scope.get("commonplace.peer") or scope.get("client")
-    return bool(peer) and is_trusted_proxy(peer[0])
+    return is_trusted_proxy(peer[0]) if peer else False

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 from django.core.cache import cache
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, connection, transaction
 from django_q.signals import post_execute_in_worker, pre_enqueue, pre_execute
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -157,7 +157,7 @@ async def test_metrics_need_the_token_and_exist_only_with_one(settings: Any) -> 
 @pytest.mark.usefixtures("counted", "database_away")
 @pytest.mark.django_db
 def test_without_database_a_process_reports_its_own_metrics() -> None:
-    calls.tool_called("mcp-http", "memory_recall", "", 0.1)
+    calls.tool_called("mcp-http", "made up", "", 0.1)
     text = exposition.render().decode()
     assert value_of(text, "commonplace_database_up") == 0
     assert value_of(text, "commonplace_calls_total", door="mcp", tool="other", outcome="ok") == 1
@@ -175,7 +175,9 @@ def test_labels_have_no_values_that_clients_make_up() -> None:
     calls.page_requested("portal", "", "BREW", 404, "", 0.1)
     calls.page_requested("rest", "api-memories", "BREW", 405, "", 0.1)
     calls.task_done(calls.label_of_task("os.system"), False, 0.1)
-    counted = {tuple(sample.labels.values()) for sample in instruments.CALLS.collect()[0].samples if sample.value}
+    counted = {
+        tuple(sample.labels.values()) for sample in next(iter(instruments.CALLS.collect())).samples if sample.value
+    }
     assert {labels for labels in counted if len(labels) == 3} == {
         ("mcp", "memory_recall", "refused"),
         ("mcp", "other", "error"),
@@ -211,7 +213,7 @@ def test_pages_and_rest_requests_are_counted_by_pattern(client: Any, alice_user:
 @pytest.mark.django_db
 def test_recalls_are_counted(alice: Caller, fact: MemoryRecord, settings: Any) -> None:
     def degraded() -> float:
-        return instruments.DEGRADED._value.get()
+        return float(instruments.DEGRADED._value.get())
 
     before = degraded()
     recall(RecallMemories(query="refunds"), caller=alice)
@@ -227,10 +229,12 @@ def test_counters_go_on_when_a_process_has_ended(tmp_path: Path) -> None:
     def count(number: int) -> None:
         subprocess.run([sys.executable, "-c", COUNTING, str(number)], env=environment, check=True)
 
+    collector: Any = MultiProcessCollector
+
     def collect() -> str:
         with process_files.locked(tmp_path):
             process_files.merge_ended(tmp_path)
-            return generate_latest(MultiProcessCollector(CollectorRegistry(), str(tmp_path))).decode()
+            return generate_latest(collector(CollectorRegistry(), str(tmp_path))).decode()
 
     count(3)
     assert value_of(collect(), "tried_total", kind="x") == 3
@@ -308,7 +312,7 @@ def test_errors_and_audit_name_the_request_until_its_person_is_wiped(client: Any
     with request_context.within("request-of-alice"):
         response = client.get("/api/v1/memories/00000000-0000-0000-0000-000000000000/")
     assert response.json()["trace_id"] == "request-of-alice"
-    event = AuditEvent.objects.get()
+    event = AuditEvent.objects.get(tool="rest.api-memories-one.get")
     assert event.trace_id == "request-of-alice"
     ProjectMemoryExtension().owner_wiped(alice_user.email, "somebody")
     event.refresh_from_db()
@@ -346,19 +350,15 @@ def test_a_task_has_the_id_of_the_request_that_has_queued_it() -> None:
 @pytest.mark.django_db
 def test_tracebacks_in_logs_do_not_quote_rows(fact: MemoryRecord) -> None:
     secret = "xylophone"
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute("INSERT INTO memory_records (content) VALUES (%s)", [secret])
-    except DatabaseError as error:
-        assert secret in str(error)
-        text = logs.without_texts((type(error), error, error.__traceback__))
+    with pytest.raises(DatabaseError, match=secret) as raised, transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("INSERT INTO memory_records (content) VALUES (%s)", [secret])
+    text = logs.without_texts(raised._excinfo)
     assert secret not in text
     assert "psycopg.errors.NotNullViolation (SQLSTATE 23502)" in text
     assert "test_observability.py" in text
-    try:
-        raise FileNotFoundError(2, "No such file", "missing.toml")
-    except OSError as error:
-        assert "missing.toml" in logs.without_texts((type(error), error, error.__traceback__))
+    with pytest.raises(OSError, match="missing") as missing:
+        Path("missing.toml").read_text()
+    assert "missing.toml" in logs.without_texts(missing._excinfo)
 
 
 def test_a_failed_task_is_logged_without_its_message() -> None:
