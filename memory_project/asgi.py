@@ -14,13 +14,17 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memory_project.settings")
 django_application = get_asgi_application()
 
 # The following imports need the app registry, which get_asgi_application() has loaded.
+from anyio import to_thread  # noqa: E402
 from starlette.applications import Starlette  # noqa: E402
 from starlette.types import ASGIApp  # noqa: E402
 
 from memories.retrieval.warm_up import warm_up  # noqa: E402
 from memory_project.mcp.server import build_server, http_app, mcp_routes  # noqa: E402
+from memory_project.observability import process_metrics, tracing  # noqa: E402
 from memory_project.web.admission import protected  # noqa: E402
 
+process_metrics.start("web")
+tracing.start("web")
 mcp_server = build_server(toolsets=["all"])
 mcp_application = http_app(mcp_server, settings.MCP_TOOLSETS)
 
@@ -30,6 +34,7 @@ async def lifespan(app: Starlette) -> AsyncIterator[None]:
     warm_up()
     async with mcp_server.running():
         yield
+    await to_thread.run_sync(tracing.flush)
 
 
 routes = Starlette(routes=mcp_routes(mcp_application), lifespan=lifespan)

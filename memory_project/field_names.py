@@ -232,6 +232,7 @@ FIELDS = (
     gettext_noop("tools deny"),
     gettext_noop("toolsets"),
     gettext_noop("total"),
+    gettext_noop("trace id"),
     gettext_noop("tried at"),
     gettext_noop("trigger kind"),
     gettext_noop("undoes"),

@@ -85,6 +85,6 @@ class ProjectMemoryExtension(MemoryExtension):
         service, _, user = owner.partition("#")
         rule = Q(email=service, arguments__user_id=user) if user else Q(email=owner)
         emptied = AuditEvent.objects.filter(rule).update(
-            email="", persona="", arguments={"wiped": True}, message="", record_ids=[]
+            email="", persona="", arguments={"wiped": True}, message="", record_ids=[], trace_id=""
         )
         return {"audit": emptied}

@@ -227,6 +227,13 @@ class AuditEvent(models.Model):
     record_ids = ArrayField(
         models.UUIDField(), default=list, help_text=gettext_lazy("Memories named in the call or its response.")
     )
+    trace_id = models.CharField(
+        max_length=64,
+        blank=True,
+        default="",
+        db_default="",  # processes of an older version insert rows without it during an upgrade
+        help_text=gettext_lazy("Finds the request in traces and in the server's log."),
+    )
     hits = models.PositiveIntegerField(
         null=True, blank=True, help_text=gettext_lazy("Memories that a recall found; empty for other calls.")
     )

@@ -50,6 +50,15 @@ CONNECTIONS_PER_ADDRESS = env.number("CONNECTIONS_PER_ADDRESS", 256, 1, 100_000)
 # The key is read or created when it is first used, because importing the settings must not write to disk.
 SECRET_KEY = SimpleLazyObject(lambda: env.text("SECRET_KEY") or load_secret_key(COMMONPLACE_HOME / "secret_key"))
 
+# -- monitoring ------------------------------------------------------------------------------------------
+
+# bearer token for /metrics of the web server; if empty, that address does not exist
+METRICS_TOKEN = env.text("METRICS_TOKEN")
+METRICS_PORT = env.number("METRICS_PORT", 0, 0, 65535)  # port for /metrics without a token; 0: none
+METRICS_HOST = env.text("METRICS_HOST", "127.0.0.1")  # address that METRICS_PORT listens on
+if METRICS_TOKEN and len(METRICS_TOKEN) < 16:
+    raise ImproperlyConfigured("METRICS_TOKEN is too short; allowed: at least 16 characters")
+
 # -- applications ----------------------------------------------------------------------------------------
 
 INSTALLED_APPS = [
@@ -375,14 +384,31 @@ X_FRAME_OPTIONS = "DENY"
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "filters": {"request": {"()": "memory_project.observability.logs.WithRequest"}},
+    "formatters": {
+        "line": {
+            "()": "memory_project.observability.logs.LineFormatter",
+            "fmt": "%(asctime)s %(levelname)s %(name)s: %(message)s",
+        },
+        "json": {"()": "memory_project.observability.json_logs.JSONFormatter"},
+    },
+    "handlers": {
+        "stderr": {
+            "class": "logging.StreamHandler",
+            "filters": ["request"],
+            # one JSON object a line, for log collectors
+            "formatter": env.choice("LOG_FORMAT", "line", ("line", "json")),
+        }
+    },
     "root": {
         "handlers": ["stderr"],
         "level": env.choice("LOG_LEVEL", "WARNING", ("DEBUG", "INFO", "WARNING", "ERROR")),
     },
     "loggers": {
         "axes": {"level": "ERROR"},  # sign-in attempts are in the audit log
+        # below these levels they log statements with their values, messages with their texts, and URLs
+        **{name: {"level": "INFO"} for name in ("django.db.backends", "mcp", "sse_starlette", "botocore", "datahub")},
+        **{name: {"level": "WARNING"} for name in ("httpx", "httpcore", "urllib3", "django.template", "asyncio")},
         "sqlglot": {"level": "ERROR"},  # it warns of each statement that it doesn't parse, which callers handle
     },
 }

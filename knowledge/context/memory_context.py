@@ -43,6 +43,7 @@ from knowledge.context.statement_ranking import relevances_within
 from knowledge.context.time_limit import PATIENCE, is_canceled, set_timeout
 from knowledge.filing import recent_entities
 from knowledge.models import Insight, InsightState
+from memories import observation
 from memories.contract.tools import Call, ContextBlock
 from memories.database.queryset_sql import condition
 from memories.identity.caller import Caller
@@ -124,17 +125,28 @@ def attach_memories(caller: Caller, call: Call) -> ContextBlock | None:
 
     If the lookup takes longer than MEMORY_CONTEXT_MS, only a note about that is returned.
     """
-    if not settings.MEMORY_CONTEXT or not caller.wants_context or not _is_about_data(call):
+    if not settings.MEMORY_CONTEXT or not caller.wants_context:
+        observation.observer.context_skipped("off")
+        return None
+    if not _is_about_data(call):
+        observation.observer.context_skipped("other_tool")
         return None
     deadline = time.monotonic() + settings.MEMORY_CONTEXT_MS / 1000
     try:
         knowledge, notes = knowledge_about(caller, call, deadline)
         with transaction.atomic():
             set_timeout(deadline)
-            return _context_block(caller, call, knowledge, notes)
+            block = _context_block(caller, call, knowledge, notes)
     except OperationalError as error:
         if not is_canceled(error):
             raise
+    else:
+        if block is None:
+            observation.observer.context_skipped("nothing_known")
+        else:
+            observation.observer.context_attached(len(block.record_ids))
+        return block
+    observation.observer.context_skipped("too_slow")
     note = f"memories were left out: the lookup took longer than {settings.MEMORY_CONTEXT_MS} ms"
     return ContextBlock({"memory_context": [], "note": note})
 

@@ -16,7 +16,7 @@ from uuid import UUID
 from django.conf import settings
 from django.utils.translation import gettext
 
-from memories import embedding, extensions
+from memories import embedding, extensions, observation
 from memories.contract.errors import DomainError, Invalid
 from memories.contract.operations import validate
 from memories.database import prepared_statements
@@ -107,6 +107,7 @@ def recall(operation: RecallMemories, *, caller: Caller, filters: Filters = NO_F
     compared = len(found)
     found = [candidate for candidate in found if _is_relevant(candidate, question)]
     if as_of:
+        observation.observer.recalled(candidates=compared, is_degraded=result.degraded)
         return _recall_as_of(caller, operation, result, sorted(map(Ranked.of, found), key=order))
     if question.terms and any(candidate.conversation_id for candidate in found):
         seeds = found[: conversation_context.SEEDS]
@@ -126,6 +127,7 @@ def recall(operation: RecallMemories, *, caller: Caller, filters: Filters = NO_F
     hints = hints_about(with_entities) if with_entities else {}
     result = replace(result, checks=checks_of([hit.record.pk for hit in hits]))
     result = _with_scopes(replace(result, hits=hits))
+    observation.observer.recalled(candidates=compared, is_degraded=result.degraded)
     return replace(result, left_out=left_out, hints=hints, below=compared - len(found))
 
 

@@ -55,6 +55,11 @@ def relevances(query: str, texts: Sequence[str]) -> list[float]:
     return scores
 
 
+def problem() -> str:
+    """Return why the circuit breaker is open, or "" while it is closed."""
+    return _breaker.reason
+
+
 @lru_cache(maxsize=1)
 def _cross_encoder(model: str) -> Any:
     try:

@@ -14,6 +14,7 @@ from uuid import UUID
 from memories.database import prepared_statements
 from memories.identity.caller import Caller
 from memory_project.models import AuditEvent
+from memory_project.observability import request_context
 
 MAX_TEXT = 200  # characters; a longer text is replaced by its length
 # Names of arguments that contain texts written by people or agents. Only the length of such a text is stored. Otherwise
@@ -140,6 +141,7 @@ def record(
         arguments=redacted(arguments),
         record_ids=named_records(arguments, answer),
         hits=_hits(tool, answer),
+        trace_id=request_context.reference()[:64],
         context_ms=round(context_ms, 2),
         context_count=context_count,
     )

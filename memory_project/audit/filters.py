@@ -22,6 +22,7 @@ class CallFilter:
     channel: str = ""
     outcome: str = ""
     span: str = "week"
+    trace_id: str = ""
 
     @classmethod
     def of(cls, params: Mapping[str, str], **fixed: str) -> CallFilter:
@@ -36,6 +37,7 @@ class CallFilter:
             channel=read("channel"),
             outcome=outcome if outcome in AuditEvent.Outcome.values else "",
             span=span if span in SPANS else "week",
+            trace_id=read("trace_id"),
         )
 
     @property
@@ -45,8 +47,11 @@ class CallFilter:
     def rows(self) -> QuerySet[AuditEvent]:
         rows = AuditEvent.objects.filter(at__gte=self.since)
         exact = {"email": self.person, "tool": self.tool, "channel": self.channel, "outcome": self.outcome}
+        exact["trace_id"] = self.trace_id
         return rows.filter(**{name: value for name, value in exact.items() if value})
 
     def params(self) -> dict[str, str]:
-        values = {name: str(getattr(self, name)) for name in ("person", "tool", "channel", "outcome", "span")}
+        values = {
+            name: str(getattr(self, name)) for name in ("person", "tool", "channel", "outcome", "span", "trace_id")
+        }
         return {name: value for name, value in values.items() if value}

@@ -20,6 +20,7 @@ from memory_project.mcp.auth import caller_from_scope
 from memory_project.mcp.confirmations import state_security
 from memory_project.mcp.responses import AttachedContent, outcome
 from memory_project.mcp.workers import Running, in_thread
+from memory_project.observability import calls
 from memory_project.web.admission import queue_full
 from memory_project.web.fair_queue import FairQueue, QueueFull
 
@@ -104,7 +105,11 @@ class IdentifiedServer(MCPServer[Any]):
         attached: AttachedContent | None = None,
         *,
         only_read: bool = False,
+        label: str = "",
     ) -> None:
+        """Write the call to the audit log, and count it under its name, or under `label`."""
+        channel = caller.channel if caller else ""
+        calls.tool_called(channel, label or name, error.code if error else "", duration_ms / 1000)
         try:
             audit.record(
                 caller=caller,

@@ -14,6 +14,7 @@ from mcp.types import INTERNAL_ERROR, INVALID_PARAMS
 from pydantic import ValidationError
 
 from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, NotFound, from_database_error
+from memory_project.observability import request_context
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +42,8 @@ async def respond_with_protocol_errors(ctx: Any, call_next: Callable[[Any], Any]
 
 
 def protocol_error(error: DomainError, ctx: Any) -> MCPError:
-    data = {"code": error.code}
+    found_by = request_context.reference()
+    data = {"code": error.code, **({"trace_id": found_by} if found_by else {})}
     if ctx.method != "resources/read":
         return MCPError(INVALID_PARAMS if isinstance(error, ERRORS_OF_PARAMS) else INTERNAL_ERROR, error.message, data)
     data["uri"] = str((ctx.params or {}).get("uri", ""))

@@ -22,6 +22,7 @@ from memories.contract.tools import Call, ContextBlock, ToolResponse
 from memories.identity.caller import Caller
 from memory_project.env import FALSE, TRUE
 from memory_project.models import AuditEvent
+from memory_project.observability import request_context
 
 log = logging.getLogger(__name__)
 
@@ -93,6 +94,12 @@ def as_result(
         return CallToolResult(content=content, is_error=True)
     meta: Any = {"context": dict(answer.context)} if answer.context else None
     return CallToolResult(content=content, structured_content=delivery.data, is_error=answer.is_error, meta=meta)
+
+
+def error_answer(error: DomainError) -> dict[str, str]:
+    """Return the data of an error, with the id by which an operator finds the request, if it has one."""
+    found_by = request_context.reference()
+    return {"error": error.message, "code": error.code, **({"trace_id": found_by} if found_by else {})}
 
 
 def report_progress(context: Context[Any, Any], completed: float, total: float | None, message: str) -> None:

@@ -54,12 +54,15 @@ from memory_project.mcp.responses import (
     as_result,
     asks_for_context,
     attached_content,
+    error_answer,
     report_failure,
     report_progress,
 )
 from memory_project.mcp.tool_list_cache import advertise, advertised_tools
 from memory_project.mcp.toolsets import CHOOSING, PATH, SELECTION_KEY, ChooseTools, denied
 from memory_project.mcp.workers import Running
+from memory_project.observability import calls
+from memory_project.observability.mcp_operations import measured
 
 log = logging.getLogger(__name__)
 
@@ -94,12 +97,13 @@ class CommonplaceServer(ReadingServer):
         self.caller_cache = CallerCache()
         self.gateway = Gateway(self, upstream_toolsets, is_read_only)
         self.by_other_name = {name: tool for tool in tools for name in tool.aliases}
+        calls.know(self.offered)
         extensions = [Apps()] if any(view.tool in self.offered for view in apps.VIEWS) else []
         super().__init__(
             identify,
             instructions=INSTRUCTIONS,
             version=__version__,
-            middleware=[respond_with_protocol_errors, self._list_for_caller],
+            middleware=[measured, respond_with_protocol_errors, self._list_for_caller],
             extensions=extensions,
         )
         for name, rows in prompts.BUILT_IN.items():
@@ -224,7 +228,7 @@ class CommonplaceServer(ReadingServer):
             caller = self._identified(request)
         except DomainError:
             caller = None
-        answer = {"error": error.message, "code": error.code}
+        answer = error_answer(error)
         with connections.session():
             self.audit(caller, name, arguments, answer, error, 0.0)
         return as_result(ToolResponse(answer, is_error=True), structured=False)
@@ -261,7 +265,7 @@ class CommonplaceServer(ReadingServer):
                 attached = attached_content(caller, Call(name, arguments, answer.data))
         except DomainError as refused:
             error = Cancelled("the client disconnected or cancelled the call") if running.is_stopped else refused
-            answer = ToolResponse({"error": error.message, "code": error.code}, is_error=True)
+            answer = ToolResponse(error_answer(error), is_error=True)
             report_failure(caller, Call(name, arguments, answer.data), error)
         except BaseException:  # a progress report has ended the work because the client has cancelled
             error = Cancelled("the client disconnected or cancelled the call")

@@ -21,10 +21,13 @@ from memories.contract.errors import DomainError
 from memories.database import connections
 from memory_project.accounts.recognition import Recognition, owner_of_session, owner_of_token
 from memory_project.accounts.tokens import bearer
+from memory_project.observability import process_metrics
 from memory_project.web.client_address import ClientAddress, sender_of
 from memory_project.web.cross_origin import CrossOrigin
 from memory_project.web.fair_queue import FairQueue, QueueFull, Turn
+from memory_project.web.probes import Probes
 from memory_project.web.refusals import challenge, is_for_programs, is_mcp, refuse
+from memory_project.web.request_ids import RequestIds
 from memory_project.web.request_limits import BoundedBody, LimitBody, Refused
 from memory_project.web.strict_transport import StrictTransport
 
@@ -50,7 +53,9 @@ UNKNOWN_TOKEN = (
 
 def protected(app: ASGIApp) -> ASGIApp:
     """Return the application with everything that stands between it and the network."""
-    return ClientAddress(StrictTransport(CrossOrigin(Admission(LimitBody(app)))))
+    admission = Admission(LimitBody(app))
+    process_metrics.watch_queues(people=admission.people, strangers=admission.strangers)
+    return ClientAddress(Probes(RequestIds(StrictTransport(CrossOrigin(admission)))))
 
 
 class Admission:
@@ -129,6 +134,7 @@ class Admission:
             await asyncio.wait({taking, gone})  # nothing may receive beside the application
 
     async def _refuse(self, scope: Scope, send: Send, person: str) -> None:
+        process_metrics.count_refusal()
         sender = _sender(scope, person)
         now = time.monotonic()
         if now - self._logged_at.get(sender, -LOGGED_EVERY_S) >= LOGGED_EVERY_S:

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from memory_project.web.refusals import is_mcp
 
 SIGN_IN_PATHS = ("/.well-known/", "/oauth/token", "/oauth/register", "/oauth/revoke")
-EXPOSED = ("Mcp-Session-Id", "Mcp-Protocol-Version", "WWW-Authenticate", "Retry-After")
+EXPOSED = ("Mcp-Session-Id", "Mcp-Protocol-Version", "WWW-Authenticate", "Retry-After", "X-Request-ID")
 
 
 class CrossOrigin:

@@ -98,6 +98,12 @@ class FairQueue:
             self._forget_if_idle(sender)
             raise
 
+    def count_waiting(self) -> int:
+        return sum(share.count_waiting() for share in list(self._shares.values()))
+
+    def count_running(self) -> int:
+        return self._running
+
     def _touch(self, sender: str) -> None:
         now = asyncio.get_running_loop().time()
         self._last_active[sender] = now

@@ -21,6 +21,8 @@ from memories.database import connections, identity
 from memories.identity.permissions import caller_from_request
 from memory_project import audit
 from memory_project.models import AuditEvent
+from memory_project.observability import calls, request_context, tracing
+from memory_project.observability.calls import OTHER
 from memory_project.portal.error_labels import message_with_label
 from memory_project.web.problems import MEDIA_TYPE, problem
 from memory_project.web.refusals import TITLES, is_for_programs
@@ -133,16 +135,34 @@ def audited(get_response: GetResponse) -> GetResponse:
                 _record(request, response, (time.perf_counter() - started) * 1000)
             except DatabaseError:
                 log.exception("could not write %s to the audit log", request.path)
+        _observe(request, response, time.perf_counter() - started)
         return response
 
     return middleware
 
 
+def _observe(request: HttpRequest, response: HttpResponse, seconds: float) -> None:
+    """Count the request, and name its span, by the name and the pattern of its URL."""
+    match, method = request.resolver_match, request.method or ""
+    answer = getattr(response, "data", None)
+    code = str(answer.get("code", "")) if isinstance(answer, Mapping) else ""
+    page = (match.url_name or OTHER) if match else ""
+    calls.page_requested(_channel(request), page, method, response.status_code, code, seconds)
+    if match:
+        tracing.name_route(method, match.route)
+
+
+def _channel(request: HttpRequest) -> str:
+    match = request.resolver_match
+    if request.path.startswith("/api/"):
+        return "hook" if match and (match.url_name or "").startswith("api-hooks-") else "rest"
+    return "admin" if match and match.app_name == "admin" else "portal"
+
+
 def _record(request: HttpRequest, response: HttpResponse, duration_ms: float) -> None:
     match, is_api = request.resolver_match, request.path.startswith("/api/")
     assert match is not None  # the calling function has checked it
-    is_hook = is_api and (match.url_name or "").startswith("api-hooks-")
-    channel = "hook" if is_hook else "rest" if is_api else "admin" if match.app_name == "admin" else "portal"
+    channel = _channel(request)
     verb = (request.method or "").lower() if is_api else str(match.kwargs.get("act", ""))
     answer = getattr(response, "data", None) if is_api else None
     record_id = str(match.kwargs.get("record_id") or match.kwargs.get("insight_id") or "")
@@ -240,4 +260,6 @@ def error_response(request: HttpRequest, message: str, code: str, status: int, t
         "message": message,
     }
     context |= {"texts": typed_texts(request), "page": page_of_form(request) if request.method == "POST" else ""}
+    if status >= 500:  # an operator finds the log lines of this request by it
+        context["reference"] = request_context.reference()
     return HttpResponse(render_to_string("fault.html", context), status=status)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
+from memory_project.observability import request_context
+
 MEDIA_TYPE = "application/problem+json"
 
 
@@ -15,11 +17,13 @@ def problem(status: int, detail: str, code: str, members: Mapping[str, Any] | No
         title = HTTPStatus(status).phrase
     except ValueError:
         title = "Error"
+    found_by = request_context.reference()
     return {
         "type": "about:blank",
         "title": title,
         "status": status,
         "detail": detail,
         "code": code,
+        **({"trace_id": found_by} if found_by else {}),
         **(members or {}),
     }

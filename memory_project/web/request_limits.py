@@ -232,6 +232,7 @@ def uvicorn_options() -> dict[str, Any]:
         "http": HeadersInTime,
         "log_level": "warning",
         "access_log": False,
+        "log_config": None,  # its lines look like all others
         "proxy_headers": False,  # uvicorn would trust all programs on this machine; see client_address.py
         "timeout_graceful_shutdown": GRACE_S,
         "ws": "none",

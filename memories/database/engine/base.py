@@ -20,6 +20,7 @@ from django.db.backends.postgresql import base
 from django.db.backends.postgresql.psycopg_any import register_tzloader
 from psycopg.pq import TransactionStatus
 
+from memories.database.engine import spans
 from memories.database.identity import NOBODY, Identity, current
 
 # Statements that read or write rows. Others, such as VACUUM, may be impossible in a pipeline, and need no identity.
@@ -80,6 +81,10 @@ class StatementCursor(SendsIdentity, psycopg.Cursor[Any]):
     """A cursor that sends values separately from the statement, so that the statement can be prepared."""
 
     def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
+        with spans.of_statement(query):
+            return self._execute(query, params, **options)
+
+    def _execute(self, query: Any, params: Any, **options: Any) -> Any:
         if self.must_send_identity(query):
             with self._conn.pipeline():
                 self.send_identity()
@@ -90,11 +95,12 @@ class StatementCursor(SendsIdentity, psycopg.Cursor[Any]):
         return self
 
     def executemany(self, query: Any, params_seq: Iterable[Any], **options: Any) -> None:
-        if self.must_send_identity(query):
-            with self._conn.pipeline():
-                self.send_identity()
-                return super().executemany(query, params_seq, **options)
-        return super().executemany(query, params_seq, **options)
+        with spans.of_statement(query):
+            if self.must_send_identity(query):
+                with self._conn.pipeline():
+                    self.send_identity()
+                    return super().executemany(query, params_seq, **options)
+            return super().executemany(query, params_seq, **options)
 
 
 class NumberedCursor(StatementCursor, psycopg.RawCursor[Any]):
@@ -109,11 +115,12 @@ class ServerSideCursor(SendsIdentity, base.ServerSideCursor):
     """A cursor for `iterator()`. Outside of a transaction, it outlives the one that declares it."""
 
     def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
-        if self.must_send_identity(query):
-            with self._conn.transaction():
-                self.send_identity()
-                return super().execute(query, params, **options)  # type: ignore[misc]  # the same
-        return super().execute(query, params, **options)  # type: ignore[misc]  # the same
+        with spans.of_statement(query):
+            if self.must_send_identity(query):
+                with self._conn.transaction():
+                    self.send_identity()
+                    return super().execute(query, params, **options)  # type: ignore[misc]  # the same
+            return super().execute(query, params, **options)  # type: ignore[misc]  # the same
 
 
 class DatabaseWrapper(base.DatabaseWrapper):

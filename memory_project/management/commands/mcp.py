@@ -20,6 +20,7 @@ from memories.identity.permissions import build_caller
 from memories.retrieval.warm_up import warm_up
 from memory_project.arguments import port
 from memory_project.models import User
+from memory_project.observability import tracing
 
 PACKAGES = ("memory_project", "memories", "knowledge", "analysis")
 WARM_UP_AFTER_S = 1.0  # seconds before the embedding model is loaded, in which the client's first requests are served
@@ -116,6 +117,7 @@ class Command(BaseCommand):
             raise CommandError(error.message) from None
         finally:
             connection.close()
+        tracing.start("mcp")
         timer = threading.Timer(WARM_UP_AFTER_S, warm_up)
         timer.daemon = True
         timer.start()
@@ -130,15 +132,20 @@ class Command(BaseCommand):
             server.run("stdio")
         finally:
             timer.cancel()
+            tracing.flush()
 
     def serve_http(self, toolsets: list[str] | None, profile: str, host: str, port: int) -> None:
         import uvicorn  # noqa: PLC0415 - not needed for stdio
         from starlette.applications import Starlette  # noqa: PLC0415 - not needed for stdio
 
         from memory_project.mcp.server import build_server, http_app, mcp_routes  # noqa: PLC0415 - slow, see above
+        from memory_project.observability import exposition, process_metrics  # noqa: PLC0415 - not needed for stdio
         from memory_project.web.admission import protected  # noqa: PLC0415 - not needed for stdio
         from memory_project.web.request_limits import uvicorn_options  # noqa: PLC0415 - not needed for stdio
 
+        process_metrics.start("web")
+        tracing.start("web")
+        exposition.serve_on_own_port()
         server = build_server(toolsets=toolsets or ["all"], profile=profile)
         application = http_app(server, None if toolsets or profile else settings.MCP_TOOLSETS)
         warm_up()

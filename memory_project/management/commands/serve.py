@@ -21,6 +21,8 @@ class Command(BaseCommand):
     def handle(self, *, host: str, port: int, processes: int, **options: Any) -> None:
         import uvicorn  # noqa: PLC0415 - not needed for --help
 
+        from memory_project.observability import exposition  # noqa: PLC0415 - not needed for --help
         from memory_project.web.request_limits import uvicorn_options  # noqa: PLC0415 - not needed for --help
 
+        exposition.serve_on_own_port()
         uvicorn.run("memory_project.asgi:application", host=host, port=port, workers=processes, **uvicorn_options())

@@ -35,6 +35,7 @@ from memory_project.mcp.gateway.registry import ProxiedTool
 from memory_project.mcp.gateway.running_call import RunningCall
 from memory_project.mcp.responses import AttachedContent, Cancelled, asks_for_context, attached_content, report_failure
 from memory_project.mcp.workers import Running, in_thread
+from memory_project.observability.calls import UPSTREAM
 from memory_project.web.admission import TURN_KEY
 
 if TYPE_CHECKING:
@@ -289,4 +290,5 @@ class _OneCall:
             duration_ms,
             attached,
             only_read=self.tool.hints.read_only,
+            label=UPSTREAM,
         )

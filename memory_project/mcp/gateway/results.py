@@ -17,7 +17,7 @@ from memories.contract.delivery import QUOTATIONS
 from memories.contract.display import show_invisible
 from memories.contract.errors import DomainError
 from memory_project.mcp.gateway.names import offered_uri
-from memory_project.mcp.responses import AttachedContent
+from memory_project.mcp.responses import AttachedContent, error_answer
 
 MAX_ERROR = 500
 MIN_CUT = 200  # characters of a text that are kept even if the budget is used up
@@ -43,7 +43,7 @@ def first_text(result: CallToolResult) -> str:
 
 
 def failure(error: DomainError) -> CallToolResult:
-    text = json.dumps({"error": error.message, "code": error.code}, ensure_ascii=False)
+    text = json.dumps(error_answer(error), ensure_ascii=False)
     return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
 
 

@@ -31,6 +31,7 @@ EXPORTED = (
     "duration_ms",
     "request_chars",
     "response_chars",
+    "trace_id",
 )
 SPAN_TITLES = {
     "hour": gettext_lazy("last hour"),
