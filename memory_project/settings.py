@@ -63,6 +63,7 @@ INSTALLED_APPS = [
     "memory_project.webhooks.apps.WebhooksConfig",
     "memory_project.pages.apps.PagesConfig",
     "memory_project.preferences.apps.PreferencesConfig",
+    "memory_project.backups.apps.BackupsConfig",
     "knowledge.graph.apps.GraphConfig",
     "knowledge.apps.KnowledgeConfig",
     "analysis.apps.AnalysisConfig",
@@ -607,6 +608,16 @@ MAX_BODY_BYTES = env.number("MAX_BODY_BYTES", 5_000_000, 10_000, 1_000_000_000)
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
 # maximum size of an imported file in bytes
 IMPORT_MAX_BYTES = env.number("IMPORT_MAX_BYTES", 600_000_000, 10_000, 100_000_000_000)
+
+# -- backups ----------------------------------------------------------------------------------------------
+
+# folder of the daily backup, on a machine with a worker; empty: none is written
+BACKUP_FOLDER = env.text("BACKUP_FOLDER")
+BACKUP_AT = env.number("BACKUP_AT", 3, 0, 23)  # hour of TIME_ZONE from which on the daily backup is written
+BACKUP_KEEP = env.number("BACKUP_KEEP", 7, 1, 1_000)  # number of daily backups that are kept
+# days after which a daily backup is restored into a temporary server again; 0: never
+BACKUP_VERIFY_DAYS = env.number("BACKUP_VERIFY_DAYS", 7, 0, 365)
+BACKUP_TIMEOUT_MIN = env.number("BACKUP_TIMEOUT_MIN", 120, 1, 1_440)  # minutes until writing and verifying are stopped
 
 # -- REST ------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from django.core.management.commands import migrate
 from django.db import OperationalError, connection
 from django.db.migrations.exceptions import InconsistentMigrationHistory
 
+from memories.database import restore_marker
 from memories.database.owner import as_owner
 from memory_project.checks import database_problems, newer_migrations
 from memory_project.postgres.roles import grant
@@ -30,6 +31,7 @@ class Command(migrate.Command):
                 server.ensure_roles()
             application = str(connection.settings_dict["USER"])
             with as_owner():
+                connection.ensure_connection()  # refused here, with its own message, while a restore is unfinished
                 self.refuse_unready_database()
                 super().handle(*args, **options)
                 grant(application)
@@ -40,6 +42,8 @@ class Command(migrate.Command):
         except CommandError:
             raise
         except Exception as error:  # any error; if a migration failed, PostgreSQL has rolled it back
+            if unfinished_restore := restore_marker.message_of(error):
+                raise CommandError(unfinished_restore) from None
             first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
             is_unreachable = isinstance(error, OperationalError)
             problem = "database does not answer" if is_unreachable else "migration failed and was rolled back"

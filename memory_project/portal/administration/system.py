@@ -27,7 +27,8 @@ from memories.contract.errors import DomainError, NotFound
 from memories.database import identity
 from memories.models import Batch, IndexJob
 from memories.models.index_job import JobStatus
-from memory_project import backups, schedules
+from memory_project import schedules
+from memory_project.backups import state as backups
 from memory_project.checks import row_security_problem
 from memory_project.mcp.gateway import health, trial
 from memory_project.mcp.gateway.health import Health
@@ -114,19 +115,18 @@ def _parts() -> list[Part]:
     queued, exposed = OrmQ.objects.count(), row_security_problem()
     worker = _worker(overdue, queued)
     is_model_on = state["state"] in ("ready", "idle", "loading")
-    newest = max((file.stat().st_mtime for file in backups.list_backups()), default=None)
+    backup = backups.state()
     version = connection.cursor().connection.info.server_version // 10_000
     complete = gettext("the last comparison with the memories was complete")
     protected = gettext("PostgreSQL checks who reads a row")
     provider = f"{state['state']}: {state.get('detail') or '–'}"
-    backup = _age_of(newest) if newest else gettext("none yet; create one with manage.py backup")
     return [
         Part(gettext("Database"), "ok", f"PostgreSQL {version}"),
         Part(gettext("Row-level security"), "failed" if exposed else "ok", exposed or protected),
         Part(gettext("Embeddings"), "ok" if is_model_on else "stale", provider),
         Part(gettext("Catalog"), "stale" if catalog else "ok", catalog or complete),
         Part(gettext("Background work"), "failed" if overdue else "ok", worker),
-        Part(gettext("Backups"), "ok" if newest else "stale", backup),
+        Part(gettext("Backups"), backup.state, backup.detail),
     ]
 
 
@@ -146,11 +146,6 @@ def _worker(overdue: int, queued: int) -> str:
         "no worker is running: %(n)s schedule is overdue", "no worker is running: %(n)s schedules are overdue", overdue
     )
     return text % {"n": overdue}
-
-
-def _age_of(timestamp: float) -> str:
-    days = round((timezone.now().timestamp() - timestamp) / 86_400)
-    return ngettext("the latest is %(n)s day old", "the latest is %(n)s days old", days) % {"n": days}
 
 
 @identity.service("operation")
