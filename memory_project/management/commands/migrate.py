@@ -23,20 +23,25 @@ class Command(migrate.Command):
 
     help = "Create and alter the tables. Also gives the application's role its rights."
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            if not settings.DATABASE_URL:
-                server = EmbeddedPostgres(settings.COMMONPLACE_HOME)
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        # before the system checks, which connect as the application's role: homes of early versions have none
+        if not settings.DATABASE_URL:
+            server = EmbeddedPostgres(settings.COMMONPLACE_HOME)
+            try:
                 server.ensure_running()
                 server.ensure_roles()
+            except EmbeddedPostgresError as error:
+                raise CommandError(str(error)) from None
+        return super().execute(*args, **options)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
             application = str(connection.settings_dict["USER"])
             with as_owner():
                 connection.ensure_connection()  # refused here, with its own message, while a restore is unfinished
                 self.refuse_unready_database()
                 super().handle(*args, **options)
                 grant(application)
-        except EmbeddedPostgresError as error:
-            raise CommandError(str(error)) from None
         except InconsistentMigrationHistory as error:
             raise CommandError(f"This version can't migrate this database: {error}") from None
         except CommandError:
