@@ -198,6 +198,8 @@ if DATABASE_POOL_SIZE and "qcluster" not in sys.argv:
     _options["pool"] = {"min_size": 0, "max_size": DATABASE_POOL_SIZE, "timeout": 15}
 else:
     _database["CONN_MAX_AGE"] = 600  # seconds
+# names the program in pg_stat_activity, so that an operator knows what holds a lock
+_options.setdefault("application_name", f"commonplace {sys.argv[1]}" if len(sys.argv) > 1 else "commonplace")
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # -- people ----------------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ def refuse_half_restored(sender: object, connection: Any, **extra: Any) -> None:
 
 
 def message_of(error: BaseException) -> str:
-    """Return a line for the operator if a connection was refused because of an unfinished restore, or "" for another error."""
+    """Return a line for the operator if an unfinished restore caused the error, or "" for another error."""
     cause = error if isinstance(error, RestoreUnfinished) else error.__cause__
     return f"The database can't be used: {cause}." if isinstance(cause, RestoreUnfinished) else ""
 

@@ -6,12 +6,12 @@ what a running one needs.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from django.conf import settings
@@ -20,10 +20,11 @@ from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresErr
 
 PREFIX = ".backup-"
 LOCK = "lock"
+TRIAL = "trial"  # home of the server of a trial restore
 JUST_MADE_S = 60
 
 
-@contextmanager
+@contextlib.contextmanager
 def private_folder(parent: Path) -> Iterator[Path]:
     parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers([parent])
@@ -57,10 +58,9 @@ def _is_in_use(folder: Path) -> bool:
 
 
 def _remove(folder: Path) -> None:
-    try:
-        remove_server(EmbeddedPostgres(folder))
-    except (EmbeddedPostgresError, OSError):
-        pass  # it has none, or it has ended meanwhile
+    # a trial restore was killed; the server may have ended meanwhile
+    with contextlib.suppress(EmbeddedPostgresError, OSError):
+        remove_server(EmbeddedPostgres(folder / TRIAL))
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -57,7 +57,7 @@ def run(program: str, *arguments: str, parameters: Mapping[str, str] | None = No
         env={**os.environ, **variables},
         capture_output=True,
         text=True,
-        preexec_fn=_end_with_parent(),  # noqa: PLW1509 - one call into C, without any lock of this process
+        preexec_fn=_end_with_parent(),  # one call into C, without any lock of this process
     )
     if process.returncode:
         raise BackupFailed(f"{program} failed: {_first_error(process.stderr)}")

@@ -30,8 +30,8 @@ SKIPPED_ENTRIES = (" EXTENSION ", " SCHEMA - public ")
 END_WITHIN_S = 20  # seconds for the sessions of an earlier pg_restore to end; rolling back takes little time
 
 OTHER_SESSIONS = """
-    SELECT pid, application_name, backend_start FROM pg_stat_activity
-    WHERE datname = current_database() AND pid <> pg_backend_pid() AND usename = ANY(%s) ORDER BY backend_start
+    SELECT pid, application_name FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid() AND usename = ANY(%s) ORDER BY pid
 """
 END_SESSIONS = """
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -104,7 +104,7 @@ def refuse_other_sessions(application: str) -> None:
         cursor.execute(OTHER_SESSIONS, [[application, settings.DATABASE_OWNER["USER"]]])
         sessions = cursor.fetchall()
     if sessions:
-        names = [f"{name or 'unnamed'} (pid {pid}, since {since:%Y-%m-%d %H:%M})" for pid, name, since in sessions]
+        names = [f"{name or 'a program'} (process {pid} of PostgreSQL)" for pid, name in sessions]
         raise BackupFailed(f"other programs are connected to this database: {', '.join(names)}. Stop them first")
 
 

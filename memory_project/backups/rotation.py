@@ -77,7 +77,9 @@ def rotate() -> int:
     Backups that were written by hand stay.
     """
     folder = Path(settings.BACKUP_FOLDER)
-    here = [backup for backup in Backup.objects.filter(WRITTEN, is_scheduled=True) if Path(backup.path).parent == folder]
+    here = [
+        backup for backup in Backup.objects.filter(WRITTEN, is_scheduled=True) if Path(backup.path).parent == folder
+    ]
     removed = 0
     for backup in here[settings.BACKUP_KEEP :]:
         if erased.is_at_its_path(backup):

@@ -14,7 +14,7 @@ from django.db import DatabaseError
 
 from memory_project.__main__ import program
 from memory_project.backups import archive, erased, restoring
-from memory_project.backups.folders import remove_server
+from memory_project.backups.folders import TRIAL, remove_server
 from memory_project.backups.models import Backup
 from memory_project.backups.programs import SEES_ALL, BackupFailed
 from memory_project.postgres.server import DATABASE, OWNER, EmbeddedPostgres, EmbeddedPostgresError, last_line
@@ -42,7 +42,7 @@ def verify(file: Path) -> int:
 
 
 def _restore(folder: Path, manifest: dict[str, Any]) -> int:
-    home = folder / "trial"
+    home = folder / TRIAL
     home.mkdir()
     server = EmbeddedPostgres(home)
     try:

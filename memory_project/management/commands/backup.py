@@ -36,9 +36,10 @@ class Command(BaseCommand):
     def write(self, file: Path) -> None:
         backup = archive.write(file)
         erased.complete_list(file.absolute(), backup.created_at)
+        erased_list = erased.list_beside(file).name
         self.stdout.write(
-            f"{file}: {filesizeformat(backup.size)}. Memories erased from now on will be listed in "
-            f"{erased.list_beside(file).name}: keep both files together, so that restore can erase those memories again."
+            f"{file}: {filesizeformat(backup.size)}. Memories erased from now on will be listed in {erased_list}: keep "
+            "both files together, so that restore can erase those memories again."
         )
 
     def verify(self, file: Path) -> None:

@@ -11,6 +11,7 @@ from django.db.migrations.exceptions import InconsistentMigrationHistory
 from memories.database import restore_marker
 from memories.database.owner import as_owner
 from memory_project.checks import database_problems, newer_migrations
+from memory_project.postgres import blockers
 from memory_project.postgres.roles import grant
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
 
@@ -40,6 +41,7 @@ class Command(migrate.Command):
             with as_owner():
                 connection.ensure_connection()  # refused here, with its own message, while a restore is unfinished
                 self.refuse_unready_database()
+                blockers.limit_waiting()
                 super().handle(*args, **options)
                 grant(application)
         except InconsistentMigrationHistory as error:
@@ -47,6 +49,11 @@ class Command(migrate.Command):
         except CommandError:
             raise
         except Exception as error:  # any error; if a migration failed, PostgreSQL has rolled it back
+            if blockers.is_lock_timeout(error):
+                raise CommandError(
+                    f"The migration waited {blockers.LOCK_TIMEOUT_S} s for a table in vain and was rolled back. "
+                    + blockers.describe()
+                ) from error
             if unfinished_restore := restore_marker.message_of(error):
                 raise CommandError(unfinished_restore) from None
             first_line = (str(error).strip() or type(error).__name__).splitlines()[0]

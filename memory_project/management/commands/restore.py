@@ -42,9 +42,7 @@ class Command(BaseCommand):
             help="open the database although some memories could not be erased again; erase them yourself",
         )
 
-    def handle(
-        self, *, file: Path, continues: bool, start_over: bool, leave_failures: bool, **options: Any
-    ) -> None:
+    def handle(self, *, file: Path, continues: bool, start_over: bool, leave_failures: bool, **options: Any) -> None:
         try:
             ids = erased.erased_since(file)
             with unpacked(file) as (folder, manifest), restore_marker.ignored():
@@ -70,9 +68,7 @@ class Command(BaseCommand):
         application = str(connection.settings_dict["USER"])
         with as_owner():
             restoring.refuse_superuser()
-            restoring.prepare(
-                file, folder, application=application, continues=continues, starts_over=start_over
-            )
+            restoring.prepare(file, folder, application=application, continues=continues, starts_over=start_over)
             restoring.create_extension()
             if not restoring.is_loaded():
                 restoring.load(folder)
