@@ -128,7 +128,7 @@ def empty_database() -> None:
         for query in (OWN_TABLES, OWN_FUNCTIONS, OWN_TYPES):
             cursor.execute(query)
             for kind, name in cursor.fetchall():
-                cursor.execute(sql.SQL(f"DROP {kind} IF EXISTS {name} CASCADE"))  # type: ignore[arg-type]  # quoted by SQL
+                cursor.execute(sql.SQL(f"DROP {kind} IF EXISTS {name} CASCADE"))  # names quoted by PostgreSQL
 
 
 def load(folder: Path, parameters: dict[str, str] | None = None, database: str = "") -> None:

@@ -80,7 +80,9 @@ def _migrate(home: Path) -> None:
 
 def _save(manifest: dict[str, Any], problem: str) -> None:
     """Save the result. A machine that only verifies backups may have no database."""
-    backups = Backup.objects.filter(pk=archive.id_of(manifest))
+    if (backup_id := archive.id_of(manifest)) is None:
+        return
+    backups = Backup.objects.filter(pk=backup_id)
     try:
         backups.update(verified_at=datetime.now(UTC), verification_problem=problem[:500])
     except DatabaseError as error:

@@ -38,7 +38,7 @@ class Command(BaseCommand):
         erased.complete_list(file.absolute(), backup.created_at)
         erased_list = erased.list_beside(file).name
         self.stdout.write(
-            f"{file}: {filesizeformat(backup.size)}. Memories erased from now on will be listed in {erased_list}: keep "
+            f"{file}: {filesizeformat(backup.size or 0)}. Memories erased from now on will be listed in {erased_list}: keep "
             "both files together, so that restore can erase those memories again."
         )
 
