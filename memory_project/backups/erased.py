@@ -31,7 +31,8 @@ LONGEST_TRANSACTION = timedelta(hours=1)
 
 
 def note(record_id: UUID) -> None:
-    ErasedMemory.objects.update_or_create(record_id=record_id, defaults={"at": datetime.now(UTC)})
+    rows = [ErasedMemory(record_id=record_id)]
+    ErasedMemory.objects.bulk_create(rows, update_conflicts=True, unique_fields=["record_id"], update_fields=["at"])
 
 
 def list_beside(backup: Path) -> Path:

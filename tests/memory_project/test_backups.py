@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import shutil
 import tarfile
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from io import BytesIO
 from pathlib import Path
@@ -16,8 +16,9 @@ from django.core import mail
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from memories.conversation import wipe
-from memories.identity.caller import Caller
+from memories.conversation.operations import Wipe
+from memories.conversation.wipe import request_wipe
+from memories.identity.caller import WIPE, Caller
 from memories.models import MemoryRecord
 from memories.operations import Erase
 from memories.writing import erasure
@@ -99,7 +100,7 @@ def test_a_machine_without_the_folder_writes_none(folder: Path, settings: Any) -
     assert not Backup.objects.exists()
 
 
-def test_erased_and_wiped_memories_are_listed_beside_every_reachable_backup(
+def test_erased_memories_are_listed_beside_every_reachable_backup(
     folder: Path, ada: Caller, fact: MemoryRecord, django_capture_on_commit_callbacks: Committed
 ) -> None:
     here = listed(folder, "here.backup")
@@ -117,6 +118,15 @@ def test_erased_and_wiped_memories_are_listed_beside_every_reachable_backup(
     assert erased.update_lists() == 1
     assert erased.erased_since(Path(elsewhere.path)) == [fact.pk]
     assert erased.update_lists() == 0
+
+
+def test_wiped_memories_are_listed_too(
+    folder: Path, alice: Caller, fact: MemoryRecord, django_capture_on_commit_callbacks: Committed
+) -> None:
+    here = listed(folder, "here.backup")
+    with django_capture_on_commit_callbacks(execute=True):
+        request_wipe(Wipe(user_id=alice.email, confirm=True), caller=replace(alice, rights=frozenset({WIPE})))
+    assert erased.erased_since(Path(here.path)) == [fact.pk]
 
 
 def test_a_memory_erased_while_a_backup_is_written_is_listed(folder: Path, fact: MemoryRecord) -> None:
@@ -138,12 +148,11 @@ def test_a_damaged_backup_is_refused(folder: Path, tmp_path: Path) -> None:
 
 
 def test_folders_of_killed_processes_are_removed_and_those_in_use_stay(folder: Path, settings: Any) -> None:
-    left = settings.COMMONPLACE_HOME / ".backup-left"
-    left.mkdir()
-    (left / "lock").touch()
-    (left / "secret_key").write_text("secret")
     with private_folder(folder) as used:
+        left = settings.COMMONPLACE_HOME / ".backup-left"
+        left.mkdir()
+        (left / "lock").touch()
+        (left / "secret_key").write_text("secret")
         assert remove_leftovers([folder]) == 1
-        assert used.exists()
-    assert (left.exists(), used.exists()) == (False, False)
-    shutil.rmtree(folder)
+        assert (left.exists(), used.exists()) == (False, True)
+    assert not used.exists()

@@ -36,10 +36,10 @@ class Command(BaseCommand):
     def write(self, file: Path) -> None:
         backup = archive.write(file)
         erased.complete_list(file.absolute(), backup.created_at)
-        erased_list = erased.list_beside(file).name
+        size, erased_list = filesizeformat(backup.size or 0), erased.list_beside(file).name
         self.stdout.write(
-            f"{file}: {filesizeformat(backup.size or 0)}. Memories erased from now on will be listed in {erased_list}: keep "
-            "both files together, so that restore can erase those memories again."
+            f"{file}: {size}. Memories erased from now on will be listed in {erased_list}: keep both files together, so "
+            "that restore can erase those memories again."
         )
 
     def verify(self, file: Path) -> None:

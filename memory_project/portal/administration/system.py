@@ -27,6 +27,7 @@ from memories.contract.errors import DomainError, NotFound
 from memories.database import identity
 from memories.models import Batch, IndexJob
 from memories.models.index_job import JobStatus
+from memories.retrieval import index_status
 from memory_project import schedules
 from memory_project.backups import state as backups
 from memory_project.checks import row_security_problem
@@ -36,6 +37,7 @@ from memory_project.models import Webhook
 from memory_project.notifications import webhooks
 from memory_project.portal.administration.people import operator_of
 from memory_project.portal.error_labels import message_with_label
+from memory_project.web.locale import number
 
 LATE = timedelta(minutes=10)  # if a schedule is overdue for longer, no worker is running
 TABLES_SHOWN = 12
@@ -119,7 +121,11 @@ def _parts() -> list[Part]:
     version = connection.cursor().connection.info.server_version // 10_000
     complete = gettext("the last comparison with the memories was complete")
     protected = gettext("PostgreSQL checks who reads a row")
+    left, total = index_status.remaining(index_status.model(), kept_s=60)
+    amount = {"left": number(left), "total": number(total)}
     provider = f"{state['state']}: {state.get('detail') or '–'}"
+    if left:
+        provider += f"; {gettext('%(left)s of %(total)s texts left to embed') % amount}"
     return [
         Part(gettext("Database"), "ok", f"PostgreSQL {version}"),
         Part(gettext("Row-level security"), "failed" if exposed else "ok", exposed or protected),
