@@ -10,6 +10,7 @@ class MemoriesConfig(AppConfig):
     toolsets = {"memory": "memories.mcp_tools.TOOLS"}
 
     def ready(self) -> None:
+        from memories.database import restore_marker  # noqa: F401, PLC0415 - receives connection_created
         from memories.retrieval import indexing  # noqa: PLC0415 - the models must be loaded first
         from memories.writing import bulk_actions  # noqa: PLC0415 - the models must be loaded first
 

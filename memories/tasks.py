@@ -4,6 +4,7 @@ import logging
 import time
 
 from memories import embedding
+from memories.database import locks
 from memories.identity.caller import system_caller
 from memories.retrieval import index_status, indexing, term_statistics
 from memories.writing import bulk_actions
@@ -20,13 +21,16 @@ def close_gaps() -> str:
         model = embedding.current().name
     except embedding.EmbedderUnavailable as error:
         return f"degraded: {error}"
-    opened = indexing.reconcile(model)
+    opened = 0 if locks.is_locked(*indexing.EMBED_LOCK) else indexing.reconcile(model)
     completed, failed = _do_jobs()
-    return f"{opened} jobs opened, {completed} closed, {failed} put back or failed"
+    left, total = index_status.remaining(model)
+    return f"{opened} jobs opened, {completed} closed, {failed} put back or failed; {left} of {total} left"
 
 
 def run_index_jobs() -> str:
-    """Run the index jobs that are due. Unlike `close_gaps`, this does not search for rows to embed."""
+    """Run the index jobs that are due. Unlike `close_gaps`, this does not search for rows with outdated vectors."""
+    if indexing.has_forgotten_memories():
+        return close_gaps()
     if not indexing.due_jobs().exists():  # the model need not be loaded
         return "nothing is due"
     try:

@@ -14,6 +14,7 @@ from django.core.management.base import BaseCommand
 from django.db import Error, InterfaceError, OperationalError, ProgrammingError
 
 from memories.contract.errors import DomainError
+from memories.database import restore_marker
 from memory_project.postgres.server import EmbeddedPostgresError
 
 EXIT_USAGE = 2
@@ -64,6 +65,8 @@ GROUPS = {
         "rebuild_search": "",
     },
 }
+# commands that run until they are stopped, and that must not start while a restore is unfinished
+SERVERS = ("serve", "qcluster", "mcp", "watch_catalog")
 EXAMPLES = {name: arguments for commands in GROUPS.values() for name, arguments in commands.items()}
 
 # commands of Django and its apps whose own descriptions name the framework instead of the purpose
@@ -110,6 +113,8 @@ class CommandLine(ManagementUtility):
             _ = settings.INSTALLED_APPS  # raises the error of invalid settings, which hide our commands
             self.refuse_unknown(subcommand, installed)
         command = super().fetch_command(subcommand)
+        if subcommand in SERVERS and self.argv[1:2] == [subcommand] and not {"-h", "--help"} & set(self.argv):
+            restore_marker.refuse()
         if subcommand in EXAMPLES:
             example = f"Example: {self.prog_name} {subcommand} {EXAMPLES[subcommand]}".strip()
             command.create_parser = partial(command.create_parser, epilog=example)  # type: ignore[method-assign]
@@ -146,6 +151,8 @@ def operator_message(error: Exception) -> str:
     code = getattr(error.__cause__, "sqlstate", None) or ""
     if isinstance(error, ProgrammingError) and code == UNDEFINED_TABLE:
         return "The database has not been migrated to this version. Run the command `migrate` first."
+    if unfinished_restore := restore_marker.message_of(error):
+        return unfinished_restore
     if not isinstance(error, OperationalError | InterfaceError):
         return ""
     if code and not code.startswith(UNREACHABLE):

@@ -1,20 +1,17 @@
-"""The project's hooks in the memories app: audit, backups and notifications."""
+"""The project's hooks in the memories app: audit and notifications."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
 from django.db.models import Q
 
 from memories.contract.tools import Call, ContextBlock
 from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn
 from memories.identity.caller import Caller
 from memories.models import CitingDocument, MemoryRecord
-from memory_project import backups
 from memory_project.audit import statements
 from memory_project.mcp import feedback_request
 from memory_project.models import AuditEvent, Notification, SavedView, User
@@ -56,11 +53,9 @@ class ProjectMemoryExtension(MemoryExtension):
         return feedback_request.after_recall(caller, call)
 
     def erase_copies(self, caller: Caller, record_id: UUID, texts: Sequence[str]) -> Mapping[str, int]:
-        # Audit events stay, but lose their arguments and messages. The memory is listed next to each backup, so that a
-        # restore erases it again.
+        # Audit events stay, but lose their arguments and messages.
         events = AuditEvent.objects.filter(record_ids__contains=[record_id])
         emptied = events.update(arguments={"erased": True}, message="")
-        transaction.on_commit(partial(backups.note_erased, record_id))
         return {"audit events": emptied, "notifications": Notification.objects.filter(record_id=record_id).delete()[0]}
 
     def owned_rows(self) -> Sequence[OwnedRows]:

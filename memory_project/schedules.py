@@ -67,8 +67,18 @@ def schedules() -> dict[str, tuple[str, int]]:
         "find contradictions": ("knowledge.tasks.find_contradictions", 15),
         "quiet unused memories": ("knowledge.tasks.quiet_unused_memories", 60),
         "compute the knowledge debt": ("memory_project.tasks.compute_debt", 60),
+        "write the daily backup": ("memory_project.backups.tasks.run_if_due", 10),
+        "update lists of erased memories": ("memory_project.backups.tasks.update_lists", 5),
         "compare memories with the catalog": ("knowledge.tasks.check_freshness", settings.STALENESS_INTERVAL_MIN),
     }
+
+
+def timeouts() -> dict[str, int]:
+    """Return the seconds after which a run is stopped, by the schedule's name, where the queue's timeout is too short.
+
+    The queue delivers the task again while it runs, so it must return at once if another process is at it.
+    """
+    return {"write the daily backup": settings.BACKUP_TIMEOUT_MIN * 60}
 
 
 def update_schedules() -> None:
@@ -86,6 +96,8 @@ def update_schedules() -> None:
             "minutes": setting.minutes or usual if setting else usual,
             "repeats": PAUSED if setting and setting.is_paused else FOREVER,
         }
+        if name in timeouts():
+            values["kwargs"] = repr({"q_options": {"timeout": timeouts()[name]}})
         Schedule.objects.update_or_create(name=name, defaults=values)
     our_functions = Q()
     for app in APPS:

@@ -72,6 +72,7 @@ INSTALLED_APPS = [
     "memory_project.webhooks.apps.WebhooksConfig",
     "memory_project.pages.apps.PagesConfig",
     "memory_project.preferences.apps.PreferencesConfig",
+    "memory_project.backups.apps.BackupsConfig",
     "knowledge.graph.apps.GraphConfig",
     "knowledge.apps.KnowledgeConfig",
     "analysis.apps.AnalysisConfig",
@@ -212,6 +213,8 @@ if DATABASE_POOL_SIZE and "qcluster" not in sys.argv:
     _options["pool"] = {"min_size": 0, "max_size": DATABASE_POOL_SIZE, "timeout": 15}
 else:
     _database["CONN_MAX_AGE"] = 600  # seconds
+# names the program in pg_stat_activity, so that an operator knows what holds a lock
+_options.setdefault("application_name", f"commonplace {sys.argv[1]}" if len(sys.argv) > 1 else "commonplace")
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # -- people ----------------------------------------------------------------------------------------------
@@ -639,6 +642,16 @@ MAX_BODY_BYTES = env.number("MAX_BODY_BYTES", 5_000_000, 10_000, 1_000_000_000)
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
 # maximum size of an imported file in bytes
 IMPORT_MAX_BYTES = env.number("IMPORT_MAX_BYTES", 600_000_000, 10_000, 100_000_000_000)
+
+# -- backups ----------------------------------------------------------------------------------------------
+
+# folder of the daily backup, on a machine with a worker; empty: none is written
+BACKUP_FOLDER = env.text("BACKUP_FOLDER")
+BACKUP_AT = env.number("BACKUP_AT", 3, 0, 23)  # hour of TIME_ZONE from which on the daily backup is written
+BACKUP_KEEP = env.number("BACKUP_KEEP", 7, 1, 1_000)  # number of daily backups that are kept
+# days after which a daily backup is restored into a temporary server again; 0: never
+BACKUP_VERIFY_DAYS = env.number("BACKUP_VERIFY_DAYS", 7, 0, 365)
+BACKUP_TIMEOUT_MIN = env.number("BACKUP_TIMEOUT_MIN", 120, 1, 1_440)  # minutes until writing and verifying are stopped
 
 # -- REST ------------------------------------------------------------------------------------------------
 

@@ -83,6 +83,7 @@ SERVICES = {
     "memories.writing",
     "memory_project.accounts",
     "memory_project.audit",
+    "memory_project.backups",
     "memory_project.demo",
     "memory_project.exports.progress",
     "memory_project.exports.restoring",

@@ -21,6 +21,9 @@ STORAGE = """
     ALTER TABLE memory_passages ALTER COLUMN token_bits SET STORAGE EXTERNAL;
     ALTER TABLE memory_passages SET (toast_tuple_target = 128);
 """
+# Each updated row would get a new entry in the vector index, which takes hours if there are many rows. The next
+# migration removes both indexes from the state.
+DROP_INDEXES = "DROP INDEX IF EXISTS memory_vectors; DROP INDEX IF EXISTS memory_no_vector;"
 BACK = """
     UPDATE memory_records SET embedding = vector FROM memory_passages WHERE record_id = memory_records.id AND start = 0;
 """
@@ -30,6 +33,7 @@ class Migration(migrations.Migration):
     dependencies = [("memories", "0009_memories_come_along")]
 
     operations = [
+        migrations.RunSQL(DROP_INDEXES, migrations.RunSQL.noop),
         migrations.CreateModel(
             name="Passage",
             fields=[

@@ -27,8 +27,13 @@ class Migration(migrations.Migration):
             model_name='memoryrecord',
             index=models.Index(condition=models.Q(('embedding_text_hash__isnull', True), models.Q(('status', 'archived'), _negated=True)), fields=['id'], name='memory_no_vector'),
         ),
-        migrations.AddIndex(
-            model_name='passage',
-            index=pgvector.django.indexes.HnswIndex(ef_construction=64, fields=['vector'], m=16, name='passage_vectors', opclasses=['vector_cosine_ops']),
+        # 0015 takes the index out of the migrations' hands, so it is no longer built, which would take minutes
+        migrations.SeparateDatabaseAndState(
+            state_operations=[
+                migrations.AddIndex(
+                    model_name='passage',
+                    index=pgvector.django.indexes.HnswIndex(ef_construction=64, fields=['vector'], m=16, name='passage_vectors', opclasses=['vector_cosine_ops']),
+                ),
+            ]
         ),
     ]

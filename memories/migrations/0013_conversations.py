@@ -18,9 +18,14 @@ class Migration(migrations.Migration):
             model_name='memoryrecord',
             name='memory_source_known',
         ),
-        migrations.RemoveIndex(
-            model_name='passage',
-            name='passage_vectors',
+        # the index itself is neither built nor rebuilt any more: see 0011
+        migrations.SeparateDatabaseAndState(
+            state_operations=[
+                migrations.RemoveIndex(
+                    model_name='passage',
+                    name='passage_vectors',
+                ),
+            ]
         ),
         migrations.AddField(
             model_name='memoryrecord',
@@ -70,9 +75,13 @@ class Migration(migrations.Migration):
             model_name='memoryrecord',
             index=models.Index(condition=models.Q(('tier', ''), _negated=True), fields=['created_by', 'tier', '-created_at'], name='memory_conversations'),
         ),
-        migrations.AddIndex(
-            model_name='passage',
-            index=pgvector.django.indexes.HnswIndex(condition=models.Q(('short_term', False)), ef_construction=64, fields=['vector'], m=16, name='passage_vectors', opclasses=['vector_cosine_ops']),
+        migrations.SeparateDatabaseAndState(
+            state_operations=[
+                migrations.AddIndex(
+                    model_name='passage',
+                    index=pgvector.django.indexes.HnswIndex(condition=models.Q(('short_term', False)), ef_construction=64, fields=['vector'], m=16, name='passage_vectors', opclasses=['vector_cosine_ops']),
+                ),
+            ]
         ),
         migrations.AddConstraint(
             model_name='memoryrecord',

@@ -9,5 +9,11 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        migrations.RemoveIndex(model_name="passage", name="passage_vectors"),
+        migrations.SeparateDatabaseAndState(
+            # built by earlier versions of 0011 and 0013
+            database_operations=[
+                migrations.RunSQL("DROP INDEX IF EXISTS passage_vectors", migrations.RunSQL.noop),
+            ],
+            state_operations=[migrations.RemoveIndex(model_name="passage", name="passage_vectors")],
+        ),
     ]

@@ -83,6 +83,12 @@ def coverage(model: str, *, kept_s: int = 0) -> list[Coverage]:
     return coverages
 
 
+def remaining(model: str, *, kept_s: int = 0) -> tuple[int, int]:
+    """Return how many rows have no vector of this model yet, and how many should have one."""
+    rows = coverage(model, kept_s=kept_s)
+    return sum(max(row.expected - row.indexed, 0) for row in rows), sum(row.expected for row in rows)
+
+
 def _counts(model: str) -> dict[tuple[str, str], int]:
     """Return the number of rows by kind and part."""
     parts = [part for kind, source in sorted(SOURCES.items()) for part in _row_counts(kind, source, model)]

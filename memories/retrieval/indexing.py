@@ -22,7 +22,7 @@ from django.utils import timezone
 
 from memories import embedding
 from memories.contract.registry import Registry
-from memories.database import prepared_statements
+from memories.database import locks, prepared_statements
 from memories.embedding import Vectors
 from memories.models import IndexJob, MemoryRecord, Passage, Status
 from memories.models.index_job import JobStatus, Trigger
@@ -32,6 +32,8 @@ from memories.retrieval import passages
 BATCH = 32  # maximum number of jobs claimed at once
 BACKOFF_BASE_S = 5  # a job is retried after BACKOFF_BASE_S · 2^attempts seconds
 RETENTION = timedelta(days=14)  # time until a closed job is deleted, except an unresolved failure
+WRITE_PAUSE = timedelta(minutes=1)  # time in which a write embeds its text itself
+EMBED_LOCK = ("embed", UUID(int=0))  # held by the command `embed`
 FAILED_PAUSE = timedelta(minutes=15)  # after a job has failed, time until the reconciler queues its unit again
 
 
@@ -167,20 +169,36 @@ def reconcile(model: str, *, limit: int = 10_000) -> int:
     """
     opened = 0
     for source in SOURCES.values():
-        has_open_job = IndexJob.objects.filter(
-            source_kind=source.kind,
-            source_id=models.OuterRef("pk"),
-            status__in=[JobStatus.PENDING, JobStatus.RUNNING],
-        )
-        recently_failed = IndexJob.objects.filter(
-            source_kind=source.kind,
-            source_id=models.OuterRef("pk"),
-            status=JobStatus.FAILED,
-            completed_at__gt=timezone.now() - FAILED_PAUSE,
-        )
-        due = source.gaps(model).exclude(models.Exists(has_open_job)).exclude(models.Exists(recently_failed))
+        due = _without_job(source, source.gaps(model))
         opened += enqueue(source.kind, due.values_list("pk", flat=True)[:limit], Trigger.RECONCILER)
     return opened
+
+
+def _without_job(source: VectorSource, gaps: QuerySet[Any]) -> QuerySet[Any]:
+    has_open_job = IndexJob.objects.filter(
+        source_kind=source.kind,
+        source_id=models.OuterRef("pk"),
+        status__in=[JobStatus.PENDING, JobStatus.RUNNING],
+    )
+    recently_failed = IndexJob.objects.filter(
+        source_kind=source.kind,
+        source_id=models.OuterRef("pk"),
+        status=JobStatus.FAILED,
+        completed_at__gt=timezone.now() - FAILED_PAUSE,
+    )
+    return gaps.exclude(models.Exists(has_open_job)).exclude(models.Exists(recently_failed))
+
+
+def has_forgotten_memories() -> bool:
+    """Return whether memories without any vector wait for no job, as after a killed `embed --all`.
+
+    The index memory_no_vector makes this cheap. Neither a running `embed` nor a write that is just embedding its text
+    counts.
+    """
+    if locks.is_locked(*EMBED_LOCK):
+        return False
+    unembedded = MEMORIES.rows().filter(embedding_text_hash=None, updated_at__lt=timezone.now() - WRITE_PAUSE)
+    return _without_job(MEMORIES, unembedded).exists()
 
 
 def worker_name() -> str:

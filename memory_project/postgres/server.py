@@ -214,6 +214,7 @@ class EmbeddedPostgres:
             return False
         if self.accepts_connections():
             self._verified = get_process(self._recorded_pid())
+            self._convert_early_home()
             return False
         with self._lock():
             if self.accepts_connections():
@@ -364,6 +365,14 @@ class EmbeddedPostgres:
             if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
                 connection.execute(f'CREATE DATABASE "{DATABASE}"')  # safe to interpolate: a constant of this module
         self.ensure_roles()
+
+    def _convert_early_home(self) -> None:
+        """Create the roles in a home of an early version whose server this version has not started."""
+        with contextlib.suppress(psycopg.OperationalError):  # it is just starting or stopping
+            with self.connect() as connection:
+                roles = connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [APPLICATION]).fetchone()
+            if not roles:
+                self.ensure_roles()
 
     def ensure_roles(self) -> None:
         """Create the roles OWNER and APPLICATION, and make OWNER the owner of all tables. Safe to repeat.

@@ -8,6 +8,7 @@ from django.http import HttpRequest, JsonResponse
 from django.views.decorators.http import require_safe
 
 from memories import embedding
+from memories.database import restore_marker
 from memories.database.locks import DIRECT
 
 CONNECT_TIMEOUT_S = 2
@@ -28,6 +29,8 @@ def health(request: HttpRequest) -> JsonResponse:
         with psycopg.connect(
             **parameters, connect_timeout=CONNECT_TIMEOUT_S, options="-c statement_timeout=2000"
         ) as direct:
+            if unfinished := restore_marker.refusal(direct):
+                return JsonResponse({**body, "status": unfinished.message, "degraded": True}, status=503)
             watcher = direct.execute(WATCHER).fetchone()
     except psycopg.Error:
         return JsonResponse({**body, "status": "the database does not answer", "degraded": True}, status=503)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import signal
 from datetime import timedelta
 from typing import Any
 
@@ -7,8 +9,11 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.utils import timezone
+from django_q.models import OrmQ
 
 from memories import embedding, services, tasks
+from memories.contract.errors import Conflict
+from memories.database import locks
 from memories.identity.caller import Caller
 from memories.models import IndexJob, MemoryRecord, Passage
 from memories.models.index_job import JobStatus, Trigger
@@ -118,7 +123,7 @@ def test_another_models_vectors_do_not_count_as_indexed(fact: MemoryRecord) -> N
 
 def test_close_gaps_finds_and_embeds_gaps(gap: MemoryRecord) -> None:
     IndexJob.objects.all().delete()
-    assert tasks.close_gaps() == "1 jobs opened, 1 closed, 0 put back or failed"
+    assert tasks.close_gaps() == "1 jobs opened, 1 closed, 0 put back or failed; 0 of 1 left"
 
 
 def test_run_index_jobs_runs_due_jobs(gap: MemoryRecord) -> None:
@@ -127,6 +132,27 @@ def test_run_index_jobs_runs_due_jobs(gap: MemoryRecord) -> None:
     indexing.enqueue("memory", [gap.pk, gap.pk], Trigger.WRITE)
     assert IndexJob.objects.count() == 1
     assert tasks.run_index_jobs() == "1 closed, 0 put back or failed"
+
+
+def test_a_worker_goes_on_after_embed_all_was_killed(alice: Caller, fact: MemoryRecord) -> None:
+    MemoryRecord.objects.update(embedding_text_hash=None)
+    with locks.exclusive(*indexing.EMBED_LOCK, Conflict("busy")):
+        assert tasks.run_index_jobs() == "nothing is due"  # embed is at work
+        with pytest.raises(Conflict, match="another `embed`"):
+            call_command("embed", quiet=True)
+    assert tasks.run_index_jobs() == "nothing is due"  # a write may be embedding it
+    MemoryRecord.objects.update(updated_at=timezone.now() - timedelta(minutes=2))
+    assert tasks.run_index_jobs() == "1 jobs opened, 1 closed, 0 put back or failed; 0 of 1 left"
+
+
+def test_embed_that_is_stopped_hands_over_to_a_worker(
+    gap: MemoryRecord, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setattr(indexing, "index", lambda *texts: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(SystemExit):
+        call_command("embed", quiet=True)
+    assert "1 of 1 left" in capsys.readouterr().out
+    assert OrmQ.objects.get().task["func"] == "memories.tasks.close_gaps"
 
 
 def test_old_resolved_jobs_are_deleted_and_open_failures_kept(gap: MemoryRecord) -> None:

@@ -1,17 +1,27 @@
 from __future__ import annotations
 
+import signal
 from argparse import ArgumentParser
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
+from django_q.tasks import async_task
 from tqdm import tqdm
 
 from memories import embedding
+from memories.contract.errors import Conflict
+from memories.database import locks
 from memories.database.owner import as_owner
 from memories.retrieval import indexing, term_statistics, vector_index
+
+
+def _exit(number: int, frame: object) -> None:
+    raise SystemExit(128 + number)
 
 
 class Command(BaseCommand):
@@ -30,18 +40,42 @@ class Command(BaseCommand):
             model = embedding.current(wait_s=300).name
         except embedding.EmbedderUnavailable as error:
             raise CommandError(str(error)) from None
+        busy = Conflict("another `embed` is running")
+        with locks.exclusive(*indexing.EMBED_LOCK, busy), self.handing_over():
+            self.embed(model, all, quiet)
+
+    def embed(self, model: str, all: bool, quiet: bool) -> None:
         indexing.reap()
         if all:
             for source in indexing.SOURCES.values():
                 source.rows().update(embedding_text_hash=None)
-        pending = sum(source.gaps(model).count() for source in indexing.SOURCES.values())
+        pending = self.count_pending(model)
+        self.stdout.write(f"{pending} of {sum(source.rows().count() for source in indexing.SOURCES.values())} left")
         completed = self.embed_pending(model, pending, quiet)
         term_statistics.refresh()
         vector_index.train()
-        remaining = sum(source.gaps(model).count() for source in indexing.SOURCES.values())
+        remaining = self.count_pending(model)
         if remaining:
             raise CommandError(f"{completed} of {pending} embedded with {model}; {remaining} left: run embed again")
         self.stdout.write(f"{completed} embedded with {model}; none left")
+
+    def count_pending(self, model: str) -> int:
+        return sum(source.gaps(model).count() for source in indexing.SOURCES.values())
+
+    @contextmanager
+    def handing_over(self) -> Iterator[None]:
+        """Let the worker go on at once if the command is stopped. After a kill -9, it does so within two minutes."""
+        earlier = signal.signal(signal.SIGTERM, _exit)
+        try:
+            yield
+        except (KeyboardInterrupt, SystemExit):
+            async_task("memories.tasks.close_gaps")
+            self.stderr.write(
+                "Stopped. A running worker goes on with the rest; the page Indexing shows how much is left."
+            )
+            raise
+        finally:
+            signal.signal(signal.SIGTERM, earlier)
 
     def embed_pending(self, model: str, pending: int, quiet: bool) -> int:
         completed = 0

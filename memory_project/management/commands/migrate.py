@@ -8,8 +8,10 @@ from django.core.management.commands import migrate
 from django.db import OperationalError, connection
 from django.db.migrations.exceptions import InconsistentMigrationHistory
 
+from memories.database import restore_marker
 from memories.database.owner import as_owner
 from memory_project.checks import database_problems, newer_migrations
+from memory_project.postgres import blockers
 from memory_project.postgres.roles import grant
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
 
@@ -22,24 +24,38 @@ class Command(migrate.Command):
 
     help = "Create and alter the tables. Also gives the application's role its rights."
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            if not settings.DATABASE_URL:
-                server = EmbeddedPostgres(settings.COMMONPLACE_HOME)
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        # before the system checks, which connect as the application's role: homes of early versions have none
+        if not settings.DATABASE_URL:
+            server = EmbeddedPostgres(settings.COMMONPLACE_HOME)
+            try:
                 server.ensure_running()
                 server.ensure_roles()
+            except EmbeddedPostgresError as error:
+                raise CommandError(str(error)) from None
+        return super().execute(*args, **options)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
             application = str(connection.settings_dict["USER"])
             with as_owner():
+                connection.ensure_connection()  # refused here, with its own message, while a restore is unfinished
                 self.refuse_unready_database()
+                blockers.limit_waiting()
                 super().handle(*args, **options)
                 grant(application)
-        except EmbeddedPostgresError as error:
-            raise CommandError(str(error)) from None
         except InconsistentMigrationHistory as error:
             raise CommandError(f"This version can't migrate this database: {error}") from None
         except CommandError:
             raise
         except Exception as error:  # any error; if a migration failed, PostgreSQL has rolled it back
+            if blockers.is_lock_timeout(error):
+                raise CommandError(
+                    f"The migration waited {blockers.LOCK_TIMEOUT_S} s for a table in vain and was rolled back. "
+                    + blockers.describe()
+                ) from error
+            if unfinished_restore := restore_marker.message_of(error):
+                raise CommandError(unfinished_restore) from None
             first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
             is_unreachable = isinstance(error, OperationalError)
             problem = "database does not answer" if is_unreachable else "migration failed and was rolled back"

@@ -8,17 +8,20 @@ from uuid import UUID
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError
+from django.db import DatabaseError, connection
 from django.db.models import Q
 
 from knowledge.changesets import rollback
 from knowledge.models import Insight
 from memories.contract.errors import DomainError, NotFound
+from memories.database import restore_marker
 from memories.database.owner import as_owner
 from memories.identity.caller import system_caller
 from memories.operations import Erase
 from memories.writing import erasure
-from memory_project import backups
+from memory_project.backups import erased, restoring
+from memory_project.backups.archive import refuse_newer, unpacked
+from memory_project.backups.programs import BackupFailed
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
 
 
@@ -28,46 +31,68 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path, help="path of the backup; FILE.erased is read beside it")
+        way = parser.add_mutually_exclusive_group()
+        way.add_argument("--continue", action="store_true", dest="continues", help="complete an interrupted restore")
+        way.add_argument(
+            "--start-over", action="store_true", help="empty the database of an interrupted restore, and restore anew"
+        )
+        parser.add_argument(
+            "--leave-failures",
+            action="store_true",
+            help="open the database although some memories could not be erased again; erase them yourself",
+        )
 
-    def handle(self, *, file: Path, **options: Any) -> None:
+    def handle(self, *, file: Path, continues: bool, start_over: bool, leave_failures: bool, **options: Any) -> None:
         try:
-            erased = backups.erased_since(file)
-            with backups.unpacked(file) as (folder, manifest):
-                backups.refuse_newer(manifest)
-                self.load(folder)
-                backups.restore_key(folder)
-        except (backups.BackupFailed, EmbeddedPostgresError, OSError) as error:
+            ids = erased.erased_since(file)
+            with unpacked(file) as (folder, manifest), restore_marker.ignored():
+                refuse_newer(manifest)
+                self.load(file, folder, continues, start_over)
+                restoring.restore_key(folder)
+                call_command("migrate", verbosity=0, interactive=False)
+                self.stdout.write(f"Restored the backup of {manifest['created_at']}.")
+                self.erase_again(ids, leave_failures)
+                erased.list_file(file)
+                with as_owner():
+                    restore_marker.remove()
+        except (BackupFailed, EmbeddedPostgresError, OSError) as error:
             raise CommandError(str(error)) from None
         except DatabaseError as error:
             raise CommandError(f"The database reports: {str(error).strip().splitlines()[0]}") from None
-        call_command("migrate", verbosity=0, interactive=False)
-        self.stdout.write(f"Restored the backup of {manifest['created_at']}.")
-        self.erase_again(erased)
 
-    def load(self, folder: Path) -> None:
+    def load(self, file: Path, folder: Path, continues: bool, start_over: bool) -> None:
         if not settings.DATABASE_URL:
             server = EmbeddedPostgres(settings.COMMONPLACE_HOME)
             server.ensure_running()
             server.ensure_roles()
+        application = str(connection.settings_dict["USER"])
         with as_owner():
-            backups.refuse_nonempty_database()
-            backups.load(folder)
+            restoring.refuse_superuser()
+            restoring.prepare(file, folder, application=application, continues=continues, starts_over=start_over)
+            restoring.create_extension()
+            if not restoring.is_loaded():
+                restoring.load(folder)
 
-    def erase_again(self, erased: list[UUID]) -> None:
-        failures = []
-        for record_id in erased:
+    def erase_again(self, record_ids: list[UUID], leave_failures: bool) -> None:
+        failures, erased_count = [], 0
+        for record_id in dict.fromkeys(record_ids):
             try:
                 self.erase(record_id)
+                erased_count += 1
             except NotFound:
-                continue  # the memory was created after the backup, so the backup does not contain it
+                continue  # the backup does not contain it, or an interrupted restore has erased it
             except DomainError as error:
                 failures.append(f"{record_id.hex}: {error.message}")
-        if erased:
-            self.stdout.write(f"Erased again: {len(erased) - len(failures)} of {len(erased)}.")
-        if failures:
+        if record_ids:
+            self.stdout.write(f"Erased again: {erased_count} of {erased_count + len(failures)}.")
+        if failures and not leave_failures:
             raise CommandError(
-                "These memories were erased after the backup but are back. Erase them yourself:\n" + "\n".join(failures)
+                "These memories were erased after the backup, and could not be erased again, so the database stays "
+                "closed. Remove the cause and restore with --continue, or open it with --continue --leave-failures and "
+                "erase them yourself:\n" + "\n".join(failures)
             )
+        if failures:
+            self.stderr.write("Erase these memories yourself:\n" + "\n".join(failures))
 
     def erase(self, record_id: UUID) -> None:
         caller = system_caller()

@@ -27,7 +27,9 @@ from memories.contract.errors import DomainError, NotFound
 from memories.database import identity
 from memories.models import Batch, IndexJob
 from memories.models.index_job import JobStatus
-from memory_project import backups, schedules
+from memories.retrieval import index_status
+from memory_project import schedules
+from memory_project.backups import state as backups
 from memory_project.checks import row_security_problem
 from memory_project.mcp.gateway import health, trial
 from memory_project.mcp.gateway.health import Health
@@ -35,6 +37,7 @@ from memory_project.models import Webhook
 from memory_project.notifications import webhooks
 from memory_project.portal.administration.people import operator_of
 from memory_project.portal.error_labels import message_with_label
+from memory_project.web.locale import number
 
 LATE = timedelta(minutes=10)  # if a schedule is overdue for longer, no worker is running
 TABLES_SHOWN = 12
@@ -114,19 +117,22 @@ def _parts() -> list[Part]:
     queued, exposed = OrmQ.objects.count(), row_security_problem()
     worker = _worker(overdue, queued)
     is_model_on = state["state"] in ("ready", "idle", "loading")
-    newest = max((file.stat().st_mtime for file in backups.list_backups()), default=None)
+    backup = backups.state()
     version = connection.cursor().connection.info.server_version // 10_000
     complete = gettext("the last comparison with the memories was complete")
     protected = gettext("PostgreSQL checks who reads a row")
+    left, total = index_status.remaining(index_status.model(), kept_s=60)
+    amount = {"left": number(left), "total": number(total)}
     provider = f"{state['state']}: {state.get('detail') or '–'}"
-    backup = _age_of(newest) if newest else gettext("none yet; create one with manage.py backup")
+    if left:
+        provider += f"; {gettext('%(left)s of %(total)s texts left to embed') % amount}"
     return [
         Part(gettext("Database"), "ok", f"PostgreSQL {version}"),
         Part(gettext("Row-level security"), "failed" if exposed else "ok", exposed or protected),
         Part(gettext("Embeddings"), "ok" if is_model_on else "stale", provider),
         Part(gettext("Catalog"), "stale" if catalog else "ok", catalog or complete),
         Part(gettext("Background work"), "failed" if overdue else "ok", worker),
-        Part(gettext("Backups"), "ok" if newest else "stale", backup),
+        Part(gettext("Backups"), backup.state, backup.detail),
     ]
 
 
@@ -146,11 +152,6 @@ def _worker(overdue: int, queued: int) -> str:
         "no worker is running: %(n)s schedule is overdue", "no worker is running: %(n)s schedules are overdue", overdue
     )
     return text % {"n": overdue}
-
-
-def _age_of(timestamp: float) -> str:
-    days = round((timezone.now().timestamp() - timestamp) / 86_400)
-    return ngettext("the latest is %(n)s day old", "the latest is %(n)s days old", days) % {"n": days}
 
 
 @identity.service("operation")
