@@ -27,7 +27,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,11 +64,13 @@ class Server:
         return float(sum(entry.user + entry.system for entry in times))
 
     def measure(self, clients: int, tokens: Sequence[str], queries: Sequence[str]) -> None:
-        cpu_s = self.used_cpu_s()
-        took_s, times = asyncio.run(send(self.url, clients, tokens, queries))
+        cpu_s: list[float] = []
+        took_s, times = asyncio.run(
+            send(self.url, clients, tokens, queries, on_connected=lambda: cpu_s.append(self.used_cpu_s()))
+        )
         self.times.setdefault(clients, []).extend(times)
         self.took_s[clients] = self.took_s.get(clients, 0.0) + took_s
-        self.cpu_s[clients] = self.cpu_s.get(clients, 0.0) + self.used_cpu_s() - cpu_s
+        self.cpu_s[clients] = self.cpu_s.get(clients, 0.0) + self.used_cpu_s() - cpu_s[0]
 
 
 @contextmanager
@@ -96,7 +98,13 @@ def started(name: str, command: Sequence[str], folder: Path) -> Iterator[Server]
         process.wait()
 
 
-async def send(url: str, clients: int, tokens: Sequence[str], queries: Sequence[str]) -> tuple[float, list[float]]:
+async def send(
+    url: str,
+    clients: int,
+    tokens: Sequence[str],
+    queries: Sequence[str],
+    on_connected: Callable[[], None] = lambda: None,
+) -> tuple[float, list[float]]:
     """Send each query once, divided among the clients. Return the seconds in all, and the milliseconds of each call."""
     times: list[float] = []
     connected = asyncio.Barrier(clients + 1)
@@ -104,6 +112,9 @@ async def send(url: str, clients: int, tokens: Sequence[str], queries: Sequence[
         for number in range(clients):
             part = queries[number::clients] or queries[:1]
             group.create_task(_send_as_client(url, tokens[number % len(tokens)], part, times, connected))
+        while connected.n_waiting < clients:
+            await asyncio.sleep(0.01)
+        on_connected()
         await connected.wait()
         start = time.perf_counter()
     return time.perf_counter() - start, times
@@ -120,7 +131,7 @@ async def _send_as_client(
         httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=60) as http_client,
         Client(streamable_http_client(url, http_client=http_client)) as client,
     ):
-        await client.list_tools()
+        await client.call_tool("memory_recall", {"query": queries[0]})
         await connected.wait()
         for query in queries:
             start = time.perf_counter()

@@ -20,7 +20,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -134,7 +133,7 @@ class Candidate:
     """A memory found in the first stage.
 
     The SQL statement scores and orders rows with the weights `seed_…` of RECALL_CONTEXT, to choose seeds for the second
-    stage. The property `score` differs from that: it is computed without cues, with RECALL_SEMANTIC_WEIGHT and
+    stage. The field `score` differs from that: it is computed without cues, with RECALL_SEMANTIC_WEIGHT and
     RECALL_LEXICAL_WEIGHT, so that by default words count less.
     """
 
@@ -145,10 +144,7 @@ class Candidate:
     cosine: float | None
     coverage: float
     bonus: float
-
-    @cached_property
-    def score(self) -> float:
-        return plain_score(self.cosine, self.coverage) + self.bonus
+    score: float
 
 
 @dataclass(frozen=True)
@@ -175,6 +171,11 @@ def plain_score(cosine: float | None, coverage: float) -> float:
     return float(settings.RECALL_SEMANTIC_WEIGHT * (cosine or 0.0) + settings.RECALL_LEXICAL_WEIGHT * coverage)
 
 
+def _candidate(row: tuple[Any, ...]) -> Candidate:
+    *_, cosine, coverage, bonus = row[:7]
+    return Candidate(*row[:7], score=plain_score(cosine, coverage) + bonus)
+
+
 def candidates(scope: Condition, question: Question, limit: int) -> tuple[list[Candidate], list[float]]:
     """Return the `limit` best rows of a scope for this question, and the idf of each of the question's terms.
 
@@ -182,7 +183,7 @@ def candidates(scope: Condition, question: Question, limit: int) -> tuple[list[C
     """
     sql, values = statement(scope, question, limit)
     rows = prepared_statements.rows(sql, values, once=True, binary=True)  # once: the plan depends on the words
-    return [Candidate(*row[:7]) for row in rows], list(rows[0][8]) if rows else []
+    return [_candidate(row) for row in rows], list(rows[0][8]) if rows else []
 
 
 def is_small(scope: Condition) -> bool:

@@ -105,7 +105,7 @@ def recall(operation: RecallMemories, *, caller: Caller, filters: Filters = NO_F
     # With as_of more candidates are needed, because memories that were hidden at that time are dropped afterwards.
     found, idfs = candidates(scope, question, 3 * CANDIDATES if as_of else CANDIDATES)
     compared = len(found)
-    found = [candidate for candidate in found if _is_relevant(candidate, question)]
+    found = _relevant(found, question)
     if as_of:
         observation.observer.recalled(candidates=compared, is_degraded=result.degraded)
         return _recall_as_of(caller, operation, result, sorted(map(Ranked.of, found), key=order))
@@ -140,15 +140,17 @@ def _with_scopes(result: Recall) -> Recall:
     return replace(result, scopes=names, note="; ".join(filter(None, [result.note, note]))) if names else result
 
 
-def _is_relevant(candidate: Candidate, question: Question) -> bool:
-    """Return whether a candidate scores high enough to be a hit.
+def _relevant(found: Sequence[Candidate], question: Question) -> list[Candidate]:
+    """Return the candidates that score high enough to be hits.
 
     Turns of conversations are short and answer one another, so their scores may be lower.
     """
     if question.vector is None:
-        return candidate.score > 0.0
-    is_turn = bool(candidate.conversation_id)
-    return candidate.score > (settings.RECALL_MIN_SCORE_TURNS if is_turn else settings.RECALL_MIN_SCORE)
+        return [candidate for candidate in found if candidate.score > 0.0]
+    of_turns, of_others = settings.RECALL_MIN_SCORE_TURNS, settings.RECALL_MIN_SCORE
+    return [
+        candidate for candidate in found if candidate.score > (of_turns if candidate.conversation_id else of_others)
+    ]
 
 
 def _reranked(query: str, hits: list[Hit], result: Recall) -> tuple[list[Hit], Recall]:
@@ -234,7 +236,7 @@ def _left_out(caller: Caller, filters: Filters, question: Question, lowest: floa
         return {}
     scope = compiled_scope(caller, replace(filters, statuses=hidden, also_outside=also_outside))
     matches, _ = candidates(scope, question, CANDIDATES)
-    better = [candidate.id for candidate in matches if candidate.score >= lowest and _is_relevant(candidate, question)]
+    better = [candidate.id for candidate in _relevant(matches, question) if candidate.score >= lowest]
     chosen = {"chosen": [str(status) for status in filters.statuses], "ids": better}
     return dict(sorted(Counter(reason for (reason,) in prepared_statements.rows(REASONS, chosen)).items()))
 

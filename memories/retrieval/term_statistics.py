@@ -130,7 +130,11 @@ def query_terms(query: str, caller: Caller | None = None) -> list[Term]:
     missing from memory_lexemes has frequency 0.
     """
     reader = _reader(caller)
-    rows = prepared_statements.rows(_query_terms_sql(language_of(query)), {**reader, "query": query})
+    names = list(dict.fromkeys(IDENTIFIER.findall(query)))[:MAX_IDENTIFIERS]
+    statements: list[tuple[str, Any]] = [(_query_terms_sql(language_of(query)), {**reader, "query": query})]
+    if names:
+        statements.append((PHRASES, [names, text_search_config()]))
+    rows, *phrases = prepared_statements.rows_of_each(*statements)
     terms = [
         Term(lexeme, documents, idf(known, total or known), tuple(sorted(alternatives)))
         for lexeme, documents, known, total, alternatives in rows
@@ -138,7 +142,9 @@ def query_terms(query: str, caller: Caller | None = None) -> list[Term]:
     terms = sorted(terms, key=lambda term: (term.documents, term.lexeme))[:MAX_TERMS]
     if rows and rows[0][3] is not None:  # otherwise no memory has been counted, and every word is unknown
         terms = _with_corrected_typos(terms, reader)
-    return sorted([*_identifiers(query, terms), *terms], key=lambda term: term.documents)[:MAX_TERMS]
+    return sorted([*_identifiers(phrases[0] if phrases else [], terms), *terms], key=lambda term: term.documents)[
+        :MAX_TERMS
+    ]
 
 
 def _reader(caller: Caller | None) -> dict[str, Any]:
@@ -200,13 +206,13 @@ def one_edit_away(word: str) -> set[str]:
     return edits - {word}
 
 
-def _identifiers(query: str, terms: Sequence[Term]) -> list[Term]:
-    """Return terms for whole identifiers like `sales.orders`, so that memories with the whole name rank higher."""
-    names = list(dict.fromkeys(IDENTIFIER.findall(query)))[:MAX_IDENTIFIERS]
-    if not names:
-        return []
+def _identifiers(phrases: Sequence[tuple[str, str, list[str]]], terms: Sequence[Term]) -> list[Term]:
+    """Return terms for whole identifiers like `sales.orders`, so that memories with the whole name rank higher.
+
+    `phrases` are the rows of PHRASES.
+    """
     wholes = []
-    for name, phrase, lexemes in prepared_statements.rows(PHRASES, [names, text_search_config()]):
+    for name, phrase, lexemes in phrases:
         if "<" in phrase:
             parts = [term for term in terms if term.lexeme in lexemes] or terms
             documents = min(

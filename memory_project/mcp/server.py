@@ -93,6 +93,7 @@ class CommonplaceServer(ReadingServer):
     ) -> None:
         self.output_schemas = output_schemas  # if false, a request over HTTP may still ask for them
         self.offered = {tool.name: tool for tool in tools}
+        self._advertised: list[OfferedTool] | None = None
         self._narrowed_tools: dict[tuple[str, tuple[str, ...]], Tool] = {}  # by name and choices
         self.caller_cache = CallerCache()
         self.gateway = Gateway(self, upstream_toolsets, is_read_only)
@@ -111,7 +112,9 @@ class CommonplaceServer(ReadingServer):
                 self.add_prompt(prompt)
 
     async def list_tools(self) -> list[OfferedTool]:
-        return advertised_tools(list(self.offered.values()))
+        if self._advertised is None:  # it costs a look at every source file
+            self._advertised = advertised_tools(list(self.offered.values()))
+        return self._advertised
 
     async def _list_for_caller(self, ctx: Any, call_next: Callable[[Any], Any]) -> Any:
         result = await call_next(ctx)

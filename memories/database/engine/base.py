@@ -11,7 +11,7 @@ connection that others use next, and it works behind a pooler that assigns conne
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -105,6 +105,19 @@ class StatementCursor(SendsIdentity, psycopg.Cursor[Any]):
 
 class NumberedCursor(StatementCursor, psycopg.RawCursor[Any]):
     """A StatementCursor for statements with the placeholders $1, $2, …, which psycopg sends without parsing them."""
+
+
+def execute_together(
+    connection: psycopg.Connection[Any], statements: Sequence[tuple[str, Sequence[Any]]], *, prepare: bool
+) -> list[NumberedCursor]:
+    """Execute several statements in one round trip, and return their cursors. They run in one transaction."""
+    cursors = [NumberedCursor(connection) for _ in statements]
+    with connection.pipeline():
+        if cursors[0].must_send_identity(statements[0][0]):
+            cursors[0].send_identity()
+        for cursor, (query, values) in zip(cursors, statements, strict=True):
+            psycopg.RawCursor.execute(cursor, query, values, prepare=prepare)
+    return cursors
 
 
 class Cursor(StatementCursor, base.Cursor):
