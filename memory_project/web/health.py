@@ -25,9 +25,8 @@ def health(request: HttpRequest) -> JsonResponse:
     parameters = {k: v for k, v in connection.get_connection_params().items() if k in DIRECT}
     try:
         # connect directly, because running calls may have exhausted the pool
-        with psycopg.connect(
-            **parameters, connect_timeout=CONNECT_TIMEOUT_S, options="-c statement_timeout=2000"
-        ) as direct:
+        with psycopg.connect(**{**parameters, "connect_timeout": CONNECT_TIMEOUT_S}) as direct:
+            direct.execute("SET LOCAL statement_timeout = 2000")  # a pooler refuses it as a parameter of the connection
             watcher = direct.execute(WATCHER).fetchone()
     except psycopg.Error:
         return JsonResponse({**body, "status": "the database does not answer", "degraded": True}, status=503)
