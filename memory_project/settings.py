@@ -193,9 +193,8 @@ DATABASE_OWNER = {name: _owner.get(name, "") for name in ("USER", "PASSWORD", "H
 _database: dict[str, Any] = DATABASES["default"]
 _options = _database.setdefault("OPTIONS", {})
 # Seconds until an attempt to connect has failed. Afterwards, a dead network is noticed by unanswered packets.
-for _name, _value in {"connect_timeout": 3, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}.items():
-    _options.setdefault(_name, _value)
-_options.setdefault("tcp_user_timeout", 10_000)  # milliseconds
+_patience = {"connect_timeout": 3, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
+_options |= {**_patience, "tcp_user_timeout": 10_000, **_options}  # the last one in milliseconds
 # None keeps psycopg from preparing statements. With any number, the statements of
 # memories/database/prepared_statements.py are prepared at their first execution, and those of the ORM never.
 _options["prepare_threshold"] = 5 if DATABASE_PREPARES else None
@@ -203,8 +202,8 @@ if DATABASE_POOL_SIZE and "qcluster" not in sys.argv:
     # Under ASGI each request has its own thread, so connections stay open between requests only in a pool. The worker
     # has no pool, because it forks its processes, and connections must not be shared across a fork.
     _database["CONN_MAX_AGE"] = 0
-    # A call waits for a connection for 5 s at most. The pool itself does not repeat a failed attempt to connect, because
-    # its pauses would grow; the next call does (memories/database/breaker.py).
+    # A call waits for a connection for 5 s at most. The pool does not repeat a failed attempt to connect, because its
+    # pauses would grow; the next call does (memories/database/breaker.py).
     _options["pool"] = {"min_size": 0, "max_size": DATABASE_POOL_SIZE, "timeout": 5, "reconnect_timeout": 0}
 else:
     _database["CONN_MAX_AGE"] = 600  # seconds

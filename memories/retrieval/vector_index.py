@@ -15,6 +15,7 @@ from django.db import ProgrammingError, connection
 from django.utils.translation import gettext
 
 from memories.contract.errors import Conflict
+from memories.database import locks
 from memories.database.locks import exclusive
 from memories.database.owner import as_owner
 
@@ -85,6 +86,7 @@ def _build(lists: int) -> None:
             )
         finally:
             cursor.execute("RESET maintenance_work_mem")
+        locks.check()
         cursor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {NAME}")
         cursor.execute(f"ALTER INDEX {NEXT} RENAME TO {NAME}")
 
