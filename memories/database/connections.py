@@ -9,8 +9,15 @@ from django.conf import settings
 from django.db import DatabaseError, close_old_connections, connection, models, transaction
 
 from memories.contract.errors import from_database_error
+from memories.database.engine.base import POOLED
 from memories.database.identity import anonymous
 from memories.database.transaction_settings import limit_statements
+
+
+def is_behind_pooler() -> bool:
+    """Return whether a pooler assigns connections of the server to this connection for each transaction."""
+    connection.ensure_connection()
+    return bool(getattr(connection.connection, POOLED))
 
 
 def close_if_pooled() -> None:

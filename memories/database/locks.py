@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from uuid import UUID, uuid4
 
 import psycopg
+from django.conf import settings
 from django.db import connection, transaction
 from django.utils.translation import gettext
 
@@ -168,7 +169,8 @@ class _Holder:
             self.connection = _connect()
             row = self.connection.execute("SELECT pg_backend_pid()").fetchone()
             # A pooler tells its clients other process ids than those of the sessions that it lends them.
-            self.has_session = row == (self.connection.info.backend_pid,)
+            is_own = row == (self.connection.info.backend_pid,)
+            self.has_session = is_own and settings.DATABASE_POOLER != "transaction"
             for lease in self.leases.values() if self.has_session else ():  # the session that had the locks has ended
                 self.connection.execute(LOCK_SESSION, {"token": lease.token})
         return self.connection
