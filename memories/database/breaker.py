@@ -1,24 +1,22 @@
-"""Quick refusals while the database can't be reached.
+"""Connections from the pool, with quick refusals while the database can't be reached.
 
-After an attempt to connect has failed, calls are refused for a second instead of waiting for attempts of their own.
-Then one call tries again, and the others are refused until it has succeeded.
+After a failed attempt to connect, calls wait for a fraction of a second instead of seconds. Each call that finds no
+connection lets the pool try again, so the first call after the return of the database succeeds.
 """
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator
 from typing import Any, Self
 
 import psycopg
 from django.utils.translation import gettext
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-PAUSE_S = 1.0  # seconds after a failed attempt in which no call waits for a connection
-FIRST_WAIT_S = 0.5  # seconds after which a waiting call looks whether its attempt has failed
-IDLE_ONLY_S = 0.01  # while calls are refused, they still take a connection that is open
+FIRST_WAIT_S = 0.5  # seconds after which a waiting call looks whether an attempt has failed meanwhile
+REFUSED_AFTER_S = 0.3  # seconds that a call waits if the last attempt has failed
+CHECK_S = 2.0  # seconds that an open connection has to respond before it is used
 # An attempt that fails with these words has reached a server, where other connections work and become free again.
 IS_FULL = ("too many", "connection slots", "no more connections")
 
@@ -32,58 +30,33 @@ class DatabaseAway(psycopg.OperationalError):
 
 
 class Breaker:
-    """The last failed attempt of this process to connect, if none has succeeded since."""
+    """The last attempt of this process to reach the database, if it has failed."""
 
     def __init__(self) -> None:
-        self._guard = threading.Lock()
-        self._failed_at: float | None = None
-        self._next_attempt = 0.0
+        self.failed_at: float | None = None  # a time of time.monotonic()
         self.reason = ""
 
     def note(self, error: psycopg.OperationalError | None) -> None:
-        """Note the outcome of an attempt to connect: its error, or None if it has succeeded."""
-        if isinstance(error, PoolTimeout) or (error and any(words in str(error) for words in IS_FULL)):
+        """Note the outcome of an attempt: its error, or None if it has succeeded."""
+        if error and any(words in str(error) for words in IS_FULL):
             return
-        with self._guard:
-            self._failed_at = time.monotonic() if error else None
-            self._next_attempt = time.monotonic() + PAUSE_S
-            self.reason = str(error or "")
+        self.failed_at, self.reason = (time.monotonic(), str(error)) if error else (None, "")
 
-    def admits(self) -> bool:
-        """Return whether a call may wait for a connection. After a failure, one call may in each second."""
-        if self._failed_at is None:
-            return True
-        with self._guard:
-            if time.monotonic() < self._next_attempt:
-                return False
-            self._next_attempt = time.monotonic() + PAUSE_S
-            return True
-
-    @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Note the outcome of a block that connects. Raises DatabaseAway instead of running it in a pause."""
-        if not self.admits():
-            raise self.error()
-        try:
-            yield
-        except psycopg.OperationalError as error:
-            self.note(error)
-            raise
-        self.note(None)
+    @property
+    def is_open(self) -> bool:
+        return self.failed_at is not None
 
     def has_failed_since(self, start: float) -> bool:
-        """Return whether the last attempt has failed after `start`, a time of time.monotonic()."""
-        return self._failed_at is not None and self._failed_at >= start
-
-    def error(self) -> DatabaseAway:
-        return DatabaseAway(self.reason)
+        return self.failed_at is not None and self.failed_at >= start
 
 
 breaker = Breaker()
 
 
 class WatchedConnection(psycopg.Connection[Any]):
-    """A connection whose opening the breaker notes. Pools open theirs in threads of their own."""
+    """A connection of a pool. The breaker notes whether it can be opened and whether it responds in time."""
+
+    deadline: float | None = None  # of a check, a time of time.monotonic()
 
     @classmethod
     def connect(cls, *arguments: Any, **options: Any) -> Self:
@@ -95,6 +68,36 @@ class WatchedConnection(psycopg.Connection[Any]):
         breaker.note(None)
         return connection
 
+    def check(self) -> None:
+        """Raise OperationalError if the server does not respond, as when its machine is frozen or cut off."""
+        self.deadline = time.monotonic() + (REFUSED_AFTER_S if breaker.is_open else CHECK_S)
+        try:
+            self.execute("")
+        except TimeoutError as error:
+            away = psycopg.OperationalError("the server does not respond")
+            breaker.note(away)
+            raise away from error
+        finally:
+            self.deadline = None
+
+    def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
+        if self.deadline is not None:
+            gen = _until(self.deadline, gen)
+        return super().wait(gen, *arguments, **options)
+
+
+def _until(deadline: float, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """Pass on what psycopg waits for. It resumes the generator regularly, with 0 if nothing has happened."""
+    wanted = next(gen)
+    while True:
+        ready = yield wanted
+        if not ready and time.monotonic() > deadline:
+            raise TimeoutError
+        try:
+            wanted = gen.send(ready)
+        except StopIteration as end:
+            return end.value
+
 
 def connection_from(pool: ConnectionPool[Any]) -> Any:
     """Return a connection of the pool.
@@ -102,15 +105,14 @@ def connection_from(pool: ConnectionPool[Any]) -> Any:
     Raises DatabaseAway if the database can't be reached, and PoolTimeout if all connections stay in use for too long.
     """
     pool.open()
-    started = time.monotonic()
-    waits = breaker.admits()
-    for seconds in (FIRST_WAIT_S, pool.timeout - FIRST_WAIT_S) if waits else (IDLE_ONLY_S,):
+    started, was_open = time.monotonic(), breaker.is_open
+    for seconds in (REFUSED_AFTER_S,) if was_open else (FIRST_WAIT_S, pool.timeout - FIRST_WAIT_S):
         try:
             return pool.getconn(seconds)
         except PoolTimeout as error:
-            if not waits or breaker.has_failed_since(started):
-                raise breaker.error() from error
+            if breaker.has_failed_since(started) or (was_open and breaker.is_open):
+                raise DatabaseAway(breaker.reason) from error
     raise PoolTimeout(
-        f"all {pool.max_size} connections of this process were in use for {pool.timeout:.0f} s; "
-        "see DATABASE_POOL_SIZE and the pooler's limits"
+        f"all {pool.max_size} connections of this process were in use for too long; "
+        "see DATABASE_POOL_SIZE and the limits of the pooler"
     )

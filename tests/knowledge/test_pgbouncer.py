@@ -5,6 +5,7 @@ It has fewer connections than these tests have clients, so clients take turns on
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,9 +18,9 @@ from knowledge.changesets.apply import resume
 from knowledge.models import Change, Changeset
 from memories import services
 from memories.contract.errors import Conflict
+from memories.database import breaker as breakers
 from memories.database import identity, locks, transaction_settings
-from memories.database.breaker import Breaker, DatabaseAway
-from memories.database.engine import base as engine
+from memories.database.breaker import DatabaseAway, breaker
 from memories.database.locks import DIRECT
 from memories.identity.caller import Caller
 from memories.models import Lease, MemoryRecord, Passage
@@ -41,6 +42,17 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def pooler(transactional_db: None) -> Iterator[PgBouncer]:
     with pgbouncer() as running:
         yield running
+
+
+@pytest.fixture
+def pooled(pooler: PgBouncer) -> Iterator[None]:
+    """Let the connections of this process come from a pool, as those of a web server."""
+    connection.settings_dict["OPTIONS"]["pool"] = {"min_size": 0, "max_size": 3, "timeout": 5, "reconnect_timeout": 0}
+    yield
+    connection.close()
+    connection.close_pool()  # type: ignore[attr-defined]  # PostgreSQL's wrapper has it
+    del connection.settings_dict["OPTIONS"]["pool"]
+    breaker.note(None)
 
 
 def in_threads(*actions: Callable[[], Any]) -> list[Any]:
@@ -181,18 +193,35 @@ def test_one_process_carries_out_a_changeset(small_catalog: None, alice: Caller,
 
 
 def test_calls_are_refused_while_the_pooler_is_away_and_work_again_after_its_return(
-    pooler: PgBouncer, alice: Caller, monkeypatch: pytest.MonkeyPatch
+    pooler: PgBouncer, pooled: None
 ) -> None:
-    monkeypatch.setattr(engine, "breaker", breaker := Breaker())
-    connection.close()
+    def ask() -> str:
+        try:
+            return str(MemoryRecord.objects.count())
+        except OperationalError as error:
+            return type(error.__cause__).__name__
+        finally:
+            connection.close()
+
+    assert ask() == "0"
     pooler.stop()
-    with pytest.raises(OperationalError) as first:
-        MemoryRecord.objects.exists()
-    assert not isinstance(first.value.__cause__, DatabaseAway)
-    with pytest.raises(OperationalError) as second:
-        MemoryRecord.objects.exists()
-    assert isinstance(second.value.__cause__, DatabaseAway)  # without another attempt
+    assert in_threads(*[ask] * 4) == ["DatabaseAway"] * 4
+    assert breaker.is_open
     pooler.start()
-    breaker._next_attempt = 0
-    assert not MemoryRecord.objects.exists()
-    assert breaker.admits()
+    assert ask() == "0"
+    assert not breaker.is_open
+
+
+def test_an_open_connection_that_does_not_respond_is_given_up(
+    pooler: PgBouncer, pooled: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(breakers, "CHECK_S", 0.2)
+    assert MemoryRecord.objects.count() == 0
+    connection.close()
+    pooler.process.send_signal(signal.SIGSTOP)
+    with pytest.raises(OperationalError) as caught:
+        MemoryRecord.objects.count()
+    pooler.process.send_signal(signal.SIGCONT)
+    assert isinstance(caught.value.__cause__, DatabaseAway)
+    assert "does not respond" in str(caught.value)
+    assert MemoryRecord.objects.count() == 0

@@ -17,11 +17,13 @@ from typing import Any
 
 import psycopg
 from django.conf import settings
+from django.db.backends.base.base import NO_DB_ALIAS
 from django.db.backends.postgresql import base
 from django.db.backends.postgresql.psycopg_any import register_tzloader
 from psycopg.pq import TransactionStatus
+from psycopg_pool import ConnectionPool
 
-from memories.database.breaker import WatchedConnection, breaker, connection_from
+from memories.database.breaker import WatchedConnection, connection_from
 from memories.database.transaction_settings import NOTHING, Wanted, identity_statement, statement, wanted
 
 # Statements that read or write rows. Others, such as VACUUM, may be impossible in a pipeline, and need no identity.
@@ -123,9 +125,21 @@ class ServerSideCursor(SendsIdentity, base.ServerSideCursor):
 class DatabaseWrapper(base.DatabaseWrapper):
     @property
     def pool(self) -> Any:
-        if options := self.settings_dict["OPTIONS"].get("pool"):
-            options.setdefault("connection_class", WatchedConnection)
-        return super().pool
+        # Django's own pool has no check that ends, and no connections of another class.
+        options = self.settings_dict["OPTIONS"].get("pool")
+        if not options or self.alias == NO_DB_ALIAS:
+            return None
+        if self.alias not in self._connection_pools:
+            pool = ConnectionPool(
+                kwargs={**self.get_connection_params(), "autocommit": True},
+                open=False,
+                connection_class=WatchedConnection,
+                configure=self._configure_connection,
+                check=WatchedConnection.check,
+                **options,
+            )
+            self._connection_pools.setdefault(self.alias, pool)
+        return self._connection_pools[self.alias]
 
     def get_connection_params(self) -> dict[str, Any]:
         return {**super().get_connection_params(), "cursor_factory": Cursor}
@@ -135,8 +149,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
             self.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
             connection = connection_from(self.pool)
         else:
-            with breaker.watching():
-                connection = super().get_new_connection(conn_params)
+            connection = super().get_new_connection(conn_params)
         setattr(connection, ROLE, self.settings_dict.get("IDENTITY_ROLE", ""))
         return connection
 
