@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import DatabaseError, close_old_connections, connection, models, transaction
 
 from memories.contract.errors import from_database_error
-from memories.database.engine.base import POOLED
+from memories.database.breaker import POOLED
 from memories.database.identity import anonymous
 from memories.database.transaction_settings import limit_statements
 

@@ -215,7 +215,7 @@ def test_calls_are_refused_while_the_pooler_is_away_and_work_again_after_its_ret
 def test_an_open_connection_that_does_not_respond_is_given_up(
     pooler: PgBouncer, pooled: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(breakers, "CHECK_S", 0.2)
+    monkeypatch.setattr(breakers, "CHECK_POOLER_S", 0.2)
     assert MemoryRecord.objects.count() == 0
     connection.close()
     pooler.process.send_signal(signal.SIGSTOP)

@@ -23,7 +23,7 @@ from django.db.backends.postgresql.psycopg_any import register_tzloader
 from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool
 
-from memories.database.breaker import WatchedConnection, connection_from
+from memories.database.breaker import POOLED, WatchedConnection, connection_from
 from memories.database.transaction_settings import NOTHING, Wanted, identity_statement, statement, wanted
 
 # Statements that read or write rows. Others, such as VACUUM, may be impossible in a pipeline, and need no identity.
@@ -31,7 +31,6 @@ READS_OR_WRITES = re.compile(r"[\s(]*+(?:SELECT|INSERT|UPDATE|DELETE|WITH|MERGE|
 # attributes of psycopg's connection
 SENT = "commonplace_sent"  # what its transaction runs under; None: unknown
 ROLE = "commonplace_role"  # the role that it assumes together with an identity, if any
-POOLED = "commonplace_pooled"  # whether each of its transactions may run on another connection of a pooler
 
 
 def is_about_rows(query: Any) -> bool:
