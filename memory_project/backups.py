@@ -7,6 +7,7 @@ restore can erase them again.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -24,10 +25,12 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import psycopg
 from django.conf import settings
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 
+from memories.database.owner import leads_to_pooler
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError, last_line
 
 log = logging.getLogger(__name__)
@@ -101,6 +104,7 @@ def write(target: Path) -> int:
         raise BackupFailed(f"{target} already exists: name another file")
     if not target.parent.is_dir():
         raise BackupFailed(f"the folder {target.parent} does not exist")
+    _refuse_pooler()
     with _private_folder(target.parent) as folder:
         dump = folder / DUMP
         _run("pg_dump", "--format=custom", "--no-owner", "--no-privileges", "--enable-row-security", f"--file={dump}")
@@ -218,6 +222,13 @@ def _private_folder(parent: Path) -> Iterator[Path]:
 
 
 # -- pg_dump and pg_restore ------------------------------------------------------------------------------
+
+
+def _refuse_pooler() -> None:
+    """Raise BackupFailed if pg_dump would meet a pooler: others would get the session that pg_dump has changed."""
+    with contextlib.suppress(psycopg.Error):  # pg_dump reports it
+        if settings.DATABASE_URL and leads_to_pooler():
+            raise BackupFailed("DATABASE_OWNER_URL leads through a pooler: name the address of PostgreSQL itself")
 
 
 def _run(program: str, *arguments: str) -> None:

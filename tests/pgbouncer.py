@@ -36,6 +36,7 @@ query_wait_timeout = 30
 
 class PgBouncer:
     def __init__(self, folder: Path, host: str, port: str, user: str) -> None:
+        self.server = {"HOST": host, "PORT": port}
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]

@@ -41,10 +41,10 @@ def wanted() -> Wanted:
 
 def statement(wanted: Wanted, role: str) -> tuple[str, list[str]]:
     """Return the statement that sets all parameters for the rest of the transaction, and its values."""
-    values = {**_identity_values(wanted.identity, role), **settings.DATABASE_SEARCH}
+    values = _identity_values(wanted.identity, role)
     if wanted.limit_ms:
         values["statement_timeout"] = str(wanted.limit_ms)
-    return _statement(tuple(values)), list(values.values())
+    return _statement(tuple(values), tuple(settings.DATABASE_SEARCH.items())), list(values.values())
 
 
 def identity_statement(identity: Identity, role: str) -> tuple[str, list[str]]:
@@ -61,5 +61,7 @@ def _identity_values(identity: Identity, role: str) -> dict[str, str]:
 
 
 @cache
-def _statement(names: tuple[str, ...]) -> str:
-    return "SELECT " + ", ".join(f"set_config('{name}', %s, true)" for name in names)
+def _statement(names: tuple[str, ...], constants: tuple[tuple[str, str], ...] = ()) -> str:
+    # The constants are numbers and words of the settings. As parameters they would take longer.
+    changes = [*((name, "%s") for name in names), *((name, f"'{value}'") for name, value in constants)]
+    return "SELECT " + ", ".join(f"set_config('{name}', {value}, true)" for name, value in changes)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -22,12 +23,14 @@ from memories.database import breaker as breakers
 from memories.database import identity, locks, transaction_settings
 from memories.database.breaker import DatabaseAway, breaker
 from memories.database.locks import DIRECT
+from memories.database.transaction_settings import _statement
 from memories.identity.caller import Caller
 from memories.models import Lease, MemoryRecord, Passage
 from memories.operations import RecallMemories, Remember
 from memories.retrieval import vector_index
 from memories.retrieval.recall import recall
 from memories.writing.bulk_import import remember_many
+from memory_project import backups, pooler_checks
 from tests.knowledge.changeset_examples import CASES, apply
 from tests.knowledge.test_changesets_disturbed import (  # noqa: F401 - collected here again, to run through the pooler
     test_if_two_curators_apply_at_once_one_gets_a_conflict,
@@ -190,6 +193,28 @@ def test_one_process_carries_out_a_changeset(small_catalog: None, alice: Caller,
     Lease.objects.update(expires_at="2020-01-01T00:00:00Z")
     assert resume(caller=cora, changeset_id=changeset.pk).changeset.state == "applied"
     assert not locks.is_locked("changeset", changeset.pk)
+
+
+def test_an_owner_who_connects_through_the_pooler_is_told_and_gets_no_backup(
+    pooler: PgBouncer, settings: Any, tmp_path: Path
+) -> None:
+    settings.DATABASE_URL = "postgresql://elsewhere/commonplace"
+    names = ("USER", "PASSWORD", "HOST", "PORT")
+    settings.DATABASE_OWNER = {name: connection.settings_dict[name] for name in names}
+    (warning,) = pooler_checks.check_owner_connection(databases=["default"])
+    assert warning.id == "commonplace.W020"
+    with pytest.raises(backups.BackupFailed, match="address of PostgreSQL itself"):
+        backups.write(tmp_path / "backup")
+    settings.DATABASE_OWNER |= pooler.server
+    assert pooler_checks.check_owner_connection(databases=["default"]) == []
+
+
+def test_search_settings_that_are_missing_are_reported(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+    assert pooler_checks.check_search_settings(databases=["default"]) == []
+    monkeypatch.setattr(transaction_settings, "_statement", lambda names, constants=(): _statement(names))
+    (first, *_) = pooler_checks.check_search_settings(databases=["default"])
+    assert first.id == "commonplace.E020"
+    assert f"ivfflat.probes is 1 instead of {settings.RECALL_PROBES}" in first.msg
 
 
 def test_calls_are_refused_while_the_pooler_is_away_and_work_again_after_its_return(
