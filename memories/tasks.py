@@ -44,11 +44,12 @@ def run_index_jobs() -> str:
 def _do_jobs() -> tuple[int, int]:
     deadline = time.monotonic() + TASK_SECONDS
     completed = failed = 0
-    while time.monotonic() < deadline:
-        batch_completed, batch_failed = indexing.run_batch(indexing.worker_name())
-        completed, failed = completed + batch_completed, failed + batch_failed
-        if not batch_completed and not batch_failed:
-            break
+    with indexing.worker() as worker:
+        while time.monotonic() < deadline:
+            batch_completed, batch_failed = indexing.run_batch(worker)
+            completed, failed = completed + batch_completed, failed + batch_failed
+            if not batch_completed and not batch_failed:
+                break
     return completed, failed
 
 

@@ -15,7 +15,7 @@ class MemoryProjectConfig(AppConfig):
     def ready(self) -> None:
         from knowledge import extensions as knowledge_extensions  # noqa: PLC0415 - needs the models
         from memories import extensions as memory_extensions  # noqa: PLC0415 - needs the models
-        from memory_project import checks, field_names, receivers  # noqa: F401, PLC0415 - register themselves
+        from memory_project import checks, field_names, pooler_checks, receivers  # noqa: F401, PLC0415 - register themselves
         from memory_project.observability import setting_checks, workers  # noqa: F401, PLC0415 - register themselves
 
         memory_extensions.register("memory_project.memory_extension.ProjectMemoryExtension")

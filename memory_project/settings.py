@@ -155,7 +155,10 @@ DATABASE_URL = env.text("DATABASE_URL")
 DATABASE_OWNER_URL = env.text("DATABASE_OWNER_URL")
 # maximum number of pooled connections per web process; 0: no pool, and each thread has its own connection
 DATABASE_POOL_SIZE = env.number("DATABASE_POOL_SIZE", 16, 0, 200)
-# whether to prepare frequent statements; must be off behind a pooler that assigns connections per transaction
+# Whether a pooler such as PgBouncer in front of PostgreSQL assigns its connections per transaction. Auto: a connection
+# is treated so if its backend has another process id than the connection was told (memories/database/engine/base.py).
+DATABASE_POOLER = env.choice("DATABASE_POOLER", "auto", ("auto", "transaction", "none"))
+# whether to prepare frequent statements; behind such a pooler they never are
 DATABASE_PREPARES = env.boolean("DATABASE_PREPARES", True)
 
 # Seconds for which a process may keep what a token of MCP stands for. A change of it takes effect at once, because the
@@ -171,10 +174,13 @@ VECTOR_INDEX_MEMORY_MB = env.number("VECTOR_INDEX_MEMORY_MB", 1024, 128, 262_144
 # random_page_cost: tables and indexes are in memory or on an SSD, where a random read costs little more than a
 # sequential one.
 # work_mem: the sort for counting facets fits into 16 MB; with the default of 4 MB it would go to disk.
-_server_options = (
-    f"-c ivfflat.probes={RECALL_PROBES} -c ivfflat.iterative_scan=relaxed_order -c work_mem=16MB"
-    " -c random_page_cost=1.1"
-)
+# Each transaction sets them for itself, because behind a pooler it may run on any connection.
+DATABASE_SEARCH = {
+    "ivfflat.probes": str(RECALL_PROBES),
+    "ivfflat.iterative_scan": "relaxed_order",
+    "work_mem": "16MB",
+    "random_page_cost": "1.1",
+}
 
 # The application's role reads and writes rows. The owner's role is used to migrate, to write and restore
 # backups, to alter a column and to build the vector index (memories/database/owner.py).
@@ -202,7 +208,9 @@ else:
 DATABASE_OWNER = {name: _owner.get(name, "") for name in ("USER", "PASSWORD", "HOST", "PORT")}
 _database: dict[str, Any] = DATABASES["default"]
 _options = _database.setdefault("OPTIONS", {})
-_options["options"] = f"{_options.get('options', '')} {_server_options}".strip()
+# Seconds until an attempt to connect has failed. Afterwards, a dead network is noticed by unanswered packets.
+_patience = {"connect_timeout": 3, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
+_options |= {**_patience, "tcp_user_timeout": 10_000, **_options}  # the last one in milliseconds
 # None keeps psycopg from preparing statements. With any number, the statements of
 # memories/database/prepared_statements.py are prepared at their first execution, and those of the ORM never.
 _options["prepare_threshold"] = 5 if DATABASE_PREPARES else None
@@ -210,7 +218,9 @@ if DATABASE_POOL_SIZE and "qcluster" not in sys.argv:
     # Under ASGI each request has its own thread, so connections stay open between requests only in a pool. The worker
     # has no pool, because it forks its processes, and connections must not be shared across a fork.
     _database["CONN_MAX_AGE"] = 0
-    _options["pool"] = {"min_size": 0, "max_size": DATABASE_POOL_SIZE, "timeout": 15}
+    # A call waits for a connection for 5 s at most. The pool does not repeat a failed attempt to connect, because its
+    # pauses would grow; the next call does (memories/database/breaker.py).
+    _options["pool"] = {"min_size": 0, "max_size": DATABASE_POOL_SIZE, "timeout": 5, "reconnect_timeout": 0}
 else:
     _database["CONN_MAX_AGE"] = 600  # seconds
 # names the program in pg_stat_activity, so that an operator knows what holds a lock

@@ -17,6 +17,7 @@ from knowledge.catalog.interface import Aspect, EntitySummary, LineageNode, Run,
 from knowledge.catalog.json_patch import canonical, patched
 from knowledge.catalog.projections import refresh_entities
 from knowledge.models import CatalogAspect, CatalogEntity
+from memories.database import locks
 from memories.retrieval import term_statistics
 
 LINEAGE = """
@@ -54,7 +55,7 @@ class LocalCatalog:
 
     def write(self, write: Write, run: Run) -> None:
         stamp = {"runId": run.id, "lastObserved": _now_ms(), "actor": run.actor, "properties": run.properties}
-        with transaction.atomic():
+        with locks.fenced(), transaction.atomic():
             before = self._locked(write.urn, write.aspect)
             after = patched(write.aspect, before.value, write.path, write.operation, write.value)
             self._store(write.urn, write.aspect, before, after, stamp)

@@ -46,6 +46,7 @@ from memories.contract import progress
 from memories.contract.errors import Conflict, Forbidden, NotFound
 from memories.contract.fields import Id
 from memories.contract.operations import validate
+from memories.database import locks
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.outbox.delivery import deliver
@@ -250,6 +251,7 @@ def carry_out(caller: Caller, catalog: Catalog, changeset: Changeset) -> Applied
                 break
             if number < total:  # a call that is cancelled after its last write is complete, not partial
                 progress.tell(number, total, f"Wrote {number} of {total} values to the catalog")
+        locks.check()
         return _settle(caller, changeset)
 
 

@@ -31,6 +31,7 @@ from knowledge.insights.lifecycle import require_curator, return_to_review
 from knowledge.models import Change, ChangeOutcome, Changeset, ChangesetState
 from memories.contract import progress
 from memories.contract.errors import Conflict
+from memories.database import locks
 from memories.identity.caller import Caller
 
 
@@ -175,7 +176,7 @@ def _restore(caller: Caller, catalog: Catalog, changeset: Changeset, skip_confli
             progress.tell(number, len(own_changes), f"Restored {number} of {len(own_changes)} values in the catalog")
         is_reverted = _revert(catalog, change, run, entity_is_deleted=change.urn in deleted and not change.creates)
         (reverted if is_reverted else conflicts).append(change)
-    with transaction.atomic():
+    with locks.fenced(), transaction.atomic():
         _settle(caller, changeset, conflicts, erased, kept)
         returned = return_to_review(caller, changeset)
     skipped = list(changeset.changes.filter(outcome=ChangeOutcome.NOOP))
@@ -255,6 +256,7 @@ def replay(*, caller: Caller, changeset_id: UUID | str) -> tuple[int, int]:
         changes = list(changeset.changes.filter(outcome__in=DONE).order_by("position"))
         for change in changes:
             if not as_written(change, value_now(catalog, change)):
+                locks.check()
                 catalog.write(
                     Write(change.urn, change.aspect, tuple(change.path), change.operation, change.written), run
                 )

@@ -135,7 +135,8 @@ def is_creation_undone(change: Change, current: Any) -> bool:
 
 def note(change: Change, outcome: ChangeOutcome, error: str = "") -> None:
     change.outcome, change.error = outcome, error
-    Change.objects.filter(pk=change.pk).update(outcome=outcome, error=error)
+    with locks.fenced():
+        Change.objects.filter(pk=change.pk).update(outcome=outcome, error=error)
 
 
 def catalog_of(changeset: Changeset) -> Catalog:

@@ -15,6 +15,7 @@ from knowledge.catalog.datahub import DataHubCatalog
 from knowledge.catalog.mirror import Mirrored
 from knowledge.freshness import comparison
 from knowledge.models import CatalogCursor
+from memories.database import locks
 
 CURSOR = "events"
 WAIT_S = 30  # maximum number of seconds that one poll waits for an event
@@ -35,7 +36,7 @@ def follow_once(wait_s: int = WAIT_S) -> comparison.CheckReport:
     """Poll for events once, handle them, and then save the offset.
 
     The offset is not saved if the memories could not be compared. Then, and after a crash, the same events are polled
-    again, so none is lost. Raises CatalogUnavailable or CatalogRefused.
+    again, so none is lost. Raises CatalogUnavailable, CatalogRefused, or LeaseLost.
     """
     cursor = CatalogCursor.objects.filter(name=CURSOR).first()
     urns, offset = DataHubCatalog.configured().poll_events(cursor.value if cursor else "", wait_s)
@@ -44,5 +45,6 @@ def follow_once(wait_s: int = WAIT_S) -> comparison.CheckReport:
     report = comparison.check_entities(urns) if urns else comparison.CheckReport()
     if not report.note:
         defaults = {"value": offset, "updated_at": timezone.now()}
-        CatalogCursor.objects.update_or_create(name=CURSOR, defaults=defaults)
+        with locks.fenced():
+            CatalogCursor.objects.update_or_create(name=CURSOR, defaults=defaults)
     return report

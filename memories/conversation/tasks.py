@@ -19,11 +19,12 @@ def enrich() -> str:
     enrichment.reopen()
     completed = failed = 0
     deadline = time.monotonic() + TASK_SECONDS
-    while time.monotonic() < deadline:
-        batch_completed, batch_failed = enrichment.enrich_batch(indexing.worker_name())
-        completed, failed = completed + batch_completed, failed + batch_failed
-        if not batch_completed and not batch_failed:
-            break
+    with indexing.worker() as worker:
+        while time.monotonic() < deadline:
+            batch_completed, batch_failed = enrichment.enrich_batch(worker)
+            completed, failed = completed + batch_completed, failed + batch_failed
+            if not batch_completed and not batch_failed:
+                break
     return f"{completed} enriched, {failed} put back or failed"
 
 

@@ -1,22 +1,23 @@
-"""The database connection of the current thread: release to the pool, statement timeout, and commit options."""
+"""The database connection of the current thread: release to the pool, sessions of worker threads, commit options."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError, close_old_connections, connection, models, transaction
-from django.db.backends.signals import connection_created
-from django.dispatch import receiver
 
 from memories.contract.errors import from_database_error
+from memories.database.breaker import POOLED
 from memories.database.identity import anonymous
+from memories.database.transaction_settings import limit_statements
 
-_limit_s: ContextVar[float] = ContextVar("statement_limit_s", default=0.0)
-APPLIED = "commonplace_statement_ms"  # attribute of psycopg's connection that holds the current timeout in milliseconds
+
+def is_behind_pooler() -> bool:
+    """Return whether a pooler assigns connections of the server to this connection for each transaction."""
+    connection.ensure_connection()
+    return bool(getattr(connection.connection, POOLED))
 
 
 def close_if_pooled() -> None:
@@ -31,24 +32,6 @@ def close_if_pooled() -> None:
 
 def _is_pooled() -> bool:
     return bool(connection.settings_dict["OPTIONS"].get("pool"))
-
-
-def limit_statements(seconds: float) -> None:
-    """Set the statement timeout of connections that are opened from now on in the current context; 0 means no timeout.
-
-    Channels call this before the first query. `errors.from_database_error` translates the error of a statement that
-    timed out.
-    """
-    _limit_s.set(seconds)
-
-
-@receiver(connection_created)
-def apply_limit(sender: object, connection: Any, **extra: Any) -> None:
-    raw, limit = connection.connection, round(_limit_s.get() * 1000)
-    if getattr(raw, APPLIED, 0) != limit:  # a pooled connection may have been used by a channel with another timeout
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT set_config('statement_timeout', %s, false)", [str(limit)])
-        setattr(raw, APPLIED, limit)
 
 
 @contextmanager

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import psycopg
 from django.conf import settings
 from django.db import connection
+
+from memories.database.engine.base import is_pooled
+from memories.database.locks import DIRECT
 
 
 @contextmanager
@@ -22,6 +26,15 @@ def as_owner() -> Iterator[None]:
         yield
     finally:
         _change(ordinary)
+
+
+def leads_to_pooler() -> bool:
+    """Return whether the owner's address is that of a pooler which assigns connections per transaction."""
+    owner = {name.lower(): value for name, value in settings.DATABASE_OWNER.items()}
+    parameters = {**connection.get_connection_params(), **{name: value for name, value in owner.items() if value}}
+    direct = {name: value for name, value in parameters.items() if name in DIRECT}
+    with psycopg.connect(**direct, autocommit=True, prepare_threshold=None) as separate:
+        return is_pooled(separate)
 
 
 def _change(parameters: dict[str, str]) -> None:

@@ -6,6 +6,7 @@ from memories.models.feedback import Feedback, Verdict
 from memories.models.hand_over import HandOver
 from memories.models.impression import Impression
 from memories.models.index_job import IndexJob, Lexeme
+from memories.models.lease import Lease
 from memories.models.passage import Passage
 from memories.models.persona import Persona, PersonaMembership
 from memories.models.proxies import ConversationMemory, Correction, StaleMemory
@@ -42,6 +43,7 @@ __all__ = [
     "HandOver",
     "Impression",
     "IndexJob",
+    "Lease",
     "Lexeme",
     "MemoryRecord",
     "MemoryRevision",

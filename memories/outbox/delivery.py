@@ -4,6 +4,8 @@ An item is marked BEGUN before its request is sent, and gets its final status as
 crash, an item that is still BEGUN is compared with the other system before it is sent again. So no write is lost, and a
 write that has arrived is not sent again. Items are rows of the app that owns them. The queue uses only their outcome,
 their error and their order. A thread that sends a request to the other system has no open transaction.
+
+What is saved about an item is saved within `locks.fenced`, so a process whose lease on the work has ended stops.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from typing import Any, Protocol, TypeVar
 
 from django.db.models import Model, QuerySet
 
-from memories.database import connections
+from memories.database import connections, locks
+from memories.database.locks import LeaseLost
 
 Item = TypeVar("Item", bound=Model)
 Contra = TypeVar("Contra", bound=Model, contravariant=True)
@@ -109,7 +112,8 @@ class DeliveryQueue:
             )
 
     def mark(self, items: Sequence[Model], status: DeliveryStatus, **fields: Any) -> None:
-        self.rows.filter(pk__in=[item.pk for item in items]).update(outcome=self.names[status], **fields)
+        with locks.fenced():
+            self.rows.filter(pk__in=[item.pk for item in items]).update(outcome=self.names[status], **fields)
 
     def was_begun(self, item: Any) -> bool:
         return bool(item.outcome == self.names[DeliveryStatus.BEGUN])
@@ -135,7 +139,9 @@ def _deliver_one_by_one(queue: DeliveryQueue, delivery: Delivery[Any], items: Se
     for item in items:
         was_begun = queue.was_begun(item)
         begin = partial(queue.mark, [item], DeliveryStatus.BEGUN)
-        delivery.note(item, attempt(delivery, item, was_begun, begin))
+        result = attempt(delivery, item, was_begun, begin)
+        with locks.fenced():
+            delivery.note(item, result)
         yield item
 
 
@@ -151,14 +157,18 @@ def _deliver_concurrently(
         while pending:
             item, future = pending.pop(0)
             connections.close_if_pooled()
-            delivery.note(item, future.result())
+            result = future.result()
+            with locks.fenced():
+                delivery.note(item, result)
             yield item
     finally:
         for item, future in pending:  # not empty if the consumer stopped iterating or an error occurred
             if future.cancel():
                 queue.mark([item], DeliveryStatus.BEGUN if item.pk in begun_ids else DeliveryStatus.PLANNED)
             else:
-                delivery.note(item, future.result())
+                result = future.result()
+                with locks.fenced():
+                    delivery.note(item, result)
 
 
 def attempt(delivery: Delivery[Any], item: Any, was_begun: bool, begin: Callable[[], None]) -> Result:
@@ -177,5 +187,7 @@ def attempt(delivery: Delivery[Any], item: Any, was_begun: bool, begin: Callable
         begin()
         stage = Phase.SENDING
         return delivery.send(item)
+    except LeaseLost:
+        raise
     except Exception as error:  # a bug in one delivery must not abort the others
         return delivery.status_of_error(item, error, stage)

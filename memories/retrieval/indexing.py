@@ -7,13 +7,13 @@ that a job embeds is called its unit. Vectors are derived from texts, so all of 
 
 from __future__ import annotations
 
-import os
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from django.conf import settings
 from django.db import DataError, connection, models, transaction
@@ -21,6 +21,7 @@ from django.db.models import Exists, Expression, F, Func, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from memories import embedding
+from memories.contract.errors import Conflict
 from memories.contract.registry import Registry
 from memories.database import locks, prepared_statements
 from memories.embedding import Vectors
@@ -201,31 +202,30 @@ def has_forgotten_memories() -> bool:
     return _without_job(MEMORIES, unembedded).exists()
 
 
-def worker_name() -> str:
-    return f"{socket.gethostname()}:{os.getpid()}"
+@contextmanager
+def worker() -> Iterator[str]:
+    """Yield a new name for a worker, which counts as running for the duration of the block."""
+    pk = uuid4()
+    with locks.exclusive("worker", pk, Conflict("is running")):
+        yield f"{socket.gethostname()} {pk.hex}"
 
 
 def reap() -> int:
     """Release running jobs that their workers have abandoned; return how many.
 
-    A job is abandoned if its lease has expired, or if its worker was a process on this machine that has ended.
+    A job is abandoned if its lease has expired, or if its worker holds the lease of its own name no longer.
     """
     running = IndexJob.objects.filter(status=JobStatus.RUNNING)
-    host = socket.gethostname()
-    names = running.filter(worker_id__startswith=f"{host}:").values_list("worker_id", flat=True).distinct()
-    dead = [name for name in names if not _is_running(int(name.rpartition(":")[2]))]
-    is_abandoned = Q(worker_id__in=dead) | Q(lease_expires_at__lt=timezone.now())
+    names = list(running.values_list("worker_id", flat=True).distinct())
+    is_abandoned = Q(worker_id__in=filter(_has_ended, names)) | Q(lease_expires_at__lt=timezone.now())
     return running.filter(is_abandoned).update(status=JobStatus.PENDING, worker_id="", lease_expires_at=None)
 
 
-def _is_running(pid: int) -> bool:
+def _has_ended(name: str) -> bool:
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        return not locks.is_locked("worker", UUID(name.rpartition(" ")[2]))
+    except ValueError:  # a name of an earlier version
         return False
-    except PermissionError:  # the process exists and belongs to another user
-        pass
-    return True
 
 
 def due_jobs(kinds: Iterable[str] = ()) -> QuerySet[IndexJob]:
@@ -325,7 +325,11 @@ def put_back(worker: str, jobs: Iterable[IndexJob], error: str, attempts: int | 
 
 
 def delete_closed_jobs() -> int:
-    """Delete the jobs that were closed more than RETENTION ago, except unresolved failures; return how many."""
+    """Delete the jobs that were closed more than RETENTION ago, except unresolved failures; return how many.
+
+    Leases of killed workers are deleted, too.
+    """
+    locks.delete_ended()
     old = IndexJob.objects.filter(completed_at__lt=timezone.now() - RETENTION)
     is_resolved = Q(status=JobStatus.SUCCEEDED) | Q(status=JobStatus.FAILED, resolved_at__isnull=False)
     return old.filter(is_resolved).delete()[0]

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from django.conf import settings
-from django.db import ProgrammingError, connection
+from django.db import OperationalError, ProgrammingError, connection
 from django.utils.translation import gettext
 
 from memories.contract.errors import Conflict
+from memories.database import connections, locks
 from memories.database.locks import exclusive, is_locked
 from memories.database.owner import as_owner
 
@@ -28,6 +29,7 @@ TRAINED_FROM = 5_000  # minimum number of passages for an index; fewer are scann
 MAX_LISTS = 32_768  # pgvector's own maximum; usually VECTOR_INDEX_MEMORY_MB sets a lower one
 LISTS_AT_RETRAINING = 2  # factor by which the number of lists must grow before a rebuild
 SAMPLES_PER_LIST = 50  # number of vectors sampled per list for training, as in pgvector's k-means
+MEMORY_EXCEEDED = "54000"  # pgvector's SQLSTATE if the training needs more than maintenance_work_mem
 IN_A_TASK = 3_000_000  # maximum number of passages that a task indexes, because a task is stopped after ten minutes
 LOCK = ("vector index", UUID(int=0))
 
@@ -96,6 +98,10 @@ def train() -> str:
         return str(error)
     except ProgrammingError as error:
         return f"{found}: {error}; set DATABASE_OWNER_URL to a role that may build the index"
+    except OperationalError as error:
+        if getattr(error.__cause__, "sqlstate", "") != MEMORY_EXCEEDED:
+            raise
+        return f"{found}: {error}; set DATABASE_OWNER_URL to an address without a pooler"
     return f"{found.rows} passages, {found.lists_due} lists, built"
 
 
@@ -122,14 +128,18 @@ def _build(lists: int) -> None:
     half = f"halfvec({settings.EMBEDDING_DIMENSIONS})"
     with connection.cursor() as cursor:
         cursor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {NEXT}")  # left by an interrupted build
-        cursor.execute("SELECT set_config('maintenance_work_mem', %s, false)", [f"{_megabytes(lists)}MB"])
+        has_session = not connections.is_behind_pooler()
+        if has_session:
+            cursor.execute("SELECT set_config('maintenance_work_mem', %s, false)", [f"{_megabytes(lists)}MB"])
         try:
             cursor.execute(
                 f"CREATE INDEX CONCURRENTLY {NEXT} ON memory_passages USING ivfflat ((vector::{half})"
                 f" halfvec_cosine_ops) WITH (lists = {lists}) WHERE NOT short_term"
             )
         finally:
-            cursor.execute("RESET maintenance_work_mem")
+            if has_session:
+                cursor.execute("RESET maintenance_work_mem")
+        locks.check()
         cursor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {NAME}")
         cursor.execute(f"ALTER INDEX {NEXT} RENAME TO {NAME}")
 

@@ -30,7 +30,7 @@ from memories.contract.fields import Id, Reason
 from memories.contract.operations import validate
 from memories.contract.registry import Registry
 from memories.database import identity
-from memories.database.locks import exclusive
+from memories.database.locks import exclusive, fenced
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
 from memories.models import Batch, MemoryRecord
@@ -262,7 +262,8 @@ def _run_slow_row(caller: Caller, batch: Batch) -> Batch:
                 batch.outcomes.append(run_row(caller, batch, batch.unit_ids[position]))
             if len(batch.outcomes) == len(batch.unit_ids):
                 batch.finished_at = batch.finished_at or timezone.now()
-            batch.save(update_fields=["outcomes", "finished_at"])
+            with fenced():
+                batch.save(update_fields=["outcomes", "finished_at"])
     except Conflict:  # another process works on this batch
         time.sleep(PAUSE_S)
         batch = Batch.objects.get(pk=batch.pk)

@@ -25,7 +25,7 @@ from psycopg import sql
 
 from memory_project.backups.folders import private_folder
 from memory_project.backups.models import Backup
-from memory_project.backups.programs import SEES_ALL, BackupFailed, owner_parameters, run
+from memory_project.backups.programs import SEES_ALL, BackupFailed, owner_parameters, refuse_pooler, run
 
 DUMP, KEY, MANIFEST = "database.dump", "secret_key", "manifest.json"
 TABLES = "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace ORDER BY relname"
@@ -38,6 +38,7 @@ def write(target: Path, *, is_scheduled: bool = False) -> Backup:
         raise BackupFailed(f"{target} already exists: name another file")
     if not target.parent.is_dir():
         raise BackupFailed(f"the folder {target.parent} does not exist")
+    refuse_pooler()
     backup = Backup(pk=uuid4(), path=str(target), host=socket.gethostname(), is_scheduled=is_scheduled)
     with private_folder(target.parent) as folder:
         dump = folder / DUMP

@@ -5,6 +5,7 @@ The programs end together with this process: otherwise, the pg_restore of a kill
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import re
@@ -16,9 +17,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import psycopg
 from django.conf import settings
 from django.db import connection
 
+from memories.database.owner import leads_to_pooler
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError, last_line
 
 APPLICATION_NAMES = {"pg_dump": "commonplace backup", "pg_restore": "commonplace restore"}
@@ -62,6 +65,13 @@ def run(program: str, *arguments: str, parameters: Mapping[str, str] | None = No
     if process.returncode:
         raise BackupFailed(f"{program} failed: {_first_error(process.stderr)}")
     return process.stdout
+
+
+def refuse_pooler() -> None:
+    """Raise BackupFailed if pg_dump would meet a pooler: others would get the session that pg_dump has changed."""
+    with contextlib.suppress(psycopg.Error):  # pg_dump reports it
+        if settings.DATABASE_URL and leads_to_pooler():
+            raise BackupFailed("DATABASE_OWNER_URL leads through a pooler: name the address of PostgreSQL itself")
 
 
 def owner_parameters() -> dict[str, str]:

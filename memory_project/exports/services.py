@@ -153,8 +153,9 @@ def _finish(export: Export, **values: object) -> bool:
     finds the file.
     """
     running = Export.objects.filter(pk=export.pk, state=ExportState.RUNNING)
-    if running.update(finished_at=timezone.now(), **values):
-        return True
+    with locks.fenced():
+        if running.update(finished_at=timezone.now(), **values):
+            return True
     if not Export.objects.filter(pk=export.pk).exists():
         files.delete(export)
     return False

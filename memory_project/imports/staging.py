@@ -24,6 +24,7 @@ from memories.contract.errors import DomainError, Invalid, LimitReached, NotFoun
 from memories.contract.fields import Id
 from memories.contract.operations import validate
 from memories.contract.timestamps import parse_timestamp
+from memories.database import locks
 from memories.identity.caller import Caller, require_user
 from memories.models import MemoryRecord, Status, Visibility
 from memories.operations import Remember
@@ -131,7 +132,7 @@ def _save_batch(caller: Caller, staged: Import, batch: Sequence[Row]) -> None:
             field="file",
             allowed=gettext("a part of it at a time"),
         )
-    with transaction.atomic():
+    with locks.fenced(), transaction.atomic():
         _save(caller, staged, batch)
         staged.rows_read += len(batch)
         staged.worked_at = timezone.now()

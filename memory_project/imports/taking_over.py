@@ -19,6 +19,7 @@ from django.utils.translation import gettext
 from memories import services
 from memories.contract.errors import Conflict, DomainError
 from memories.contract.operations import validate
+from memories.database import locks
 from memories.identity.caller import Caller
 from memories.models.validity import VALIDITY_FIELDS
 from memories.operations import Restore, Supersede, VisibilityName
@@ -63,7 +64,7 @@ def start(*, caller: Caller, import_id: UUID | str, visibility: str = "", applie
 def take(caller: Caller, staged: Import, *, until: float) -> None:
     """Take rows over until none is left or the time `until` (time.monotonic)."""
     while time.monotonic() < until:
-        with transaction.atomic():
+        with locks.fenced(), transaction.atomic():
             rows = list(waiting(staged).select_for_update()[:BATCH])
             if not rows:
                 staged.state, staged.finished_at = ImportState.DONE, timezone.now()
@@ -168,7 +169,7 @@ def start_undo(*, caller: Caller, import_id: UUID | str) -> Import:
 
 def undo(caller: Caller, staged: Import, *, until: float) -> None:
     while time.monotonic() < until:
-        with transaction.atomic():
+        with locks.fenced(), transaction.atomic():
             kept = ImportRow.objects.filter(of=staged, outcome=RowOutcome.KEPT).exclude(reason__startswith=STAYS)
             kept = kept.order_by("-number")
             rows = list(kept.select_for_update()[:BATCH])

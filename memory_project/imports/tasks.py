@@ -14,7 +14,7 @@ from django_q.tasks import async_task
 
 from memories.contract.errors import Conflict, DomainError
 from memories.database import identity
-from memories.database.locks import exclusive
+from memories.database.locks import LeaseLost, exclusive
 from memories.identity.permissions import build_caller
 from memory_project.imports import staging, taking_over
 from memory_project.imports.models import WORKING, Import, ImportState
@@ -57,6 +57,8 @@ def work(staged: Import, person: Any, seconds: float = SLICE_S) -> None:
         try:
             if staged.is_working:
                 WORK[staged.state](caller, staged, until=time.monotonic() + seconds)
+        except LeaseLost:  # another worker goes on with it
+            raise
         except DomainError as error:
             staging.fail(staged, error.message)
         except FileNotFoundError:

@@ -16,8 +16,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from knowledge.models import ChangesetState
-from memories.database.engine.base import parameters
 from memories.database.identity import identity_of_service
+from memories.database.transaction_settings import identity_statement
 from memories.retrieval.indexing import SOURCES
 from memory_project import __version__
 from memory_project.web import readiness
@@ -102,7 +102,7 @@ def forget() -> None:
 def _read() -> list[Any] | None:
     try:
         with readiness.direct_connection() as direct:
-            direct.execute(*parameters(identity_of_service("operation"), ""))
+            psycopg.RawCursor(direct).execute(*identity_statement(identity_of_service("operation"), ""))
             numbers = direct.execute(NUMBERS).fetchone() or ()
             changesets = direct.execute(CHANGESETS).fetchall()
             vectors = direct.execute(VECTORS).fetchall()

@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 from django.conf import settings
 
+from memories.database.breaker import breaker
 from memories.database.engine import base
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
 
@@ -31,7 +32,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
         # Checking that the server runs takes only some 50 µs, so it is done before each connection. Any process can
         # therefore start the server, and processes may be started in any order.
         try:
-            get_server(settings.COMMONPLACE_HOME).ensure_running()
+            if get_server(settings.COMMONPLACE_HOME).ensure_running():
+                breaker.note(None)  # the attempts that failed were before this start
         except EmbeddedPostgresError as error:
             raise EmbeddedPostgresAway(str(error)) from error
         return super().get_new_connection(conn_params)

@@ -69,6 +69,8 @@ def synchronize(*, caller: Caller, row: SubscriptionRun) -> SubscriptionRun:
         _update(row, state=RunState.RUNNING, started_at=timezone.now())
         try:
             _run(caller, row)
+        except locks.LeaseLost:  # another worker may carry out a run by now
+            raise
         except DomainError as error:
             _update(row, state=RunState.FAILED, error=error.message[:1_000], finished_at=timezone.now())
         except BaseException:
@@ -129,9 +131,11 @@ def _carry_out(run: Run, row: SubscriptionRun, result: Plan) -> list[dict[str, s
     deadline = time.monotonic() + SECONDS
     new = [step for step in changes if step.action == "new"]
     for number, step in enumerate(changes[: len(changes) - len(new)], 1):
+        locks.check()
         problems += _attempt(run, step)
         _check_progress(row, number, deadline, every=20)
     for start in range(0, len(new), BATCH):
+        locks.check()
         batch = new[start : start + BATCH]
         problems += _remember(run, batch)
         _check_progress(row, len(changes) - len(new) + start + len(batch), deadline)

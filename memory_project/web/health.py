@@ -26,9 +26,8 @@ def health(request: HttpRequest) -> JsonResponse:
     parameters = {k: v for k, v in connection.get_connection_params().items() if k in DIRECT}
     try:
         # connect directly, because running calls may have exhausted the pool
-        with psycopg.connect(
-            **parameters, connect_timeout=CONNECT_TIMEOUT_S, options="-c statement_timeout=2000"
-        ) as direct:
+        with psycopg.connect(**{**parameters, "connect_timeout": CONNECT_TIMEOUT_S}) as direct:
+            direct.execute("SET LOCAL statement_timeout = 2000")  # a pooler refuses it as a parameter of the connection
             if unfinished := restore_marker.refusal(direct):
                 return JsonResponse({**body, "status": unfinished.message, "degraded": True}, status=503)
             watcher = direct.execute(WATCHER).fetchone()

@@ -17,7 +17,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext
 
 from memories.contract.errors import Degraded, DomainError, TooManyRequests, from_database_error
-from memories.database import connections, identity
+from memories.database import identity, transaction_settings
 from memories.identity.permissions import caller_from_request
 from memory_project import audit
 from memory_project.models import AuditEvent
@@ -78,7 +78,7 @@ def limit_statements(get_response: GetResponse) -> GetResponse:
 
     def middleware(request: HttpRequest) -> HttpResponse:
         is_program = is_for_programs(request.path)
-        connections.limit_statements(settings.STATEMENT_TIMEOUT_S if is_program else settings.PAGE_TIMEOUT_S)
+        transaction_settings.limit_statements(settings.STATEMENT_TIMEOUT_S if is_program else settings.PAGE_TIMEOUT_S)
         return get_response(request)
 
     return middleware

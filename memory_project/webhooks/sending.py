@@ -16,7 +16,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from memories.contract.errors import Conflict, Forbidden
-from memories.database import connections
+from memories.database import connections, locks
 from memories.database.locks import exclusive
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
@@ -119,10 +119,11 @@ def _send_batch(endpoint: Endpoint) -> list[Answer]:
         return []
     connections.close_if_pooled()  # hold no database connection while waiting for another server
     answers = posting.post_all(endpoint.url, [request for _, request in prepared])
-    for (delivery, _), answer in zip(prepared, answers, strict=True):
-        _note(endpoint, delivery, answer)
-    if any(answer.error for answer in answers):
-        _postpone(endpoint)
+    with locks.fenced():
+        for (delivery, _), answer in zip(prepared, answers, strict=True):
+            _note(endpoint, delivery, answer)
+        if any(answer.error for answer in answers):
+            _postpone(endpoint)
     return answers
 
 

@@ -94,7 +94,7 @@ LEFT_OUT = {
     "ingested_records": "copies of another system", "analysis_ingests": "states of downloads",
     "analysis_actions": "writes to another system", "analysis_action_items": "writes to another system",
     "analysis_sources": "settings", "analysis_source_checks": "states", "batches": "ids of rows",
-    "hand_overs": "ids of rows", "index_jobs": "work", "memories_persona": "settings",
+    "hand_overs": "ids of rows", "index_jobs": "work", "leases": "work", "memories_persona": "settings",
     "memory_periods": "settings",
     "memories_personamembership": "accounts", "memory_same_words": "ids of rows", "entity_baselines": "the catalog",
     "catalog_aspects": "the catalog", "catalog_entities": "the catalog", "catalog_texts": "the catalog",

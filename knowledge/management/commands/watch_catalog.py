@@ -3,14 +3,19 @@ from __future__ import annotations
 import signal
 import time
 from typing import Any
+from uuid import UUID
 
+import psycopg
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, close_old_connections
 
 from knowledge.freshness.catalog_events import follow_once
-from memories.contract.errors import DomainError
+from memories.contract.errors import Conflict, DomainError
+from memories.database import locks
+from memories.database.locks import LeaseLost
 
+STANDBY_S = 5  # seconds between two attempts to take over from another process
 PAUSES_S = (1, 2, 5, 10, 30, 60)  # seconds to wait after the first, second, third … consecutive failure
 
 
@@ -24,11 +29,26 @@ class Command(BaseCommand):
             )
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _stop)
+        reason = ""  # why this process does not follow them
+        while True:
+            try:
+                with locks.exclusive("watcher", UUID(int=0), Conflict("another process follows the events")):
+                    self.follow()
+            except (Conflict, DatabaseError, psycopg.Error) as error:
+                if str(error) != reason:
+                    self.stdout.write(f"waiting to take over: {str(error).splitlines()[0]}")
+                reason = str(error)
+                time.sleep(STANDBY_S)
+
+    def follow(self) -> None:
+        """Follow events until stopped. Raises LeaseLost if another process may have taken over."""
         failures = 0
         while True:
             close_old_connections()
             try:
                 report = follow_once()
+            except LeaseLost:
+                raise
             except (DomainError, DatabaseError) as error:
                 pause = PAUSES_S[min(failures, len(PAUSES_S) - 1)]
                 failures += 1

@@ -1,7 +1,8 @@
 """Cursors that send the identity with each transaction, and the engine that uses them.
 
 The identity is sent as parameters of the transaction, like `SET LOCAL`, so it can't outlast the transaction on a
-connection that others use next, and it works behind a pooler that assigns connections per transaction.
+connection that others use next, and it works behind a pooler that assigns connections per transaction. The statement
+timeout and the parameters of searches are sent together with it (memories/database/transaction_settings.py).
 
 - In a transaction, it is sent before the first statement, and again when it has changed.
 - A statement outside of a transaction is sent in one pipeline with the identity. PostgreSQL runs a pipeline as one
@@ -12,40 +13,40 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import cache, lru_cache
 from typing import Any
 
 import psycopg
+from django.conf import settings
+from django.db.backends.base.base import NO_DB_ALIAS
 from django.db.backends.postgresql import base
 from django.db.backends.postgresql.psycopg_any import register_tzloader
 from psycopg.pq import TransactionStatus
+from psycopg_pool import ConnectionPool
 
+from memories.database.breaker import POOLED, WatchedConnection, connection_from
 from memories.database.engine import spans
-from memories.database.identity import NOBODY, Identity, current
+from memories.database.transaction_settings import NOTHING, Wanted, identity_statement, statement, wanted
 
 # Statements that read or write rows. Others, such as VACUUM, may be impossible in a pipeline, and need no identity.
 READS_OR_WRITES = re.compile(r"[\s(]*+(?:SELECT|INSERT|UPDATE|DELETE|WITH|MERGE|TABLE|VALUES|EXPLAIN)\b", re.IGNORECASE)
 # attributes of psycopg's connection
-SENT = "commonplace_identity"  # the identity that its transaction runs under
+SENT = "commonplace_sent"  # what its transaction runs under; None: unknown
 ROLE = "commonplace_role"  # the role that it assumes together with an identity, if any
-
-
-@lru_cache(maxsize=1_000)
-def parameters(identity: Identity, role: str) -> tuple[str, list[str]]:
-    """Return the statement that sets the identity for the rest of the transaction, and its values."""
-    values = {f"commonplace.{name}": value for name, value in vars(identity).items()}
-    if role:
-        values["role"] = role if identity != NOBODY else "none"
-    return _statement(tuple(values)), list(values.values())
 
 
 def is_about_rows(query: Any) -> bool:
     return isinstance(query, str) and READS_OR_WRITES.match(query) is not None
 
 
-@cache
-def _statement(names: tuple[str, ...]) -> str:
-    return "SELECT " + ", ".join(f"set_config('{name}', ${number}, true)" for number, name in enumerate(names, 1))
+def is_pooled(connection: psycopg.Connection[Any]) -> bool:
+    """Return whether each transaction of this connection may run on another connection of a pooler.
+
+    A pooler tells its clients a process id of its own, so that it receives their requests to cancel a statement.
+    """
+    if settings.DATABASE_POOLER != "auto":
+        return bool(settings.DATABASE_POOLER == "transaction")
+    row = psycopg.Cursor(connection).execute("SELECT pg_backend_pid()").fetchone()
+    return row != (connection.info.backend_pid,)
 
 
 class SendsIdentity:
@@ -60,21 +61,29 @@ class SendsIdentity:
         """
         status = self._conn.pgconn.transaction_status
         if status == TransactionStatus.IDLE:
-            setattr(self._conn, SENT, NOBODY)
+            setattr(self._conn, SENT, NOTHING)
         elif status != TransactionStatus.INTRANS:
             return False
-        if getattr(self._conn, SENT, None) == current() or not is_about_rows(query):
+        if getattr(self._conn, SENT, None) == wanted() or not is_about_rows(query):
             return False
         if status == TransactionStatus.IDLE and self._conn.autocommit:
             return True
         self.send_identity()
-        setattr(self._conn, SENT, current())
         return False
 
     def send_identity(self) -> None:
-        statement, values = parameters(current(), getattr(self._conn, ROLE, ""))
+        sent: Wanted | None = getattr(self._conn, SENT, None)
+        now, role = wanted(), getattr(self._conn, ROLE, "")
+        if sent in (None, NOTHING):
+            text, values = statement(now, role)
+        elif sent.identity != now.identity:  # type: ignore[union-attr]  # None is handled above
+            # The transaction may have set a shorter timeout for itself meanwhile.
+            text, values = identity_statement(now.identity, role)
+        else:
+            return
         prepares = self._conn.prepare_threshold is not None
-        psycopg.RawCursor(self._conn).execute(statement, values, prepare=prepares)
+        psycopg.RawCursor(self._conn).execute(text, values, prepare=prepares)
+        setattr(self._conn, SENT, now)
 
 
 class StatementCursor(SendsIdentity, psycopg.Cursor[Any]):
@@ -137,13 +146,50 @@ class ServerSideCursor(SendsIdentity, base.ServerSideCursor):
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
+    @property
+    def pool(self) -> Any:
+        # Django's own pool has no check that ends, and no connections of another class.
+        options = self.settings_dict["OPTIONS"].get("pool")
+        if not options or self.alias == NO_DB_ALIAS:
+            return None
+        if self.alias not in self._connection_pools:
+            pool = ConnectionPool(
+                kwargs={**self.get_connection_params(), "autocommit": True},
+                open=False,
+                connection_class=WatchedConnection,
+                configure=self._configure_connection,
+                check=WatchedConnection.check,
+                **options,
+            )
+            self._connection_pools.setdefault(self.alias, pool)
+        return self._connection_pools[self.alias]
+
     def get_connection_params(self) -> dict[str, Any]:
         return {**super().get_connection_params(), "cursor_factory": Cursor}
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
-        connection = super().get_new_connection(conn_params)
+        if self.pool:
+            self.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+            connection = connection_from(self.pool)
+        else:
+            connection = super().get_new_connection(conn_params)
         setattr(connection, ROLE, self.settings_dict.get("IDENTITY_ROLE", ""))
         return connection
+
+    def _configure_connection(self, connection: Any) -> bool:
+        """Prepare no statements on a connection of a pooler. Django and its pool call this for each new connection."""
+        must_commit = super()._configure_connection(connection)
+        setattr(connection, POOLED, is_pooled(connection))
+        if getattr(connection, POOLED):
+            connection.prepare_threshold = None
+        return bool(must_commit) or not connection.autocommit
+
+    def chunked_cursor(self) -> Any:
+        # A cursor on the server outlives the transaction that declares it, but a pooler runs the next one elsewhere.
+        self.ensure_connection()
+        if getattr(self.connection, POOLED, False) and not self.in_atomic_block:
+            return self.cursor()
+        return super().chunked_cursor()
 
     def create_cursor(self, name: str | None = None) -> Any:
         if name is None:
