@@ -7,12 +7,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import dj_database_url
 import django_stubs_ext
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.functional import SimpleLazyObject
 
-from memory_project import env
+from memory_project import database_url, env
 from memory_project.secret_key import load_secret_key
 
 django_stubs_ext.monkeypatch()
@@ -62,6 +61,7 @@ INSTALLED_APPS = [
     "memory_project.subscriptions.apps.SubscriptionsConfig",
     "memory_project.webhooks.apps.WebhooksConfig",
     "memory_project.pages.apps.PagesConfig",
+    "memory_project.replica.apps.ReplicaConfig",
     "memory_project.preferences.apps.PreferencesConfig",
     "knowledge.graph.apps.GraphConfig",
     "knowledge.apps.KnowledgeConfig",
@@ -113,6 +113,7 @@ MIDDLEWARE = [
     "memory_project.web.second_factor.second_factor",
     "axes.middleware.AxesMiddleware",
     "allauth.account.middleware.AccountMiddleware",
+    "memory_project.replica.operations.read_from_replica",
 ]
 
 ROOT_URLCONF = "memory_project.urls"
@@ -147,6 +148,10 @@ DATABASE_OWNER_URL = env.text("DATABASE_OWNER_URL")
 DATABASE_POOL_SIZE = env.number("DATABASE_POOL_SIZE", 16, 0, 200)
 # whether to prepare frequent statements; must be off behind a pooler that assigns connections per transaction
 DATABASE_PREPARES = env.boolean("DATABASE_PREPARES", True)
+# URL of a replica of the same database, from which recall, searches and pages read; if empty, the primary is read
+DATABASE_REPLICA_URL = env.text("DATABASE_REPLICA_URL")
+# seconds that the replica may be behind the primary; if it is further behind, the primary is read
+DATABASE_REPLICA_MAX_LAG_S = env.number("DATABASE_REPLICA_MAX_LAG_S", 10.0, 0.1, 3_600.0)
 
 # Number of lists of the vector index that a search of a large scope compares, chosen with bench/recall_speed.py. If a
 # filter leaves too few rows, the search continues with more lists (pgvector, "Iterative Index Scans"). Without
@@ -163,9 +168,9 @@ _server_options = (
 # The application's role reads and writes rows. The owner's role is used to migrate, to write and restore
 # backups, to alter a column and to build the vector index (memories/database/owner.py).
 if DATABASE_URL:
-    DATABASES: dict[str, Any] = {"default": dict(dj_database_url.parse(DATABASE_URL, conn_health_checks=True))}
+    DATABASES: dict[str, Any] = {"default": database_url.parse("DATABASE_URL", DATABASE_URL)}
     DATABASES["default"]["ENGINE"] = "memories.database.engine"
-    _owner: dict[str, Any] = dict(dj_database_url.parse(DATABASE_OWNER_URL or DATABASE_URL))
+    _owner: dict[str, Any] = database_url.parse("DATABASE_OWNER_URL", DATABASE_OWNER_URL or DATABASE_URL)
     if _owner["NAME"] != DATABASES["default"]["NAME"]:
         raise ImproperlyConfigured(
             "DATABASE_OWNER_URL names a different database than DATABASE_URL; allowed: the same database"
@@ -197,6 +202,9 @@ if DATABASE_POOL_SIZE and "qcluster" not in sys.argv:
     _options["pool"] = {"min_size": 0, "max_size": DATABASE_POOL_SIZE, "timeout": 15}
 else:
     _database["CONN_MAX_AGE"] = 600  # seconds
+if DATABASE_REPLICA_URL:
+    DATABASES["replica"] = database_url.replica("DATABASE_REPLICA_URL", DATABASE_REPLICA_URL, of=_database)
+    DATABASE_ROUTERS = ["memories.database.replica.ReplicaRouter"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # -- people ----------------------------------------------------------------------------------------------

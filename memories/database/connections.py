@@ -1,4 +1,4 @@
-"""The database connection of the current thread: release to the pool, statement timeout, and commit options."""
+"""The database connections of the current thread: release to the pool, statement timeout, and commit options."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from django.conf import settings
-from django.db import DatabaseError, close_old_connections, connection, models, transaction
+from django.db import DatabaseError, close_old_connections, connection, connections, models, transaction
 from django.db.backends.signals import connection_created
 from django.dispatch import receiver
 
@@ -25,12 +25,13 @@ def close_if_pooled() -> None:
     The next query takes a connection again. Does nothing without a pool, or inside a transaction, where such waits are
     not allowed anyway.
     """
-    if connection.connection is not None and not connection.in_atomic_block and _is_pooled():
-        connection.close()
+    for opened in connections.all(initialized_only=True):  # those of the primary and the replica
+        if opened.connection is not None and not opened.in_atomic_block and _is_pooled(opened):
+            opened.close()
 
 
-def _is_pooled() -> bool:
-    return bool(connection.settings_dict["OPTIONS"].get("pool"))
+def _is_pooled(opened: Any) -> bool:
+    return bool(opened.settings_dict["OPTIONS"].get("pool"))
 
 
 def limit_statements(seconds: float) -> None:

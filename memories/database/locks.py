@@ -66,7 +66,10 @@ def _connect() -> psycopg.Connection[tuple[bool]]:
     return psycopg.connect(**parameters, autocommit=True)
 
 
-DIRECT = ("host", "port", "user", "password", "dbname", "service", "sslmode", "sslrootcert", "sslcert", "sslkey")
+DIRECT = (
+    "host", "port", "user", "password", "dbname", "service", "sslmode", "sslrootcert", "sslcert", "sslkey",
+    "target_session_attrs",
+)  # fmt: skip
 _holder = _Holder()
 
 

@@ -6,16 +6,17 @@ Use them for frequent queries and inserts for which planning, or the work of the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 from uuid import UUID
 
 import psycopg
 from django.conf import settings
-from django.db import connection, models
+from django.db import DEFAULT_DB_ALIAS, connection, connections, models
 from psycopg.adapt import Buffer, Dumper
 from psycopg.pq import Format
 
+from memories.database import replica
 from memories.database.engine.base import StatementCursor
 from memories.lazy_numpy import np
 
@@ -48,9 +49,14 @@ psycopg.adapters.register_dumper("numpy.ndarray", VectorDumper)
 
 
 def rows(
-    statement: str, values: Mapping[str, Any] | Sequence[Any], *, binary: bool = False, once: bool = False
+    statement: str,
+    values: Mapping[str, Any] | Sequence[Any],
+    *,
+    binary: bool = False,
+    once: bool = False,
+    primary: bool = False,
 ) -> list[tuple[Any, ...]]:
-    """Execute a statement and return its rows.
+    """Execute a statement and return its rows. With `primary`, it is never executed on a replica.
 
     Values are sent separately from the SQL, so PostgreSQL must be able to infer the type of each placeholder. If one
     plan for all values would be more expensive, PostgreSQL plans each execution (plan_cache_mode=auto).
@@ -59,8 +65,21 @@ def rows(
     support prepared statements). With `binary`, PostgreSQL sends the rows in binary format, which is quicker for large
     bytea columns. The rows have the same Python types in both formats.
     """
-    connection.ensure_connection()
-    with connection.wrap_database_errors, StatementCursor(connection.connection) as cursor:
+    run = partial(execute, statement=statement, values=values, binary=binary, once=once)
+    return run(connections[DEFAULT_DB_ALIAS]) if primary else replica.read(run)
+
+
+def execute(
+    database: Any,
+    statement: str,
+    values: Mapping[str, Any] | Sequence[Any],
+    *,
+    binary: bool = False,
+    once: bool = False,
+) -> list[tuple[Any, ...]]:
+    """Execute a statement on one of Django's connections, as `rows` does."""
+    database.ensure_connection()
+    with database.wrap_database_errors, StatementCursor(database.connection) as cursor:
         cursor.execute(statement, values, prepare=settings.DATABASE_PREPARES and not once, binary=binary)
         return cursor.fetchall() if cursor.description else []
 
@@ -75,7 +94,7 @@ def instances(
         cells = list(row)
         for position, convert in converters:
             cells[position] = convert(cells[position], None, connection)
-        loaded.append(model.from_db(connection.alias, names, cells))
+        loaded.append(model.from_db(DEFAULT_DB_ALIAS, names, cells))
     return loaded
 
 
@@ -85,7 +104,7 @@ def insert(objects: Sequence[models.Model], *, template: str = INSERT) -> None:
         return
     statement = _insertion(type(objects[0]), template)
     if len(objects) == 1:
-        rows(statement, _values(objects[0]))
+        rows(statement, _values(objects[0]), primary=True)
     else:
         connection.ensure_connection()
         with connection.wrap_database_errors, StatementCursor(connection.connection) as cursor:
@@ -101,7 +120,7 @@ def insert_missing(objects: Sequence[models.Model]) -> None:
 
 def insert_quickly(instance: models.Model) -> None:
     """Insert a new instance with an asynchronous commit, as in `connections.async_commit`."""
-    rows(_insertion(type(instance), QUICK_INSERT), _values(instance))
+    rows(_insertion(type(instance), QUICK_INSERT), _values(instance), primary=True)
 
 
 @cache

@@ -26,6 +26,7 @@ from memory_project.models import AuditEvent
 log = logging.getLogger(__name__)
 
 CONTEXT_KEY = "commonplace/memory_context"  # key in a call's `_meta`; the value false turns attached context off
+LAG_KEY = "commonplace/replica_lag_s"  # key in a result's `_meta`
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,13 @@ def as_result(
         return CallToolResult(content=content, is_error=True)
     meta: Any = {"context": dict(answer.context)} if answer.context else None
     return CallToolResult(content=content, structured_content=delivery.data, is_error=answer.is_error, meta=meta)
+
+
+def with_lag(result: CallToolResult, lag_s: float | None) -> CallToolResult:
+    """Tell the client how many seconds the replica is behind, if the call has read the primary because of that."""
+    if lag_s is not None:
+        result.meta = {**(result.meta or {}), LAG_KEY: round(lag_s, 1)}
+    return result
 
 
 def report_progress(context: Context[Any, Any], completed: float, total: float | None, message: str) -> None:
