@@ -39,8 +39,12 @@ def parse(name: str, url: str, *, session: str = "read-write") -> dict[str, Any]
 def _several_hosts(name: str, url: str) -> dict[str, Any]:
     try:
         options: dict[str, Any] = dict(conninfo_to_dict(url))
+        ports = str(options.get("port", "")).split(",")
+        is_valid = all(not port or port.isdigit() for port in ports)
     except psycopg.ProgrammingError:
-        raise ImproperlyConfigured(f"{name} is not a URL that libpq can read; allowed: {ALLOWED}") from None
+        is_valid = False
+    if not is_valid:
+        raise ImproperlyConfigured(f"{name} is not a URL that libpq can read; allowed: {ALLOWED}")
     names = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}
     values = {setting: options.pop(option, "") for setting, option in names.items()}
     return {"ENGINE": "", "CONN_MAX_AGE": 0, "CONN_HEALTH_CHECKS": True, **values, "OPTIONS": options}
@@ -53,7 +57,8 @@ def replica(name: str, url: str, *, of: dict[str, Any]) -> dict[str, Any]:
     own = ("options", "prepare_threshold", "pool")
     options |= {option: value for option, value in of["OPTIONS"].items() if option in own}
     if "pool" in options:
-        options["pool"] = {**options["pool"], "timeout": CONNECT_TIMEOUT_S}  # then the primary is read
+        # A call that can't get a connection reads from the primary.
+        options["pool"] = {**options["pool"], "timeout": CONNECT_TIMEOUT_S, "reconnect_timeout": 0}
     return {
         **config,
         "ENGINE": "memories.database.replica_engine",

@@ -113,7 +113,7 @@ MIDDLEWARE = [
     "memory_project.web.second_factor.second_factor",
     "axes.middleware.AxesMiddleware",
     "allauth.account.middleware.AccountMiddleware",
-    "memory_project.replica.operations.read_from_replica",
+    "memory_project.reading.read_from_replica",
 ]
 
 ROOT_URLCONF = "memory_project.urls"
@@ -199,7 +199,9 @@ if DATABASE_POOL_SIZE and "qcluster" not in sys.argv:
     # Under ASGI each request has its own thread, so connections stay open between requests only in a pool. The worker
     # has no pool, because it forks its processes, and connections must not be shared across a fork.
     _database["CONN_MAX_AGE"] = 0
-    _options["pool"] = {"min_size": 0, "max_size": DATABASE_POOL_SIZE, "timeout": 15}
+    # A call waits for a connection for 5 s at most. The pool does not repeat a failed attempt to connect, because its
+    # pauses would grow; the next call does (memories/database/breaker.py).
+    _options["pool"] = {"min_size": 0, "max_size": DATABASE_POOL_SIZE, "timeout": 5, "reconnect_timeout": 0}
 else:
     _database["CONN_MAX_AGE"] = 600  # seconds
 if DATABASE_REPLICA_URL:

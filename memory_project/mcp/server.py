@@ -60,7 +60,7 @@ from memory_project.mcp.responses import (
 from memory_project.mcp.tool_list_cache import advertise, advertised_tools
 from memory_project.mcp.toolsets import CHOOSING, PATH, SELECTION_KEY, ChooseTools, denied
 from memory_project.mcp.workers import Running
-from memory_project.replica.operations import operation
+from memory_project.reading import operation
 
 log = logging.getLogger(__name__)
 

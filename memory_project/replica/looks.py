@@ -73,6 +73,12 @@ def decide(operation: replica.Reading, email: str) -> bool:
     return False
 
 
+def current_state() -> tuple[str, float]:
+    """Look at the replica now, and return "ok", "behind", "away" or "promoted", and its lag in seconds."""
+    decide(replica.Reading(), "")
+    return watch.summary(), watch.lag_s
+
+
 def look_at_replica(barriers: list[int]) -> tuple[int, int] | None:
     """Return how far the replica has replayed the log, and how many of these barriers it has; None if it is away."""
     connection = connections[replica.ALIAS]

@@ -6,6 +6,8 @@ import threading
 import time
 from collections import deque
 
+from django.conf import settings
+
 TRY_AGAIN_S = 5.0  # after a failed connection; one call tries meanwhile, so that the others don't wait for it
 SAMPLE_S = 0.1  # the least time between two samples of the log's end
 MAX_SAMPLES = 10_000
@@ -25,6 +27,10 @@ class Watch:
         self._again_at = 0.0
         self._samples: deque[tuple[float, int]] = deque(maxlen=MAX_SAMPLES)
         self._guard = threading.Lock()
+
+    def summary(self) -> str:
+        """Return ok, behind, away or promoted."""
+        return "behind" if self.state == "ok" and self.lag_s > settings.DATABASE_REPLICA_MAX_LAG_S else self.state
 
     def may_try(self) -> bool:
         if self.state == "ok":

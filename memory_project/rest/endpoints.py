@@ -24,7 +24,7 @@ from memories.contract.errors import Invalid, NotFound
 from memories.contract.operations import Operation
 from memories.contract.tools import Handler, Tool, ToolResponse, signature_of
 from memories.identity.caller import Caller
-from memory_project.replica.operations import reading_post
+from memory_project.reading import reading_post
 from memory_project.rest import sparse_fields, throttle
 from memory_project.rest.access import Access, caller_for_tool
 from memory_project.rest.browsable import PageRenderer

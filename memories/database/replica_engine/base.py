@@ -40,6 +40,16 @@ class DebugCursor(_Repeats, utils.CursorDebugWrapper):
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
+    # A replica that can't be reached says nothing about the primary, so the pool and the connections are Django's own.
+    @property
+    def pool(self) -> Any:
+        return super(base.DatabaseWrapper, self).pool
+
+    def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
+        connection = super(base.DatabaseWrapper, self).get_new_connection(conn_params)
+        setattr(connection, base.ROLE, self.settings_dict.get("IDENTITY_ROLE", ""))
+        return connection
+
     def _cursor(self, name: str | None = None) -> Any:
         try:
             return super()._cursor(name)  # type: ignore[misc]  # the stubs don't have it

@@ -53,11 +53,11 @@ def read_from_replica(get_response: Callable[[HttpRequest], HttpResponse]) -> Ca
         try:
             response = get_response(request)
         finally:
-            current = getattr(request, ONLY_READS, None)
+            posted: replica.Reading | None = getattr(request, ONLY_READS, None)
             user = getattr(request, "user", None)  # of a REST request, the token's user
-            if user is not None and user.is_authenticated and current is None:
+            if user is not None and user.is_authenticated and posted is None:
                 looks.note_write(user.email)
-        return _with_header(response, current) if current else response
+        return _with_header(response, posted) if posted else response
 
     return middleware
 
