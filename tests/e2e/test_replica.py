@@ -296,10 +296,10 @@ def test_after_a_failover_writes_go_on_and_none_is_lost(site: Site) -> None:
     started = time.monotonic()
     os.kill(pid, signal.SIGKILL)
     eventually(lambda: httpx2.get(f"{site.url}/healthz", timeout=PATIENCE_S).status_code == 503)
-    assert site.respond(ALICE, "POST", "memories/", {"content": "Lost"}).status_code == 503
+    assert site.respond(ALICE, "POST", "memories/", {"content": "Nobody accepts this."}).status_code == 503
     value(site.standby, "SELECT pg_promote()")
-    eventually(lambda: site.respond(ALICE, "POST", "memories/", {"content": "After"}).status_code < 300)
+    eventually(lambda: site.respond(ALICE, "POST", "memories/", {"content": "After the failover"}).status_code < 300)
     print(f"writes went on {time.monotonic() - started:.1f} s after the primary was killed")
     assert httpx2.get(f"{site.url}/healthz", timeout=PATIENCE_S).status_code == 200
-    assert confirmed | {"After"} <= site.listed(ALICE)
+    assert confirmed | {"After the failover"} <= site.listed(ALICE)
     assert site.listed(BOB) == site.listed(ALICE)

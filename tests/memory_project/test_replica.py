@@ -14,7 +14,8 @@ from memories import services
 from memories.database import identity, replica
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Persona
-from memories.operations import Revise, Share
+from memories.operations import Erase, Revise, Share
+from memories.writing import erasure
 from memory_project import database_url
 from memory_project.models import ApiToken, User
 from memory_project.replica import looks, watch
@@ -94,8 +95,7 @@ def test_whatever_takes_something_away_is_noted_in_its_transaction(alice: Caller
     Barrier.objects.all().delete()
     MemoryRecord.objects.filter(pk=fact.pk).update(access_count=5)
     assert before() == 0
-    with identity.service("erasure"):
-        MemoryRecord.objects.filter(pk=fact.pk)._raw_delete(DEFAULT_DB_ALIAS)
+    erasure.erase(Erase(record_id=fact.pk, confirm=True), caller=alice)
     assert before() == 1
 
 
