@@ -12,6 +12,7 @@ What others have added may appear on the replica later, up to DATABASE_REPLICA_M
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connections
@@ -30,9 +31,12 @@ PRIMARY = """
                          WHERE person.email = %(email)s), 0))::bigint,
            pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0')::bigint,
            pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
-           ARRAY(SELECT id FROM replica_barriers WHERE xact >= %(settled)s)"""
+           ARRAY(SELECT id FROM replica_barriers WHERE xact >= %(settled)s),
+           (SELECT system_identifier FROM pg_control_system())"""
+# A server that was promoted, or that is a replica of another database, has replayed nothing of ours.
 REPLICA = """
-    SELECT CASE WHEN pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')::bigint END,
+    SELECT CASE WHEN pg_is_in_recovery() AND (SELECT system_identifier FROM pg_control_system()) = %(system)s
+           THEN pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')::bigint END,
            (SELECT count(*) FROM replica_barriers WHERE id = ANY(%(barriers)s::bigint[]))"""
 # Committed asynchronously: if the server crashes, the log ends before the position anyway, or soon after it.
 WRITTEN = """
@@ -57,8 +61,8 @@ def decide(operation: replica.Reading, email: str) -> bool:
         primary = prepared_statements.rows(PRIMARY, {"email": email, "settled": settled}, primary=True)
     except DatabaseError:  # the operation meets the error itself
         return False
-    position, flushed, horizon, barriers = primary[0]
-    found = look_at_replica(barriers)
+    position, flushed, horizon, barriers, system = primary[0]
+    found = _look_at_replica({"barriers": barriers, "system": system})
     if found is None:
         return False
     replayed, present = found
@@ -74,22 +78,22 @@ def decide(operation: replica.Reading, email: str) -> bool:
 
 
 def current_state() -> tuple[str, float]:
-    """Look at the replica now, and return "ok", "behind", "away" or "promoted", and its lag in seconds."""
+    """Look at the replica now, and return "ok", "behind", "away" or "no replica", and its lag in seconds."""
     decide(replica.Reading(), "")
     return watch.summary(), watch.lag_s
 
 
-def look_at_replica(barriers: list[int]) -> tuple[int, int] | None:
-    """Return how far the replica has replayed the log, and how many of these barriers it has; None if it is away."""
+def _look_at_replica(values: dict[str, Any]) -> tuple[int, int] | None:
+    """Return how far the replica has replayed the log, and how many of the barriers it has; None if it is unusable."""
     connection = connections[replica.ALIAS]
     try:
-        replayed, present = prepared_statements.execute(connection, REPLICA, {"barriers": barriers})[0]
+        replayed, present = prepared_statements.execute(connection, REPLICA, values)[0]
     except (DatabaseError, InterfaceError):
         connection.close()
         watch.lost()
         return None
     if replayed is None:
-        watch.promoted()
+        watch.no_replica()
         return None
     return replayed, present
 

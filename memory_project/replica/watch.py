@@ -21,7 +21,7 @@ class Watch:
     """
 
     def __init__(self) -> None:
-        self.state = "ok"  # ok, away or promoted
+        self.state = "ok"  # ok, away or no replica
         self.lag_s = 0.0
         self.settled = 0  # barriers of transactions before this one are known to be on the replica
         self._again_at = 0.0
@@ -29,7 +29,7 @@ class Watch:
         self._guard = threading.Lock()
 
     def summary(self) -> str:
-        """Return ok, behind, away or promoted."""
+        """Return ok, behind, away or no replica."""
         return "behind" if self.state == "ok" and self.lag_s > settings.DATABASE_REPLICA_MAX_LAG_S else self.state
 
     def may_try(self) -> bool:
@@ -45,9 +45,9 @@ class Watch:
     def lost(self) -> None:
         self._pause("away")
 
-    def promoted(self) -> None:
-        """The server is no replica any more, so its rows may differ from the primary's."""
-        self._pause("promoted")
+    def no_replica(self) -> None:
+        """The server was promoted, or belongs to another database, so its rows may differ from the primary's."""
+        self._pause("no replica")
 
     def note(self, flushed: int, replayed: int) -> None:
         """Take a sample: the end of the primary's log on its disk, and how far the replica has replayed it."""

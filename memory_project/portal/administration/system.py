@@ -141,7 +141,7 @@ def _replica_part() -> list[Part]:
         "ok": gettext("%(seconds)s s behind the primary"),
         "behind": gettext("%(seconds)s s behind; the primary is read instead"),
         "away": gettext("it can't be reached; the primary is read instead"),
-        "promoted": gettext("this server is no replica any more; name another one in DATABASE_REPLICA_URL"),
+        "no replica": gettext("this server is no replica of the database; name another one in DATABASE_REPLICA_URL"),
     }
     detail = details[state] % {"seconds": number_format(seconds, 1)}
     return [Part(gettext("Read replica"), "ok" if state == "ok" else "stale", detail)]
