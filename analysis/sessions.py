@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Count, Max, Min, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext
@@ -16,6 +16,7 @@ from analysis.models import Finding, IngestedRecord, Session
 from analysis.operations import AnalysisId
 from memories.contract.errors import Forbidden, NotFound
 from memories.contract.operations import validate
+from memories.database.replica import connection_for_reading
 from memories.identity.caller import Caller, require_user
 
 FINDING_TTL = timedelta(hours=1)
@@ -83,7 +84,7 @@ MODELS = """
 
 
 def names_of_models(session: Session) -> list[str]:
-    with connection.cursor() as cursor:
+    with connection_for_reading().cursor() as cursor:
         cursor.execute(MODELS, [session.pk, session.pk])
         return [model for (model,) in cursor.fetchall()]
 

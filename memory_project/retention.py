@@ -1,6 +1,6 @@
 """Deletion of expired rows: audit events, rate-limit counters, notifications, impressions, reports, failed calls,
-stored answers of the REST API, sent forms, imports, suggestions, deliveries of webhooks, and what OAuth clients no
-longer use.
+stored answers of the REST API, sent forms, imports, suggestions, deliveries of webhooks, barriers of the replica, and
+what OAuth clients no longer use.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from memory_project.models import AuditEvent, CallWindow, Notification
 from memory_project.notifications.inbox import KEPT_DAYS as NOTIFICATION_DAYS
 from memory_project.pages.models import KEPT as SUBMISSION_AGE
 from memory_project.pages.models import Submission
+from memory_project.replica.models import KEPT as BARRIER_AGE
+from memory_project.replica.models import Barrier
 from memory_project.rest.models import KEPT, IdempotentAnswer
 from memory_project.webhooks.models import KEPT_DAYS as DELIVERY_DAYS
 from memory_project.webhooks.models import Delivery
@@ -56,6 +58,7 @@ def retentions() -> list[Retention]:
         Retention(Import, "worked_at", timedelta(days=IMPORT_DAYS)),
         Retention(Suggestion, "expires_at", timedelta(seconds=1)),  # the column has the time when it expires
         Retention(Delivery, "created_at", timedelta(days=DELIVERY_DAYS)),
+        Retention(Barrier, "at", BARRIER_AGE),
     ]
 
 

@@ -7,12 +7,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import dj_database_url
 import django_stubs_ext
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.functional import SimpleLazyObject
 
-from memory_project import env
+from memory_project import database_url, env
 from memory_project.secret_key import load_secret_key
 
 django_stubs_ext.monkeypatch()
@@ -71,6 +70,7 @@ INSTALLED_APPS = [
     "memory_project.subscriptions.apps.SubscriptionsConfig",
     "memory_project.webhooks.apps.WebhooksConfig",
     "memory_project.pages.apps.PagesConfig",
+    "memory_project.replica.apps.ReplicaConfig",
     "memory_project.preferences.apps.PreferencesConfig",
     "memory_project.backups.apps.BackupsConfig",
     "knowledge.graph.apps.GraphConfig",
@@ -123,6 +123,7 @@ MIDDLEWARE = [
     "memory_project.web.second_factor.second_factor",
     "axes.middleware.AxesMiddleware",
     "allauth.account.middleware.AccountMiddleware",
+    "memory_project.reading.read_from_replica",
 ]
 
 ROOT_URLCONF = "memory_project.urls"
@@ -160,6 +161,10 @@ DATABASE_POOL_SIZE = env.number("DATABASE_POOL_SIZE", 16, 0, 200)
 DATABASE_POOLER = env.choice("DATABASE_POOLER", "auto", ("auto", "transaction", "none"))
 # whether to prepare frequent statements; behind such a pooler they never are
 DATABASE_PREPARES = env.boolean("DATABASE_PREPARES", True)
+# URL of a replica of the same database, from which recall, searches and pages read; if empty, the primary is read
+DATABASE_REPLICA_URL = env.text("DATABASE_REPLICA_URL")
+# seconds that the replica may be behind the primary; if it is further behind, the primary is read
+DATABASE_REPLICA_MAX_LAG_S = env.number("DATABASE_REPLICA_MAX_LAG_S", 10.0, 0.1, 3_600.0)
 
 # Seconds for which a process may keep what a token of MCP stands for. A change of it takes effect at once, because the
 # database tells every process; this bounds the time if a message got lost without notice. 0: looked up by each call
@@ -185,9 +190,9 @@ DATABASE_SEARCH = {
 # The application's role reads and writes rows. The owner's role is used to migrate, to write and restore
 # backups, to alter a column and to build the vector index (memories/database/owner.py).
 if DATABASE_URL:
-    DATABASES: dict[str, Any] = {"default": dict(dj_database_url.parse(DATABASE_URL, conn_health_checks=True))}
+    DATABASES: dict[str, Any] = {"default": database_url.parse("DATABASE_URL", DATABASE_URL)}
     DATABASES["default"]["ENGINE"] = "memories.database.engine"
-    _owner: dict[str, Any] = dict(dj_database_url.parse(DATABASE_OWNER_URL or DATABASE_URL))
+    _owner: dict[str, Any] = database_url.parse("DATABASE_OWNER_URL", DATABASE_OWNER_URL or DATABASE_URL)
     if _owner["NAME"] != DATABASES["default"]["NAME"]:
         raise ImproperlyConfigured(
             "DATABASE_OWNER_URL names a different database than DATABASE_URL; allowed: the same database"
@@ -225,6 +230,9 @@ else:
     _database["CONN_MAX_AGE"] = 600  # seconds
 # names the program in pg_stat_activity, so that an operator knows what holds a lock
 _options.setdefault("application_name", f"commonplace {sys.argv[1]}" if len(sys.argv) > 1 else "commonplace")
+if DATABASE_REPLICA_URL:
+    DATABASES["replica"] = database_url.replica("DATABASE_REPLICA_URL", DATABASE_REPLICA_URL, of=_database)
+    DATABASE_ROUTERS = ["memories.database.replica.ReplicaRouter"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # -- people ----------------------------------------------------------------------------------------------

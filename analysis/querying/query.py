@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db import connection
 from django.utils import timezone
 
 from analysis import sessions, sources
@@ -19,6 +18,7 @@ from analysis.querying.filters import Where, cast, compile_where, field_name, fi
 from analysis.querying.intervals import bucket_sql
 from memories.contract.errors import Invalid, check_choice, check_count
 from memories.contract.operations import validate
+from memories.database.replica import connection_for_reading
 
 LIMIT = 20
 MAX_GROUPS = 3
@@ -94,7 +94,7 @@ def require_fields(selection: Scope, names: Iterable[str], path: str) -> None:
 
 
 def run(sql: str, params: Sequence[Any]) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
+    with connection_for_reading().cursor() as cursor:
         cursor.execute(sql, params)
         rows: list[tuple[Any, ...]] = cursor.fetchall()
         return rows

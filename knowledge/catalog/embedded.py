@@ -18,6 +18,7 @@ from knowledge.catalog.json_patch import canonical, patched
 from knowledge.catalog.projections import refresh_entities
 from knowledge.models import CatalogAspect, CatalogEntity
 from memories.database import locks
+from memories.database.replica import connection_for_reading
 from memories.retrieval import term_statistics
 
 LINEAGE = """
@@ -100,7 +101,7 @@ class LocalCatalog:
 
     def lineage(self, urn: str, *, direction: str, hops: int, limit: int) -> list[LineageNode]:
         from_, to = ("downstream", "upstream") if direction == "upstream" else ("upstream", "downstream")
-        with connection.cursor() as cursor:
+        with connection_for_reading().cursor() as cursor:
             # Safe to interpolate: the column names are constants. The URN and the limits are parameters.
             cursor.execute(LINEAGE.format(from_=from_, to=to), {"start": urn, "hops": hops, "limit": limit})
             return [LineageNode(neighbor, direction, distance) for neighbor, distance in cursor.fetchall()]

@@ -16,7 +16,6 @@ from typing import Any
 
 from django.contrib.postgres.expressions import ArraySubquery
 from django.contrib.postgres.fields import ArrayField
-from django.db import connection
 from django.db.models import F, Func, OuterRef, Q, TextField, Value
 from django.db.models.functions import Concat, Lower
 
@@ -24,6 +23,7 @@ from knowledge.catalog.entity_view import simple_path
 from knowledge.context.call_subject import Subject
 from knowledge.context.statement_match import has_word, is_identifier
 from knowledge.models import CaveatWaiver
+from memories.database.replica import connection_for_reading
 from memories.models import Category, MemoryRecord
 from memories.models.record import MemoryRecordQuerySet, about_any
 from memories.rendering import entity_name
@@ -118,7 +118,7 @@ def paths_to(urns: Sequence[str], columns: Collection[str] = ()) -> list[Path]:
         return []
     names = [simple_path(name).lower() for name in columns] or None
     values = {"urns": list(urns), "columns": names, "steps": MAX_STEPS, "limit": MAX_PATHS}
-    with connection.cursor() as cursor:
+    with connection_for_reading().cursor() as cursor:
         cursor.execute(PATHS, values)
         return [Path(urns, columns, is_of_columns=bool(columns[0])) for urns, columns in cursor.fetchall()]
 

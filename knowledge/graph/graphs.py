@@ -78,7 +78,7 @@ def _saving(graph: Graph) -> Iterator[Graph]:
     graph.touched = set()
     yield graph
     values = {"now": timezone.now(), "touched": list(graph.touched), "graph": graph.pk}
-    prepared_statements.rows(CHANGED, values | {"last_number": graph.last_number})
+    prepared_statements.rows(CHANGED, values | {"last_number": graph.last_number}, primary=True)
 
 
 def _read(statement: str, key: Mapping[str, str]) -> Graph | None:

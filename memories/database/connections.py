@@ -1,12 +1,13 @@
-"""The database connection of the current thread: release to the pool, sessions of worker threads, commit options."""
+"""The database connections of the current thread: release to the pool, sessions of worker threads, commit options."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from django.conf import settings
-from django.db import DatabaseError, close_old_connections, connection, models, transaction
+from django.db import DatabaseError, close_old_connections, connection, connections, models, transaction
 
 from memories.contract.errors import from_database_error
 from memories.database.breaker import POOLED
@@ -26,12 +27,13 @@ def close_if_pooled() -> None:
     The next query takes a connection again. Does nothing without a pool, or inside a transaction, where such waits are
     not allowed anyway.
     """
-    if connection.connection is not None and not connection.in_atomic_block and _is_pooled():
-        connection.close()
+    for opened in connections.all(initialized_only=True):  # those of the primary and the replica
+        if opened.connection is not None and not opened.in_atomic_block and _is_pooled(opened):
+            opened.close()
 
 
-def _is_pooled() -> bool:
-    return bool(connection.settings_dict["OPTIONS"].get("pool"))
+def _is_pooled(opened: Any) -> bool:
+    return bool(opened.settings_dict["OPTIONS"].get("pool"))
 
 
 @contextmanager

@@ -35,7 +35,7 @@ RENEW_S = 8  # seconds between two renewals
 SEED = 2  # seed of the hash of a lease's token; advisory locks elsewhere use the seeds 0, 1, 3 and 4
 DIRECT = (
     "host", "port", "user", "password", "dbname", "service", "sslmode", "sslrootcert", "sslcert", "sslkey",
-    "connect_timeout",
+    "connect_timeout", "target_session_attrs",
 )  # fmt: skip
 
 # Whether a row of the table is held: its time is not over, and its holder's session, if it has one, has not ended.

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import count
 from typing import Any
 from uuid import UUID
 
 import psycopg
 from django.conf import settings
-from django.db import connection, models
+from django.db import DEFAULT_DB_ALIAS, connection, connections, models
 from django.db.models.base import ModelState
 from psycopg.adapt import Buffer, Dumper
 from psycopg.pq import Format
 
+from memories.database import replica
 from memories.database.engine.base import NumberedCursor, StatementCursor, execute_together
 from memories.lazy_numpy import np
 
@@ -53,9 +54,14 @@ psycopg.adapters.register_dumper("numpy.ndarray", VectorDumper)
 
 
 def rows(
-    statement: str, values: Mapping[str, Any] | Sequence[Any], *, binary: bool = False, once: bool = False
+    statement: str,
+    values: Mapping[str, Any] | Sequence[Any],
+    *,
+    binary: bool = False,
+    once: bool = False,
+    primary: bool = False,
 ) -> list[tuple[Any, ...]]:
-    """Execute a statement and return its rows.
+    """Execute a statement and return its rows. With `primary`, it is never executed on a replica.
 
     Values are sent separately from the SQL, so PostgreSQL must be able to infer the type of each placeholder. If one
     plan for all values would be more expensive, PostgreSQL plans each execution (plan_cache_mode=auto).
@@ -64,19 +70,36 @@ def rows(
     support prepared statements). With `binary`, PostgreSQL sends the rows in binary format, which is quicker for large
     bytea columns. The rows have the same Python types in both formats.
     """
-    connection.ensure_connection()
-    with connection.wrap_database_errors, NumberedCursor(connection.connection) as cursor:
+    run = partial(execute, statement=statement, values=values, binary=binary, once=once)
+    return run(connections[DEFAULT_DB_ALIAS]) if primary else replica.read(run)
+
+
+def execute(
+    database: Any,
+    statement: str,
+    values: Mapping[str, Any] | Sequence[Any],
+    *,
+    binary: bool = False,
+    once: bool = False,
+) -> list[tuple[Any, ...]]:
+    """Execute a statement on one of Django's connections, as `rows` does."""
+    database.ensure_connection()
+    with database.wrap_database_errors, NumberedCursor(database.connection) as cursor:
         cursor.execute(*_ordered(statement, values), prepare=settings.DATABASE_PREPARES and not once, binary=binary)
         return _fetched(cursor)
 
 
 def rows_of_each(*statements: tuple[str, Mapping[str, Any] | Sequence[Any]]) -> list[list[tuple[Any, ...]]]:
-    """Execute statements that do not need each other's rows, in one round trip, and return the rows of each."""
+    """Execute reading statements that do not need each other's rows, in one round trip; return the rows of each."""
     ordered = [_ordered(statement, values) for statement, values in statements]
-    connection.ensure_connection()
-    with connection.wrap_database_errors:
-        cursors = execute_together(connection.connection, ordered, prepare=settings.DATABASE_PREPARES)
-        return [_fetched(cursor) for cursor in cursors]
+
+    def run(database: Any) -> list[list[tuple[Any, ...]]]:
+        database.ensure_connection()
+        with database.wrap_database_errors:
+            cursors = execute_together(database.connection, ordered, prepare=settings.DATABASE_PREPARES)
+            return [_fetched(cursor) for cursor in cursors]
+
+    return replica.read(run)
 
 
 def _fetched(cursor: NumberedCursor) -> list[tuple[Any, ...]]:
@@ -121,7 +144,7 @@ def instances(
 
 
 def _instance(model: type[models.Model], names: Sequence[str], cells: Sequence[Any]) -> models.Model:
-    """Return what `from_db` returns, without signals and in half the time. The model must have no __init__ of its own."""
+    """Return what `from_db` returns, without signals and in half the time. The model must not have an __init__."""
     instance = model.__new__(model)
     instance._state = ModelState()
     instance._state.adding, instance._state.db = False, connection.alias
@@ -135,7 +158,7 @@ def insert(objects: Sequence[models.Model], *, template: str = INSERT) -> None:
         return
     statement = _insertion(type(objects[0]), template)
     if len(objects) == 1:
-        rows(statement, _values(objects[0]))
+        rows(statement, _values(objects[0]), primary=True)
     else:
         connection.ensure_connection()
         with connection.wrap_database_errors, StatementCursor(connection.connection) as cursor:
@@ -151,7 +174,7 @@ def insert_missing(objects: Sequence[models.Model]) -> None:
 
 def insert_quickly(instance: models.Model) -> None:
     """Insert a new instance with an asynchronous commit, as in `connections.async_commit`."""
-    rows(_insertion(type(instance), QUICK_INSERT), _values(instance))
+    rows(_insertion(type(instance), QUICK_INSERT), _values(instance), primary=True)
 
 
 @cache

@@ -13,8 +13,9 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from django.core.exceptions import EmptyResultSet, FullResultSet
-from django.db import connection
 from django.db.models import QuerySet
+
+from memories.database.replica import connection_for_reading
 
 NOTHING = "SELECT NULL WHERE false"
 PLACEHOLDER = re.compile(r"%%|%s")
@@ -40,7 +41,7 @@ class Statement:
 
     def run(self, select: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Execute a SELECT over the tables and return its rows. `select` must not contain values from requests."""
-        with connection.cursor() as cursor:
+        with connection_for_reading().cursor() as cursor:
             cursor.execute(f"WITH {', '.join(self.tables)} {select}", [*self.params, *params])
             return list(cursor.fetchall())
 

@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from uuid import UUID
 
-from django.db import connection
-
 from memories.database import prepared_statements
 from memories.database.queryset_sql import Condition, condition
+from memories.database.replica import connection_for_reading
 from memories.embedding import Vectors
 from memories.identity.caller import Caller
 from memories.lazy_numpy import np
@@ -194,7 +193,7 @@ def nearest_of(
         sql = NEAREST_OF.format(
             join=join, scope=within, distance=_distance("p.vector", "subject.vector", exact=is_exact)
         )
-    with connection.cursor() as cursor:
+    with connection_for_reading().cursor() as cursor:
         cursor.execute(sql, {**scope.params, "ids": list(ids)})
         pairs = set(cursor.fetchall())
     vectors = vectors_of(list({pk for pair in pairs for pk in pair}))

@@ -25,10 +25,10 @@ from uuid import UUID
 
 from django.conf import settings
 from django.core.cache import cache
-from django.db import connection
 
 from memories.database import prepared_statements
 from memories.database.queryset_sql import Condition
+from memories.database.replica import connection_for_reading
 from memories.lazy_numpy import np
 from memories.retrieval import term_statistics, vector_index
 from memories.retrieval.question_features import Cues
@@ -212,7 +212,7 @@ def _rows_up_to(scope: Condition, limit: int) -> int:
 def _estimated_rows() -> float:
     estimate = cache.get(ROWS_KEY)
     if estimate is None:
-        with connection.cursor() as cursor:
+        with connection_for_reading().cursor() as cursor:
             # The planner's estimate, because counting all rows takes too long.
             cursor.execute("SELECT reltuples FROM pg_class WHERE oid = 'memory_records'::regclass")
             estimate = float(cursor.fetchone()[0])

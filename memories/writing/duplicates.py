@@ -59,7 +59,7 @@ def lock_same_text(caller: Caller, texts: Sequence[str]) -> list[MemoryRecord]:
     """
     # The statement takes the locks in the order of their hashes, which prevents deadlocks.
     prepared_statements.rows(
-        LOCKS, {"turnstiles": sorted({f"{caller.email} {normalized_key(text)}" for text in texts})}
+        LOCKS, {"turnstiles": sorted({f"{caller.email} {normalized_key(text)}" for text in texts})}, primary=True
     )
     values = {"owner": caller.email, "persona": caller.persona, "texts": list(texts)}
     return list(prepared_statements.instances(MemoryRecord, DUPLICATES_SQL, values, defer=["search"]))

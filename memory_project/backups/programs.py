@@ -36,6 +36,7 @@ LIBPQ = {
     "sslrootcert": "PGSSLROOTCERT",
     "sslcert": "PGSSLCERT",
     "sslkey": "PGSSLKEY",
+    "target_session_attrs": "PGTARGETSESSIONATTRS",
 }
 # The owner of the tables is subject to row-level security, too, and a backup contains the rows of all people.
 SEES_ALL = "-c commonplace.sees_all=on"

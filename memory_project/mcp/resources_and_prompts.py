@@ -49,6 +49,7 @@ from memory_project.mcp.gateway import offered_resources
 from memory_project.mcp.gateway.calls import Gateway
 from memory_project.mcp.gateway.names import RESOURCE_SCHEME
 from memory_project.mcp.workers import Running
+from memory_project.reading import operation
 from memory_project.web.admission import TURN_KEY
 
 Result = TypeVar("Result")
@@ -121,7 +122,8 @@ class ReadingServer(IdentifiedServer):
             rate_limits.check(caller, writes=False)
             if uri.startswith(apps.SCHEME):
                 return apps.read(caller, uri, self.offered)
-            data = resources.read(caller, uri, self.offered)
+            with operation(caller.email, only_reads=True):
+                data = resources.read(caller, uri, self.offered)
         except DomainError as refused:
             error = refused
             raise

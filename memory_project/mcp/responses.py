@@ -27,6 +27,7 @@ from memory_project.observability import request_context
 log = logging.getLogger(__name__)
 
 CONTEXT_KEY = "commonplace/memory_context"  # key in a call's `_meta`; the value false turns attached context off
+LAG_KEY = "commonplace/replica_lag_s"  # key in a result's `_meta`
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,13 @@ def error_answer(error: DomainError) -> dict[str, str]:
     """Return the data of an error, with the id by which an operator finds the request, if it has one."""
     found_by = request_context.reference()
     return {"error": error.message, "code": error.code, **({"trace_id": found_by} if found_by else {})}
+
+
+def with_lag(result: CallToolResult, lag_s: float | None) -> CallToolResult:
+    """Tell the client how many seconds the replica is behind, if the call has read the primary because of that."""
+    if lag_s is not None:
+        result.meta = {**(result.meta or {}), LAG_KEY: round(lag_s, 1)}
+    return result
 
 
 def report_progress(context: Context[Any, Any], completed: float, total: float | None, message: str) -> None:

@@ -57,12 +57,14 @@ from memory_project.mcp.responses import (
     error_answer,
     report_failure,
     report_progress,
+    with_lag,
 )
 from memory_project.mcp.tool_list_cache import advertise, advertised_tools
 from memory_project.mcp.toolsets import CHOOSING, PATH, SELECTION_KEY, ChooseTools, denied
 from memory_project.mcp.workers import Running
 from memory_project.observability import calls
 from memory_project.observability.mcp_operations import measured
+from memory_project.reading import operation
 
 log = logging.getLogger(__name__)
 
@@ -262,10 +264,13 @@ class CommonplaceServer(ReadingServer):
         error: DomainError | None = None
         answer: ToolResponse[Any] = ToolResponse({})
         attached = AttachedContent()
+        tool = self._tool(name)
+        only_read = tool is not None and not tool.writes(arguments)
         try:
-            answer = self._run_tool(name, arguments, caller, agreed)
-            if wants_context and not answer.is_error:
-                attached = attached_content(caller, Call(name, arguments, answer.data))
+            with operation(caller.email, only_reads=only_read) as reading:
+                answer = self._run_tool(name, arguments, caller, agreed)
+                if wants_context and not answer.is_error:
+                    attached = attached_content(caller, Call(name, arguments, answer.data))
         except DomainError as refused:
             error = Cancelled("the client disconnected or cancelled the call") if running.is_stopped else refused
             answer = ToolResponse(error_answer(error), is_error=True)
@@ -275,14 +280,13 @@ class CommonplaceServer(ReadingServer):
             raise
         finally:
             duration_ms = (time.perf_counter() - started) * 1000
-            tool = self._tool(name)
-            only_read = tool is not None and not tool.writes(arguments)
             signature = None if answer.unsigned else caller
             by_person = {"confirmed_by": "elicitation"} if agreed else {}
             audited_arguments, data = ({}, {}) if answer.unsigned else ({**arguments, **by_person}, answer.data)
             self.audit(signature, name, audited_arguments, data, error, duration_ms, attached, only_read=only_read)
         quotes = tool is not None and tool.quotes
-        return as_result(answer, structured=error is None, attached=attached, quotes=quotes)
+        result = as_result(answer, structured=error is None, attached=attached, quotes=quotes)
+        return with_lag(result, reading.lag_s)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

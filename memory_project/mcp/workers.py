@@ -28,11 +28,11 @@ class Running:
         self._has_ended = False
         # without the lock, a statement of the next call on the same connection could be cancelled
         self._ending = threading.Lock()
-        self._wrapper: Any = None
+        self._wrappers: list[Any] = []
 
     def call(self, work: Callable[..., Result], *arguments: Any) -> Result:
         lazy_numpy.load()
-        self._wrapper = connections["default"]
+        self._wrappers = [connections[alias] for alias in connections]  # the primary and the replica
         with database.session():
             try:
                 return work(*arguments)
@@ -55,8 +55,9 @@ class Running:
 
     def _cancel_statement(self) -> None:
         with self._ending:
-            raw: psycopg.Connection[Any] | None = getattr(self._wrapper, "connection", None)
-            if raw is not None and not self._has_ended:
+            for raw in [wrapper.connection for wrapper in self._wrappers if not self._has_ended]:
+                if raw is None:
+                    continue
                 try:
                     raw.cancel_safe(timeout=2.0)
                 except psycopg.Error:

@@ -24,6 +24,7 @@ from memories.contract.errors import Invalid, NotFound
 from memories.contract.operations import Operation
 from memories.contract.tools import Handler, Tool, ToolResponse, signature_of
 from memories.identity.caller import Caller
+from memory_project.reading import reading_post
 from memory_project.rest import sparse_fields, throttle
 from memory_project.rest.access import Access, caller_for_tool
 from memory_project.rest.browsable import PageRenderer
@@ -166,7 +167,10 @@ def _method(endpoint: Endpoint) -> Callable[..., Response]:
         def perform() -> Response:
             return _perform(endpoint, caller, request, place)
 
-        if request.method != "POST" or endpoint.reads:
+        if request.method == "POST" and endpoint.reads:
+            with reading_post(request):
+                return perform()
+        if request.method != "POST":
             return perform()
         return answer_once(request, caller, perform, is_secret=endpoint.is_secret)
 

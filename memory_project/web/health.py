@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import psycopg
+from django.conf import settings
 from django.db import connection
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.http import require_safe
@@ -10,6 +11,7 @@ from django.views.decorators.http import require_safe
 from memories import embedding
 from memories.database import restore_marker
 from memories.database.locks import DIRECT
+from memory_project.replica.looks import watch
 
 CONNECT_TIMEOUT_S = 2
 WATCHER = "SELECT value FROM catalog_cursors WHERE name = 'watcher'"
@@ -23,6 +25,8 @@ def health(request: HttpRequest) -> JsonResponse:
     """
     state = embedding.state()
     body = {"status": "ok", "embeddings": state["state"], "catalog": "ok"}
+    if settings.DATABASE_REPLICA_URL:
+        body["replica"] = watch.summary()
     parameters = {k: v for k, v in connection.get_connection_params().items() if k in DIRECT}
     try:
         # connect directly, because running calls may have exhausted the pool
@@ -36,4 +40,5 @@ def health(request: HttpRequest) -> JsonResponse:
     if watcher and watcher[0]:
         body["catalog"] = str(watcher[0])
     degraded = body["embeddings"] in ("off", "failed", "away") or body["catalog"] != "ok"
+    degraded = degraded or body.get("replica", "ok") != "ok"
     return JsonResponse({**body, "degraded": degraded})

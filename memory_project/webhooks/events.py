@@ -48,7 +48,7 @@ def emit(kind: str, ids: Sequence[UUID], *, owner: str = "", **details: Any) -> 
     if not ids:
         return
     values = {"kind": kind, "ids": list(ids), "owner": owner, "details": json.dumps(details), "at": timezone.now()}
-    stored = prepared_statements.rows(STORE, values)
+    stored = prepared_statements.rows(STORE, values, primary=True)
     if (
         stored and stored[0][0]
     ):  # otherwise a task is queued already; if it has just ended, the schedule finds the events

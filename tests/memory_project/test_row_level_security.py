@@ -103,7 +103,8 @@ OPEN = {
     "schedule_settings": "settings", "gateway_upstreams": "settings", "gateway_pins": "texts of other servers",
     "gateway_decisions": "decisions about texts of other servers", "gateway_status": "states of other servers",
     "socialaccount_socialaccount": "stays empty", "socialaccount_socialapp": "stays empty",
-    "socialaccount_socialtoken": "stays empty",
+    "socialaccount_socialtoken": "stays empty", "replica_positions": "numbers",
+    "replica_barriers": "ids of transactions",
 }  # fmt: skip
 
 

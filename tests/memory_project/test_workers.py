@@ -28,7 +28,7 @@ def test_a_disconnect_after_the_call_cancels_no_statement_of_another_caller() ->
     """Once the call has ended, its connection may already serve another caller."""
     running = Running()
     driver = Mock()
-    running._wrapper = SimpleNamespace(connection=driver)
+    running._wrappers = [SimpleNamespace(connection=driver)]
     running._cancel_statement()
     assert driver.cancel_safe.call_count == 1
     running._has_ended = True

@@ -14,6 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.formats import number_format
 from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_POST, require_safe
 from django_q.models import Failure, OrmQ, Schedule
@@ -37,6 +38,7 @@ from memory_project.models import Webhook
 from memory_project.notifications import webhooks
 from memory_project.portal.administration.people import operator_of
 from memory_project.portal.error_labels import message_with_label
+from memory_project.replica import looks
 from memory_project.web.locale import number
 
 LATE = timedelta(minutes=10)  # if a schedule is overdue for longer, no worker is running
@@ -128,12 +130,27 @@ def _parts() -> list[Part]:
         provider += f"; {gettext('%(left)s of %(total)s texts left to embed') % amount}"
     return [
         Part(gettext("Database"), "ok", f"PostgreSQL {version}"),
+        *_replica_part(),
         Part(gettext("Row-level security"), "failed" if exposed else "ok", exposed or protected),
         Part(gettext("Embeddings"), "ok" if is_model_on else "stale", provider),
         Part(gettext("Catalog"), "stale" if catalog else "ok", catalog or complete),
         Part(gettext("Background work"), "failed" if overdue else "ok", worker),
         Part(gettext("Backups"), backup.state, backup.detail),
     ]
+
+
+def _replica_part() -> list[Part]:
+    if not settings.DATABASE_REPLICA_URL:
+        return []
+    state, seconds = looks.current_state()
+    details = {
+        "ok": gettext("%(seconds)s s behind the primary"),
+        "behind": gettext("%(seconds)s s behind; the primary is read instead"),
+        "away": gettext("it can't be reached; the primary is read instead"),
+        "no replica": gettext("this server is no replica of the database; name another one in DATABASE_REPLICA_URL"),
+    }
+    detail = details[state] % {"seconds": number_format(seconds, 1)}
+    return [Part(gettext("Read replica"), "ok" if state == "ok" else "stale", detail)]
 
 
 def _upstream_part(upstreams: Health) -> list[Part]:
