@@ -9,9 +9,14 @@ from django.views.decorators.http import require_safe
 
 from memories import embedding
 from memories.database.locks import DIRECT
+from memory_project.machines import secret_key_check
 
 CONNECT_TIMEOUT_S = 2
 WATCHER = "SELECT value FROM catalog_cursors WHERE name = 'watcher'"
+# the fingerprint of the secret key, and the number of queued tasks that no worker could read
+MACHINES = """
+    SELECT (SELECT value FROM installation_facts WHERE name = %s),
+        (SELECT count(*) FROM unreadable_tasks mark JOIN django_q_ormq queued ON queued.id = mark.task)"""
 
 
 @require_safe
@@ -21,7 +26,7 @@ def health(request: HttpRequest) -> JsonResponse:
     The body also contains the state of the embedding model and of the catalog.
     """
     state = embedding.state()
-    body = {"status": "ok", "embeddings": state["state"], "catalog": "ok"}
+    body = {"status": "ok", "embeddings": state["state"], "catalog": "ok", "tasks": "ok"}
     parameters = {k: v for k, v in connection.get_connection_params().items() if k in DIRECT}
     try:
         # connect directly, because running calls may have exhausted the pool
@@ -29,9 +34,14 @@ def health(request: HttpRequest) -> JsonResponse:
             **parameters, connect_timeout=CONNECT_TIMEOUT_S, options="-c statement_timeout=2000"
         ) as direct:
             watcher = direct.execute(WATCHER).fetchone()
+            key, unreadable = direct.execute(MACHINES, [secret_key_check.FACT]).fetchone() or ("", 0)
     except psycopg.Error:
         return JsonResponse({**body, "status": "the database does not answer", "degraded": True}, status=503)
     if watcher and watcher[0]:
         body["catalog"] = str(watcher[0])
-    degraded = body["embeddings"] in ("off", "failed", "away") or body["catalog"] != "ok"
+    if not secret_key_check.is_own(key or ""):  # the database was away when this process started
+        return JsonResponse({**body, "status": "this machine has another secret key", "degraded": True}, status=503)
+    if unreadable:
+        body["tasks"] = f"{unreadable} queued tasks can't be read by the workers"
+    degraded = body["tasks"] != "ok" or body["embeddings"] in ("off", "failed", "away") or body["catalog"] != "ok"
     return JsonResponse({**body, "degraded": degraded})

@@ -10,6 +10,8 @@ from django.db.migrations.exceptions import InconsistentMigrationHistory
 
 from memories.database.owner import as_owner
 from memory_project.checks import database_problems, newer_migrations
+from memory_project.machines import secret_key_check
+from memory_project.machines.migration_lock import single_migration
 from memory_project.postgres.roles import grant
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
 
@@ -29,15 +31,16 @@ class Command(migrate.Command):
                 server.ensure_running()
                 server.ensure_roles()
             application = str(connection.settings_dict["USER"])
-            with as_owner():
+            with as_owner(), single_migration(self.stderr.write):
                 self.refuse_unready_database()
+                secret_key_check.refuse_other_key()
                 super().handle(*args, **options)
                 grant(application)
         except EmbeddedPostgresError as error:
             raise CommandError(str(error)) from None
         except InconsistentMigrationHistory as error:
             raise CommandError(f"This version can't migrate this database: {error}") from None
-        except CommandError:
+        except (CommandError, secret_key_check.OtherKey):
             raise
         except Exception as error:  # any error; if a migration failed, PostgreSQL has rolled it back
             first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
