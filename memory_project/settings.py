@@ -67,7 +67,6 @@ INSTALLED_APPS = [
     "memory_project.webhooks.apps.WebhooksConfig",
     "memory_project.pages.apps.PagesConfig",
     "memory_project.preferences.apps.PreferencesConfig",
-    "memory_project.machines.apps.MachinesConfig",
     "knowledge.graph.apps.GraphConfig",
     "knowledge.apps.KnowledgeConfig",
     "analysis.apps.AnalysisConfig",

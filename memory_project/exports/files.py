@@ -71,7 +71,7 @@ def noting(rows: Iterator[Values], ids: IO[bytes]) -> Iterator[Values]:
 
 
 def contains(export: Export, record_id: UUID) -> bool:
-    """Return whether the file contains the memory, or may contain it, because it is on a machine that shares no folder."""
+    """Return whether the file contains the memory, or may contain it, because it is on another machine."""
     path = path_of(export)
     ids = path.with_name(path.name + IDS)
     if not ids.exists():

@@ -85,8 +85,8 @@ def open_export(*, caller: Caller, export_id: UUID | str) -> tuple[Export, IO[by
     except FileNotFoundError:
         raise NotFound(
             gettext(
-                "the file is not on this machine: start the export again. With several machines, COMMONPLACE_FILES must "
-                "name a folder that all of them share"
+                "the file is not on this machine: start the export again. With several machines, COMMONPLACE_FILES "
+                "must name a folder that all of them share"
             ),
             field="export_id",
         ) from None

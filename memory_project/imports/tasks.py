@@ -20,8 +20,8 @@ from memory_project.imports import staging, taking_over
 from memory_project.imports.models import WORKING, Import, ImportState
 
 FILE_IS_GONE = (
-    "the file is not on the machine of this worker: import it again. With several machines, COMMONPLACE_FILES must name "
-    "a folder that all of them share"
+    "the file is not on the machine of this worker: import it again. With several machines, COMMONPLACE_FILES must "
+    "name a folder that all of them share"
 )
 SLICE_S = 30.0  # seconds of work after which other tasks get their turn
 IDLE = timedelta(minutes=2)  # a working import without progress for this long has lost its worker

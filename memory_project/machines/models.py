@@ -12,6 +12,7 @@ class InstallationFact(models.Model):
     changed_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
+        app_label = "memory_project"
         db_table = "installation_facts"
 
     def __str__(self) -> str:
@@ -27,6 +28,7 @@ class UnreadableTask(models.Model):
     seen_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
+        app_label = "memory_project"
         db_table = "unreadable_tasks"
 
     def __str__(self) -> str:
@@ -41,6 +43,7 @@ class CacheEntry(models.Model):
     expires_at = models.DateTimeField(null=True)
 
     class Meta:
+        app_label = "memory_project"
         db_table = "cache_entries"
         indexes = [models.Index(fields=["expires_at"], name="cache_entries_expire")]  # for deleting expired entries
 

@@ -13,5 +13,5 @@ from memory_project.machines import secret_key_check
 @receiver(post_migrate)
 def store_fingerprint(sender: Any, **extra: Any) -> None:
     # with a target of migrations before the table was created, there is nowhere to store it
-    if sender.label == "machines" and secret_key_check.has_table():
+    if sender.label == "memory_project" and secret_key_check.has_table():
         secret_key_check.store()

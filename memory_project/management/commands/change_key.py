@@ -9,8 +9,8 @@ from memory_project.machines import key_change
 
 class Command(BaseCommand):
     help = (
-        "Make SECRET_KEY the key of the database. Stop all processes, put the earlier key into SECRET_KEY_FALLBACKS and "
-        "the new one into SECRET_KEY (or delete COMMONPLACE_HOME/secret_key for a random one), and run this once."
+        "Make SECRET_KEY the key of the database. Stop all processes, put the earlier key into SECRET_KEY_FALLBACKS "
+        "and the new one into SECRET_KEY (or delete COMMONPLACE_HOME/secret_key for a random one), and run this once."
     )
     requires_system_checks = ()  # they would report the other key
 

@@ -6,9 +6,8 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
 
-    initial = True
-
     dependencies = [
+        ('memory_project', '0016_recalls_without_hits'),
     ]
 
     operations = [
