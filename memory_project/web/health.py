@@ -42,6 +42,6 @@ def health(request: HttpRequest) -> JsonResponse:
     if not secret_key_check.is_own(key or ""):  # the database was away when this process started
         return JsonResponse({**body, "status": "this machine has another secret key", "degraded": True}, status=503)
     if unreadable:
-        body["tasks"] = f"{unreadable} queued tasks can't be read by the workers"
+        body["tasks"] = f"no worker can read {unreadable} of the queued tasks"
     degraded = body["tasks"] != "ok" or body["embeddings"] in ("off", "failed", "away") or body["catalog"] != "ok"
     return JsonResponse({**body, "degraded": degraded})

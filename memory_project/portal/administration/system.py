@@ -66,15 +66,15 @@ class Work:
 @require_safe
 def system(request: HttpRequest) -> HttpResponse:
     operator_of(request)
-    upstreams = health.look()
+    upstreams, unreadable = health.look(), task_queue.unreadable()
     context = {
-        "parts": [*_parts(), *_upstream_part(upstreams)],
+        "parts": [*_parts(len(unreadable)), *_upstream_part(upstreams)],
         "upstreams": upstreams,
         "sources": checks.states(),
         "webhooks": Webhook.objects.select_related("persona"),
         "webhook_hosts": settings.WEBHOOK_HOSTS,
         "work": _work(),
-        "unreadable": task_queue.unreadable()[:FAILURES_SHOWN],
+        "unreadable": unreadable[:FAILURES_SHOWN],
         "failures": Failure.objects.order_by("-stopped")[:FAILURES_SHOWN],
         **_storage(),
     }
@@ -110,11 +110,10 @@ def test_connection(request: HttpRequest) -> HttpResponse:
     return redirect(reverse("admin:system"))
 
 
-def _parts() -> list[Part]:
+def _parts(unreadable: int) -> list[Part]:
     state, catalog = embedding.state(), comparison.degraded()
     overdue = Schedule.objects.filter(next_run__lt=timezone.now() - LATE).exclude(repeats=schedules.PAUSED).count()
     queued, exposed = OrmQ.objects.count(), row_security_problem()
-    unreadable = len(task_queue.unreadable())
     worker = _worker(overdue, queued, unreadable)
     is_model_on = state["state"] in ("ready", "idle", "loading")
     newest = max((file.stat().st_mtime for file in backups.list_backups()), default=None)
