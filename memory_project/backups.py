@@ -27,8 +27,8 @@ from uuid import UUID
 from django.conf import settings
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
-from django_q.conf import Conf
 
+from memory_project.machines import secret_key_check
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError, last_line
 
 log = logging.getLogger(__name__)
@@ -209,8 +209,7 @@ def restore_key(folder: Path) -> None:
     draft.unlink(missing_ok=True)
     _append(draft, (folder / KEY).read_text())
     draft.replace(key)
-    if not os.environ.get("SECRET_KEY"):  # the migration that follows in this process signs tasks with the key, too
-        settings.SECRET_KEY = Conf.SECRET_KEY = key.read_text().strip()
+    secret_key_check.adopt(key.read_text().strip())
 
 
 @contextmanager

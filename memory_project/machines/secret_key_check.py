@@ -7,12 +7,14 @@ therefore have the same key. The first `migrate` stores a fingerprint of it, and
 from __future__ import annotations
 
 import hmac
+import os
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError, connection
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
+from django_q.conf import Conf
 
 from memory_project.machines.models import InstallationFact
 
@@ -71,6 +73,12 @@ def message() -> str:
 def store() -> None:
     """Store the fingerprint of this process's key, unless there is one already."""
     InstallationFact.objects.get_or_create(pk=FACT, defaults={"value": fingerprint(str(settings.SECRET_KEY))})
+
+
+def adopt(key: str) -> None:
+    """Use the key of a restored backup for the rest of this process, unless SECRET_KEY is set."""
+    if not os.environ.get("SECRET_KEY"):
+        settings.SECRET_KEY = Conf.SECRET_KEY = key  # django-q has read it when it was imported
 
 
 def replace(key: str) -> None:

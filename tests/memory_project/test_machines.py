@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from datetime import timedelta
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+import yaml
 from allauth.mfa.models import Authenticator
 from allauth.mfa.totp.internal.auth import TOTP
 from django.core.cache import caches
-from django.core.management import call_command
+from django.core.management import call_command, get_commands
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -267,3 +269,27 @@ def test_an_erased_memory_is_in_no_export_of_another_machine(
         os.utime(file, (old, old))
     services.delete_expired()
     assert not path.exists()
+
+
+# -- the example of several machines -----------------------------------------------------------------------
+
+ROOT = Path(__file__).resolve().parents[2]
+OF_OTHER_MODULES = {"DATABASE_REPLICA_URL", "DATABASE_POOLER"}
+
+
+def test_the_example_of_several_machines_is_consistent() -> None:
+    document = yaml.safe_load((ROOT / "compose.yaml").read_text())
+    services = {name: one for name, one in document["services"].items() if one.get("profiles") == ["scale"]}
+    ours = {name: one for name, one in services.items() if "build" in one}
+    assert sorted(ours) == ["tables", "web-1", "web-2", "worker-1", "worker-2"]
+    known = set(re.findall(r'env\.\w+\(\s*"([A-Z_]+)"', (ROOT / "memory_project" / "settings.py").read_text()))
+    assert {name for one in ours.values() for name in one["environment"]} - known - OF_OTHER_MODULES == set()
+    commands = {one["command"].split()[1] for one in ours.values()}
+    assert commands <= set(get_commands())
+    for name, one in services.items():
+        assert set(one.get("depends_on", [])) <= set(services), name
+        assert {part.partition(":")[0] for part in one.get("volumes", [])} <= set(document["volumes"]), name
+        assert {config["source"] for config in one.get("configs", [])} <= set(document["configs"]), name
+    for url in re.findall(r"\w+://[^\s]+", str(ours["web-1"]["environment"])):
+        host = url.rpartition("@")[2].partition("//")[2] or url.rpartition("@")[2]
+        assert host.partition(":")[0] in {*services, "localhost"} or "COMMONPLACE_URL" in url, url
