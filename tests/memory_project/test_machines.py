@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,9 +18,10 @@ from uuid import uuid4
 import pytest
 import yaml
 from allauth.mfa.models import Authenticator
-from allauth.mfa.totp.internal.auth import TOTP
+from allauth.mfa.totp.internal.auth import TOTP, format_hotp_value, hotp_value, yield_hotp_counters_from_time
 from django.core.cache import caches
 from django.core.management import call_command, get_commands
+from django.db import connections
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -32,7 +38,8 @@ from memory_project.exports.models import Export, ExportState
 from memory_project.imports import staging, tasks
 from memory_project.imports.models import Import
 from memory_project.machines import key_change, secret_key_check, shared_cache, shared_files
-from memory_project.machines.models import InstallationFact
+from memory_project.machines.migration_lock import single_migration
+from memory_project.machines.models import CacheEntry, InstallationFact
 from memory_project.machines.task_queue import UNKNOWN_KEPT, KeepingBroker
 from memory_project.mcp.gateway import sealing
 from memory_project.mcp.gateway.models import StoredCredential
@@ -107,6 +114,30 @@ def test_a_change_of_the_key_encrypts_and_signs_anew(
     with pytest.raises(Invalid) as refusal:
         key_change.change_key()
     assert refusal.value.field == "SECRET_KEY"
+
+
+# -- migrations --------------------------------------------------------------------------------------------
+
+
+def test_a_second_migration_waits_for_the_first() -> None:
+    lines: list[str] = []
+    order: list[str] = []
+
+    def second() -> None:
+        try:
+            with single_migration(lines.append):
+                order.append("second")
+        finally:
+            connections.close_all()
+
+    with single_migration(lines.append):
+        thread = threading.Thread(target=second)
+        thread.start()
+        while not lines:
+            time.sleep(0.01)
+        order.append("first")
+    thread.join()
+    assert (order, lines) == (["first", "second"], ["Another process is migrating this database: waiting for it."])
 
 
 # -- queued tasks ------------------------------------------------------------------------------------------
@@ -186,18 +217,51 @@ def test_the_shared_cache_adds_once_and_forgets_what_has_expired() -> None:
     assert [cache.delete(key), cache.delete(key), cache.get(key)] == [True, False, None]
 
 
-def test_without_redis_the_table_keeps_the_limits(settings: Any) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        url = f"redis://127.0.0.1:{probe.getsockname()[1]}/0"
-    options = {"fallback": "table", "socket_connect_timeout": 0.2}
-    settings.CACHES = {
+@pytest.fixture
+def redis(tmp_path: Path, settings: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a Redis server, and let CACHE_URL name it."""
+    if shutil.which("redis-server") is None:
+        pytest.skip("redis-server is missing (Debian package redis-server)")
+    path = tmp_path / "redis.sock"
+    server = subprocess.Popen(
+        ["redis-server", "--port", "0", "--unixsocket", str(path), "--save", "", "--dir", str(tmp_path)],
+        stdout=subprocess.DEVNULL,
+    )
+    while not path.exists():
+        assert server.poll() is None
+        time.sleep(0.05)
+    settings.CACHES = with_redis(f"unix://{path}")
+    yield server
+    server.kill()
+    server.wait()
+
+
+def with_redis(url: str) -> dict[str, Any]:
+    options = {"fallback": "table", "socket_connect_timeout": 5.0, "socket_timeout": 5.0}
+    return {
         "default": {"BACKEND": f"{shared_cache.__name__}.SharedRedis", "LOCATION": url, "OPTIONS": options},
         "table": {"BACKEND": f"{shared_cache.__name__}.TableCache"},
     }
-    assert caches["default"].add("code-123456", True, 60)
-    assert not caches["default"].add("code-123456", True, 60)
-    assert shared_cache.problem() == "ConnectionError"
+
+
+def test_limits_are_in_redis_and_in_the_table_while_it_is_away(
+    redis: subprocess.Popen[bytes], alice_user: User, ada_user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    TOTP.activate(alice_user, SECRET)
+    totp = TOTP(Authenticator.objects.get(type="totp"))
+    code = format_hotp_value(hotp_value(SECRET, next(iter(yield_hotp_counters_from_time()))))
+    assert [totp.validate_code(code), totp.validate_code(code)] == [True, False]  # a code works once
+    assert not CacheEntry.objects.exists()
+    assert caches["default"].add("tries", 1, 60)
+    assert [caches["default"].incr("tries"), caches["default"].get("tries")] == [2, 2]
+    assert shared_cache.problem() == ""
+
+    redis.kill()
+    redis.wait()
+    assert [caches["default"].add("tries", 1, 60), caches["default"].add("tries", 1, 60)] == [True, False]
+    browser = Client()
+    browser.force_login(ada_user)
+    assert "the Redis of CACHE_URL does not answer" in browser.get(reverse("admin:system")).content.decode()
 
 
 # -- shared files ------------------------------------------------------------------------------------------
