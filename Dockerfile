@@ -1,5 +1,6 @@
 FROM python:3.12-slim
 RUN useradd --system --create-home --home-dir /var/lib/commonplace commonplace
+RUN install --directory --owner commonplace /var/lib/commonplace-files
 COPY requirements/light.txt /tmp/
 RUN pip install --no-cache-dir --no-deps --require-hashes --requirement /tmp/light.txt
 COPY . /src

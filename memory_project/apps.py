@@ -16,6 +16,8 @@ class MemoryProjectConfig(AppConfig):
         from knowledge import extensions as knowledge_extensions  # noqa: PLC0415 - needs the models
         from memories import extensions as memory_extensions  # noqa: PLC0415 - needs the models
         from memory_project import checks, field_names, pooler_checks, receivers  # noqa: F401, PLC0415 - register themselves
+        from memory_project.machines import checks as machine_checks  # noqa: F401, PLC0415
+        from memory_project.machines import receivers as machine_receivers  # noqa: F401, PLC0415
         from memory_project.observability import setting_checks, workers  # noqa: F401, PLC0415 - register themselves
 
         memory_extensions.register("memory_project.memory_extension.ProjectMemoryExtension")

@@ -58,6 +58,7 @@ GROUPS = {
     },
     "Maintenance": {
         "migrate": "",
+        "change_key": "",
         "collectstatic": "--no-input",
         "embed": "--all",
         "link_memories": "--all",

@@ -11,7 +11,7 @@ import django_stubs_ext
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.functional import SimpleLazyObject
 
-from memory_project import database_url, env
+from memory_project import __version__, database_url, env
 from memory_project.secret_key import load_secret_key
 
 django_stubs_ext.monkeypatch()
@@ -26,6 +26,8 @@ IS_CHECKOUT = (BASE_DIR / "manage.py").exists()
 COMMONPLACE_HOME = env.path(
     "COMMONPLACE_HOME", BASE_DIR / "var" if IS_CHECKOUT else Path.home() / ".local/share/commonplace"
 )
+# folder of uploaded files and exports; with several machines, a folder that all of them share
+COMMONPLACE_FILES = env.path("COMMONPLACE_FILES", COMMONPLACE_HOME)
 COMMONPLACE_HOST = env.text("COMMONPLACE_HOST", "127.0.0.1")  # address that the web server listens on
 COMMONPLACE_PORT = env.number("COMMONPLACE_PORT", 8000, 1, 65535)
 # URL that people and agents use; with an https URL, cookies are sent over https only
@@ -48,6 +50,8 @@ CONNECTIONS_PER_ADDRESS = env.number("CONNECTIONS_PER_ADDRESS", 256, 1, 100_000)
 
 # The key is read or created when it is first used, because importing the settings must not write to disk.
 SECRET_KEY = SimpleLazyObject(lambda: env.text("SECRET_KEY") or load_secret_key(COMMONPLACE_HOME / "secret_key"))
+# earlier keys, whose sessions and links stay valid; `manage.py change_key` encrypts with SECRET_KEY what they encrypted
+SECRET_KEY_FALLBACKS = env.list_of_strings("SECRET_KEY_FALLBACKS")
 
 # -- monitoring ------------------------------------------------------------------------------------------
 
@@ -235,6 +239,30 @@ if DATABASE_REPLICA_URL:
     DATABASE_ROUTERS = ["memories.database.replica.ReplicaRouter"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
+# URL of a Redis for what processes share, such as redis://localhost:6379/0; if empty, PostgreSQL is used
+CACHE_URL = env.text("CACHE_URL")
+# default: what must be shared, such as limits of second factors, in Redis or PostgreSQL.
+# calls: what calls often ask for and may differ between processes, in Redis or the process's memory.
+# process: what is cheap to compute anew, or large, in the process's memory.
+CACHES: dict[str, dict[str, Any]] = {
+    "default": {"BACKEND": "memory_project.machines.shared_cache.TableCache"},
+    "calls": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": "calls"},
+    "process": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": "process"},
+}
+if CACHE_URL:
+    if not CACHE_URL.startswith(("redis://", "rediss://", "unix://")):
+        raise ImproperlyConfigured("CACHE_URL is not the URL of a Redis; allowed: redis://, rediss:// or unix://")
+    CACHES["table"], CACHES["memory"] = CACHES["default"], CACHES["calls"]
+    CACHES |= {
+        name: {
+            "BACKEND": "memory_project.machines.shared_cache.SharedRedis",
+            "LOCATION": CACHE_URL,
+            "KEY_PREFIX": "commonplace",
+            "OPTIONS": {"fallback": fallback, "socket_timeout": 1.0, "socket_connect_timeout": 1.0},
+        }
+        for name, fallback in (("default", "table"), ("calls", "memory"))
+    }
+
 # -- people ----------------------------------------------------------------------------------------------
 
 AUTH_USER_MODEL = "memory_project.User"
@@ -394,7 +422,7 @@ TIME_ZONE = env.time_zone("TIME_ZONE", "UTC")
 USE_TZ = True
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"] if IS_CHECKOUT else []
-STATIC_ROOT = COMMONPLACE_HOME / "static"
+STATIC_ROOT = COMMONPLACE_HOME / "static" / __version__
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
@@ -619,7 +647,7 @@ APPLY_REQUIRE_CONFIRMATION = env.boolean("APPLY_REQUIRE_CONFIRMATION", True)
 
 ANALYSIS_ENABLED = env.boolean("ANALYSIS_ENABLED", True)
 ANALYSIS_SOURCES = env.text("ANALYSIS_SOURCES")  # a TOML file that declares a source, or a folder of such files
-ANALYSIS_FILES = env.path("ANALYSIS_FILES", COMMONPLACE_HOME / "files")  # folder of file sources
+ANALYSIS_FILES = env.path("ANALYSIS_FILES", COMMONPLACE_FILES / "files")  # folder of file sources
 # Names of hosts with private addresses that sources declared in the admin may call. Sources declared in files may call
 # any host.
 ANALYSIS_PRIVATE_HOSTS = [host.lower() for host in env.list_of_strings("ANALYSIS_PRIVATE_HOSTS")]
@@ -702,6 +730,8 @@ SPECTACULAR_SETTINGS = {
 Q_CLUSTER = {
     "name": "commonplace",
     "orm": "default",
+    "broker_class": "memory_project.machines.task_queue.KeepingBroker",
+    "cache": "process",  # for statistics of the cluster, which nothing reads
     "workers": env.number("WORKERS", 1, 1, 64),  # number of worker processes
     "timeout": 600,  # seconds until a running task is stopped
     "retry": 660,  # seconds until an unfinished task is run again; if less than `timeout`, it could run twice at once

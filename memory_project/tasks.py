@@ -10,10 +10,12 @@ from memory_project.__main__ import program
 from memory_project.agents import conversations, unanswered
 from memory_project.audit import entity_uses
 from memory_project.exports import services as exports
+from memory_project.machines import shared_files
 from memory_project.notifications import digest_and_alerts, notification_mails, validity, webhooks
 
 
 def delete_expired_rows() -> str:
+    shared_files.note_folder()
     counts = retention.delete_expired_rows() | {"exports": exports.delete_expired()}
     return ", ".join(f"{count} of {table}" for table, count in counts.items() if count) or "nothing to delete"
 

@@ -88,6 +88,7 @@ SERVICES = {
     "memory_project.exports.progress",
     "memory_project.exports.restoring",
     "memory_project.exports.services",
+    "memory_project.machines",
     "memory_project.mcp.gateway.alerts",
     "memory_project.mcp.gateway.declarations",
     "memory_project.mcp.gateway.pins",

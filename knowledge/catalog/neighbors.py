@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from hashlib import sha256
 
 from django.conf import settings
-from django.core.cache import cache
+from django.core.cache import caches
 from django.db.models import Q
 
 from knowledge.catalog import mirror
@@ -32,7 +32,7 @@ def neighbors_of(urns: Sequence[str]) -> list[str]:
     edges = LineageEdge.objects.filter(Q(upstream__in=urns) | Q(downstream__in=urns))
     pairs = edges.values_list("upstream", "downstream")[: 4 * MAX_URNS]
     neighbors = [urn for pair in pairs for urn in pair]
-    cached = [urn for group in cache.get_many([_key(urn) for urn in urns]).values() for urn in group]
+    cached = [urn for group in caches["calls"].get_many([_key(urn) for urn in urns]).values() for urn in group]
     return [urn for urn in dict.fromkeys([*neighbors, *cached]) if urn not in urns][:MAX_URNS]
 
 
@@ -40,7 +40,9 @@ def is_known(urns: Sequence[str]) -> bool:
     """Return whether `neighbors_of` is complete for these URNs."""
     if not settings.DATAHUB_GMS_URL or mirror.last_copied_at():
         return True
-    return all(cache.get(_key(urn)) is not None and not cache.get(_failure_key(urn)) for urn in urns)
+    return all(
+        caches["calls"].get(_key(urn)) is not None and not caches["calls"].get(_failure_key(urn)) for urn in urns
+    )
 
 
 def learn(urns: Sequence[str], patience_s: float) -> bool:
@@ -48,7 +50,7 @@ def learn(urns: Sequence[str], patience_s: float) -> bool:
 
     Don't call it inside a transaction, which would keep its database connection while waiting.
     """
-    unknown = [urn for urn in urns if cache.get(_key(urn)) is None]
+    unknown = [urn for urn in urns if caches["calls"].get(_key(urn)) is None]
     if unknown:
         connections.close_if_pooled()  # don't hold a database connection while waiting
         wait([_threads.submit(_fetch, urn) for urn in unknown], timeout=max(patience_s, 0.0))
@@ -67,9 +69,9 @@ def _fetch(urn: str) -> None:
         ]
     except (CatalogUnavailable, CatalogRefused):
         # Remember the failure for a while, so that not every call waits for DataHub.
-        cache.set_many({_key(urn): [], _failure_key(urn): True}, RETRY_S)
+        caches["calls"].set_many({_key(urn): [], _failure_key(urn): True}, RETRY_S)
     else:
-        cache.set(_key(urn), [node.urn for node in nodes], CACHE_S)
+        caches["calls"].set(_key(urn), [node.urn for node in nodes], CACHE_S)
 
 
 def _key(urn: str) -> str:

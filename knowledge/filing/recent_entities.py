@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from hashlib import sha256
 
-from django.core.cache import cache
+from django.core.cache import caches
 from django.utils import timezone
 
 from memories.identity.caller import Caller
@@ -26,14 +26,14 @@ def note(caller: Caller, urns: Sequence[str]) -> None:
     if not urns or not caller.email:
         return
     for key in _keys(caller):
-        kept = dict.fromkeys([*urns, *cache.get(key, ())])
-        cache.set(key, list(kept)[:KEPT], WITHIN.total_seconds())
+        kept = dict.fromkeys([*urns, *caches["calls"].get(key, ())])
+        caches["calls"].set(key, list(kept)[:KEPT], WITHIN.total_seconds())
 
 
 def recent(caller: Caller) -> list[str]:
     """Return the entities that this connection's calls were about, or without any, those of the person."""
     for key in _keys(caller):
-        if urns := cache.get(key):
+        if urns := caches["calls"].get(key):
             return list(urns)
     rows = Impression.objects.filter(to=caller.email, at__gt=timezone.now() - WITHIN)
     rows = rows.filter(connection=caller.connection) if caller.connection else rows

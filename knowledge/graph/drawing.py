@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import cached_property
 from hashlib import sha256
 
-from django.core.cache import cache
+from django.core.cache import caches
 from django.db.models import Q
 
 from knowledge.graph.clusters import Path, paths_of
@@ -93,13 +93,13 @@ def structure_of(graph: Graph, contents: Contents, as_of: datetime | None = None
     numbers = [number for number, kind in contents.types.items() if not entity_type or kind == entity_type]
     kind = sha256(entity_type.encode()).hexdigest()[:16]
     key = f"graph-structure-{graph.pk.hex}-{graph.changed_at.timestamp()}-{graph.last_number}-{kind}"
-    found: Structure | None = None if as_of else cache.get(key)
+    found: Structure | None = None if as_of else caches["process"].get(key)
     if found is None or found.paths.keys() != set(numbers):
         known = set(numbers)
         edges = [(start, end) for start, end in _edges(graph, as_of) if start in known and end in known]
         found = Structure(paths_of(numbers, edges), edges)
         if not as_of:
-            cache.set(key, Structure(found.paths, found.edges), CACHED_S)
+            caches["process"].set(key, Structure(found.paths, found.edges), CACHED_S)
     return found
 
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from django.core.cache import cache
+from django.core.cache import caches
 from django.db.models import Avg, Count, F, Max, Min, Q, Value
 from django.db.models.functions import TruncMinute
 from django.utils import timezone
@@ -69,11 +69,11 @@ def coverage(model: str, *, kept_s: int = 0) -> list[Coverage]:
         .annotate(open=Count("pk", filter=OPEN), failed=Count("pk", filter=UNRESOLVED))
     }
     key = f"{COUNTS_KEY}-{hashlib.sha256(model.encode()).hexdigest()}"
-    counts = cache.get(key) if kept_s else None
+    counts = caches["process"].get(key) if kept_s else None
     if counts is None:
         counts = _counts(model)
         if kept_s:
-            cache.set(key, counts, kept_s)
+            caches["process"].set(key, counts, kept_s)
     coverages = []
     for kind in sorted(SOURCES):
         row = jobs.get(kind)

@@ -24,7 +24,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.core.cache import cache
+from django.core.cache import caches
 
 from memories.database import prepared_statements
 from memories.database.queryset_sql import Condition
@@ -202,21 +202,21 @@ def is_small(scope: Condition) -> bool:
 def _rows_up_to(scope: Condition, limit: int) -> int:
     """Return the number of rows of the scope, or `limit` + 1 if there are more. Counts are cached for ROWS_KEPT_S."""
     key = f"{ROWS_KEY}-{limit}-{hashlib.blake2b(repr(scope).encode(), digest_size=16).hexdigest()}"
-    count = cache.get(key)
+    count = caches["process"].get(key)
     if count is None:
         ((count,),) = prepared_statements.rows(ROWS_UP_TO.format(scope=scope.sql), {**scope.params, "limit": limit + 1})
-        cache.set(key, count, ROWS_KEPT_S)
+        caches["process"].set(key, count, ROWS_KEPT_S)
     return int(count)
 
 
 def _estimated_rows() -> float:
-    estimate = cache.get(ROWS_KEY)
+    estimate = caches["process"].get(ROWS_KEY)
     if estimate is None:
         with connection_for_reading().cursor() as cursor:
             # The planner's estimate, because counting all rows takes too long.
             cursor.execute("SELECT reltuples FROM pg_class WHERE oid = 'memory_records'::regclass")
             estimate = float(cursor.fetchone()[0])
-        cache.set(ROWS_KEY, estimate, ROWS_KEPT_S)
+        caches["process"].set(ROWS_KEY, estimate, ROWS_KEPT_S)
     return max(float(estimate), 0.0)
 
 

@@ -71,11 +71,24 @@ class SecondFactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]  # allauth h
         return not (is_last and is_required_for(authenticator.user))
 
 
-def _cipher() -> Fernet:
+def _cipher(key: str = "") -> Fernet:
     derived = HKDF(SHA256(), 32, salt=None, info=b"commonplace second factors").derive(
-        str(settings.SECRET_KEY).encode()
+        (key or str(settings.SECRET_KEY)).encode()
     )
     return Fernet(base64.urlsafe_b64encode(derived))
+
+
+def encrypted_anew(value: Any, old: str) -> Any:
+    """Return a value of an authenticator, encrypted with SECRET_KEY if it was encrypted with the key `old`."""
+    if isinstance(value, list):
+        return [encrypted_anew(part, old) for part in value]
+    if not isinstance(value, str):
+        return value
+    try:
+        text = _cipher(old).decrypt(value.encode())
+    except InvalidToken:
+        return value
+    return _cipher().encrypt(text).decode()
 
 
 def is_required_for(user: User) -> bool:

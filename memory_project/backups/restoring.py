@@ -24,6 +24,7 @@ from memories.database import restore_marker
 from memory_project.backups import erased
 from memory_project.backups.archive import DUMP, KEY, sha256
 from memory_project.backups.programs import APPLICATION_NAMES, BackupFailed, run
+from memory_project.machines import secret_key_check
 
 # entries of a dump that pg_restore skips, because the schema and the extension already exist in the target database
 SKIPPED_ENTRIES = (" EXTENSION ", " SCHEMA - public ")
@@ -166,6 +167,7 @@ def restore_key(folder: Path) -> None:
     draft.unlink(missing_ok=True)
     erased.append(draft, (folder / KEY).read_text())
     draft.replace(key)
+    secret_key_check.adopt(key.read_text().strip())
 
 
 def check_manifest(manifest: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The files of exports, in a folder for each owner below COMMONPLACE_HOME.
+"""The files of exports, in a folder for each owner below COMMONPLACE_FILES.
 
 Beside each file is a list of the ids of the memories in it, so that an erasure finds the files of an erased memory in
 every format.
@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import IO
 from uuid import UUID
 
-from django.conf import settings
-
 from memories.portability import Values
 from memory_project.exports.formats import export_format
 from memory_project.exports.models import Export
+from memory_project.machines import shared_files
 
 MEMORY_KEYS = ("record_id", "target_id", "insight_id")  # keys that name the memory that a row belongs to
 IDS, DRAFT = ".ids", ".draft"
@@ -29,7 +28,7 @@ UNKNOWN_AFTER_S = 3_600  # age from which a file without a row is deleted
 
 
 def folder() -> Path:
-    return Path(settings.COMMONPLACE_HOME) / "exports"
+    return shared_files.folder("exports")
 
 
 def folder_of(email: str) -> Path:
@@ -72,9 +71,12 @@ def noting(rows: Iterator[Values], ids: IO[bytes]) -> Iterator[Values]:
 
 
 def contains(export: Export, record_id: UUID) -> bool:
+    """Return whether the file contains the memory, or may contain it, because it is on another machine."""
     path = path_of(export)
     ids = path.with_name(path.name + IDS)
-    if not ids.exists() or not ids.stat().st_size:
+    if not ids.exists():
+        return True
+    if not ids.stat().st_size:
         return False
     with ids.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         return content.find(record_id.bytes) >= 0
@@ -91,7 +93,7 @@ def delete_folder(email: str) -> None:
 
 
 def delete_unknown(known: Collection[UUID]) -> None:
-    """Delete files without a row, which a crash or a deletion on another machine has left behind."""
+    """Delete files that no export has, which a crash or a deletion on another machine has left behind."""
     names = {pk.hex for pk in known}
     for path in folder().glob("*/*"):
         if path.name.partition(".")[0] not in names and path.stat().st_mtime < time.time() - UNKNOWN_AFTER_S:

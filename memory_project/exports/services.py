@@ -84,7 +84,11 @@ def open_export(*, caller: Caller, export_id: UUID | str) -> tuple[Export, IO[by
         return export, files.path_of(export).open("rb")
     except FileNotFoundError:
         raise NotFound(
-            gettext("the file is not on this machine any more: start the export again"), field="export_id"
+            gettext(
+                "the file is not on this machine: start the export again. With several machines, COMMONPLACE_FILES "
+                "must name a folder that all of them share"
+            ),
+            field="export_id",
         ) from None
 
 
@@ -203,6 +207,6 @@ def delete_expired() -> int:
     Export.objects.filter(pk__in=[export.pk for export in expired]).delete()
     for export in expired:
         files.delete(export)
-    known = set(Export.objects.values_list("pk", flat=True))
+    known = set(Export.objects.exclude(state=ExportState.FAILED).values_list("pk", flat=True))
     files.delete_unknown(known)
     return len(expired)

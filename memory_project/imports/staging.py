@@ -35,6 +35,7 @@ from memory_project.imports.formats import FORMATS
 from memory_project.imports.models import Import, ImportRow, ImportState, RowOutcome
 from memory_project.imports.rows import Row
 from memory_project.imports.takers_of_conversations import check_turn_row
+from memory_project.machines import shared_files
 
 BATCH = 500  # number of rows saved in one transaction
 MAX_ROWS = 1_000_000
@@ -57,6 +58,7 @@ def start(*, caller: Caller, file: BinaryIO, name: str, format: str = "") -> Imp
             created_by=caller.email, persona=caller.persona, file_name=Path(name).name[:255] or "file", format=chosen
         )
         staged.size = _store(staged, file)
+        shared_files.note_folder()
         staged.save(update_fields=["size"])
     return staged
 
@@ -88,7 +90,7 @@ def _store(staged: Import, file: BinaryIO) -> int:
 
 
 def folder() -> Path:
-    return Path(settings.COMMONPLACE_HOME) / "imports"
+    return shared_files.folder("imports")
 
 
 def path_of(staged: Import) -> Path:

@@ -19,6 +19,10 @@ from memories.identity.permissions import build_caller
 from memory_project.imports import staging, taking_over
 from memory_project.imports.models import WORKING, Import, ImportState
 
+FILE_IS_GONE = (
+    "the file is not on the machine of this worker: import it again. With several machines, COMMONPLACE_FILES must "
+    "name a folder that all of them share"
+)
 SLICE_S = 30.0  # seconds of work after which other tasks get their turn
 IDLE = timedelta(minutes=2)  # a working import without progress for this long has lost its worker
 WORK: dict[str, Callable[..., None]] = {
@@ -62,7 +66,7 @@ def work(staged: Import, person: Any, seconds: float = SLICE_S) -> None:
         except DomainError as error:
             staging.fail(staged, error.message)
         except FileNotFoundError:
-            staging.fail(staged, "the file is gone: import it again")
+            staging.fail(staged, FILE_IS_GONE)
 
 
 def go_on_with_all() -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.cache import cache
+from django.core.cache import caches
 from django.test import Client
 from django.urls import reverse
 
@@ -46,10 +46,10 @@ CLAIM = "A basket counts as abandoned after thirty minutes."
 
 @pytest.fixture(autouse=True)
 def demo_catalog(db: None) -> Iterator[None]:
-    cache.clear()
+    caches["calls"].clear()
     list(metadata_files.load(metadata_files.read_file(demo.FOLDER / "catalog.json")))
     yield
-    cache.clear()
+    caches["calls"].clear()
 
 
 def remember(caller: Caller, content: str = CLAIM, **fields: Any) -> MemoryRecord:

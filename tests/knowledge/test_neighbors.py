@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.core.cache import cache
+from django.core.cache import caches
 
 from knowledge.catalog import mirror, neighbors
 from knowledge.catalog.datahub import DataHubCatalog
@@ -25,9 +25,9 @@ ENTITY_CALL = Call("catalog_entity", {"urn": MART}, {})
 
 @pytest.fixture(autouse=True)
 def nothing_learned() -> Iterator[None]:
-    cache.clear()
+    caches["calls"].clear()
     yield
-    cache.clear()
+    caches["calls"].clear()
 
 
 def test_neighbors_are_looked_up_once(gms: Faults) -> None:

@@ -290,6 +290,7 @@ def test_health_reports_degraded_services(db: None, settings: Any) -> None:
         "status": "ok",
         "embeddings": "idle",
         "catalog": "ok",
+        "tasks": "ok",
         "degraded": False,
     }
     settings.EMBEDDING_PROVIDER = "none"

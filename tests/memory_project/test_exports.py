@@ -45,7 +45,7 @@ SCHEMA_FILE = Path(__file__).resolve().parents[2] / "docs/export-v1.schema.json"
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, settings: Any) -> Path:
-    settings.COMMONPLACE_HOME = tmp_path
+    settings.COMMONPLACE_FILES = tmp_path
     return tmp_path
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
-from django.core.cache import cache
+from django.core.cache import caches
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -242,7 +242,7 @@ def test_the_graph_page_has_at_most_12_queries(
     ]  # fmt: skip
     for params in addresses:
         client.get(reverse("graph"), params)
-        cache.clear()
+        caches["process"].clear()
         with django_assert_max_num_queries(12):
             client.get(reverse("graph"), params)
 

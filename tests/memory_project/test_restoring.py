@@ -46,7 +46,7 @@ STATED_BY_OTHERS = ("feedback", "report", "verification", "decision")
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, settings: Any) -> None:
-    settings.COMMONPLACE_HOME = tmp_path
+    settings.COMMONPLACE_FILES = tmp_path
 
 
 def as_file(rows: Sequence[Values]) -> io.BytesIO:

@@ -82,6 +82,8 @@ OPEN = {
     "connected_apps": "found by its tokens, before there is an identity; no texts but the client's name",
     "service_accounts": "settings, read before there is an identity",
     "memory_project_auditevent": "written for refused calls, too; pages show it to admins only",
+    "installation_facts": "settings", "unreadable_tasks": "ids of queued tasks",
+    "cache_entries": "counters of attempts, read before there is an identity",
     "call_windows": "counters", "webhooks": "settings of personas", "memories_persona": "settings",
     "memory_periods": "settings",
     "memory_purposes": "settings",

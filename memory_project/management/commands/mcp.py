@@ -19,6 +19,7 @@ from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
 from memories.retrieval.warm_up import warm_up
 from memory_project.arguments import port
+from memory_project.machines import secret_key_check
 from memory_project.models import User
 from memory_project.observability import tracing
 
@@ -57,6 +58,7 @@ class Command(BaseCommand):
         names = [part.strip() for part in toolsets.split(",") if part.strip()] or None
         check_options(transport, toolsets, names, options)
         self.check_database()
+        secret_key_check.refuse_other_key()
         try:
             if transport == "http":
                 return self.serve_http(names, options["profile"], options["host"], options["port"])

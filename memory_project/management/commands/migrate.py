@@ -11,6 +11,8 @@ from django.db.migrations.exceptions import InconsistentMigrationHistory
 from memories.database import restore_marker
 from memories.database.owner import as_owner
 from memory_project.checks import database_problems, newer_migrations
+from memory_project.machines import secret_key_check
+from memory_project.machines.migration_lock import single_migration
 from memory_project.postgres import blockers
 from memory_project.postgres.roles import grant
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
@@ -38,15 +40,16 @@ class Command(migrate.Command):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             application = str(connection.settings_dict["USER"])
-            with as_owner():
+            with as_owner(), single_migration(self.stderr.write):
                 connection.ensure_connection()  # refused here, with its own message, while a restore is unfinished
                 self.refuse_unready_database()
+                secret_key_check.refuse_other_key()
                 blockers.limit_waiting()
                 super().handle(*args, **options)
                 grant(application)
         except InconsistentMigrationHistory as error:
             raise CommandError(f"This version can't migrate this database: {error}") from None
-        except CommandError:
+        except (CommandError, secret_key_check.OtherKey):
             raise
         except Exception as error:  # any error; if a migration failed, PostgreSQL has rolled it back
             if blockers.is_lock_timeout(error):

@@ -5,8 +5,10 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand
+from django.db import connections
 
 from memory_project.arguments import between, port
+from memory_project.machines import secret_key_check, static_files
 
 
 class Command(BaseCommand):
@@ -19,6 +21,9 @@ class Command(BaseCommand):
         parser.add_argument("--processes", type=between(1, 256), default=1, help="number of processes")
 
     def handle(self, *, host: str, port: int, processes: int, **options: Any) -> None:
+        secret_key_check.refuse_other_key_at_start()
+        connections.close_all()  # the processes of the server open their own
+        static_files.ensure_collected()
         import uvicorn  # noqa: PLC0415 - not needed for --help
 
         from memory_project.observability import exposition  # noqa: PLC0415 - not needed for --help

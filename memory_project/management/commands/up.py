@@ -24,6 +24,7 @@ from django_q.tasks import async_task
 from memory_project.__main__ import program
 from memory_project.accounts import exposure
 from memory_project.arguments import port
+from memory_project.machines import static_files
 from memory_project.models import User
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
 
@@ -89,7 +90,7 @@ class Command(BaseCommand):
                 f"Other machines can reach {host} or {settings.COMMONPLACE_URL}, and {', '.join(accounts)} still have "
                 "the demo password. Change each password with `manage.py changepassword EMAIL`."
             )
-        call_command("collectstatic", interactive=False, verbosity=0)
+        static_files.ensure_collected()
         if not no_demo and not is_public and not User.objects.exists():
             self.stdout.write("first run: loading demo content (once)")
             call_command("demo", stdout=io.StringIO())

@@ -17,17 +17,17 @@ def seal(values: Mapping[str, Any]) -> str:
     return _cipher().encrypt(json.dumps(values).encode()).decode()
 
 
-def unseal(text: str) -> dict[str, Any] | None:
-    """Return the values, or None if they were encrypted with another SECRET_KEY."""
+def unseal(text: str, key: str = "") -> dict[str, Any] | None:
+    """Return the values, or None if they were encrypted with another key than `key`, by default SECRET_KEY."""
     try:
-        values: dict[str, Any] = json.loads(_cipher().decrypt(text.encode()))
+        values: dict[str, Any] = json.loads(_cipher(key).decrypt(text.encode()))
     except InvalidToken:
         return None
     return values
 
 
-def _cipher() -> Fernet:
+def _cipher(key: str = "") -> Fernet:
     derived = HKDF(SHA256(), 32, salt=None, info=b"commonplace upstream credentials").derive(
-        str(settings.SECRET_KEY).encode()
+        (key or str(settings.SECRET_KEY)).encode()
     )
     return Fernet(base64.urlsafe_b64encode(derived))

@@ -32,6 +32,7 @@ from memories.retrieval import index_status
 from memory_project import schedules
 from memory_project.backups import state as backups
 from memory_project.checks import row_security_problem
+from memory_project.machines import shared_cache, shared_files, task_queue
 from memory_project.mcp.gateway import health, trial
 from memory_project.mcp.gateway.health import Health
 from memory_project.models import Webhook
@@ -70,14 +71,15 @@ class Work:
 @require_safe
 def system(request: HttpRequest) -> HttpResponse:
     operator_of(request)
-    upstreams = health.look()
+    upstreams, unreadable = health.look(), task_queue.unreadable()
     context = {
-        "parts": [*_parts(), *_upstream_part(upstreams)],
+        "parts": [*_parts(len(unreadable)), *_upstream_part(upstreams)],
         "upstreams": upstreams,
         "sources": checks.states(),
         "webhooks": Webhook.objects.select_related("persona"),
         "webhook_hosts": settings.WEBHOOK_HOSTS,
         "work": _work(),
+        "unreadable": unreadable[:FAILURES_SHOWN],
         "failures": Failure.objects.order_by("-stopped")[:FAILURES_SHOWN],
         **_storage(),
     }
@@ -113,11 +115,11 @@ def test_connection(request: HttpRequest) -> HttpResponse:
     return redirect(reverse("admin:system"))
 
 
-def _parts() -> list[Part]:
+def _parts(unreadable: int) -> list[Part]:
     state, catalog = embedding.state(), comparison.degraded()
     overdue = Schedule.objects.filter(next_run__lt=timezone.now() - LATE).exclude(repeats=schedules.PAUSED).count()
     queued, exposed = OrmQ.objects.count(), row_security_problem()
-    worker = _worker(overdue, queued)
+    worker = _worker(overdue, queued, unreadable)
     is_model_on = state["state"] in ("ready", "idle", "loading")
     backup = backups.state()
     version = connection.cursor().connection.info.server_version // 10_000
@@ -134,8 +136,9 @@ def _parts() -> list[Part]:
         Part(gettext("Row-level security"), "failed" if exposed else "ok", exposed or protected),
         Part(gettext("Embeddings"), "ok" if is_model_on else "stale", provider),
         Part(gettext("Catalog"), "stale" if catalog else "ok", catalog or complete),
-        Part(gettext("Background work"), "failed" if overdue else "ok", worker),
+        Part(gettext("Background work"), "failed" if overdue or unreadable else "ok", worker),
         Part(gettext("Backups"), backup.state, backup.detail),
+        *_shared_parts(),
     ]
 
 
@@ -153,6 +156,20 @@ def _replica_part() -> list[Part]:
     return [Part(gettext("Read replica"), "ok" if state == "ok" else "stale", detail)]
 
 
+def _shared_parts() -> list[Part]:
+    """Return what this machine does not share with the others as it should."""
+    parts = []
+    if problem := shared_cache.problem():
+        text = gettext("the Redis of CACHE_URL does not answer (%(problem)s): PostgreSQL keeps the limits meanwhile")
+        parts.append(Part(gettext("Shared cache"), "stale", text % {"problem": problem}))
+    if hosts := shared_files.hosts_of_other_folders():
+        text = gettext(
+            "other machines (%(hosts)s) keep their files elsewhere: set COMMONPLACE_FILES to a shared folder"
+        )
+        parts.append(Part(gettext("Shared files"), "stale", text % {"hosts": ", ".join(hosts)}))
+    return parts
+
+
 def _upstream_part(upstreams: Health) -> list[Part]:
     if not upstreams.states and not upstreams.findings:
         return []
@@ -162,7 +179,14 @@ def _upstream_part(upstreams: Health) -> list[Part]:
     return [Part(gettext("Upstream servers"), "stale" if upstreams.findings else "ok", detail)]
 
 
-def _worker(overdue: int, queued: int) -> str:
+def _worker(overdue: int, queued: int, unreadable: int) -> str:
+    if unreadable:
+        text = ngettext(
+            "%(n)s queued task can't be read by any worker",
+            "%(n)s queued tasks can't be read by any worker",
+            unreadable,
+        )
+        return text % {"n": unreadable}
     if not overdue:
         return ngettext("%(n)s task queued", "%(n)s tasks queued", queued) % {"n": queued}
     text = ngettext(

@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from memory_project.machines import key_change
+
+
+class Command(BaseCommand):
+    help = (
+        "Make SECRET_KEY the key of the database. Stop all processes, put the earlier key into SECRET_KEY_FALLBACKS "
+        "and the new one into SECRET_KEY (or delete COMMONPLACE_HOME/secret_key for a random one), and run this once."
+    )
+    requires_system_checks = ()  # they would report the other key
+
+    def handle(self, **options: Any) -> None:
+        for name, count in key_change.change_key().items():
+            self.stdout.write(f"{name}: {count}")
+        self.stdout.write("Give the same SECRET_KEY and SECRET_KEY_FALLBACKS to all machines, and start them again.")
