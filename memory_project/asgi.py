@@ -22,6 +22,7 @@ from memories.retrieval.warm_up import warm_up  # noqa: E402
 from memory_project.mcp.server import build_server, http_app, mcp_routes  # noqa: E402
 from memory_project.observability import process_metrics, tracing  # noqa: E402
 from memory_project.web.admission import protected  # noqa: E402
+from memory_project.web.request_limits import HeadersInTime  # noqa: E402, F401 - serve names it to uvicorn
 
 process_metrics.start("web")
 tracing.start("web")

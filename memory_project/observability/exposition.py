@@ -50,6 +50,7 @@ def serve_on_own_port() -> bool:
     except OSError as error:
         log.info("METRICS_PORT %d is taken (%s)", settings.METRICS_PORT, error.strerror)
         return False
+    process_files.enable()  # this process may only start others
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, name="metrics port", daemon=True).start()
     return True

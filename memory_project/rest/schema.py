@@ -26,6 +26,7 @@ PROBLEM: dict[str, Any] = {
         "code": {"type": "string"},
         "field": {"type": "string"},
         "allowed": {"type": "string"},
+        "trace_id": {"type": "string", "description": "An operator finds the request by it in logs and traces."},
         "current": {"type": "object", "description": "The object's state now, if it has changed meanwhile (412)."},
     },
     "required": ["type", "title", "status", "detail", "code"],
