@@ -33,6 +33,7 @@ TABLES = "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'p
 
 def write(target: Path, *, is_scheduled: bool = False) -> Backup:
     """Write a backup to a new file of mode 0600 and list it in the database. Raises BackupFailed."""
+    connection.ensure_connection()  # raises RestoreUnfinished, which pg_dump would not notice
     target = target.absolute()
     if target.exists():
         raise BackupFailed(f"{target} already exists: name another file")

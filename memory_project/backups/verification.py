@@ -51,14 +51,15 @@ def _restore(folder: Path, manifest: dict[str, Any]) -> int:
         restoring.load(folder, parameters, DATABASE)
         with psycopg.connect(**parameters, options=SEES_ALL) as owner:  # type: ignore[arg-type]  # only strings
             rows = archive.count_rows(owner)
-        _compare(rows, manifest.get("rows", {}))
+        compare(rows, manifest.get("rows", {}))
         _migrate(home)
     finally:
         remove_server(server)
     return sum(rows.values())
 
 
-def _compare(rows: dict[str, int], expected: dict[str, int]) -> None:
+def compare(rows: dict[str, int], expected: dict[str, int]) -> None:
+    """Raise BackupFailed if a table has not as many rows as the manifest says."""
     wrong = [
         f"{table} has {rows.get(table, 0)} rows, of which {count} were written"
         for table, count in sorted(expected.items())

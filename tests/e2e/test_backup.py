@@ -66,6 +66,7 @@ def test_a_restore_leaves_out_memories_erased_after_the_backup(home: Path, empty
     assert backup_run.returncode == 0, backup_run.stderr
     assert backup.stat().st_mode & 0o777 == 0o600
     assert "already exists" in run(home, "backup", str(backup)).stderr
+    assert "rows are there" in run(home, "backup", str(backup), "--verify").stdout
     python(home, ERASE.format(pk=secret))
     assert (home / "one.backup.erased").stat().st_mode & 0o777 == 0o600
 

@@ -36,18 +36,18 @@ erasure.erase(Erase(record_id=secret, confirm=True), caller=caller)
 # what each door answers, each tried for itself
 DOORS = """
 import json
+from django.conf import settings
 from django.core.management import call_command
 from django.test import Client
 from memory_project.command_line import CommandLine
+settings.STORAGES["staticfiles"] = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
 def attempt(door):
     try:
         return door()
     except Exception as error:
         return f"{error} {error.__cause__}"
 def get(address, **headers):
-    client = Client(raise_request_exception=False, SERVER_NAME="localhost")
-    client.cookies["sessionid"] = "x" * 32
-    response = client.get(address, headers=headers)
+    response = Client(raise_request_exception=False, SERVER_NAME="localhost").get(address, headers=headers)
     return f"{response.status_code} {response.content.decode()}"
 doors = {
     "migrate": lambda: call_command("migrate"),
@@ -55,7 +55,7 @@ doors = {
     **{name: (lambda name=name: CommandLine(["manage.py", name]).fetch_command(name))
        for name in ("serve", "qcluster", "mcp", "watch_catalog")},
     "health": lambda: get("/healthz"),
-    "page": lambda: get("/"),
+    "page": lambda: get("/", Cookie="sessionid=" + "x" * 32),
     "rest": lambda: get("/api/v1/memories/", Authorization="Bearer none"),
 }
 print(json.dumps({name: str(attempt(door)) for name, door in doors.items()}))

@@ -22,9 +22,10 @@ from memories.identity.caller import WIPE, Caller
 from memories.models import MemoryRecord
 from memories.operations import Erase
 from memories.writing import erasure
-from memory_project.backups import archive, erased, rotation
+from memory_project.backups import archive, erased, rotation, verification
 from memory_project.backups.folders import private_folder, remove_leftovers
 from memory_project.backups.models import Backup
+from memory_project.backups.programs import BackupFailed
 from memory_project.backups.state import state
 
 pytestmark = pytest.mark.django_db
@@ -145,6 +146,12 @@ def test_a_damaged_backup_is_refused(folder: Path, tmp_path: Path) -> None:
     for arguments in (["restore", str(file)], ["backup", str(file), "--verify"]):
         with pytest.raises(CommandError, match="damaged"):
             call_command(*arguments)
+
+
+def test_a_trial_restore_that_misses_rows_fails() -> None:
+    verification.compare({"memory_records": 3, "insights": 1}, {"memory_records": 3})
+    with pytest.raises(BackupFailed, match="memory_records has 3 rows, of which 4 were written"):
+        verification.compare({"memory_records": 3}, {"memory_records": 4})
 
 
 def test_folders_of_killed_processes_are_removed_and_those_in_use_stay(folder: Path, settings: Any) -> None:

@@ -38,8 +38,8 @@ class Command(BaseCommand):
         erased.complete_list(file.absolute(), backup.created_at)
         size, erased_list = filesizeformat(backup.size or 0), erased.list_beside(file).name
         self.stdout.write(
-            f"{file}: {size}. Memories erased from now on will be listed in {erased_list}: keep both files together, so "
-            "that restore can erase those memories again."
+            f"{file}: {size}. Memories erased from now on will be listed in {erased_list}: keep both files together, "
+            "so that restore can erase those memories again."
         )
 
     def verify(self, file: Path) -> None:
