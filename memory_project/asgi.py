@@ -20,6 +20,7 @@ from starlette.types import ASGIApp  # noqa: E402
 from memories.retrieval.warm_up import warm_up  # noqa: E402
 from memory_project.mcp.server import build_server, http_app, mcp_routes  # noqa: E402
 from memory_project.web.admission import protected  # noqa: E402
+from memory_project.web.stopping import drained  # noqa: E402
 
 mcp_server = build_server(toolsets=["all"])
 mcp_application = http_app(mcp_server, settings.MCP_TOOLSETS)
@@ -28,7 +29,7 @@ mcp_application = http_app(mcp_server, settings.MCP_TOOLSETS)
 @asynccontextmanager
 async def lifespan(app: Starlette) -> AsyncIterator[None]:
     warm_up()
-    async with mcp_server.running():
+    async with drained(mcp_server.running()):
         yield
 
 

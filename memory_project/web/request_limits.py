@@ -182,9 +182,6 @@ def uvicorn_options() -> dict[str, Any]:
         "log_level": "warning",
         "access_log": False,
         "proxy_headers": False,  # uvicorn would trust all programs on this machine; see client_address.py
-        "timeout_graceful_shutdown": GRACE_S,
+        "timeout_graceful_shutdown": settings.DRAIN_TIMEOUT_S,
         "h11_max_incomplete_event_size": 64 * 1024,
     }
-
-
-GRACE_S = 10  # seconds that running calls have to finish when the server stops

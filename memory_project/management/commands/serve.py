@@ -22,5 +22,11 @@ class Command(BaseCommand):
         import uvicorn  # noqa: PLC0415 - not needed for --help
 
         from memory_project.web.request_limits import uvicorn_options  # noqa: PLC0415 - not needed for --help
+        from memory_project.web.stopping import Processes  # noqa: PLC0415 - not needed for --help
 
-        uvicorn.run("memory_project.asgi:application", host=host, port=port, workers=processes, **uvicorn_options())
+        application = "memory_project.asgi:application"
+        options = {"host": host, "port": port, "workers": processes, **uvicorn_options()}
+        if processes == 1:
+            uvicorn.run(application, **options)
+        else:
+            Processes(application, **options).run()
