@@ -56,6 +56,7 @@ GROUPS = {
         "restore": "commonplace.backup",
     },
     "Maintenance": {
+        "doctor": "--processes 4",
         "migrate": "",
         "collectstatic": "--no-input",
         "embed": "--all",

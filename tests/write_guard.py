@@ -84,6 +84,7 @@ SERVICES = {
     "memory_project.accounts",
     "memory_project.audit",
     "memory_project.demo",
+    "memory_project.examinations",
     "memory_project.exports.progress",
     "memory_project.exports.restoring",
     "memory_project.exports.services",

@@ -17,7 +17,7 @@ from queue import Empty, Queue
 
 from django.conf import settings
 from django.db import DatabaseError, connections
-from django.utils.translation import gettext_noop
+from django.utils.translation import gettext, gettext_noop
 
 from memories.database.connections import limit_statements
 from memory_project.doctor import database, recall, storage, systems, web, work
@@ -62,6 +62,19 @@ class Result:
     name: str
     finding: Finding
     at: datetime | None = None
+
+    @property
+    def color(self) -> str:
+        """Return the class of the state's badge."""
+        return {State.OK: "ok", State.WARNING: "stale", State.PROBLEM: "failed"}.get(self.finding.state, "archived")
+
+    @property
+    def label(self) -> str:
+        return {
+            State.OK: gettext("ok"),
+            State.WARNING: gettext("warning"),
+            State.PROBLEM: gettext("problem"),
+        }.get(self.finding.state, gettext("unknown"))
 
     @property
     def title(self) -> str:
@@ -185,7 +198,7 @@ def everything(*, processes: int = 1) -> list[Result]:
         with suppress(Empty):
             result = found.get(timeout=left)
             results[result.name] = result
-    late = [Result(group, name, _too_late()) for name, group in expected.items() if name not in results]
+    late = [Result(group, name, _too_late(name)) for name, group in expected.items() if name not in results]
     return in_order([*results.values(), *late])
 
 
@@ -241,7 +254,9 @@ def _limited(processes: int) -> Iterator[Result]:
     yield from of_database(processes)
 
 
-def _too_late() -> Finding:
+def _too_late(name: str) -> Finding:
+    if name == "server":
+        return database.unreachable(f"no result within {LIMIT_S:g} s")
     return unknown(gettext_noop("no result within %(seconds)s s"), seconds=LIMIT_S)
 
 

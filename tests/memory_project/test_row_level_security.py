@@ -98,6 +98,7 @@ OPEN = {
     "memory_tombstones": "ids of erased memories", "memory_quotations": "ids of rows",
     "memory_same_words": "ids of rows, and keyed hashes", "company_groups": "settings",
     "account_emailaddress": "stays empty", "account_emailconfirmation": "stays empty",
+    "examinations": "states of other systems",
     "schedule_settings": "settings", "gateway_upstreams": "settings", "gateway_pins": "texts of other servers",
     "gateway_decisions": "decisions about texts of other servers", "gateway_status": "states of other servers",
     "socialaccount_socialaccount": "stays empty", "socialaccount_socialapp": "stays empty",

@@ -33,6 +33,7 @@ from memory_project.mcp.gateway import health, trial
 from memory_project.mcp.gateway.health import Health
 from memory_project.models import Webhook
 from memory_project.notifications import webhooks
+from memory_project.portal.administration import checkup
 from memory_project.portal.administration.people import operator_of
 from memory_project.portal.error_labels import message_with_label
 
@@ -68,6 +69,7 @@ def system(request: HttpRequest) -> HttpResponse:
     upstreams = health.look()
     context = {
         "parts": [*_parts(), *_upstream_part(upstreams)],
+        "checkup": checkup.groups(),
         "upstreams": upstreams,
         "sources": checks.states(),
         "webhooks": Webhook.objects.select_related("persona"),
