@@ -10,6 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib import messages
 from django.db import connection
+from django.db.models import Count, Value
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -173,7 +174,12 @@ def _work() -> list[Work]:
         ),
         (gettext("queued tasks"), OrmQ.objects.all(), reverse("admin:django_q_ormq_changelist")),
     ]
-    return [Work(name, rows_of_kind.count(), page) for name, rows_of_kind, page in rows]
+    counts = [
+        rows_of_kind.order_by().annotate(kind=Value(name)).values("kind").annotate(n=Count("pk"))
+        for name, rows_of_kind, _ in rows
+    ]
+    count_of = {row["kind"]: row["n"] for row in counts[0].union(*counts[1:], all=True)}
+    return [Work(name, count_of.get(name, 0), page) for name, _, page in rows]
 
 
 def _storage() -> dict[str, Any]:
