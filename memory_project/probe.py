@@ -15,7 +15,7 @@ TIMEOUT_S = 4
 
 
 def failure(port: str, url: str) -> str:
-    """Return why the server on this port is not well, or "". `url` is COMMONPLACE_URL, whose host is always accepted."""
+    """Return why the server on this port is not well, or "". `url` is COMMONPLACE_URL, whose host is accepted."""
     headers = {"Host": urlsplit(url).netloc or "localhost"}
     request = urllib.request.Request(f"http://127.0.0.1:{port}/healthz", headers=headers)
     try:

@@ -1,4 +1,4 @@
-"""The manifests for Kubernetes, the image's recipe and compose.yaml, as far as they can be checked without a cluster."""
+"""The manifests for Kubernetes, the image's recipe and compose.yaml, checked without a cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
-from django.urls import Resolver404, resolve
 
 from memory_project import probe
 
@@ -113,12 +112,10 @@ def test_probes_ask_for_paths_that_exist() -> None:
     probes = [probe for container in containers() for name, probe in container.items() if name.endswith("Probe")]
     paths = {probe["httpGet"]["path"] for probe in probes}
     assert paths == {"/livez", "/readyz"}
-    try:
-        resolve("/readyz")
-    except Resolver404:
+    served = "".join(file.read_text() for file in (ROOT / "memory_project" / "web").glob("*.py"))
+    if '"/readyz"' not in served:
         pytest.skip("this version has no probes of its own yet")
-    for path in paths:
-        resolve(path)
+    assert all(f'"{path}"' in served for path in paths)
 
 
 def dockerfile() -> str:

@@ -202,26 +202,23 @@ def indexes(facts: Facts) -> Finding:
 
 
 def pooler(facts: Facts) -> Finding:
-    is_pooled = facts.backend != facts.announced_backend
-    if not is_pooled:
+    if facts.backend == facts.announced_backend:
         return ok(gettext_noop("connections go to PostgreSQL directly"))
+    mode = getattr(settings, "DATABASE_POOLER", "")  # "" in versions that send settings with a connection only
+    if mode in ("auto", "transaction"):
+        return ok(gettext_noop("a pooler stands in front of PostgreSQL, and each transaction brings its settings"))
     if facts.probes != str(settings.RECALL_PROBES):
-        found = text(
-            gettext_noop(
-                "The pooler in front of PostgreSQL drops the settings of connections, so that searches "
-                "find fewer memories."
-            )
+        found = gettext_noop(
+            "The pooler in front of PostgreSQL drops the settings of connections, so that searches find fewer memories."
         )
-        return problem(
-            found,
-            text(gettext_noop("Let the pooler assign connections per session, or connect to PostgreSQL directly.")),
+        fix = gettext_noop(
+            "Let the pooler assign connections per session and pass `options` on, or connect to PostgreSQL directly."
         )
-    handles_poolers = getattr(settings, "DATABASE_POOLER", "none") != "none"
-    if settings.DATABASE_PREPARES and not handles_poolers:
-        found = text(gettext_noop("A pooler stands in front of PostgreSQL, and statements are prepared."))
-        return warning(
-            found, text(gettext_noop("Set DATABASE_PREPARES=false, unless the pooler assigns connections per session."))
-        )
+        return problem(text(found), text(fix))
+    if settings.DATABASE_PREPARES:
+        found = gettext_noop("A pooler stands in front of PostgreSQL, and statements are prepared.")
+        fix = gettext_noop("Set DATABASE_PREPARES=false, unless the pooler assigns connections per session.")
+        return warning(text(found), text(fix))
     return ok(gettext_noop("a pooler stands in front of PostgreSQL, and settings reach it"))
 
 

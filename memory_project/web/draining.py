@@ -1,15 +1,21 @@
-"""The state of a web server that is about to stop: it still serves requests, but reports that it is not ready."""
+"""Whether this process is about to stop. It then reports itself as not ready, so that it gets no new requests."""
 
 from __future__ import annotations
 
 import threading
 
-_started = threading.Event()
+_draining = threading.Event()
 
 
 def start() -> None:
-    _started.set()
+    """Report this process as not ready from now on. It goes on answering the requests that still arrive."""
+    _draining.set()
 
 
 def is_draining() -> bool:
-    return _started.is_set()
+    return _draining.is_set()
+
+
+def reset() -> None:
+    """Report this process as ready again, for tests."""
+    _draining.clear()
