@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
@@ -82,11 +83,10 @@ def check_tables(*, databases: Sequence[str] | None = None, **extra: Any) -> lis
     if not databases:
         return []
     messages: list[CheckMessage] = []
-    for number, check in {
-        "E006": database.dimension,
-        "W017": database.migrations,
-        "W018": recall.stored_vectors,
-    }.items():
+    checks = {"E006": database.dimension, "W017": database.migrations, "W018": recall.stored_vectors}
+    if sys.argv[1:2] == ["migrate"]:
+        del checks["W017"]  # it is about to apply them
+    for number, check in checks.items():
         try:
             messages += _messages(number, check())
         except (DatabaseError, NotSupportedError):

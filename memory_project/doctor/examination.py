@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -27,6 +26,7 @@ from memory_project.examinations import services as examinations
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
 
 LIMIT_S = 4.0
+THREAD = "doctor"  # name of the threads that run checks
 GROUPS = {
     "database": gettext_noop("Database"),
     "work": gettext_noop("Background work"),
@@ -182,24 +182,36 @@ def slow() -> Iterator[Result]:
 
 
 def everything(*, processes: int = 1) -> list[Result]:
-    """Run all checks side by side, within LIMIT_S, and return their results in the order of the groups.
+    """Run all checks side by side and return their results in the order of the groups.
 
-    A check that has no result by then counts as unknown. Its thread ends with the process.
+    Checks of other systems have LIMIT_S together, and those of the database LIMIT_S each. A check without a result by
+    then counts as unknown. `is_unfinished` tells whether it still runs.
     """
-    found: Queue[Result] = Queue()
+    others: Queue[Result] = Queue()
     for check in SLOW:
-        _start(partial(_one, check), found)
-    _start(here, found)
-    _start(partial(_limited, processes), found)
-    expected = {name: group for group, name in _all_names()}
-    results: dict[str, Result] = {}
+        _start(partial(_one, check), others)
+    _start(here, others)
+    from_database: Queue[Result] = Queue()
+    _start(partial(_limited, processes), from_database)
     deadline = time.monotonic() + LIMIT_S
-    while len(results) < len(expected) and (left := deadline - time.monotonic()) > 0:
-        with suppress(Empty):
-            result = found.get(timeout=left)
-            results[result.name] = result
-    late = [Result(group, name, _too_late(name)) for name, group in expected.items() if name not in results]
+    results = {result.name: result for result in _collect(from_database, len(_names_of_database()), lambda: LIMIT_S)}
+    left = len(SLOW) + len(HERE)
+    results |= {result.name: result for result in _collect(others, left, lambda: deadline - time.monotonic())}
+    late = [Result(group, name, _too_late(name)) for group, name in _all_names() if name not in results]
     return in_order([*results.values(), *late])
+
+
+def _collect(found: Queue[Result], count: int, limit_s: Callable[[], float]) -> Iterator[Result]:
+    """Yield `count` results, or those that are there when the next one takes longer than `limit_s` says."""
+    for _ in range(count):
+        try:
+            yield found.get(timeout=max(limit_s(), 0.001))
+        except Empty:
+            return
+
+
+def is_unfinished() -> bool:
+    return any(thread.name == THREAD and thread.is_alive() for thread in threading.enumerate())
 
 
 def for_page() -> list[Result]:
@@ -242,7 +254,7 @@ def _start(lane: Callable[[], Iterator[Result]], found: Queue[Result]) -> None:
         finally:
             connections.close_all()
 
-    threading.Thread(target=run, daemon=True).start()
+    threading.Thread(target=run, name=THREAD, daemon=True).start()
 
 
 def _one(check: Check) -> Iterator[Result]:

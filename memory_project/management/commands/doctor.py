@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from argparse import ArgumentParser
 from typing import Any
@@ -33,8 +34,13 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps({"state": worst, "checks": [as_object(result) for result in results]}))
         else:
             self.print_page(results)
-        if worst == State.PROBLEM or (strict and worst == State.WARNING):
-            sys.exit(1)
+        code = int(worst == State.PROBLEM or (strict and worst == State.WARNING))
+        if examination.is_unfinished():
+            # an ordinary exit would wait for a model that is still loading, or abort its native code
+            self.stdout.flush()
+            os._exit(code)
+        if code:
+            sys.exit(code)
 
     def print_page(self, results: list[Result]) -> None:
         group = ""
