@@ -26,7 +26,8 @@ def main() -> None:
     service = service_of_command(sys.argv[1:2])
     if service:
         identity.run_process_as(service)
-    if service == "command" and sys.argv[1:2] != ["up"]:  # `up` hands its environment on to the servers
+    # `up` hands its environment on to the servers, and `doctor` judges what they will use
+    if service == "command" and sys.argv[1:2] not in (["up"], ["doctor"]):
         # without a pool, a database that is away is reported at once and with the reason, instead of after 15 seconds
         os.environ.setdefault("DATABASE_POOL_SIZE", "0")
     command_line.run(sys.argv)

@@ -22,7 +22,7 @@ from memories.retrieval.warm_up import warm_up  # noqa: E402
 from memory_project.mcp.server import build_server, http_app, mcp_routes  # noqa: E402
 from memory_project.observability import process_metrics, tracing  # noqa: E402
 from memory_project.web.admission import protected  # noqa: E402
-from memory_project.web.request_limits import HeadersInTime  # noqa: E402, F401 - serve names it to uvicorn
+from memory_project.web.stopping import drained  # noqa: E402
 
 process_metrics.start("web")
 tracing.start("web")
@@ -33,7 +33,7 @@ mcp_application = http_app(mcp_server, settings.MCP_TOOLSETS)
 @asynccontextmanager
 async def lifespan(app: Starlette) -> AsyncIterator[None]:
     warm_up()
-    async with mcp_server.running():
+    async with drained(mcp_server.running()):
         yield
     await to_thread.run_sync(tracing.flush)
 

@@ -57,6 +57,7 @@ GROUPS = {
         "restore": "commonplace.backup",
     },
     "Maintenance": {
+        "doctor": "--processes 4",
         "migrate": "",
         "change_key": "",
         "collectstatic": "--no-input",

@@ -1,12 +1,15 @@
 """Functions that read typed environment variables.
 
 An invalid value raises ImproperlyConfigured with a message that names the variable.
+
+A secret can also be in a file, whose path is in the variable NAME_FILE, as container platforms mount secrets.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from ipaddress import ip_address, ip_network
 from math import isfinite
 from pathlib import Path
@@ -21,9 +24,35 @@ FALSE = {"0", "false", "no", "off"}
 
 Number = TypeVar("Number", int, float)
 
+# names of variables that may contain a password, a token or a key
+SECRET = re.compile(r"SECRET_KEY|(DATABASE|REDIS|CACHE)\w*URL|\w+_(PASSWORD|TOKEN|SECRET|API_KEY)")
+MAX_SECRET_BYTES = 64 * 1024
+
 
 def text(name: str, default: str = "") -> str:
-    return os.environ.get(name, "").strip() or default
+    value = os.environ.get(name, "").strip()
+    if SECRET.fullmatch(name) and (file := os.environ.get(f"{name}_FILE", "").strip()):
+        if value:
+            raise ImproperlyConfigured(f"{name} and {name}_FILE are both set; allowed: one of them")
+        return _content(f"{name}_FILE", file)
+    return value or default
+
+
+def _content(name: str, file: str) -> str:
+    """Return what is in the file of a secret, without the line break that editors and `echo` add at its end."""
+    try:
+        with open(file, "rb") as handle:
+            content = handle.read(MAX_SECRET_BYTES + 1)
+        secret = content.decode()
+    except OSError as error:
+        raise ImproperlyConfigured(f"{name}={file!r} can't be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ImproperlyConfigured(f"{name}={file!r} is not a text in UTF-8") from None
+    if len(content) > MAX_SECRET_BYTES:
+        raise ImproperlyConfigured(f"{name}={file!r} is too large; allowed: at most {MAX_SECRET_BYTES:,} bytes")
+    if not secret.strip():
+        raise ImproperlyConfigured(f"{name}={file!r} is empty; allowed: a file with the secret, or unset {name}")
+    return secret.rstrip("\r\n")
 
 
 def boolean(name: str, default: bool) -> bool:

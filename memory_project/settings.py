@@ -46,10 +46,16 @@ TRUSTED_PROXIES = env.networks("TRUSTED_PROXIES")
 HSTS_SECONDS = env.number("HSTS_SECONDS", 31_536_000, 0, 63_072_000)
 # maximum number of open connections of one address that is not a trusted proxy, in each process
 CONNECTIONS_PER_ADDRESS = env.number("CONNECTIONS_PER_ADDRESS", 256, 1, 100_000)
-
+# seconds for which a web server that got SIGTERM still accepts requests, so that load balancers notice that it is not
+# ready
+DRAIN_DELAY_S = env.number("DRAIN_DELAY_S", 0.0, 0.0, 300.0)
+# seconds that running calls then have to end
+DRAIN_TIMEOUT_S = env.number("DRAIN_TIMEOUT_S", 30, 1, 3_600)
 
 # The key is read or created when it is first used, because importing the settings must not write to disk.
-SECRET_KEY = SimpleLazyObject(lambda: env.text("SECRET_KEY") or load_secret_key(COMMONPLACE_HOME / "secret_key"))
+_secret_key = env.text("SECRET_KEY")
+SECRET_KEY_IS_SET = bool(_secret_key)
+SECRET_KEY = SimpleLazyObject(lambda: _secret_key or load_secret_key(COMMONPLACE_HOME / "secret_key"))
 # earlier keys, whose sessions and links stay valid; `manage.py change_key` encrypts with SECRET_KEY what they encrypted
 SECRET_KEY_FALLBACKS = env.list_of_strings("SECRET_KEY_FALLBACKS")
 
@@ -77,6 +83,7 @@ INSTALLED_APPS = [
     "memory_project.replica.apps.ReplicaConfig",
     "memory_project.preferences.apps.PreferencesConfig",
     "memory_project.backups.apps.BackupsConfig",
+    "memory_project.examinations.apps.ExaminationsConfig",
     "knowledge.graph.apps.GraphConfig",
     "knowledge.apps.KnowledgeConfig",
     "analysis.apps.AnalysisConfig",
@@ -223,9 +230,10 @@ _options |= {**_patience, "tcp_user_timeout": 10_000, **_options}  # the last on
 # None keeps psycopg from preparing statements. With any number, the statements of
 # memories/database/prepared_statements.py are prepared at their first execution, and those of the ORM never.
 _options["prepare_threshold"] = 5 if DATABASE_PREPARES else None
-if DATABASE_POOL_SIZE and "qcluster" not in sys.argv:
+if DATABASE_POOL_SIZE and not {"qcluster", "doctor"} & set(sys.argv):
     # Under ASGI each request has its own thread, so connections stay open between requests only in a pool. The worker
-    # has no pool, because it forks its processes, and connections must not be shared across a fork.
+    # has no pool, because it forks its processes, and connections must not be shared across a fork. The doctor has none
+    # either, because a pool does not tell why it gets no connection.
     _database["CONN_MAX_AGE"] = 0
     # A call waits for a connection for 5 s at most. The pool does not repeat a failed attempt to connect, because its
     # pauses would grow; the next call does (memories/database/breaker.py).

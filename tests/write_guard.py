@@ -85,6 +85,7 @@ SERVICES = {
     "memory_project.audit",
     "memory_project.backups",
     "memory_project.demo",
+    "memory_project.examinations",
     "memory_project.exports.progress",
     "memory_project.exports.restoring",
     "memory_project.exports.services",

@@ -7,7 +7,6 @@ therefore have the same key. The first `migrate` stores a fingerprint of it, and
 from __future__ import annotations
 
 import hmac
-import os
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
@@ -77,7 +76,7 @@ def store() -> None:
 
 def adopt(key: str) -> None:
     """Use the key of a restored backup for the rest of this process, unless SECRET_KEY is set."""
-    if not os.environ.get("SECRET_KEY"):
+    if not settings.SECRET_KEY_IS_SET:
         settings.SECRET_KEY = Conf.SECRET_KEY = key  # django-q has read it when it was imported
 
 

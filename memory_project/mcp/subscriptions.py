@@ -25,11 +25,13 @@ from mcp.server.subscriptions import (
 from mcp.types import SubscriptionsListenRequestParams, SubscriptionsListenResult
 
 from memories.contract.errors import DomainError
+from memory_project.web import draining
 
 log = logging.getLogger(__name__)
 
 MAX_RESOURCES = 100  # maximum number of subscribed resources per stream, or per stdio client without a stream
 LISTEN_FOR_S = 600  # seconds until a stream is closed; the client must authenticate again to open another one
+DRAINING_POLL_S = 0.5  # seconds between two looks whether the server is about to stop, which ends all streams
 LIST = ""  # key in Stamps that stands for the list of resources
 TOOLS = "tools"  # key in Stamps that stands for the list of tools; no URI is like it
 
@@ -51,7 +53,13 @@ async def listen(
                 await publish_changes(read_stamps, bus.publish, last_stamps)
             handler.close()
 
+        async def close_when_draining() -> None:
+            while not draining.is_draining():
+                await anyio.sleep(DRAINING_POLL_S)
+            handler.close()
+
         tasks.start_soon(publish_until_timeout)
+        tasks.start_soon(close_when_draining)
         result = await handler(ctx, params)
         tasks.cancel_scope.cancel()
     return result

@@ -234,9 +234,6 @@ def uvicorn_options() -> dict[str, Any]:
         "access_log": False,
         "log_config": None,  # its lines look like all others
         "proxy_headers": False,  # uvicorn would trust all programs on this machine; see client_address.py
-        "timeout_graceful_shutdown": GRACE_S,
+        "timeout_graceful_shutdown": settings.DRAIN_TIMEOUT_S,
         "ws": "none",
     }
-
-
-GRACE_S = 10  # seconds that running calls have to finish when the server stops

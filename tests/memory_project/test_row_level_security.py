@@ -102,6 +102,7 @@ OPEN = {
     "memory_same_words": "ids of rows, and keyed hashes", "company_groups": "settings",
     "account_emailaddress": "stays empty", "account_emailconfirmation": "stays empty",
     "backups": "paths and times of files", "erased_memories": "ids of erased memories",
+    "examinations": "states of other systems",
     "schedule_settings": "settings", "gateway_upstreams": "settings", "gateway_pins": "texts of other servers",
     "gateway_decisions": "decisions about texts of other servers", "gateway_status": "states of other servers",
     "socialaccount_socialaccount": "stays empty", "socialaccount_socialapp": "stays empty",

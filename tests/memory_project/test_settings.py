@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from memory_project import env
 from memory_project.secret_key import load_secret_key
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -45,6 +47,52 @@ def test_an_error_names_the_variable_and_the_allowed_values(name: str, value: st
     message = process.stderr.strip()
     assert name in message
     assert allowed in message
+
+
+def read_setting(name: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Print a setting in a process that has no other settings than these."""
+    code = f"from django.conf import settings; print(str(settings.{name}))"
+    base = {"PATH": os.environ["PATH"], "DJANGO_SETTINGS_MODULE": "memory_project.settings"}
+    return subprocess.run(
+        [sys.executable, "-c", code], env={**base, **environment}, cwd=ROOT, capture_output=True, text=True
+    )
+
+
+def test_a_secret_can_be_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_bytes(b"  spaces belong to it \r\n")
+    assert read_setting("SECRET_KEY", SECRET_KEY_FILE=str(file)).stdout == "  spaces belong to it \n"
+    assert read_setting("EMAIL_HOST_PASSWORD", EMAIL_HOST_PASSWORD_FILE=str(file)).stdout[:8] == "  spaces"
+
+
+@pytest.mark.parametrize(
+    ("content", "variables", "problem"),
+    [
+        (b"x", {"DATAHUB_GMS_TOKEN": "y", "DATAHUB_GMS_TOKEN_FILE": "FILE"}, "are both set"),
+        (None, {"SECRET_KEY_FILE": "FILE"}, "can't be read: No such file or directory"),
+        (b"\n", {"SSO_CLIENT_SECRET_FILE": "FILE"}, "is empty"),
+        (b"\xff", {"EMBEDDING_API_KEY_FILE": "FILE"}, "is not a text in UTF-8"),
+        (b"x" * 70_000, {"DATABASE_URL_FILE": "FILE"}, "is too large"),
+    ],
+)
+def test_a_file_that_is_no_secret_stops_the_start(
+    tmp_path: Path, content: bytes | None, variables: dict[str, str], problem: str
+) -> None:
+    file = tmp_path / "secret"
+    if content is not None:
+        file.write_bytes(content)
+    name = next(iter(variables))
+    done = read_setting("DEBUG", **{key: str(file) if value == "FILE" else value for key, value in variables.items()})
+    last_line = done.stderr.strip().splitlines()[-1]
+    assert (name in last_line, problem in last_line) == (True, True), last_line
+
+
+def test_every_secret_can_be_in_a_file() -> None:
+    source = (ROOT / "memory_project" / "settings.py").read_text()
+    names = re.findall(r'env\.\w+\(\s*"([A-Z_]+)"', source)
+    secret = {name for name in names if re.search(r"SECRET|PASSWORD$|TOKEN$|API_KEY$|DATABASE_.*URL$", name)}
+    assert {name for name in secret if not env.SECRET.fullmatch(name)} <= {"SECRET_KEY_FALLBACKS"}
+    assert {"SECRET_KEY", "DATABASE_URL", "DATABASE_OWNER_URL", "SSO_CLIENT_SECRET"} <= secret
 
 
 def test_importing_the_settings_changes_nothing(tmp_path: Path) -> None:

@@ -144,6 +144,7 @@ class Command(BaseCommand):
         from memory_project.observability import exposition, process_metrics  # noqa: PLC0415 - not needed for stdio
         from memory_project.web.admission import protected  # noqa: PLC0415 - not needed for stdio
         from memory_project.web.request_limits import uvicorn_options  # noqa: PLC0415 - not needed for stdio
+        from memory_project.web.stopping import drained  # noqa: PLC0415 - not needed for stdio
 
         process_metrics.start("web")
         tracing.start("web")
@@ -151,7 +152,7 @@ class Command(BaseCommand):
         server = build_server(toolsets=toolsets or ["all"], profile=profile)
         application = http_app(server, None if toolsets or profile else settings.MCP_TOOLSETS)
         warm_up()
-        app = Starlette(routes=mcp_routes(application), lifespan=lambda _: server.running())
+        app = Starlette(routes=mcp_routes(application), lifespan=lambda _: drained(server.running()))
         connection.close()
         print(f"MCP over HTTP at http://{host}:{port}/mcp", file=sys.stderr)
         uvicorn.run(protected(app), host=host, port=port, **uvicorn_options())

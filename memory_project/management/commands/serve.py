@@ -28,9 +28,12 @@ class Command(BaseCommand):
 
         from memory_project.observability import exposition  # noqa: PLC0415 - not needed for --help
         from memory_project.web.request_limits import uvicorn_options  # noqa: PLC0415 - not needed for --help
+        from memory_project.web.stopping import Processes  # noqa: PLC0415 - not needed for --help
 
         exposition.serve_on_own_port()
-        options = uvicorn_options()
-        if processes > 1:  # a new process must load Django before this class
-            options["http"] = "memory_project.asgi:HeadersInTime"
-        uvicorn.run("memory_project.asgi:application", host=host, port=port, workers=processes, **options)
+        application = "memory_project.asgi:application"
+        options = {"host": host, "port": port, "workers": processes, **uvicorn_options()}
+        if processes == 1:
+            uvicorn.run(application, **options)
+        else:
+            Processes(application, **options).run()

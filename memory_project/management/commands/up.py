@@ -21,6 +21,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django_q.tasks import async_task
 
+from memory_project import leftovers
 from memory_project.__main__ import program
 from memory_project.accounts import exposure
 from memory_project.arguments import port
@@ -29,7 +30,7 @@ from memory_project.models import User
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
 
 READY_WITHIN_S = 90
-STOP_WITHIN_S = 20  # must be longer than GRACE_S, which the web server gives running calls
+STOP_SLACK_S = 10  # seconds that a process has to stop, beside those that the web server gives running calls
 MAX_PAUSE_S = 30  # maximum number of seconds between restarts of a process that keeps ending
 
 
@@ -64,7 +65,7 @@ class Command(BaseCommand):
                 raise CommandError(str(error)) from None
             finally:
                 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                    signal.signal(number, signal.SIG_IGN)  # ignore signals while stopping
+                    signal.signal(number, run.on_second_signal)
                 run.stop()
                 self.stdout.write("stopped")
 
@@ -73,13 +74,13 @@ class Command(BaseCommand):
 
         Returns whether that run had started the database, because then this run has to stop it.
         """
-        record = read_state(state)
-        groups = [group for group in record["groups"].values() if group_runs(group)]
+        earlier = leftovers.read(state)
+        groups = [group for group in earlier.groups if group.runs()]
         for group in groups:
-            end_group(group)
+            group.end()
         if groups:
             self.stdout.write(f"ended {len(groups)} processes left over from an earlier run")
-        return bool(record["postgres"])
+        return earlier.owns_database
 
     def prepare(self, host: str, no_demo: bool) -> None:
         call_command("migrate", verbosity=0)
@@ -156,15 +157,19 @@ class ProcessGroup:
 
     def save(self) -> None:
         groups = {name: process.child.pid for name, process in self.processes.items()}
-        record = {"pid": os.getpid(), "groups": groups, "postgres": self.owns_database}
-        self.state.write_text(json.dumps(record))
+        leftovers.save(self.state, groups, owns_database=self.owns_database)
+
+    def on_second_signal(self, number: int, frame: object) -> None:
+        """End the processes at once, with their running calls and tasks. `stop` ends what they leave behind."""
+        for process in self.processes.values():
+            process.child.kill()
 
     def stop(self) -> None:
         for process in self.processes.values():
             process.terminate()
         for process in self.processes.values():
             process.stop()
-        self.state.unlink(missing_ok=True)
+        leftovers.forget(self.state)
         if self.server and self.owns_database:
             from django.db import connections  # noqa: PLC0415 - only needed here
 
@@ -191,7 +196,7 @@ class Process:
         return self.child.poll() is not None
 
     def restart(self) -> None:
-        end_group(self.child.pid)  # its own children may still be running
+        self.end_group()  # its own children may still be running
         lived_long = time.monotonic() - self.started > 2 * MAX_PAUSE_S
         self.pause = 1.0 if lived_long else min(self.pause * 2, MAX_PAUSE_S)
         time.sleep(self.pause)
@@ -204,8 +209,11 @@ class Process:
     def stop(self) -> None:
         if not self.died():
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self.child.wait(STOP_WITHIN_S)
-        end_group(self.child.pid)
+                self.child.wait(stop_within_s())
+        self.end_group()
+
+    def end_group(self) -> None:
+        leftovers.Group(self.child.pid).end()
 
 
 def commands(host: str, port: int) -> dict[str, list[str]]:
@@ -228,6 +236,10 @@ def stdio_client(email: str) -> dict[str, Any]:
 def queue_gap_closing() -> None:
     # otherwise unfinished jobs of an earlier worker would wait for the next scheduled run
     async_task("memories.tasks.close_gaps")
+
+
+def stop_within_s() -> float:
+    return settings.DRAIN_DELAY_S + settings.DRAIN_TIMEOUT_S + STOP_SLACK_S
 
 
 def exit_on_signal(number: int, frame: object) -> None:
@@ -262,18 +274,6 @@ def wait_until_ready(host: str, port: int, web: Process) -> None:
     raise CommandError(f"The web server did not respond within {READY_WITHIN_S} s.")
 
 
-# -- processes of an earlier run -----------------------------------------------------------------------------
-
-
-def read_state(state: Path) -> dict[str, Any]:
-    try:
-        record = json.loads(state.read_text())
-        groups = {str(k): int(v) for k, v in record["groups"].items()}
-        return {"groups": groups, "postgres": bool(record.get("postgres"))}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {"groups": {}, "postgres": False}
-
-
 @contextlib.contextmanager
 def single_run(home: Path) -> Iterator[None]:
     """Hold a lock, so that only one `up` runs per home. The kernel releases it when the process dies."""
@@ -291,27 +291,3 @@ def single_run(home: Path) -> Iterator[None]:
         handle.write(str(os.getpid()))
         handle.flush()
         yield
-
-
-def group_runs(group: int) -> bool:
-    """Return whether the group has running processes of ours. Their command lines distinguish them from others."""
-    processes = subprocess.run(["ps", "-ww", "-A", "-o", "pgid=,command="], capture_output=True, text=True).stdout
-    marks = ("manage.py serve", "memory_project serve", "qcluster", "watch_catalog")
-    return any(
-        line.split(maxsplit=1)[0] == str(group) and any(mark in line for mark in marks)
-        for line in processes.splitlines()
-        if line.strip()
-    )
-
-
-def end_group(group: int) -> None:
-    for number, patience in ((signal.SIGTERM, 5.0), (signal.SIGKILL, 1.0)):
-        if not group_runs(group):
-            return
-        try:
-            os.killpg(group, number)
-        except ProcessLookupError:
-            return
-        deadline = time.monotonic() + patience
-        while time.monotonic() < deadline and group_runs(group):
-            time.sleep(0.1)

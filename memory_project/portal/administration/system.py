@@ -10,6 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib import messages
 from django.db import connection
+from django.db.models import Count, Value
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -37,6 +38,7 @@ from memory_project.mcp.gateway import health, trial
 from memory_project.mcp.gateway.health import Health
 from memory_project.models import Webhook
 from memory_project.notifications import webhooks
+from memory_project.portal.administration import checkup
 from memory_project.portal.administration.people import operator_of
 from memory_project.portal.error_labels import message_with_label
 from memory_project.replica import looks
@@ -74,6 +76,7 @@ def system(request: HttpRequest) -> HttpResponse:
     upstreams, unreadable = health.look(), task_queue.unreadable()
     context = {
         "parts": [*_parts(len(unreadable)), *_upstream_part(upstreams)],
+        "checkup": checkup.groups(),
         "upstreams": upstreams,
         "sources": checks.states(),
         "webhooks": Webhook.objects.select_related("persona"),
@@ -213,7 +216,12 @@ def _work() -> list[Work]:
         ),
         (gettext("queued tasks"), OrmQ.objects.all(), reverse("admin:django_q_ormq_changelist")),
     ]
-    return [Work(name, rows_of_kind.count(), page) for name, rows_of_kind, page in rows]
+    counts = [
+        rows_of_kind.order_by().annotate(kind=Value(name)).values("kind").annotate(n=Count("pk"))
+        for name, rows_of_kind, _ in rows
+    ]
+    count_of = {row["kind"]: row["n"] for row in counts[0].union(*counts[1:], all=True)}
+    return [Work(name, count_of.get(name, 0), page) for name, _, page in rows]
 
 
 def _storage() -> dict[str, Any]:

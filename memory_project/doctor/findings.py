@@ -1,0 +1,74 @@
+"""A finding: the state of one thing, and the fix. Texts are translated when they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from django.utils.translation import gettext, gettext_noop
+
+MAX_TEXT = 300  # characters of a text that another system has sent
+
+
+class State(StrEnum):
+    OK = "ok"
+    WARNING = "warning"
+    PROBLEM = "problem"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Text:
+    """A message for gettext and its values, so that it can be stored and shown in any language."""
+
+    message: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return gettext(self.message) % self.values if self.message else ""
+
+    def as_json(self) -> dict[str, Any]:
+        return {"message": self.message, "values": dict(self.values)}
+
+
+def text(message: str, **values: Any) -> Text:
+    """Return a text of a message that `gettext_noop` marks. Values are shortened, because others may have sent them."""
+    shown = {name: value[:MAX_TEXT] if isinstance(value, str) else value for name, value in values.items()}
+    return Text(message, shown)
+
+
+@dataclass(frozen=True)
+class Finding:
+    state: State
+    found: Text
+    fix: Text = field(default_factory=Text)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"state": str(self.state), "found": self.found.as_json(), "fix": self.fix.as_json()}
+
+
+def from_json(value: Mapping[str, Any]) -> Finding:
+    found, fix = (Text(value[part]["message"], value[part]["values"]) for part in ("found", "fix"))
+    return Finding(State(value["state"]), found, fix)
+
+
+def ok(message: str, **values: Any) -> Finding:
+    return Finding(State.OK, text(message, **values))
+
+
+def warning(found: Text, fix: Text) -> Finding:
+    return Finding(State.WARNING, found, fix)
+
+
+def problem(found: Text, fix: Text) -> Finding:
+    return Finding(State.PROBLEM, found, fix)
+
+
+def unknown(message: str, **values: Any) -> Finding:
+    return Finding(State.UNKNOWN, text(message, **values))
+
+
+def needs_database() -> Finding:
+    return unknown(gettext_noop("not checked, because the database does not answer"))

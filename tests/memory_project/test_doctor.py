@@ -1,0 +1,331 @@
+"""The doctor: each check tells a sound installation from a broken one, names the fix, and reveals no secret."""
+
+from __future__ import annotations
+
+import json
+import os
+import smtplib
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+from django.core import checks as django_checks
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone, translation
+from django_q.models import OrmQ, Schedule
+
+from memories.models import MemoryRecord
+from memory_project.doctor import database, examination, recall, storage, systems, tasks, web, work
+from memory_project.doctor.facts import Facts, read
+from memory_project.doctor.findings import Finding, State
+from memory_project.examinations.models import Examination
+from memory_project.models import User
+from memory_project.postgres.server import APPLICATION
+from tests.conftest import person
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def facts(db: None) -> Facts:
+    return read()
+
+
+def state_and_fix(finding: Finding) -> tuple[State, bool]:
+    return finding.state, bool(str(finding.fix))
+
+
+SOUND = (State.OK, False)
+BROKEN = (State.PROBLEM, True)
+DOUBTFUL = (State.WARNING, True)
+
+
+def test_a_sound_database_has_no_problems(facts: Facts) -> None:
+    sound = [check(facts) for check in examination.OF_FACTS if check not in (database.role, database.row_security)]
+    sound += [database.server(facts), database.connections(facts), database.migrations(), database.dimension()]
+    assert {state_and_fix(finding) for finding in sound} == {SOUND}, sound
+    # tests connect as a superuser, which is not sound
+    assert state_and_fix(database.role(facts)) == state_and_fix(database.row_security(facts)) == DOUBTFUL
+
+
+@pytest.mark.parametrize(
+    ("check", "change", "expected"),
+    [
+        (database.server, {"server_version": 150004}, BROKEN),
+        (database.primary, {"is_replica": True}, BROKEN),
+        (database.primary, {"is_read_only": True}, BROKEN),
+        (database.role, {"is_superuser": False, "owns_tables": True}, DOUBTFUL),
+        (database.role, {"is_superuser": False, "owns_tables": False}, SOUND),
+        (database.row_security, {"bypasses_policies": False, "unprotected": ["insights"]}, BROKEN),
+        (database.extension, {"vector_available": None}, BROKEN),
+        (database.extension, {"vector_installed": "0.7.4"}, BROKEN),
+        (database.extension, {"vector_installed": None, "may_create": False}, BROKEN),
+        (database.text_search, {"search_configurations": ["simple"]}, BROKEN),
+        (database.pooler, {"announced_backend": -1, "probes": None}, BROKEN),
+        (database.clock, {"clock_error_s": 60.0}, BROKEN),
+        (database.clock, {"clock_error_s": 6.0, "clock_tolerance_s": 2.0}, SOUND),
+        (database.connections, {"connections": 12, "used_by_others": 0}, BROKEN),
+        (database.connections, {"connections": 90, "used_by_others": 85}, BROKEN),
+        (database.connections, {"connections": 90, "used_by_others": 0, "role_limit": 5}, BROKEN),
+    ],
+)
+def test_a_broken_database_is_recognized(
+    facts: Facts, settings: Any, check: Any, change: dict[str, Any], expected: tuple[State, bool]
+) -> None:
+    settings.DATABASE_POOL_SIZE = 16
+    assert state_and_fix(check(replace(facts, **change))) == expected
+
+
+def test_pools_of_many_processes_do_not_fit(facts: Facts, settings: Any) -> None:
+    settings.DATABASE_POOL_SIZE = 16
+    enough = replace(facts, connections=97, used_by_others=0)
+    assert database.connections(enough, processes=5).state == State.OK
+    finding = database.connections(enough, processes=6)
+    assert finding.state == State.PROBLEM
+    assert "100 connections" in str(finding.found)
+
+
+@pytest.mark.skipif(bool(django_settings.DATABASE_URL), reason="the embedded server’s roles")
+def test_a_missing_grant_and_an_invalid_index_are_named() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"REVOKE INSERT, DELETE ON insights FROM {APPLICATION}")
+        cursor.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'insights_pkey'::regclass")
+        cursor.execute(f"SET LOCAL ROLE {APPLICATION}")
+        facts = read()
+        cursor.execute("RESET ROLE")
+    assert "insights (INSERT, DELETE)" in str(database.grants(facts).found)
+    assert "`migrate`" in str(database.grants(facts).fix)
+    index = database.indexes(facts)
+    assert index.state == State.PROBLEM
+    assert "insights_pkey" in str(index.fix)
+
+
+def test_migrations_that_are_missing_or_newer_are_named() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM django_migrations WHERE app = 'knowledge' AND name LIKE '0003%'")
+        assert "knowledge.0003" in str(database.migrations().found)
+        ids = [message.id for message in django_checks.run_checks(databases=["default"])]
+        assert "commonplace.W017" in ids
+        cursor.execute("INSERT INTO django_migrations (app, name, applied) VALUES ('memories', '9999_new', now())")
+    finding = database.migrations()
+    assert (finding.state, "memories.9999_new" in str(finding.found)) == (State.PROBLEM, True)
+
+
+def test_vectors_of_another_model_of_the_same_dimension_are_noticed(fact: MemoryRecord) -> None:
+    assert recall.stored_vectors().state == State.OK
+    MemoryRecord.objects.filter(pk=fact.pk).update(embedding_model="another-384")
+    finding = recall.stored_vectors()
+    assert state_and_fix(finding) == BROKEN
+    assert "another-384" in str(finding.found)
+
+
+def test_a_missing_worker_and_old_tasks_are_noticed() -> None:
+    state = work.read()
+    assert [check(state).state for check in examination.OF_WORK] == [State.OK] * 4
+    late = timezone.now() - timedelta(hours=2)
+    Schedule.objects.create(func="memories.tasks.close_gaps", name="late", next_run=late, schedule_type="I", minutes=5)
+    OrmQ.objects.create(key="commonplace", payload="x", lock=late)
+    state = work.read()
+    assert (work.worker(state).state, work.queue(state).state) == (State.PROBLEM, State.PROBLEM)
+    assert "120 minutes" in str(work.queue(state).found)
+    Schedule.objects.filter(name="late").update(repeats=0)  # a schedule that is paused is never overdue
+    assert work.worker(work.read()).state == State.OK
+
+
+@pytest.mark.parametrize(
+    ("check", "values", "state"),
+    [
+        (web.address, {"COMMONPLACE_URL": "https://commonplace.example.org"}, State.OK),
+        (web.address, {"COMMONPLACE_URL": "http://commonplace.example.org"}, State.WARNING),
+        (web.address, {"COMMONPLACE_URL": "https://commonplace.example.org", "DEBUG": True}, State.PROBLEM),
+        (web.proxies, {"COMMONPLACE_URL": "https://commonplace.example.org"}, State.WARNING),
+        (
+            web.proxies,
+            {"COMMONPLACE_URL": "https://commonplace.example.org", "TRUSTED_PROXIES": ["10.0.0.1"]},
+            State.OK,
+        ),
+        (web.hosts, {"ALLOWED_HOSTS": ["*"]}, State.WARNING),
+        (web.hosts, {"ALLOWED_HOSTS": ["commonplace.example.org"]}, State.OK),
+    ],
+)
+def test_the_address_and_proxies(settings: Any, check: Any, values: dict[str, Any], state: State) -> None:
+    for name, value in values.items():
+        setattr(settings, name, value)
+    finding = check()
+    assert (finding.state, bool(str(finding.fix))) == (state, state != State.OK)
+
+
+def test_disks_and_backups(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.COMMONPLACE_HOME = tmp_path
+    assert storage.last_backup().state == State.WARNING
+    backup = tmp_path / "monday.backup"
+    backup.touch()
+    (tmp_path / "backups").write_text(f"{backup}\n")
+    assert (storage.last_backup().state, storage.backup_disk().state) == (State.OK, State.OK)
+    monkeypatch.setattr(storage, "FULL_BYTES", 10**18)
+    assert state_and_fix(storage.data_disk()) == BROKEN
+
+
+# -- other systems ---------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def answering(status: int) -> Iterator[str]:
+    """Serve a system that answers every request with this status."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(b"[]")
+
+        do_GET = do_POST
+
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def dead_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.mark.parametrize(
+    ("status", "state", "hint"), [(200, "ok", ""), (401, "problem", "DATAHUB_GMS_TOKEN"), (500, "problem", "GMS")]
+)
+def test_datahub_and_its_token(settings: Any, status: int, state: str, hint: str) -> None:
+    with answering(status) as settings.DATAHUB_GMS_URL:
+        settings.DATAHUB_GMS_TOKEN = "secret-token"
+        finding = systems.catalog()
+    assert (str(finding.state), hint in str(finding.fix)) == (state, True)
+    assert "secret-token" not in json.dumps(finding.as_json())
+
+
+def test_systems_that_are_down_are_problems_and_reach_djangos_checks(settings: Any, dead_port: int) -> None:
+    settings.DATAHUB_GMS_URL = f"http://127.0.0.1:{dead_port}"
+    settings.EMAIL_HOST, settings.EMAIL_PORT, settings.EMAIL_HOST_PASSWORD = "127.0.0.1", dead_port, "secret-password"
+    settings.COMMONPLACE_URL = f"http://127.0.0.1:{dead_port}"
+    assert {check().state for check in (systems.catalog, systems.mail)} == {State.PROBLEM}
+    assert web.public_address().state == State.WARNING
+    assert "commonplace.W019" in [message.id for message in django_checks.run_checks(databases=["default"])]
+    assert "commonplace.W019" not in [message.id for message in django_checks.run_checks()]
+
+
+def test_a_refused_mail_password_is_a_problem_that_does_not_show_it(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Refusing:
+        def __init__(self, *address: Any, **options: Any) -> None: ...
+        def __enter__(self) -> Refusing:
+            return self
+
+        def __exit__(self, *error: object) -> None: ...
+        def starttls(self, **options: Any) -> None: ...
+        def login(self, user: str, password: str) -> None:
+            raise smtplib.SMTPAuthenticationError(535, f"no {password}".encode())
+
+    monkeypatch.setattr(smtplib, "SMTP", Refusing)
+    settings.EMAIL_HOST, settings.EMAIL_HOST_USER, settings.EMAIL_HOST_PASSWORD = "mail.example", "me", "hunter-two"
+    finding = systems.mail()
+    assert (finding.state, "EMAIL_HOST_PASSWORD" in str(finding.fix)) == (State.PROBLEM, True)
+    assert "hunter-two" not in json.dumps(finding.as_json())
+
+
+# -- the page and the command ------------------------------------------------------------------------------------
+
+
+def browser(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def test_the_system_page_shows_the_checks_and_what_a_worker_found(
+    ada_user: User, alice_user: User, settings: Any, dead_port: int, django_assert_max_num_queries: Any
+) -> None:
+    settings.EMAIL_HOST, settings.EMAIL_PORT, settings.COMMONPLACE_URL = "127.0.0.1", dead_port, "http://127.0.0.1:1"
+    before = browser(ada_user).get(reverse("admin:system")).content.decode()
+    assert "no worker has checked it yet" in before
+    assert f"port {dead_port}, does not answer" not in before
+    tasks.check_other_systems()
+    after = browser(ada_user).get(reverse("admin:system")).content.decode()
+    assert f"port {dead_port}, does not answer" in after
+    assert "the role reads and writes rows only" in after  # a page runs with the application's role
+    assert browser(alice_user).get(reverse("admin:system")).status_code == 302
+    with django_assert_max_num_queries(12):
+        examination.for_page()
+    with translation.override("de"):
+        stored = examination.for_page()
+    assert {result.name for result in stored} == set(examination.NAMES)
+    assert Examination.objects.count() == len(examination.SLOW)
+
+
+def test_the_command_answers_while_the_database_is_down(tmp_path: Path, dead_port: int) -> None:
+    url = f"postgres://commonplace:hunter-two@127.0.0.1:{dead_port}/commonplace"
+    done, seconds = run_doctor("--json", DATABASE_URL=url, COMMONPLACE_HOME=str(tmp_path))
+    assert done.returncode == 1
+    report = json.loads(done.stdout)
+    server = next(check for check in report["checks"] if check["name"] == "server")
+    assert (report["state"], server["state"], "DATABASE_URL" in server["fix"]) == ("problem", "problem", True)
+    assert len(report["checks"]) == len(examination.NAMES)
+    assert "hunter-two" not in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert seconds < 30  # on a busy machine
+
+
+def test_a_database_that_never_answers_does_not_hold_the_command_up(tmp_path: Path) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        url = f"postgres://commonplace@127.0.0.1:{silent.getsockname()[1]}/commonplace"
+        done, _ = run_doctor(DATABASE_URL=url, COMMONPLACE_HOME=str(tmp_path))
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    assert "The database does not answer: no result within" in done.stdout
+
+
+def run_doctor(*arguments: str, **environment: str) -> tuple[subprocess.CompletedProcess[str], float]:
+    started = time.monotonic()
+    settings = {"DJANGO_SETTINGS_MODULE": "memory_project.settings", "EMBEDDING_PROVIDER": "deterministic"}
+    command = [sys.executable, str(ROOT / "manage.py"), "doctor", *arguments]
+    done = subprocess.run(command, env={**os.environ, **settings, **environment}, capture_output=True, text=True)
+    return done, time.monotonic() - started
+
+
+def test_warnings_fail_only_if_they_should(monkeypatch: pytest.MonkeyPatch) -> None:
+    from django.core.management import call_command
+
+    only = examination.Result("web", "hosts", web.warning(web.text("found"), web.text("fix")))
+    monkeypatch.setattr(examination, "everything", lambda **options: [only])
+    call_command("doctor")
+    with pytest.raises(SystemExit):
+        call_command("doctor", "--strict")
+
+
+def test_an_outsider_gets_no_checks(olga_user: User) -> None:
+    other = person("otto@example.org", is_staff=True)
+    for user in (olga_user, other):
+        assert "no worker has checked" not in browser(user).get(reverse("admin:system")).content.decode()
