@@ -3,13 +3,13 @@
     python bench/pages.py [--large] [--rows 200000] [--skewed] [--keep] [--only TEXT] [--show] [--rounds 5]
 
 Fills its own database (page_data.py, page_features.py) with 200,000 memories of 500 owners, 5,000 waiting insights,
-10,000 entities and the rows that come with them. Then requests, as an analyst, a curator and an admin, every address that the pages link
-to, one for each route, and some with filters, searches and late pages. Requests go through all middleware. Prints the
-number of queries, the median of the server time, that of the CPU time of this process and its database connection, the
-slowest query, all in ms, and the size of the response. Those that exceed a limit come first.
+10,000 entities and the rows that come with them. Then requests, as an analyst, a curator and an admin, every address
+that the pages link to, one for each route, and some with filters, searches and late pages. Requests go through all
+middleware. Prints the number of queries, the median of the server time, that of the CPU time of this process and its
+database connection, the slowest query, all in ms, and the size of the response. Those that exceed a limit come first.
 
---large keeps the database for the next run with --large, so that only the first run takes the time to fill it, and
-ends with exit code 1 if a page exceeds a limit. --skewed distributes the rows unevenly: one owner has 150,000 memories, a tag is on 100,000, there are 5,000 tags,
+--large keeps the database for the next run with --large, so that only the first run takes the time to fill it.
+--skewed distributes the rows unevenly: one owner has 150,000 memories, a tag is on 100,000, there are 5,000 tags,
 nearly everybody holds the first persona, and the curator holds 200. --keep leaves the database for the next run with
 --keep. --only measures addresses that contain a text, and --show prints their queries.
 """

@@ -5,7 +5,7 @@ import time
 
 from memories import embedding
 from memories.identity.caller import system_caller
-from memories.retrieval import index_status, indexing, term_statistics, vector_index
+from memories.retrieval import index_status, indexing, term_changes, vector_index
 from memories.writing import bulk_actions
 
 log = logging.getLogger(__name__)
@@ -59,8 +59,8 @@ def finish_batch(batch_id: str) -> None:
     bulk_actions.finish(batch_id)
 
 
-def refresh_term_statistics() -> int:
-    return term_statistics.refresh()
+def refresh_term_statistics() -> str:
+    return term_changes.update()
 
 
 def train_vector_index() -> str:

@@ -5,7 +5,7 @@ from memories.models.citation import Citation, CitingDocument, Outdated
 from memories.models.feedback import Feedback, Verdict
 from memories.models.hand_over import HandOver
 from memories.models.impression import Impression
-from memories.models.index_job import IndexJob, Lexeme
+from memories.models.index_job import IndexJob, Lexeme, LexemeChange
 from memories.models.passage import Passage
 from memories.models.persona import Persona, PersonaMembership
 from memories.models.proxies import ConversationMemory, Correction, StaleMemory
@@ -43,6 +43,7 @@ __all__ = [
     "Impression",
     "IndexJob",
     "Lexeme",
+    "LexemeChange",
     "MemoryRecord",
     "MemoryRevision",
     "Outdated",

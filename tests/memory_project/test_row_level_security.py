@@ -62,7 +62,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROTECTED = {
     "memory_records", "memory_revisions", "memory_passages", "memory_feedback", "memory_verifications",
     "memory_reports", "citing_documents", "memory_citations",
-    "memory_lexemes", "idempotent_answers", "imports", "import_rows",
+    "memory_lexemes", "memory_lexeme_changes", "idempotent_answers", "imports", "import_rows",
     "webhook_endpoints", "webhook_events", "webhook_deliveries",
     "insights", "insight_decisions", "suggestions", "contradictions", "settlements", "caveat_waivers",
     "analysis_sessions", "ingested_records", "analysis_memories", "analysis_passages", "analysis_ingests",
