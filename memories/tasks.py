@@ -3,6 +3,8 @@ from __future__ import annotations
 import logging
 import time
 
+from django.utils import timezone
+
 from memories import embedding
 from memories.identity.caller import system_caller
 from memories.retrieval import index_status, indexing, term_changes, vector_index
@@ -14,13 +16,17 @@ TASK_SECONDS = 240  # seconds after which a task starts no more batches; less th
 
 
 def close_gaps() -> str:
-    """Queue jobs for rows whose vectors are missing or outdated, and run the jobs for about TASK_SECONDS."""
+    """Queue jobs for rows whose vectors are missing or outdated, and run the jobs for about TASK_SECONDS.
+
+    Rows without a vector of this model are found at once. Whether vectors belong to the texts is compared for a part of
+    the rows in each run, and for all once a day.
+    """
     indexing.reap()
     try:
         model = embedding.current().name
     except embedding.EmbedderUnavailable as error:
         return f"degraded: {error}"
-    opened = indexing.reconcile(model)
+    opened = indexing.reconcile(model, within=indexing.due_keys(timezone.now()))
     completed, failed = _do_jobs()
     return f"{opened} jobs opened, {completed} closed, {failed} put back or failed"
 
