@@ -1,16 +1,17 @@
 """Measure every page and fragment of portal and admin: queries, server time, and size of the response.
 
-    python bench/pages.py [--rows 200000] [--skewed] [--keep] [--only TEXT] [--show] [--rounds 5]
+    python bench/pages.py [--large] [--rows 200000] [--skewed] [--keep] [--only TEXT] [--show] [--rounds 5]
 
-Fills its own database (page_data.py) with 200,000 memories of 500 owners, 5,000 waiting insights, 10,000 entities and
-the rows that come with them. Then requests, as an analyst, a curator and an admin, every address that the pages link
-to, one for each route, and some with filters, searches and late pages. Requests go through all middleware. Prints the
-number of queries, the median of the server time, that of the CPU time of this process and its database connection, the
-slowest query, all in ms, and the size of the response. Those that exceed a limit come first.
+Fills its own database (page_data.py, page_features.py) with 200,000 memories of 500 owners, 5,000 waiting insights,
+10,000 entities and the rows that come with them. Then requests, as an analyst, a curator and an admin, every address
+that the pages link to, one for each route, and some with filters, searches and late pages. Requests go through all
+middleware. Prints the number of queries, the median of the server time, that of the CPU time of this process and its
+database connection, the slowest query, all in ms, and the size of the response. Those that exceed a limit come first.
 
+--large keeps the database for the next run with --large, so that only the first run takes the time to fill it.
 --skewed distributes the rows unevenly: one owner has 150,000 memories, a tag is on 100,000, there are 5,000 tags,
 nearly everybody holds the first persona, and the curator holds 200. --keep leaves the database for the next run with
---keep. --only measures addresses that contain a text, and --show prints their queries.
+--keep. --only measures addresses that contain one of its texts, and --show prints their queries.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -32,6 +34,8 @@ from page_data import ADMIN, CURATOR, Size, fill
 MAX_QUERIES, MAX_MS = 12, 300
 MAX_WIDTH = 52  # maximum number of characters of an address in the table
 ENTITY = "urn:li:dataset:(urn:li:dataPlatform:snowflake,fernhill.sales.table_0,PROD)"  # the one with the most memories
+# The cursor of a late page of a list by time
+LATE = f"{quote((datetime.now(UTC) - timedelta(days=25)).isoformat())}~00000000-0000-4000-8000-000000000000"
 # Addresses with parameters that the links of the pages don't have. The first character of a fragment's address is "~".
 PORTAL = (
     "/?q=refunds of stock in table_3", "/?q=revenue", "/?tag=tag0", "/?tag=tag0&category=correction",
@@ -42,15 +46,23 @@ PORTAL = (
     "/pick/entity/?q=table", "/pick/entity/?q=table_17", f"/pick/column/?q=col&about={quote(ENTITY)}",
     "/pick/person/?q=person", "/pick/tag/?q=tag1", f"/knowledge/entity/?urn={quote(ENTITY)}", "/knowledge/?q=table_17",
     "/knowledge/?q=revenue", "/knowledge/?type=dataset", "/graph/?q=table_17", "/activity/?outcome=error",
-    "/stale/?whose=all", "/news/?page=2", "/insights/?state=applied",
+    "/stale/?whose=all", "/news/?page=2", "/insights/?state=applied", "/?about=unsettled",
+    f"/contradictions/?after={LATE}", f"/insights/suggestions/?after={LATE}", f"/batches/?after={LATE}",
+    f"/citations/?after={LATE}", "/citations/?changed=1", f"/activity/?after={LATE}", "/conversations/?from=200",
+    f"/knowledge/entity/?urn={quote(ENTITY)}&tab=memories", f"/knowledge/entity/?urn={quote(ENTITY)}&tab=lineage",
 )  # fmt: skip
 REVIEW = (
     *(f"/review/all/?state={state}" for state in ("pending", "questions", "approved", "applied", "rejected")),
     "/review/all/?sort=author", "/review/all/?sort=confidence", "/review/all/?q=revenue", "/review/all/?page=60",
     f"/review/all/?entity={quote(ENTITY)}", "/review/all/?age=30%2B", "/changesets/?state=applied",
-    f"/changesets/?entity={quote(ENTITY)}",
+    f"/changesets/?entity={quote(ENTITY)}", "/changesets/?state=waiting", f"/changesets/?after={LATE}",
+    f"/stale/?whose=all&after={LATE}", f"/corrections/?after={LATE}", "/review/all/?page=400",
+    "/review/all/?state=applied&page=400", "/review/all/?age=overdue", "/review/all/?sort=due",
+    "/review/all/?assignee=nobody", "/debt/?q=table_1", "/debt/?reason=stale", "/debt/?persona=persona1",
+    "/debt/?domain=urn:li:domain:3", "/debt/?after=1.0~", "/debt/interview/?person=owner7@bench.example",
+    "/week/review/",
 )  # fmt: skip
-LIST_PARAMETERS = ("?q=revenue", "?p=20", "?_facets=True")  # of every list of the admin
+LIST_PARAMETERS = ("?q=revenue", "?p=20", "?p=400", "?_facets=True")  # of every list of the admin
 
 
 @dataclass(frozen=True)
@@ -88,9 +100,10 @@ class StatementRecorder:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--large", action="store_true")
     parser.add_argument("--skewed", action="store_true")
     parser.add_argument("--keep", action="store_true")
-    parser.add_argument("--only", default="", metavar="TEXT")
+    parser.add_argument("--only", nargs="*", default=[], metavar="TEXT")
     parser.add_argument("--role", default="")
     parser.add_argument("--show", action="store_true")
     parser.add_argument("--rounds", type=int, default=5)
@@ -98,6 +111,9 @@ def main() -> None:
     scratch.setup()
     from django.db import connection  # noqa: PLC0415 - after setup()
 
+    if options.large:
+        options.keep = True
+        connection.settings_dict["TEST"]["NAME"] = "bench_large"
     if options.skewed:
         connection.settings_dict["TEST"]["NAME"] = "bench_skewed"
     call_command("collectstatic", "--no-input", verbosity=0)
@@ -115,7 +131,7 @@ def main() -> None:
             report([row for row in measured if row.role == role], options.show)
 
 
-def measure_role(role: str, email: str, only: str, rounds: int) -> Iterator[Measurement]:
+def measure_role(role: str, email: str, only: list[str], rounds: int) -> Iterator[Measurement]:
     from django.test import Client  # noqa: PLC0415 - after setup()
 
     from memory_project.models import User  # noqa: PLC0415 - after setup()
@@ -123,16 +139,16 @@ def measure_role(role: str, email: str, only: str, rounds: int) -> Iterator[Meas
     client = Client(HTTP_HOST="localhost", raise_request_exception=False)
     client.force_login(User.objects.get(email=email))
     for address in addresses(client, role, only):
-        if only in address:
+        if not only or any(text in address for text in only):
             yield measure(client, role, address, rounds)
     print(f"measured as {role}", file=sys.stderr)
 
 
-def addresses(client: Any, role: str, only: str) -> list[str]:
+def addresses(client: Any, role: str, only: list[str]) -> list[str]:
     from tests.page_crawl import crawl  # noqa: PLC0415 - after setup()
 
     fixed = [*PORTAL, *(REVIEW if role != "analyst" else ())]
-    if only and any(only in address for address in fixed):
+    if only and all(any(text in address for address in fixed) for text in only):
         return fixed
     found = crawl(client)
     lists = [page.address for route, page in found.items() if route.endswith("_changelist")]

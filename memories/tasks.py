@@ -3,10 +3,12 @@ from __future__ import annotations
 import logging
 import time
 
+from django.utils import timezone
+
 from memories import embedding
 from memories.database import locks
 from memories.identity.caller import system_caller
-from memories.retrieval import index_status, indexing, term_statistics
+from memories.retrieval import index_status, indexing, term_changes
 from memories.writing import bulk_actions
 
 log = logging.getLogger(__name__)
@@ -15,13 +17,18 @@ TASK_SECONDS = 240  # seconds after which a task starts no more batches; less th
 
 
 def close_gaps() -> str:
-    """Queue jobs for rows whose vectors are missing or outdated, and run the jobs for about TASK_SECONDS."""
+    """Queue jobs for rows whose vectors are missing or outdated, and run the jobs for about TASK_SECONDS.
+
+    Rows without a vector of this model are found at once. Whether vectors belong to the texts is compared for a part of
+    the rows in each run, and for all once a day.
+    """
     indexing.reap()
     try:
         model = embedding.current().name
     except embedding.EmbedderUnavailable as error:
         return f"degraded: {error}"
-    opened = 0 if locks.is_locked(*indexing.EMBED_LOCK) else indexing.reconcile(model)
+    is_running = locks.is_locked(*indexing.EMBED_LOCK)  # the command `embed`
+    opened = 0 if is_running else indexing.reconcile(model, within=indexing.due_keys(timezone.now()))
     completed, failed = _do_jobs()
     left, total = index_status.remaining(model)
     return f"{opened} jobs opened, {completed} closed, {failed} put back or failed; {left} of {total} left"
@@ -64,8 +71,8 @@ def finish_batch(batch_id: str) -> None:
     bulk_actions.finish(batch_id)
 
 
-def refresh_term_statistics() -> int:
-    return term_statistics.refresh()
+def refresh_term_statistics() -> str:
+    return term_changes.update()
 
 
 def delete_closed_jobs() -> int:

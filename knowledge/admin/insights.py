@@ -26,6 +26,7 @@ from knowledge.review.cases import QUESTIONS, REASONS, effect_of
 from knowledge.review.seen import versions_of
 from memories.admin.actions import AdminAct
 from memories.admin.base import (
+    ConditionFilter,
     PersonaFilter,
     PickFilter,
     ReadOnlyAdmin,
@@ -174,14 +175,14 @@ class InsightPersonaFilter(PersonaFilter):
     column = "record__persona"
 
 
-class WaitsForAuthor(admin.SimpleListFilter):
+class WaitsForAuthor(ConditionFilter):
     title, parameter_name = gettext_lazy("open question"), "question"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return [("open", gettext("Waiting for the author")), ("none", gettext("No open question"))]
 
-    def queryset(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
-        return rows.filter(question_at__isnull=self.value() == "none") if self.value() in ("open", "none") else rows
+    def condition(self, value: str) -> Q | None:
+        return Q(question_at__isnull=value == "none") if value in ("open", "none") else None
 
 
 class AuthorFilter(PickFilter):

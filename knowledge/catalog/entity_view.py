@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -89,8 +89,15 @@ class EntityView:
 
 def load_entity(catalog: Catalog, urn: str) -> EntityView:
     """Read one entity from the catalog. Raises CatalogUnavailable or CatalogRefused."""
-    aspects = catalog.read([urn], ASPECTS)[urn]
-    return parse_entity(urn, {name: aspect.value for name, aspect in aspects.items() if aspect.value is not None})
+    return load_entities(catalog, [urn])[urn]
+
+
+def load_entities(catalog: Catalog, urns: Sequence[str]) -> dict[str, EntityView]:
+    """Read several entities at once. Raises CatalogUnavailable or CatalogRefused."""
+    return {
+        urn: parse_entity(urn, {name: aspect.value for name, aspect in aspects.items() if aspect.value is not None})
+        for urn, aspects in catalog.read(urns, ASPECTS).items()
+    }
 
 
 def parse_entity(urn: str, aspects: Aspects) -> EntityView:

@@ -110,9 +110,16 @@ def descriptions_of(urn: str) -> dict[str, str]:
 
     The key is a column's name, or "" for the entity itself.
     """
-    entity = entity_view.load_entity(LocalCatalog(), urn)
-    if entity.removed:
-        return {}
+    return all_descriptions([urn])[urn]
+
+
+def all_descriptions(urns: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return the descriptions of each entity, as `descriptions_of` does, with one read."""
+    entities = entity_view.load_entities(LocalCatalog(), urns) if urns else {}
+    return {urn: {} if entity.removed else _descriptions(entity) for urn, entity in entities.items()}
+
+
+def _descriptions(entity: entity_view.EntityView) -> dict[str, str]:
     columns = {column.simple_path: column.description for column in entity.columns if column.description}
     return {**columns, **({"": entity.description} if entity.description else {})}
 
@@ -137,7 +144,7 @@ class Case:
 
 def cases(pairs: Sequence[Contradiction]) -> list[Case]:
     """Return the pairs with what is shown of them. Left out are those whose description has changed since."""
-    described = {urn: descriptions_of(urn) for urn in {pair.urn for pair in pairs if pair.urn}}
+    described = all_descriptions(sorted({pair.urn for pair in pairs if pair.urn}))
     verdicts = verdicts_on(pairs) if pairs else {}
     memories: list[MemoryRecord] = [memory for pair in pairs for memory in (pair.first, pair.second) if memory]
     given = [scope for rows in verdicts.values() for row in rows for scope in (row.first_scope, row.second_scope)]

@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib import admin
 from django.contrib.admin.utils import flatten
 from django.contrib.auth import get_user_model
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.formats import date_format
@@ -97,7 +97,25 @@ class PickFilter(admin.SimpleListFilter):
         return [{"selected": bool(self.value()), "query_string": "", "display": self.value() or ""}]
 
 
-class PersonaFilter(admin.SimpleListFilter):
+class ConditionFilter(admin.SimpleListFilter):
+    """A filter with a fixed condition for each of its values."""
+
+    def condition(self, value: str) -> Q | None:
+        """Return the condition for a value, or None for an unknown value, which filters nothing."""
+        raise NotImplementedError
+
+    def queryset(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        value = self.value()
+        rule = self.condition(value) if value else None
+        return rows if rule is None else rows.filter(rule)
+
+    def get_facet_counts(self, pk_attname: str, filtered_qs: QuerySet[Any]) -> dict[str, Any]:
+        # Django would look for each row among the rows of each value.
+        rules = {f"{n}__c": self.condition(str(value)) for n, (value, _) in enumerate(self.lookup_choices)}
+        return {name: Count(pk_attname, filter=rule) for name, rule in rules.items()}
+
+
+class PersonaFilter(ConditionFilter):
     """The personas by name. Django would read all rows of the table to find the values of the column."""
 
     title, parameter_name = gettext_lazy("persona"), "persona"
@@ -106,8 +124,8 @@ class PersonaFilter(admin.SimpleListFilter):
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return [(persona.name, str(persona)) for persona in Persona.objects.order_by("name")]
 
-    def queryset(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
-        return rows.filter(**{self.column: self.value()}) if self.value() else rows
+    def condition(self, value: str) -> Q:
+        return Q(**{self.column: value})
 
 
 def entity_names(urns: list[str]) -> str:

@@ -22,6 +22,7 @@ from django.utils.translation import gettext
 
 from memories import page_settings
 from memories.admin.dates import date_links
+from memories.admin.facet_counts import MAX_COUNTED, FacetCounts
 from memories.contract import list_export
 from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
@@ -56,13 +57,26 @@ def planned_rows(rows: QuerySet[Any]) -> int:
 
 
 class RowList(ChangeList):
-    """Django's list, plus links to periods that need no query for each, and whether the count is an estimate."""
+    """Django's list, plus links to periods and counts of filters that need no query for each.
+
+    It also tells whether the number of rows is an estimate.
+    """
+
+    def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
+        super().__init__(request, *args, **kwargs)
+        if self.add_facets:
+            FacetCounts(self, request)
 
     def get_filters(self, request: HttpRequest) -> Any:
         try:
             return super().get_filters(request)
         except (ValueError, OverflowError) as error:  # Django computes the end of the year 9999
             raise IncorrectLookupParameters(error) from error
+
+    @property
+    def counted_rows(self) -> int:
+        """Return the number of rows that the counts beside the filters are about, or 0 if they are about all rows."""
+        return MAX_COUNTED if self.add_facets and self.result_count > MAX_COUNTED else 0
 
     @property
     def is_estimated(self) -> bool:

@@ -17,6 +17,7 @@ from django.utils.translation import gettext, gettext_lazy
 from memories import queries
 from memories.admin.actions import AdminAct
 from memories.admin.base import (
+    ConditionFilter,
     PersonaFilter,
     PickFilter,
     ReadOnlyAdmin,
@@ -125,18 +126,17 @@ class TagFilter(PickFilter):
     title, parameter_name, kind, column = gettext_lazy("tag"), "tag", "tag", "tags__contains"
 
 
-class ReportedFilter(admin.SimpleListFilter):
+class ReportedFilter(ConditionFilter):
     title, parameter_name = gettext_lazy("reported as wrong or outdated"), "reported"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, StrOrPromise]]:
         return [("1", gettext_lazy("By anyone")), (str(queries.DOUBTERS), gettext_lazy("By two people or more"))]
 
-    def queryset(self, request: HttpRequest, rows: QuerySet[MemoryRecord]) -> QuerySet[MemoryRecord]:
-        value = self.value()
-        return rows.filter(pk__in=queries.doubted(by=int(value))) if value in ("1", str(queries.DOUBTERS)) else rows
+    def condition(self, value: str) -> Q | None:
+        return Q(pk__in=queries.doubted(by=int(value))) if value in ("1", str(queries.DOUBTERS)) else None
 
 
-class ValidityFilter(admin.SimpleListFilter):
+class ValidityFilter(ConditionFilter):
     title, parameter_name = gettext_lazy("validity"), "validity"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, StrOrPromise]]:
@@ -146,9 +146,9 @@ class ValidityFilter(admin.SimpleListFilter):
             (NOT_YET, gettext_lazy("Not valid yet")),
         ]
 
-    def queryset(self, request: HttpRequest, rows: QuerySet[MemoryRecord]) -> QuerySet[MemoryRecord]:
-        rule = RULES.get(self.value() or "")
-        return rows.filter(rule()) if rule else rows
+    def condition(self, value: str) -> Q | None:
+        rule = RULES.get(value)
+        return rule() if rule else None
 
 
 SHOWN = (

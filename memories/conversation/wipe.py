@@ -33,6 +33,7 @@ from memories.models import (
     Impression,
     IndexJob,
     Lexeme,
+    LexemeChange,
     MemoryRecord,
     MemoryRevision,
     Period,
@@ -199,6 +200,7 @@ def _personal_data() -> list[PersonalDataColumn]:
         PersonalDataColumn(MemoryRevision, "changed_by", stays=True),
         PersonalDataColumn(Verification, "by", stays=True),
         PersonalDataColumn(Lexeme, "owner"),
+        PersonalDataColumn(LexemeChange, "owner", stays=True),  # other people's counts need the change
         PersonalDataColumn(HandOver, "from_owner", stays=True),
         PersonalDataColumn(HandOver, "to_owner", stays=True),
         PersonalDataColumn(HandOver, "by", stays=True),

@@ -5,7 +5,7 @@ from memories.models.citation import Citation, CitingDocument, Outdated
 from memories.models.feedback import Feedback, Verdict
 from memories.models.hand_over import HandOver
 from memories.models.impression import Impression
-from memories.models.index_job import IndexJob, Lexeme
+from memories.models.index_job import IndexJob, Lexeme, LexemeChange
 from memories.models.lease import Lease
 from memories.models.passage import Passage
 from memories.models.persona import Persona, PersonaMembership
@@ -45,6 +45,7 @@ __all__ = [
     "IndexJob",
     "Lease",
     "Lexeme",
+    "LexemeChange",
     "MemoryRecord",
     "MemoryRevision",
     "Outdated",

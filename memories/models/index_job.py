@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import uuid
 
+from django.contrib.postgres.search import SearchVectorField
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
@@ -88,6 +89,9 @@ class Lexeme(models.Model):
     )
     rough = models.BooleanField(help_text=gettext_lazy("Whether this is the rough count of all shared memories."))
     documents = models.PositiveIntegerField(help_text=gettext_lazy("Number of memories that contain the term."))
+    people = models.PositiveIntegerField(
+        null=True, help_text=gettext_lazy("Of a rough count: how many people use the term at least.")
+    )
 
     class Meta:
         db_table = "memory_lexemes"
@@ -97,3 +101,23 @@ class Lexeme(models.Model):
 
     def __str__(self) -> str:
         return f"{self.lexeme}: {self.documents}"
+
+
+class LexemeChange(models.Model):
+    """A memory whose words are yet to be added to the counts of Lexeme, or to be subtracted from them.
+
+    Triggers on memory_records write these rows, so no write of a memory is missed.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    owner = models.CharField(max_length=254)
+    persona = models.CharField(max_length=60)
+    visibility = models.CharField(max_length=10)
+    search = SearchVectorField()
+    documents = models.SmallIntegerField(help_text=gettext_lazy("1 if the memory is added, -1 if it is removed."))
+
+    class Meta:
+        db_table = "memory_lexeme_changes"
+
+    def __str__(self) -> str:
+        return f"{self.documents} of {self.owner}"

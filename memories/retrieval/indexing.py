@@ -11,7 +11,7 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -35,6 +35,8 @@ BACKOFF_BASE_S = 5  # a job is retried after BACKOFF_BASE_S · 2^attempts second
 RETENTION = timedelta(days=14)  # time until a closed job is deleted, except an unresolved failure
 WRITE_PAUSE = timedelta(minutes=1)  # time in which a write embeds its text itself
 EMBED_LOCK = ("embed", UUID(int=0))  # held by the command `embed`
+COMPARED_EVERY = timedelta(minutes=5)  # interval in which the reconciler compares one part of the rows
+PARTS = timedelta(days=1) // COMPARED_EVERY
 FAILED_PAUSE = timedelta(minutes=15)  # after a job has failed, time until the reconciler queues its unit again
 
 
@@ -66,6 +68,14 @@ class VectorSource:
         )
         is_current = Q(embedding_text_hash__isnull=False, embedding_text_hash=sha256, embedding_model=model)
         return self.rows().filter(~self.has_vectors | ~is_current)
+
+    def unstamped(self, model: str) -> QuerySet[Any]:
+        """Return the gaps that indexes find: rows without a hash, and those of another model.
+
+        All gaps are among them unless something has gone wrong: who changes a text drops its hash.
+        """
+        is_other = Q(embedding_model__lt=model) | Q(embedding_model__gt=model)  # an index finds no row by <>
+        return self.rows().filter(Q(embedding_text_hash__isnull=True) | is_other)
 
 
 SOURCES: Registry[VectorSource] = Registry("vector sources")
@@ -163,31 +173,36 @@ def enqueue(kind: str, units: Iterable[UUID], trigger: Trigger) -> int:
 # -- finding and closing gaps ----------------------------------------------------------------------------
 
 
-def reconcile(model: str, *, limit: int = 10_000) -> int:
+def reconcile(model: str, *, within: tuple[UUID, UUID] | None = None, limit: int = 10_000) -> int:
     """Open jobs for gaps without an open job, at most `limit` of each kind; return how many.
 
-    Gaps whose job failed within FAILED_PAUSE are skipped. A worker calls this periodically.
+    With `within`, the texts and passages of rows are only compared with their hashes if their keys are in this range.
+    Gaps whose job failed within FAILED_PAUSE are skipped.
     """
     opened = 0
     for source in SOURCES.values():
-        due = _without_job(source, source.gaps(model))
-        opened += enqueue(source.kind, due.values_list("pk", flat=True)[:limit], Trigger.RECONCILER)
+        found = [source.gaps(model)]
+        if within:
+            found = [source.unstamped(model), found[0].filter(pk__gte=within[0], pk__lte=within[1])]
+        for gaps in found:
+            due = _without_job(source.kind, gaps)
+            opened += enqueue(source.kind, due.values_list("pk", flat=True)[:limit], Trigger.RECONCILER)
     return opened
 
 
-def _without_job(source: VectorSource, gaps: QuerySet[Any]) -> QuerySet[Any]:
-    has_open_job = IndexJob.objects.filter(
-        source_kind=source.kind,
-        source_id=models.OuterRef("pk"),
-        status__in=[JobStatus.PENDING, JobStatus.RUNNING],
-    )
-    recently_failed = IndexJob.objects.filter(
-        source_kind=source.kind,
-        source_id=models.OuterRef("pk"),
-        status=JobStatus.FAILED,
-        completed_at__gt=timezone.now() - FAILED_PAUSE,
-    )
-    return gaps.exclude(models.Exists(has_open_job)).exclude(models.Exists(recently_failed))
+def _without_job(kind: str, gaps: QuerySet[Any]) -> QuerySet[Any]:
+    jobs = IndexJob.objects.filter(source_kind=kind, source_id=models.OuterRef("pk"))
+    is_open = jobs.filter(status__in=[JobStatus.PENDING, JobStatus.RUNNING])
+    recently_failed = jobs.filter(status=JobStatus.FAILED, completed_at__gt=timezone.now() - FAILED_PAUSE)
+    return gaps.exclude(models.Exists(is_open)).exclude(models.Exists(recently_failed))
+
+
+def due_keys(now: datetime) -> tuple[UUID, UUID]:
+    """Return the range of keys whose rows are compared at this time. Each key's turn comes once a day."""
+    part = int(now.timestamp() // COMPARED_EVERY.total_seconds()) % PARTS
+    size = 2**128 // PARTS
+    last = 2**128 - 1 if part == PARTS - 1 else (part + 1) * size - 1
+    return UUID(int=part * size), UUID(int=last)
 
 
 def has_forgotten_memories() -> bool:
@@ -199,7 +214,7 @@ def has_forgotten_memories() -> bool:
     if locks.is_locked(*EMBED_LOCK):
         return False
     unembedded = MEMORIES.rows().filter(embedding_text_hash=None, updated_at__lt=timezone.now() - WRITE_PAUSE)
-    return _without_job(MEMORIES, unembedded).exists()
+    return _without_job(MEMORIES.kind, unembedded).exists()
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from memories.retrieval.statements.comparison import Verdict, compare, is_same_f
 
 MAX_SIMILAR = 5  # maximum number of similar memories returned for a memory
 ROUNDING = 1e-4  # tolerance for the difference between cosines computed by PostgreSQL and by numpy
+MAX_RELATED = 1_000  # maximum number of records about an entity that are compared with others about it
 LOOKED_AT = 20  # maximum number of nearest records whose whole texts are compared
 
 
@@ -159,22 +160,29 @@ NEAREST_OF = """
         ORDER BY {distance} LIMIT 2
     ) near
     WHERE subject.record_id = ANY(%(ids)s)"""
-# The same, among the passages of records that share an entity. These are read once for all subjects.
+# The same, among the passages of records that share an entity: the MAX_RELATED newest ones about each entity.
 NEAREST_ABOUT_THE_SAME = """
-    WITH related AS MATERIALIZED (
-        SELECT p.record_id, p.vector, entity_urns
-        FROM memory_records JOIN memory_passages p ON p.record_id = memory_records.id
-        WHERE NOT p.short_term AND {scope} AND entity_urns && ARRAY(
-            SELECT DISTINCT unnest(entity_urns) FROM memory_records WHERE id = ANY(%(ids)s)
-        )::varchar[]
+    WITH subject AS MATERIALIZED (
+        SELECT p.id, p.record_id, p.vector, memory_records.entity_urns
+        FROM memory_passages p JOIN memory_records ON memory_records.id = p.record_id
+        WHERE p.record_id = ANY(%(ids)s)
+    ), about AS MATERIALIZED (
+        SELECT id, record_id, unnest(entity_urns) AS urn FROM subject
+    ), related AS MATERIALIZED (
+        SELECT wanted.urn, newest.id FROM (SELECT DISTINCT urn FROM about) AS wanted CROSS JOIN LATERAL (
+            SELECT id FROM memory_records WHERE {scope} AND entity_urns @> ARRAY[wanted.urn]::varchar[]
+            ORDER BY created_at DESC, id LIMIT {most}
+        ) AS newest
+    ), ranked AS (
+        SELECT subject.record_id AS subject_id, p.record_id,
+               row_number() OVER (PARTITION BY subject.id ORDER BY p.vector <=> subject.vector) AS place
+        FROM (
+            SELECT DISTINCT about.id AS passage_id, related.id AS other_id
+            FROM about JOIN related USING (urn) WHERE related.id <> about.record_id
+        ) AS pair JOIN subject ON subject.id = pair.passage_id
+        JOIN memory_passages p ON p.record_id = pair.other_id AND NOT p.short_term
     )
-    SELECT subject.record_id, near.record_id
-    FROM memory_passages subject JOIN memory_records ON memory_records.id = subject.record_id CROSS JOIN LATERAL (
-        SELECT related.record_id FROM related
-        WHERE related.record_id <> subject.record_id AND related.entity_urns && memory_records.entity_urns
-        ORDER BY related.vector <=> subject.vector LIMIT 2
-    ) near
-    WHERE subject.record_id = ANY(%(ids)s)"""
+    SELECT subject_id, record_id FROM ranked WHERE place <= 2"""
 
 
 def nearest_of(
@@ -183,10 +191,11 @@ def nearest_of(
     """Return, for each of these records, the most similar record of the scope if its cosine ≥ threshold.
 
     Only the records of the passages nearest to each passage are compared. Short-term turns are left out. With
-    `same_entities`, records must share an entity to be compared, so that in a large scope few distances are computed.
+    `same_entities`, records must share an entity to be compared, and only the MAX_RELATED newest ones about each entity
+    are, so that few distances are computed.
     """
     if same_entities:
-        sql = NEAREST_ABOUT_THE_SAME.format(scope=scope.sql)
+        sql = NEAREST_ABOUT_THE_SAME.format(scope=scope.sql, most=MAX_RELATED)
     else:
         is_exact = is_small(scope)
         join, within = _in_scope(scope, "p", exact=is_exact)
@@ -219,14 +228,17 @@ def group_near_duplicates(ids: Sequence[UUID], *, threshold: float) -> list[list
     vectors = vectors_of(ids)
     group_of: dict[UUID, list[UUID]] = {pk: [pk] for pk in ids}
     indexed = [pk for pk in ids if pk in vectors]
-    texts = dict(MemoryRecord.objects.filter(pk__in=indexed).values_list("pk", "content"))
     if indexed:
         matrix = np.concatenate([vectors[pk] for pk in indexed])
         owners = np.repeat(np.arange(len(indexed)), [len(vectors[pk]) for pk in indexed])
         first, second = np.nonzero(np.triu(matrix @ matrix.T >= threshold, k=1))
-        for i, j in sorted({(int(owners[a]), int(owners[b])) for a, b in zip(first, second, strict=True)}):
+        near = {(int(owners[a]), int(owners[b])) for a, b in zip(first, second, strict=True)}
+        pairs = sorted((i, j) for i, j in near if i != j)
+        compared = {indexed[position] for pair in pairs for position in pair}
+        texts = dict(MemoryRecord.objects.filter(pk__in=compared).values_list("pk", "content"))
+        for i, j in pairs:
             one, other = indexed[i], indexed[j]
-            if i == j or group_of[one] is group_of[other] or whole_cosine(vectors[one], vectors[other]) < threshold:
+            if group_of[one] is group_of[other] or whole_cosine(vectors[one], vectors[other]) < threshold:
                 continue
             if is_same_fact(texts[one], texts[other]):
                 _merge_groups(group_of, one, other)

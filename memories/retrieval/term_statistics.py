@@ -1,9 +1,9 @@
 """Terms of a query, their document frequencies, and the choice of terms that find candidates.
 
 PostgreSQL's ts_rank does not use document frequencies, and counting them for a query takes 30 ms at 100,000 records. So
-they are kept in the table memory_lexemes, which is derived and refreshed by a task. They decide which terms find rows,
-and which words are taken for typos. The idf is computed from them if all terms of a query are frequent and the scope is
-large. Otherwise the idf is computed from the rows that the reader may see (ranking.py).
+they are kept in the table memory_lexemes, which is derived and kept current by a task (term_changes.py). They decide
+which terms find rows, and which words are taken for typos. The idf is computed from them if all terms of a query are
+frequent and the scope is large. Otherwise the idf is computed from the rows that the reader may see (ranking.py).
 
 Nothing may reveal whether a word occurs in another user's private memory or in another persona. So memories are counted
 by their readers: those for everyone, those shared with each persona, and the private ones of each owner. For a caller,
@@ -67,32 +67,35 @@ OF_ALTERNATIVES = f"""
     coalesce((SELECT sum(documents) FROM memory_lexemes WHERE lexeme = ANY(likes) AND {READABLE}), 0)::int"""  # noqa: S608
 
 # counted: the new counts. Only rows whose counts have changed are written, because most stay as they are.
+# included: changes that wait to be counted. The new counts include those that the statement sees.
 REFRESH = """
     WITH memories AS (
         SELECT created_by, visibility, search,
                CASE visibility WHEN 'private' THEN created_by ELSE '' END AS owner,
                CASE visibility WHEN 'persona' THEN persona ELSE '' END AS persona
         FROM memory_records WHERE status <> 'archived'
-    ), counted (lexeme, owner, persona, rough, documents) AS MATERIALIZED (
-        SELECT lexeme, owner, persona, false, count(*) FROM memories, unnest(tsvector_to_array(search)) AS lexeme
-        GROUP BY lexeme, owner, persona
+    ), counted (lexeme, owner, persona, rough, documents, people) AS MATERIALIZED (
+        SELECT lexeme, owner, persona, false, count(*), NULL::int
+        FROM memories, unnest(tsvector_to_array(search)) AS lexeme GROUP BY lexeme, owner, persona
         UNION ALL
-        SELECT lexeme, '', '', true, (2 ^ round(log(2.0, count(*)::numeric)))::int
+        SELECT lexeme, '', '', true, (2 ^ round(log(2.0, count(*)::numeric)))::int, count(DISTINCT created_by)
         FROM memories, unnest(tsvector_to_array(search)) AS lexeme WHERE visibility <> 'private'
         GROUP BY lexeme HAVING count(DISTINCT created_by) >= %s
         UNION ALL
-        SELECT '', owner, persona, false, count(*) FROM memories GROUP BY owner, persona
+        SELECT '', owner, persona, false, count(*), NULL FROM memories GROUP BY owner, persona
         UNION ALL
-        SELECT '', '', '', true, count(*) FILTER (WHERE visibility <> 'private') FROM memories
+        SELECT '', '', '', true, count(*) FILTER (WHERE visibility <> 'private'), 0 FROM memories
+    ), included AS (
+        DELETE FROM memory_lexeme_changes
     ), gone AS (
         DELETE FROM memory_lexemes AS old WHERE NOT EXISTS (
             SELECT FROM counted WHERE counted.lexeme = old.lexeme AND counted.owner = old.owner
             AND counted.persona = old.persona AND counted.rough = old.rough)
     )
-    INSERT INTO memory_lexemes AS old (lexeme, owner, persona, rough, documents)
+    INSERT INTO memory_lexemes AS old (lexeme, owner, persona, rough, documents, people)
     SELECT * FROM counted ORDER BY lexeme, owner, persona, rough
-    ON CONFLICT (lexeme, owner, persona, rough) DO UPDATE SET documents = EXCLUDED.documents
-    WHERE old.documents <> EXCLUDED.documents
+    ON CONFLICT (lexeme, owner, persona, rough) DO UPDATE SET documents = EXCLUDED.documents, people = EXCLUDED.people
+    WHERE (old.documents, old.people) IS DISTINCT FROM (EXCLUDED.documents, EXCLUDED.people)
 """
 
 
@@ -287,13 +290,21 @@ def selective(terms: Sequence[Term]) -> Selection:
     return Selection(" & ".join(term.tsquery for term in rarest), 0)
 
 
+def lock(cursor: Any) -> None:
+    """Wait for other counts to end, and let none begin before the end of the transaction.
+
+    The statement that counts comes after this one, so it sees what the others have written.
+    """
+    cursor.execute("SELECT pg_advisory_xact_lock(hashtext('memory_lexemes'))")
+
+
 def refresh() -> int:
     """Recount all lexemes; return the new number of rows of memory_lexemes, which includes the rows of totals.
 
     Concurrent queries use the old counts until this transaction commits.
     """
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('memory_lexemes'))")
+        lock(cursor)
         cursor.execute(REFRESH, [MIN_OWNERS])
         cursor.execute("SELECT count(*) FROM memory_lexemes")
         return int(cursor.fetchone()[0])

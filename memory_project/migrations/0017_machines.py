@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('memory_project', '0016_recalls_without_hits'),
+        ("memory_project", "0016_recalls_without_hits"),
     ]
 
     operations = [

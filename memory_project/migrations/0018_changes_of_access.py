@@ -47,7 +47,7 @@ DROPPED = "".join(
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('memory_project', '0016_recalls_without_hits'),
+        ("memory_project", "0017_machines"),
         ('memories', '0035_unsettled_entities'),
         ('auth', '0012_alter_user_first_name_max_length'),
         ('oauth2_provider', '0001_initial'),

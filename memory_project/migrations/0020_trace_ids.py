@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('memory_project', '0016_recalls_without_hits'),
+        ("memory_project", "0018_changes_of_access"),
     ]
 
     operations = [

@@ -22,6 +22,9 @@ from memory_project.models import SavedView
 from memory_project.notifications import inbox
 from memory_project.portal.search import saved_views
 
+# Contradictions are counted up to here: each is compared with two memories and the verdicts on it, on every page.
+MAX_BADGE = 99
+
 
 @dataclass(frozen=True)
 class View:
@@ -48,6 +51,7 @@ class Navigation:
     def _counts(self) -> dict[str, int]:
         pending = curation.waiting(self.caller) if self.may_curate else Insight.objects.none()
         return queries.capped_counts(
+            {"contradictions": MAX_BADGE},
             waiting=pending,
             stale=queries.reviewable_stale(self.caller),
             suggestions=suggestions.waiting(self.caller),
@@ -77,6 +81,7 @@ class Navigation:
 
     @property
     def contradictions(self) -> int:
+        """The number of open contradictions, at most MAX_BADGE + 1."""
         return self._counts["contradictions"]
 
     @property

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -52,6 +52,24 @@ def test_missing_vectors_other_models_and_changed_texts_are_gaps(alice: Caller) 
     MemoryRecord.objects.filter(pk=ids[2]).update(content="Edited behind the service's back.")
     assert indexing.reconcile(MODEL) == 3
     assert set(IndexJob.objects.values_list("source_id", flat=True)) == set(ids[:3])
+
+
+def test_a_run_compares_the_texts_of_one_part_of_the_rows(alice: Caller) -> None:
+    """Missing vectors and other models are found at once, changed texts and lost passages within a day."""
+    ids = [services.remember(Remember(content=f"A fact with number {n}."), caller=alice).record.pk for n in range(4)]
+    MemoryRecord.objects.filter(pk=ids[0]).update(embedding_text_hash=None)
+    MemoryRecord.objects.filter(pk=ids[1]).update(embedding_model="another")
+    MemoryRecord.objects.filter(pk=ids[2]).update(content="Edited behind the service's back.")
+    Passage.objects.filter(record=ids[3]).delete()
+    parts = {indexing.due_keys(datetime.fromtimestamp(300 * n, UTC)) for n in range(indexing.PARTS)}
+    others = [(first, last) for first, last in parts if not any(first <= pk <= last for pk in ids[2:])]
+    assert indexing.reconcile(MODEL, within=others[0]) == 2
+    for within in parts:
+        if within not in others:
+            indexing.reconcile(MODEL, within=within)
+    assert set(IndexJob.objects.values_list("source_id", flat=True)) == set(ids)
+    first, last = min(parts)[0], max(parts)[1]
+    assert (first.int, last.int, len(parts)) == (0, 2**128 - 1, indexing.PARTS)
 
 
 def test_archived_memories_need_no_vector(alice: Caller, gap: MemoryRecord) -> None:

@@ -19,11 +19,10 @@ MAX_QUERIES = 12
 CHANGE_PAGE = "shows history, correction chain and related rows, each scoped by the caller"
 # Pages that need more, with the number that they may take and the reason. None depends on the number of rows.
 EXCEPTIONS: dict[str, tuple[int, str]] = {
-    "memory": (14, "history, chain, verdicts, verification and insight of a memory"),
+    "memory": (15, "history, chain, verdicts, verification and insight of a memory"),
     "review-one": (15, "reads the evidence of an insight, the effect on the catalog and the queue"),
     "roll-back": (14, "plans the roll-back against current values in the catalog"),
-    "stale-review": (16, "the first page lists memories to verify beside the stale ones"),
-    "review-list": (13, "reads the closest memory of the insights only if one is near enough"),
+    "stale-review": (17, "the first page lists memories to verify beside the stale ones"),
     "admin:index": (13, "names the model of the newest vector while no model is ready, and counts rows once a minute"),
     "admin:system": (27, "checks, health, sources, upstreams, webhooks, work and storage on one page"),
     "admin:person": (14, "personas, tokens, apps, groups and hand-overs of a person"),

@@ -15,6 +15,7 @@ import pytest
 from django.apps import apps
 from django.conf import settings
 from django.contrib.admin import site
+from django.contrib.postgres.search import SearchVectorField
 from django.db import DatabaseError, connection, connections, transaction
 from django.db.models import (
     BooleanField,
@@ -62,7 +63,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROTECTED = {
     "memory_records", "memory_revisions", "memory_passages", "memory_feedback", "memory_verifications",
     "memory_reports", "citing_documents", "memory_citations",
-    "memory_lexemes", "idempotent_answers", "imports", "import_rows",
+    "memory_lexemes", "memory_lexeme_changes", "idempotent_answers", "imports", "import_rows",
     "webhook_endpoints", "webhook_events", "webhook_deliveries",
     "insights", "insight_decisions", "suggestions", "contradictions", "settlements", "caveat_waivers",
     "analysis_sessions", "ingested_records", "analysis_memories", "analysis_passages", "analysis_ingests",
@@ -141,6 +142,8 @@ def value_for(field: Field[Any, Any], owner: User, made: Mapping[type[Model], Mo
         if field.name == "persona":
             return "sales"
         return field.choices[0][0] if field.choices else f"x{next(NUMBERS)}"
+    if isinstance(field, SearchVectorField):
+        return ""
     if isinstance(field, VectorField):
         return [0.0] * settings.EMBEDDING_DIMENSIONS
     if isinstance(field, DateField):

@@ -1,0 +1,135 @@
+"""Counts of search terms that follow changes are the counts of all memories."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from django.db import DatabaseError, connections, transaction
+
+from memories import services
+from memories.database import identity
+from memories.identity.caller import Caller
+from memories.models import Lexeme, LexemeChange, MemoryRecord
+from memories.operations import Erase, Forget, Remember, Restore, Revise, Share, Supersede
+from memories.retrieval import term_changes, term_statistics
+from memories.writing import erasure, ownership
+
+pytestmark = pytest.mark.django_db
+COUNTS = ("lexeme", "owner", "persona", "rough", "documents")
+VISIBILITIES = ("private", "persona", "everyone")
+
+
+def remember(caller: Caller, text: str, visibility: str = "persona") -> MemoryRecord:
+    return services.remember(Remember(content=text, visibility=visibility), caller=caller).record
+
+
+def counts() -> set[tuple[object, ...]]:
+    return set(Lexeme.objects.values_list(*COUNTS))
+
+
+def assert_counts_are_those_of_all_memories() -> None:
+    term_changes.update()
+    assert not LexemeChange.objects.exists()
+    kept = counts()
+    term_statistics.refresh()
+    assert kept == counts()
+
+
+def test_counts_follow_every_kind_of_change(alice: Caller, bob: Caller, olga: Caller, ada: Caller) -> None:
+    term_changes.update()  # counts all memories, because nothing is counted yet
+    edited = remember(alice, "Refunds of the depot's stock are net.")
+    corrected = remember(bob, "Vouchers count as refunds in Rotterdam.")
+    forgotten = remember(olga, "Refunds in O'Hara\\Leith are gross.", "everyone")
+    erased = remember(alice, "A secret zandwort is in the depot.", "private")
+    shared = remember(alice, "Private vouchers become public.", "private")
+    assert_counts_are_those_of_all_memories()
+    assert Lexeme.objects.filter(lexeme="refund", rough=True, people=3).exists()
+
+    services.revise(Revise(record_id=edited.pk.hex, content="Refunds of the harbor's stock are net."), caller=alice)
+    services.supersede(
+        Supersede(record_id=corrected.pk.hex, content="Vouchers are no refunds in Leith.", reason="wrong"), caller=bob
+    )
+    services.share(Share(record_id=shared.pk.hex, visibility="everyone"), caller=alice)
+    assert_counts_are_those_of_all_memories()
+
+    services.forget(Forget(record_id=forgotten.pk.hex), caller=olga)
+    erasure.erase(Erase(record_id=erased.pk.hex, confirm=True), caller=alice)
+    assert_counts_are_those_of_all_memories()
+    assert not Lexeme.objects.filter(lexeme="refund", rough=True).exists()  # two people are too few
+    assert not Lexeme.objects.filter(lexeme="zandwort").exists()
+
+    services.restore(Restore(record_id=forgotten.pk.hex), caller=olga)
+    moved = ownership.hand_over(caller=ada, old=alice.email, new=olga.email)
+    assert_counts_are_those_of_all_memories()
+    ownership.undo_hand_over(caller=ada, hand_over_id=moved.pk)
+    assert_counts_are_those_of_all_memories()
+
+
+def test_a_change_of_other_columns_is_not_counted(alice: Caller, fact: MemoryRecord) -> None:
+    term_changes.update()
+    MemoryRecord.objects.update(access_count=7, importance=0.9)
+    assert not LexemeChange.objects.exists()
+
+
+def test_random_changes_in_small_batches(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(term_changes, "BATCH", 3)
+    random_number = random.Random(7)
+    people = [replace(alice, email=f"p{n}@example.org") for n in range(5)]
+    words = ["refunds", "vouchers", "stock", "depot", "harbor", "tills"]
+    term_changes.update()
+
+    def text() -> str:
+        return f"Note {random_number.randrange(10**9)}: {' '.join(random_number.sample(words, 3))}"
+
+    acts: list[Callable[[MemoryRecord], object]] = [
+        lambda row: MemoryRecord.objects.filter(pk=row.pk).update(content=text()),
+        lambda row: MemoryRecord.objects.filter(pk=row.pk).update(created_by=random_number.choice(people).email),
+        lambda row: MemoryRecord.objects.filter(pk=row.pk).update(visibility=random_number.choice(VISIBILITIES)),
+        lambda row: MemoryRecord.objects.filter(pk=row.pk).update(status="archived"),
+        lambda row: MemoryRecord.objects.filter(pk=row.pk).update(status="active"),
+        lambda row: MemoryRecord.objects.filter(pk=row.pk).delete(),
+    ]
+    for _ in range(12):
+        for _ in range(4):
+            remember(random_number.choice(people), text(), random_number.choice(VISIBILITIES))
+        rows = list(MemoryRecord.objects.all())
+        for row in random_number.sample(rows, 3):
+            random_number.choice(acts)(row)
+        term_changes.update()
+        kept = counts()
+        term_statistics.refresh()
+        assert kept == counts()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_change_that_commits_late_is_counted_later(alice: Caller) -> None:
+    term_changes.update()
+    late = connections.create_connection("default")
+    try:
+        remember(alice, "The early zandwort of the depot.")
+        with late.cursor() as cursor:
+            cursor.execute("BEGIN")
+            cursor.execute("UPDATE memory_records SET content = 'The late vouchers of the harbor.'")
+        remember(alice, "Another zandwort, written after the late one.")
+        term_changes.update()
+        assert Lexeme.objects.get(lexeme="zandwort", rough=False).documents == 2
+        with late.cursor() as cursor:
+            cursor.execute("COMMIT")
+        assert_counts_are_those_of_all_memories()
+        assert Lexeme.objects.get(lexeme="zandwort", rough=False).documents == 1
+    finally:
+        late.close()
+
+
+def test_only_triggers_write_changes_and_only_workers_read_them(alice: Caller) -> None:
+    with identity.acting_as(alice):
+        remember(alice, "The zandwort of the depot is private.", "private")
+        assert not LexemeChange.objects.exists()
+        with pytest.raises(DatabaseError, match="row-level security"), transaction.atomic():
+            LexemeChange.objects.create(
+                owner=alice.email, persona="sales", visibility="everyone", documents=9, search="x"
+            )
+    assert LexemeChange.objects.filter(owner=alice.email).count() == 1
