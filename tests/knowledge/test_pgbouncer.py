@@ -30,7 +30,9 @@ from memories.operations import RecallMemories, Remember
 from memories.retrieval import vector_index
 from memories.retrieval.recall import recall
 from memories.writing.bulk_import import remember_many
-from memory_project import backups, pooler_checks
+from memory_project import pooler_checks
+from memory_project.backups import archive
+from memory_project.backups.programs import BackupFailed
 from tests.knowledge.changeset_examples import CASES, apply
 from tests.knowledge.test_changesets_disturbed import (  # noqa: F401 - collected here again, to run through the pooler
     test_if_two_curators_apply_at_once_one_gets_a_conflict,
@@ -203,8 +205,8 @@ def test_an_owner_who_connects_through_the_pooler_is_told_and_gets_no_backup(
     settings.DATABASE_OWNER = {name: connection.settings_dict[name] for name in names}
     (warning,) = pooler_checks.check_owner_connection(databases=["default"])
     assert warning.id == "commonplace.W020"
-    with pytest.raises(backups.BackupFailed, match="address of PostgreSQL itself"):
-        backups.write(tmp_path / "backup")
+    with pytest.raises(BackupFailed, match="address of PostgreSQL itself"):
+        archive.write(tmp_path / "backup")
     settings.DATABASE_OWNER |= pooler.server
     assert pooler_checks.check_owner_connection(databases=["default"]) == []
 
