@@ -20,9 +20,10 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from memory_project.postgres.server import APPLICATION, DATABASE, OWNER, SUPERUSER, EmbeddedPostgres
+from memory_project.postgres.server import APPLICATION, DATABASE, OWNER, EmbeddedPostgres
 from tests.e2e.prepared_homes import prepared_home
 from tests.e2e.processes import ROOT, command, environment, folder_and_port
+from tests.e2e.standby import Standby
 
 ALICE, BOB = "alice@example.org", "bob@example.org"
 MAKE = f"""
@@ -80,20 +81,6 @@ assert [part.state for part in system._replica_part()] == ["stale"]
 response = client.get("/api/v1/memories/")
 assert response.status_code == 200 and "Commonplace-Replica-Lag" in response.headers
 """
-
-
-class Standby(EmbeddedPostgres):
-    """A streaming copy of another embedded server."""
-
-    def follow(self, primary: EmbeddedPostgres) -> None:
-        for folder in (self.socket_dir, self.data):
-            self._owned_dir(folder)
-        copied = self._run(
-            str(self.binaries / "pg_basebackup"), f"--pgdata={self.data}", "--write-recovery-conf", "--checkpoint=fast",
-            f"--host={primary.socket_dir}", f"--username={SUPERUSER}",
-        )  # fmt: skip
-        assert copied.returncode == 0, copied.stdout
-        self._start()
 
 
 class Site:

@@ -39,6 +39,7 @@ class Installation:
     settings: dict[str, str] = field(default_factory=dict)  # environment variables of its processes
     tokens: dict[str, str] = field(default_factory=dict)  # by e-mail address
     process: subprocess.Popen[str] | None = None
+    server: EmbeddedPostgres | None = None  # if it is not the one of the home
     on_exit: list[Callable[[], object]] = field(default_factory=list)  # called after everything has ended
 
     @property
@@ -47,7 +48,7 @@ class Installation:
 
     @property
     def postgres(self) -> EmbeddedPostgres:
-        return EmbeddedPostgres(self.home)
+        return self.server or EmbeddedPostgres(self.home)
 
     @property
     def log(self) -> str:
