@@ -11,6 +11,11 @@ from psycopg.conninfo import conninfo_to_dict
 
 SCHEMES = ("postgres", "postgresql", "pgsql", "postgis", "timescale", "timescalegis")  # all mean the same here
 CONNECT_TIMEOUT_S = 2  # for each of several hosts, because one that is switched off would be waited for longer
+# options that don't depend on the server that a connection leads to
+SAME_ON_A_REPLICA = (
+    "options", "prepare_threshold", "pool", "keepalives_idle", "keepalives_interval", "keepalives_count",
+    "tcp_user_timeout",
+)  # fmt: skip
 ALLOWED = "postgres://user:password@host:port/database, or with several hosts: …@host:port,host:port/database"
 
 
@@ -54,8 +59,7 @@ def replica(name: str, url: str, *, of: dict[str, Any]) -> dict[str, Any]:
     """Return Django's settings of a replica, which has the options of the database that it is a replica `of`."""
     config = parse(name, url, session="standby")
     options = {**config["OPTIONS"], "connect_timeout": config["OPTIONS"].get("connect_timeout", CONNECT_TIMEOUT_S)}
-    own = ("options", "prepare_threshold", "pool")
-    options |= {option: value for option, value in of["OPTIONS"].items() if option in own}
+    options |= {option: value for option, value in of["OPTIONS"].items() if option in SAME_ON_A_REPLICA}
     if "pool" in options:
         # A call that can't get a connection reads from the primary.
         options["pool"] = {**options["pool"], "timeout": CONNECT_TIMEOUT_S, "reconnect_timeout": 0}
