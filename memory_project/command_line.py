@@ -73,7 +73,6 @@ EXAMPLES = {name: arguments for commands in GROUPS.values() for name, arguments 
 
 # commands of Django and its apps whose own descriptions name the framework instead of the purpose
 DESCRIPTIONS = {
-    "qcluster": "Run a background worker.",
     "createsuperuser": "Create an account with all rights.",
     "changepassword": "Change a person's password.",
     "collectstatic": "Copy the static files to the folder from which they are served.",

@@ -10,6 +10,8 @@ from memory_project.machines import secret_key_check, shared_files
 
 
 class Command(qcluster.Command):  # type: ignore[misc]  # django-q has no types
+    help = "Run a background worker."
+
     def handle(self, *args: Any, **options: Any) -> None:
         secret_key_check.refuse_other_key_at_start()
         with suppress(DatabaseError, OSError):  # a worker waits for a database that is away
