@@ -52,4 +52,5 @@ class Batch(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.act} × {len(self.unit_ids)}"
+        # Without the count, a list that defers the column would read it for each row.
+        return f"{self.act} × {self.__dict__.get('unit_count') or len(self.unit_ids)}"
