@@ -29,7 +29,8 @@ from urllib.parse import quote
 
 import scratch
 from django.core.management import call_command
-from page_data import ADMIN, CURATOR, Size, fill
+from page_data import fill
+from page_rows import ADMIN, CURATOR, Size
 
 MAX_QUERIES, MAX_MS = 12, 300
 MAX_WIDTH = 52  # maximum number of characters of an address in the table

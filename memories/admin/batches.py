@@ -29,7 +29,7 @@ class BatchAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Batch]:
         caller = admin_caller(request)
-        return Batch.objects.all() if caller.is_admin else bulk_actions.owned_by(caller)
+        return bulk_actions.with_counts(Batch.objects.all() if caller.is_admin else bulk_actions.owned_by(caller))
 
     @admin.action(description=gettext_lazy("Undo"))
     def undo(self, request: HttpRequest, rows: QuerySet[Batch]) -> None:
@@ -45,17 +45,17 @@ class BatchAdmin(ReadOnlyAdmin):
     @admin.display(description=gettext_lazy("action"))
     def label(self, batch: Batch) -> str:
         act = bulk_actions.BULK_ACTIONS.get(batch.act)
-        return f"{act.label if act else batch.act}: {len(batch.unit_ids):,}"
+        return f"{act.label if act else batch.act}: {batch.unit_count:,}"
 
     @admin.display(description=gettext_lazy("done"))
     def progress(self, batch: Batch) -> str:
         if batch.finished_at:
             return gettext("all")
-        return gettext("%(done)s of %(all)s") % {"done": len(batch.outcomes), "all": len(batch.unit_ids)}
+        return gettext("%(done)s of %(all)s") % {"done": batch.processed, "all": batch.unit_count}
 
     @admin.display(description=gettext_lazy("refused"))
     def refused(self, batch: Batch) -> int:
-        return sum(1 for outcome in batch.outcomes if outcome)
+        return int(batch.refused)
 
     @admin.display(description=gettext_lazy("started"), ordering="created_at")
     def captured(self, batch: Batch) -> str:

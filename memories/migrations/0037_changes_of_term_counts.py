@@ -1,4 +1,7 @@
-"""Changes of the counts of search terms, written by triggers, so that a task counts only what has changed."""
+"""Changes of the counts of search terms, written by triggers, so that a task counts only what has changed.
+
+And an index for the list of conversations.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,10 @@ from django.db import migrations, models
 
 from memories.database import policies
 
-# Rows are written by the triggers alone, in the transaction of the person who changes the memory, and read by workers.
-POLICIES = policies.protect("memory_lexeme_changes", read="false", insert="pg_trigger_depth() > 0")
+# Rows are written by the triggers alone, in the transaction of whoever changes the memory. Workers read and delete them.
+POLICIES = policies.protect(
+    "memory_lexeme_changes", read=policies.owned("owner"), write="false", insert="pg_trigger_depth() > 0"
+)
 # Archived memories are not counted. The update of another column writes nothing.
 TRIGGERS = """
     CREATE FUNCTION note_lexeme_changes() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -65,4 +70,10 @@ class Migration(migrations.Migration):
         ),
         migrations.RunSQL(POLICIES, policies.unprotect("memory_lexeme_changes")),
         migrations.RunSQL(TRIGGERS, NO_TRIGGERS),
+        migrations.AddIndex(
+            model_name="memoryrecord",
+            index=models.Index(
+                condition=models.Q(("tier", ""), _negated=True), fields=["-created_at"], name="memory_turns_newest"
+            ),
+        ),
     ]

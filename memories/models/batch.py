@@ -36,6 +36,10 @@ class Batch(models.Model):
     back_to = models.CharField(max_length=500, blank=True, help_text=gettext_lazy("The page where it was started."))
     undoes = models.OneToOneField("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="undone_by")
     finished_at = models.DateTimeField(null=True, blank=True)
+    # counts that lists annotate, because the columns above are long (bulk_actions.with_counts)
+    unit_count: int
+    processed: int
+    refused: int
 
     class Meta:
         db_table = "batches"
@@ -48,4 +52,5 @@ class Batch(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.act} × {len(self.unit_ids)}"
+        # Without the count, a list that defers the column would read it for each row.
+        return f"{self.act} × {self.__dict__.get('unit_count') or len(self.unit_ids)}"

@@ -333,6 +333,9 @@ class MemoryRecord(models.Model):
             models.Index(  # a user's conversations
                 fields=["created_by", "tier", "-created_at"], condition=~Q(tier=""), name="memory_conversations"
             ),
+            models.Index(  # an admin's list of conversations
+                fields=["-created_at"], condition=~Q(tier=""), name="memory_turns_newest"
+            ),
             models.Index(fields=["quiet_at"], condition=Q(quiet_at__isnull=False), name="memory_quiet"),  # list, count
             models.Index(fields=["expires_at"], condition=Q(expires_at__isnull=False), name="memory_expiring"),
             models.Index(fields=["purge_after"], condition=Q(purge_after__isnull=False), name="memory_purging"),

@@ -19,7 +19,7 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.db import OperationalError, transaction
-from django.db.models import QuerySet
+from django.db.models import Func, IntegerField, QuerySet
 from django.utils import timezone, translation
 from django.utils.translation import gettext
 from django_q.tasks import async_task
@@ -202,6 +202,22 @@ def get_batch(*, caller: Caller, batch_id: UUID | str) -> Batch:
 
 def owned_by(caller: Caller) -> QuerySet[Batch]:
     return Batch.objects.filter(created_by=caller.email).select_related("undoes")
+
+
+# The number of outcomes that are errors
+REFUSED = "(SELECT count(*) FROM jsonb_array_elements_text(%(expressions)s) AS outcome WHERE outcome <> '')"
+
+
+COUNTS: dict[str, Any] = {
+    "unit_count": Func("unit_ids", function="cardinality", output_field=IntegerField()),
+    "processed": Func("outcomes", function="jsonb_array_length", output_field=IntegerField()),
+    "refused": Func("outcomes", template=REFUSED, output_field=IntegerField()),
+}
+
+
+def with_counts(rows: QuerySet[Batch]) -> QuerySet[Batch]:
+    """Annotate batches with `unit_count`, `processed` and `refused`, in place of their long columns."""
+    return rows.defer("unit_ids", "outcomes", "seen").annotate(**COUNTS)
 
 
 def finish(batch_id: UUID | str) -> None:

@@ -51,13 +51,13 @@ def counted(client: Client, address: str) -> dict[str, str]:
 
 def test_counts_are_of_the_rows_that_the_reader_may_see(curator: Client, memories: None) -> None:
     counts = counted(curator, ADDRESS)
-    assert (counts["Correction"], counts["Business Context"]) == ("2)", "1)")
+    assert (counts["Correction"], counts["Business context"]) == ("2)", "1)")
     assert (counts["Sales"], counts["Supply"], counts["Private"]) == ("3)", "0)", "0)")
 
 
 def test_a_filter_in_use_does_not_restrict_its_own_counts(curator: Client, memories: None) -> None:
     counts = counted(curator, f"{ADDRESS}&category__exact=business_context")
-    assert (counts["Correction"], counts["Business Context"]) == ("2)", "1)")
+    assert (counts["Correction"], counts["Business context"]) == ("2)", "1)")
     assert (counts["Everyone"], counts["Valid now"], counts["By anyone"]) == ("0)", "1)", "0)")
 
 

@@ -14,6 +14,7 @@ from tests.page_crawl import crawl
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "bench"))
 
 import page_data
+import page_rows
 
 MAX_QUERIES = 12
 CHANGE_PAGE = "shows history, correction chain and related rows, each scoped by the caller"
@@ -40,8 +41,8 @@ EXCEPTIONS: dict[str, tuple[int, str]] = {
 @pytest.fixture
 def people(db: None) -> dict[str, User]:
     """Fill the database with enough rows that a list with one query for each row exceeds the limit."""
-    page_data.fill(page_data.Size(memories=600, owners=40))
-    emails = {"analyst": "owner7@bench.example", "curator": page_data.CURATOR, "admin": page_data.ADMIN}
+    page_data.fill(page_rows.Size(memories=600, owners=40))
+    emails = {"analyst": "owner7@bench.example", "curator": page_rows.CURATOR, "admin": page_rows.ADMIN}
     return {role: User.objects.get(email=email) for role, email in emails.items()}
 
 

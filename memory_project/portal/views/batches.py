@@ -54,8 +54,8 @@ def batch_list(request: HttpRequest) -> HttpResponseBase:
     columns = {name: name for name in ("id", "act", "note", "created_at", "finished_at", "unit_ids", "outcomes")}
     if download := list_export(request, caller, batches, columns, name="bulk-actions"):
         return download
-    current_page = page(batches, request.GET.get("after", ""))
-    rows = [(batch, label_of(batch.act), len(bulk_actions.completed_units(batch))) for batch in current_page.rows]
+    current_page = page(bulk_actions.with_counts(batches), request.GET.get("after", ""))
+    rows = [(batch, label_of(batch.act), batch.processed - batch.refused) for batch in current_page.rows]
     return render(request, "portal/batches.html", {"rows": rows, "after": current_page.after})
 
 
