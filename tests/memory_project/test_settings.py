@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
         ("EMBEDDING_PROVIDER", "magic", "minilm"),
         ("EMBEDDING_DIMENSIONS", "0", "1 to 2000"),
         ("LOG_LEVEL", "loud", "WARNING"),
+        ("METRICS_TOKEN", "short", "at least 16 characters"),
         ("MCP_TOOLSETS", "memory,bogus", "knowledge"),
         ("MCP_TOOLSETS", ",", "memory"),
         ("TRUSTED_PROXIES", "*", "10.1.0.0/16"),
