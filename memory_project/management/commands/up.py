@@ -24,6 +24,7 @@ from django_q.tasks import async_task
 from memory_project.__main__ import program
 from memory_project.accounts import exposure
 from memory_project.arguments import port
+from memory_project.backups.folders import remove_leftovers
 from memory_project.models import User
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
 
@@ -81,6 +82,7 @@ class Command(BaseCommand):
         return bool(record["postgres"])
 
     def prepare(self, host: str, no_demo: bool) -> None:
+        remove_leftovers()
         call_command("migrate", verbosity=0)
         call_command("check", databases=["default"], stdout=io.StringIO())
         is_public = exposure.is_public(host, settings.COMMONPLACE_URL)
