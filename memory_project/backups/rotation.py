@@ -29,9 +29,9 @@ def run_if_due() -> str:
 
     Only one machine at a time does it. A failure is listed, mailed to admins, and tried again after an hour.
     """
+    folders.remove_leftovers([Path(settings.BACKUP_FOLDER)] if settings.BACKUP_FOLDER else [])
     if not settings.BACKUP_FOLDER:
         return "BACKUP_FOLDER is not set on this machine"
-    folders.remove_leftovers([Path(settings.BACKUP_FOLDER)])
     try:
         with locks.exclusive("backup", LOCK, Conflict("another process is writing the backup")):
             if not is_due(timezone.now()):

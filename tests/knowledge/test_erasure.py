@@ -42,7 +42,14 @@ from tests.knowledge.conftest import ORDERS, everything, put
 
 pytestmark = pytest.mark.django_db
 # Tables in which erasing a memory leaves traces, or removes rows of this memory alone.
-OWN_TABLES = {"memory_records", "memory_passages", "memory_tombstones", "memory_same_words", "index_jobs"}
+OWN_TABLES = {
+    "memory_records",
+    "memory_passages",
+    "memory_tombstones",
+    "erased_memories",
+    "memory_same_words",
+    "index_jobs",
+}
 
 
 def remember(caller: Caller, text: str = REFUNDS, **fields: Any) -> MemoryRecord:

@@ -25,6 +25,7 @@ from memory_project import leftovers
 from memory_project.__main__ import program
 from memory_project.accounts import exposure
 from memory_project.arguments import port
+from memory_project.backups.folders import remove_leftovers
 from memory_project.machines import static_files
 from memory_project.models import User
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
@@ -83,6 +84,7 @@ class Command(BaseCommand):
         return earlier.owns_database
 
     def prepare(self, host: str, no_demo: bool) -> None:
+        remove_leftovers()
         call_command("migrate", verbosity=0)
         call_command("check", databases=["default"], stdout=io.StringIO())
         is_public = exposure.is_public(host, settings.COMMONPLACE_URL)
