@@ -34,7 +34,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,7 @@ PEOPLE_PER_CURATOR, DECISIONS_PER_CURATOR = 50, 60
 TIMEOUT_S = 120.0
 AT_ONCE = 200  # connections of the simulated clients
 PAGES = ("/", "/?q={words}", "/memories/{memory}/", "/knowledge/entity/?urn={urn}", "/graph/", "/news/")
+QUEUE = "/review/all/?state=pending"
 MCP_HEADERS = {"Accept": "application/json, text/event-stream"}
 
 
@@ -259,7 +260,7 @@ class Clients:
         return _problem(await client.get(address, headers={"Cookie": self.world.cookies[call.person]}))
 
     async def _review(self, client: Any, call: Call, dice: random.Random) -> str:
-        if problem := _problem(await client.get("/review/", headers={"Cookie": self.world.curator_cookie})):
+        if problem := _problem(await client.get(QUEUE, headers={"Cookie": self.world.curator_cookie})):
             return problem
         if not self.world.pending:
             return "no insight is left to decide"
@@ -305,8 +306,10 @@ def rows(clients: Clients) -> list[Row]:
     found = []
     for operation, times in sorted(clients.times.items()):
         ordered = sorted(times)
-        at = [ordered[min(int(len(ordered) * share), len(ordered) - 1)] for share in (0.5, 0.95, 0.99)]
-        found.append(Row(operation, len(ordered), *(round(value, 1) for value in at), clients.errors.get(operation, 0)))
+        p50, p95, p99 = (
+            round(ordered[min(int(len(ordered) * share), len(ordered) - 1)], 1) for share in (0.5, 0.95, 0.99)
+        )
+        found.append(Row(operation, len(ordered), p50, p95, p99, clients.errors.get(operation, 0)))
     return found
 
 
@@ -393,7 +396,7 @@ def main() -> None:
         print(f"{len(calls):,} calls of {options.people} people in {options.minutes:g} minutes", flush=True)
         clients = Clients(f"http://localhost:{port}", people_and_rows, options.seed)
         began = time.perf_counter()
-        with watched(groups):
+        with watched(groups), suppress(KeyboardInterrupt):  # what was measured until Ctrl-C is reported, too
             asyncio.run(clients.replay(calls))
         report(clients, groups, time.perf_counter() - began, options.json)
 
