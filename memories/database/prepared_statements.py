@@ -144,7 +144,7 @@ def instances(
 
 
 def _instance(model: type[models.Model], names: Sequence[str], cells: Sequence[Any]) -> models.Model:
-    """Return what `from_db` returns, without signals and in half the time. The model must not have an __init__."""
+    """Return what `from_db` returns, in half the time: without signals, and without an __init__ of the model."""
     instance = model.__new__(model)
     instance._state = ModelState()
     instance._state.adding, instance._state.db = False, connection.alias

@@ -9,7 +9,8 @@ misspelt restriction would offer tools that the client wanted to exclude.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from starlette.datastructures import Headers, QueryParams
 from starlette.responses import JSONResponse
@@ -19,12 +20,14 @@ from memories.contract.errors import DomainError, Invalid, NotFound
 from memories.contract.tools import Tool
 from memory_project.env import FALSE, TRUE
 from memory_project.mcp.gateway import registry
+from memory_project.mcp.gateway.registry import Snapshot
 
 PATH = "/mcp"
 CHOOSING = f"{PATH}/x/"
 READ_ONLY = "readonly"
 TOOLSETS_HEADER, READ_ONLY_HEADER = "X-MCP-Toolsets", "X-MCP-Readonly"
 OUTPUT_SCHEMAS = "output_schemas"  # query parameter
+MAX_REMEMBERED = 1_000  # selections
 SELECTION_KEY = "commonplace.selection"  # in the ASGI scope
 
 
@@ -37,14 +40,22 @@ class Selection:
     default: Sequence[str] | None  # the server's toolsets for clients that select none; None means all
     is_read_only: bool = False
     output_schemas: bool = False
+    memo: dict[Any, tuple[Snapshot, tuple[str, ...]]] = field(default_factory=dict, compare=False, repr=False)
 
     def denied(self, persona_toolsets: Sequence[str]) -> tuple[str, ...]:
         """Return the tools and choices that were not selected, as names for Caller.tools_deny.
 
         `persona_toolsets` are those of the caller's persona, for clients that select none.
         """
-        tools = [*self.tools, *registry.current().tools.values()]
-        return denied(tools, self.toolsets or persona_toolsets or self.default or ["all"], self.is_read_only)
+        snapshot, key = registry.current(), (self.toolsets, tuple(persona_toolsets), self.is_read_only)
+        if (known := self.memo.get(key)) and known[0] is snapshot:
+            return known[1]
+        tools = [*self.tools, *snapshot.tools.values()]
+        names = denied(tools, self.toolsets or persona_toolsets or self.default or ["all"], self.is_read_only)
+        if len(self.memo) >= MAX_REMEMBERED:
+            self.memo.clear()
+        self.memo[key] = snapshot, names
+        return names
 
 
 def denied(tools: Iterable[Tool], toolsets: Collection[str], is_read_only: bool) -> tuple[str, ...]:
@@ -82,6 +93,7 @@ class ChooseTools:
         self.app = app
         self.tools = tools
         self.default = default
+        self.memo: dict[Any, tuple[Snapshot, tuple[str, ...]]] = {}  # of the selections; many clients select the same
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -108,7 +120,7 @@ class ChooseTools:
         if ending not in ("", READ_ONLY):
             raise NotFound(f"unknown path {path[:80]}", allowed=f"{CHOOSING}TOOLSETS/{READ_ONLY}")
         by_path, by_header = _names(text), self.toolsets_in_header(headers)
-        every = self.every_toolset()
+        every = self.every_toolset() if by_path else set()
         if unknown := [name for name in by_path if name not in every | {"all"}]:
             raise NotFound(f"there is no toolset {unknown[0][:40]!r}", allowed=", ".join([*sorted(every), "all"]))
         if by_path and by_header and set(by_path) != set(by_header):
@@ -119,6 +131,7 @@ class ChooseTools:
             self.default,
             is_read_only=ending == READ_ONLY or _is_on(READ_ONLY_HEADER, headers.getlist(READ_ONLY_HEADER)),
             output_schemas=_is_on(OUTPUT_SCHEMAS, query.getlist(OUTPUT_SCHEMAS)),
+            memo=self.memo,
         )
 
     def every_toolset(self) -> set[str]:
@@ -126,9 +139,11 @@ class ChooseTools:
 
     def toolsets_in_header(self, headers: Headers) -> list[str]:
         values = headers.getlist(TOOLSETS_HEADER)
+        if not values:
+            return []
         names = [name for value in values for name in _names(value)]
         allowed = [*sorted(self.every_toolset()), "all"]
-        if values and not names:
+        if not names:
             raise Invalid("is empty", field=TOOLSETS_HEADER, allowed=", ".join(allowed))
         if unknown := [name for name in names if name not in allowed]:
             raise Invalid(f"{unknown[0][:40]!r} is unknown", field=TOOLSETS_HEADER, allowed=", ".join(allowed))
