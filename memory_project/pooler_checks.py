@@ -34,7 +34,11 @@ def check_search_settings(*, databases: Sequence[str] | None = None, **extra: An
         return []  # check_database reports it
     hint = "Does the pooler assign connections per statement? It must assign them per transaction or per session."
     return [
-        Error(f"{name} is {found[name]} instead of {wanted}: {EFFECTS[name]}.", hint=hint, id="commonplace.E020")
+        Error(
+            f"{name} is {found[name] or 'unset'} instead of {wanted}: {EFFECTS[name]}.",
+            hint=hint,
+            id="commonplace.E020",
+        )
         for name, wanted in settings.DATABASE_SEARCH.items()
         if found[name] != wanted
     ]

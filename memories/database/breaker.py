@@ -17,7 +17,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 FIRST_WAIT_S = 0.5  # seconds after which a waiting call looks whether an attempt has failed meanwhile
 REFUSED_AFTER_S = 0.3  # seconds that a call waits if the last attempt has failed
 CHECK_S = 2.0  # seconds that an open connection has to respond before it is used
-CHECK_POOLER_S = 5.0  # the same behind a pooler, where it may have to wait until others return a connection
+CHECK_POOLER_S = 4.0  # the same behind a pooler, where it may have to wait until others return a connection
 POOLED = "commonplace_pooled"  # attribute of connections: whether they lead to a pooler (engine/base.py)
 # An attempt that fails with these words has reached a server, where other connections work and become free again.
 IS_FULL = ("too many", "connection slots", "no more connections")
@@ -72,8 +72,8 @@ class WatchedConnection(psycopg.Connection[Any]):
 
     def check(self) -> None:
         """Raise OperationalError if the server does not respond, as when its machine is frozen or cut off."""
-        limit = CHECK_POOLER_S if getattr(self, POOLED, False) else REFUSED_AFTER_S if breaker.is_open else CHECK_S
-        self.deadline = time.monotonic() + limit
+        usual = CHECK_POOLER_S if getattr(self, POOLED, False) else CHECK_S
+        self.deadline = time.monotonic() + (REFUSED_AFTER_S if breaker.is_open else usual)
         try:
             self.execute("")
         except TimeoutError as error:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import signal
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -39,7 +40,7 @@ def test_one_process_follows_the_events_and_another_takes_over(
         other.is_killed()
 
     monkeypatch.setattr(watch_catalog, "follow_once", poll)
-    monkeypatch.setattr(watch_catalog.signal, "signal", lambda number, handler: None)
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
     monkeypatch.setattr(time, "sleep", standby)
     output = io.StringIO()
     with pytest.raises(SystemExit):

@@ -76,7 +76,7 @@ class SendsIdentity:
         now, role = wanted(), getattr(self._conn, ROLE, "")
         if sent in (None, NOTHING):
             text, values = statement(now, role)
-        elif sent.identity != now.identity:  # type: ignore[union-attr]  # None is handled above
+        elif sent.identity != now.identity:
             # The transaction may have set a shorter timeout for itself meanwhile.
             text, values = identity_statement(now.identity, role)
         else:
@@ -146,6 +146,8 @@ class ServerSideCursor(SendsIdentity, base.ServerSideCursor):
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
+    _connection_pools: dict[str, ConnectionPool[Any]]  # of all threads, by alias; Django's own attribute
+
     @property
     def pool(self) -> Any:
         # Django's own pool has no check that ends, and no connections of another class.
@@ -157,7 +159,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
                 kwargs={**self.get_connection_params(), "autocommit": True},
                 open=False,
                 connection_class=WatchedConnection,
-                configure=self._configure_connection,
+                configure=self._configure_connection,  # type: ignore[arg-type]  # the pool ignores the result
                 check=WatchedConnection.check,
                 **options,
             )
@@ -178,7 +180,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def _configure_connection(self, connection: Any) -> bool:
         """Prepare no statements on a connection of a pooler. Django and its pool call this for each new connection."""
-        must_commit = super()._configure_connection(connection)
+        must_commit = super()._configure_connection(connection)  # type: ignore[misc]  # the stubs lack it
         setattr(connection, POOLED, is_pooled(connection))
         if getattr(connection, POOLED):
             connection.prepare_threshold = None
