@@ -30,7 +30,7 @@ from django_q.models import OrmQ, Schedule
 from memories.models import MemoryRecord
 from memory_project.doctor import database, examination, recall, storage, systems, tasks, web, work
 from memory_project.doctor.facts import Facts, read
-from memory_project.doctor.findings import Finding, State
+from memory_project.doctor.findings import Finding, State, text, warning
 from memory_project.examinations.models import Examination
 from memory_project.models import User
 from memory_project.postgres.server import APPLICATION
@@ -134,6 +134,7 @@ def test_vectors_of_another_model_of_the_same_dimension_are_noticed(fact: Memory
 
 
 def test_a_missing_worker_and_old_tasks_are_noticed() -> None:
+    Schedule.objects.update(next_run=timezone.now())  # the tests' database may have been made a while ago
     state = work.read()
     assert [check(state).state for check in examination.OF_WORK] == [State.OK] * 4
     late = timezone.now() - timedelta(hours=2)
@@ -318,7 +319,7 @@ def run_doctor(*arguments: str, **environment: str) -> tuple[subprocess.Complete
 def test_warnings_fail_only_if_they_should(monkeypatch: pytest.MonkeyPatch) -> None:
     from django.core.management import call_command
 
-    only = examination.Result("web", "hosts", web.warning(web.text("found"), web.text("fix")))
+    only = examination.Result("web", "hosts", warning(text("found"), text("fix")))
     monkeypatch.setattr(examination, "everything", lambda **options: [only])
     call_command("doctor")
     with pytest.raises(SystemExit):
