@@ -185,14 +185,14 @@ def test_disks_and_backups(settings: Any, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @contextmanager
-def answering(status: int) -> Iterator[str]:
-    """Serve a system that answers every request with this status."""
+def answering(status: int, body: bytes = b"[]") -> Iterator[str]:
+    """Serve a system that answers every request with this status and body."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.send_response(status)
             self.end_headers()
-            self.wfile.write(b"[]")
+            self.wfile.write(body)
 
         do_GET = do_POST
 
@@ -224,6 +224,15 @@ def test_datahub_and_its_token(settings: Any, status: int, state: str, hint: str
         finding = systems.catalog()
     assert (str(finding.state), hint in str(finding.fix)) == (state, True)
     assert "secret-token" not in json.dumps(finding.as_json())
+
+
+def test_a_server_that_is_degraded_or_refuses_its_own_name(settings: Any) -> None:
+    with answering(200, b'{"status": "ok", "degraded": true, "embeddings": "away"}') as settings.COMMONPLACE_URL:
+        degraded = web.public_address()
+    assert (degraded.state, "embeddings: away" in str(degraded.found)) == (State.WARNING, True)
+    with answering(400) as settings.COMMONPLACE_URL:
+        refused = web.public_address()
+    assert (refused.state, "ALLOWED_HOSTS" in str(refused.fix)) == (State.PROBLEM, True)
 
 
 def test_systems_that_are_down_are_problems_and_reach_djangos_checks(settings: Any, dead_port: int) -> None:
