@@ -71,7 +71,7 @@ class Container:
         command = [interpreter(), "-m", "memory_project", *arguments]
         done = subprocess.run(command, env=self.environment, cwd="/", capture_output=True, text=True, **self.user())
         assert done.returncode == 0, done.stderr
-        return done.stdout
+        return str(done.stdout)
 
     @contextmanager
     def started(self, *arguments: str, **settings: str) -> Iterator[subprocess.Popen[bytes]]:
@@ -161,7 +161,7 @@ from memory_project.accounts import tokens
 from memory_project.models import User
 from memories.identity.permissions import build_caller
 user = User.objects.create_superuser("ana@example.org", "a long password")
-print(tokens.create_token(caller=build_caller(user, channel="test"), user=user, name="test")[1])
+print(tokens.create_token(caller=build_caller(user, channel="command"), user=user, name="test")[1])
 """
 
 
