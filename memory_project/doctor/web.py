@@ -128,7 +128,7 @@ def public_address() -> Finding:
             ),
         )
     if response.status_code == httpx.codes.OK:
-        return ok(gettext_noop("%(url)s answers"), url=url)
+        return _answered(url, response)
     if response.status_code in (httpx.codes.BAD_REQUEST, httpx.codes.MISDIRECTED_REQUEST):
         found = text(
             gettext_noop("%(url)s refuses its own host name (status %(status)s)."), url=url, status=response.status_code
@@ -138,3 +138,17 @@ def public_address() -> Finding:
         )
     found = text(gettext_noop("%(url)s/healthz responds with status %(status)s."), url=url, status=response.status_code)
     return problem(found, text(gettext_noop("See the log of the web server, and of the proxy.")))
+
+
+def _answered(url: str, response: httpx.Response) -> Finding:
+    """Report what the server says of itself. It knows the state of the model and of circuit breakers in its process."""
+    try:
+        body = response.json()
+    except ValueError:
+        body = None
+    if isinstance(body, dict) and body.get("degraded"):
+        parts = [f"{name}: {value}" for name, value in body.items() if isinstance(value, str) and value != "ok"]
+        found = gettext_noop("%(url)s answers, but is degraded (%(parts)s)")
+        fix = gettext_noop("See the checks of the embedding model and of the data catalog.")
+        return warning(text(found, url=url, parts=", ".join(parts)), text(fix))
+    return ok(gettext_noop("%(url)s answers"), url=url)

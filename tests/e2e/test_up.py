@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from memory_project.postgres.server import EmbeddedPostgres
 from tests.e2e.processes import ROOT, command, environment, folder_and_port, up
 
 
@@ -80,11 +79,3 @@ def test_a_second_run_takes_over_after_a_kill(installation: tuple[Path, int]) ->
             os.killpg(group, 0)
     assert "stopped" in (home / "up.log").read_text()
     assert has_stopped(home)  # including the database, which the killed run had started
-
-
-def test_up_stops_the_database_that_it_started(installation: tuple[Path, int]) -> None:
-    home, port = installation
-    EmbeddedPostgres(home).stop()
-    with up(home, port):
-        assert server_processes(home), (home / "up.log").read_text()
-    assert has_stopped(home)

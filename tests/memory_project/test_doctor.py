@@ -30,7 +30,7 @@ from django_q.models import OrmQ, Schedule
 from memories.models import MemoryRecord
 from memory_project.doctor import database, examination, recall, storage, systems, tasks, web, work
 from memory_project.doctor.facts import Facts, read
-from memory_project.doctor.findings import Finding, State
+from memory_project.doctor.findings import Finding, State, text, warning
 from memory_project.examinations.models import Examination
 from memory_project.models import User
 from memory_project.postgres.server import APPLICATION
@@ -134,6 +134,7 @@ def test_vectors_of_another_model_of_the_same_dimension_are_noticed(fact: Memory
 
 
 def test_a_missing_worker_and_old_tasks_are_noticed() -> None:
+    Schedule.objects.update(next_run=timezone.now())  # the tests' database may have been made a while ago
     state = work.read()
     assert [check(state).state for check in examination.OF_WORK] == [State.OK] * 4
     late = timezone.now() - timedelta(hours=2)
@@ -184,14 +185,14 @@ def test_disks_and_backups(settings: Any, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @contextmanager
-def answering(status: int) -> Iterator[str]:
-    """Serve a system that answers every request with this status."""
+def answering(status: int, body: bytes = b"[]") -> Iterator[str]:
+    """Serve a system that answers every request with this status and body."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.send_response(status)
             self.end_headers()
-            self.wfile.write(b"[]")
+            self.wfile.write(body)
 
         do_GET = do_POST
 
@@ -223,6 +224,15 @@ def test_datahub_and_its_token(settings: Any, status: int, state: str, hint: str
         finding = systems.catalog()
     assert (str(finding.state), hint in str(finding.fix)) == (state, True)
     assert "secret-token" not in json.dumps(finding.as_json())
+
+
+def test_a_server_that_is_degraded_or_refuses_its_own_name(settings: Any) -> None:
+    with answering(200, b'{"status": "ok", "degraded": true, "embeddings": "away"}') as settings.COMMONPLACE_URL:
+        degraded = web.public_address()
+    assert (degraded.state, "embeddings: away" in str(degraded.found)) == (State.WARNING, True)
+    with answering(400) as settings.COMMONPLACE_URL:
+        refused = web.public_address()
+    assert (refused.state, "ALLOWED_HOSTS" in str(refused.fix)) == (State.PROBLEM, True)
 
 
 def test_systems_that_are_down_are_problems_and_reach_djangos_checks(settings: Any, dead_port: int) -> None:
@@ -318,7 +328,7 @@ def run_doctor(*arguments: str, **environment: str) -> tuple[subprocess.Complete
 def test_warnings_fail_only_if_they_should(monkeypatch: pytest.MonkeyPatch) -> None:
     from django.core.management import call_command
 
-    only = examination.Result("web", "hosts", web.warning(web.text("found"), web.text("fix")))
+    only = examination.Result("web", "hosts", warning(text("found"), text("fix")))
     monkeypatch.setattr(examination, "everything", lambda **options: [only])
     call_command("doctor")
     with pytest.raises(SystemExit):

@@ -217,10 +217,10 @@ def _work() -> list[Work]:
         (gettext("queued tasks"), OrmQ.objects.all(), reverse("admin:django_q_ormq_changelist")),
     ]
     counts = [
-        rows_of_kind.order_by().annotate(kind=Value(name)).values("kind").annotate(n=Count("pk"))
+        rows_of_kind.order_by().annotate(counted=Value(name)).values("counted").annotate(n=Count("pk"))
         for name, rows_of_kind, _ in rows
     ]
-    count_of = {row["kind"]: row["n"] for row in counts[0].union(*counts[1:], all=True)}
+    count_of = {row["counted"]: row["n"] for row in counts[0].union(*counts[1:], all=True)}
     return [Work(name, count_of.get(name, 0), page) for name, _, page in rows]
 
 
