@@ -17,7 +17,8 @@ from datetime import timedelta
 from typing import Any
 
 import scratch
-from page_data import CURATOR, Size, ago, dice, fill, insert, one_of, owner, rare, urn
+from page_data import fill
+from page_rows import CURATOR, Size, ago, dice, insert, one_of, owner, rare, urn
 
 
 def add_events(size: Size, count: int, *, minutes: int) -> None:

@@ -42,7 +42,8 @@ from urllib.parse import quote
 
 import psutil
 import scratch
-from page_data import CURATOR, SENTENCES, WORDS, Size, fill
+from page_data import fill
+from page_rows import CURATOR, SENTENCES, WORDS, Size
 
 A_DAY = {"context": 30, "recall": 12, "remember": 2, "browse": 8}  # operations of one person
 PEOPLE_PER_CURATOR, DECISIONS_PER_CURATOR = 50, 60
@@ -286,7 +287,7 @@ def _problem(response: Any) -> str:
 def sentence(dice: random.Random) -> str:
     text = dice.choice(SENTENCES).replace("%1$s", f"fernhill.sales.table_{dice.randrange(300)}")
     text = text.replace("%2$s", f"column_{dice.randrange(20)}")
-    return text.replace("%3$s", dice.choice(WORDS)).replace("%4$s", dice.choice(WORDS))
+    return str(text).replace("%3$s", dice.choice(WORDS)).replace("%4$s", dice.choice(WORDS))
 
 
 # -- the report ------------------------------------------------------------------------------------------------
