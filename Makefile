@@ -13,7 +13,7 @@ TEMPLATES = $(shell find templates -name '*.html')
 # Tests and commands start Python a hundred times, and each start would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run install browser check lint messages types test test-inside test-outside interop simulate fuzz coverage format \
+.PHONY: help run install browser programs check lint messages types test test-inside test-outside interop simulate fuzz coverage format \
 	lock dist clean
 
 help: ## list the targets
@@ -61,6 +61,13 @@ browser: $(VENV)/check ## install Chromium for the browser tests, unless there i
 	@command -v chromium chromium-browser google-chrome google-chrome-stable >/dev/null \
 		|| { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq chromium; } \
 		|| $(BIN)/playwright install chromium
+
+# Servers that some tests run against; those tests are skipped without them. RUNLEVEL=1 keeps Debian from starting them.
+programs: browser ## install Chromium, PgBouncer, Redis and promtool for the tests, unless they are there (Debian, as root)
+	@{ PATH="$$PATH:/usr/sbin" && command -v pgbouncer && command -v redis-server && command -v promtool; } >/dev/null \
+		|| { test "$$(id -u)" = 0 && apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive \
+			apt-get install -y -qq --no-install-recommends pgbouncer redis-server prometheus >/dev/null; } \
+		|| echo "PgBouncer, Redis or promtool is missing: tests that need it are skipped"
 
 check: lint ## lint, types and tests: what a change must pass
 	@$(MAKE) --no-print-directory --jobs=3 $(SYNC) types test-inside test-outside
