@@ -205,22 +205,13 @@ def indexes(facts: Facts) -> Finding:
 def pooler(facts: Facts) -> Finding:
     if facts.backend == facts.announced_backend:
         return ok(gettext_noop("connections go to PostgreSQL directly"))
-    mode = getattr(settings, "DATABASE_POOLER", "")  # "" in versions that send settings with a connection only
-    if mode in ("auto", "transaction"):
-        return ok(gettext_noop("a pooler stands in front of PostgreSQL, and each transaction brings its settings"))
-    if facts.probes != str(settings.RECALL_PROBES):
+    if settings.DATABASE_POOLER == "none":
         found = gettext_noop(
-            "The pooler in front of PostgreSQL drops the settings of connections, so that searches find fewer memories."
+            "A pooler stands in front of PostgreSQL, but DATABASE_POOLER=none says that there is none."
         )
-        fix = gettext_noop(
-            "Let the pooler assign connections per session and pass `options` on, or connect to PostgreSQL directly."
-        )
+        fix = gettext_noop("Remove DATABASE_POOLER, unless the pooler assigns connections per session.")
         return problem(text(found), text(fix))
-    if settings.DATABASE_PREPARES:
-        found = gettext_noop("A pooler stands in front of PostgreSQL, and statements are prepared.")
-        fix = gettext_noop("Set DATABASE_PREPARES=false, unless the pooler assigns connections per session.")
-        return warning(text(found), text(fix))
-    return ok(gettext_noop("a pooler stands in front of PostgreSQL, and settings reach it"))
+    return ok(gettext_noop("a pooler stands in front of PostgreSQL, and each transaction brings its settings"))
 
 
 def connections(facts: Facts, *, processes: int = 1) -> Finding:

@@ -56,7 +56,6 @@ STATEMENT = """
         pg_is_in_recovery() AS is_replica,
         current_setting('transaction_read_only') = 'on' AS is_read_only,
         pg_backend_pid() AS backend,
-        current_setting('ivfflat.probes', true) AS probes,
         current_setting('max_connections')::int
             - current_setting('superuser_reserved_connections')::int
             - coalesce(current_setting('reserved_connections', true)::int, 0) AS connections,
@@ -84,7 +83,6 @@ class Facts:
     is_replica: bool
     is_read_only: bool
     backend: int  # the process of PostgreSQL that ran the statement
-    probes: str | None
     connections: int  # that roles without special rights may open
     role_limit: int  # -1: none
     database_limit: int

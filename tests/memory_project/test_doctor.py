@@ -75,7 +75,7 @@ def test_a_sound_database_has_no_problems(facts: Facts) -> None:
         (database.extension, {"vector_installed": "0.7.4"}, BROKEN),
         (database.extension, {"vector_installed": None, "may_create": False}, BROKEN),
         (database.text_search, {"search_configurations": ["simple"]}, BROKEN),
-        (database.pooler, {"announced_backend": -1, "probes": None}, BROKEN),
+        (database.pooler, {"announced_backend": -1}, SOUND),
         (database.clock, {"clock_error_s": 60.0}, BROKEN),
         (database.clock, {"clock_error_s": 6.0, "clock_tolerance_s": 2.0}, SOUND),
         (database.connections, {"connections": 12, "used_by_others": 0}, BROKEN),
@@ -88,6 +88,12 @@ def test_a_broken_database_is_recognized(
 ) -> None:
     settings.DATABASE_POOL_SIZE = 16
     assert state_and_fix(check(replace(facts, **change))) == expected
+
+
+def test_a_pooler_that_settings_deny_is_reported(facts: Facts, settings: Any) -> None:
+    settings.DATABASE_POOLER = "none"
+    assert state_and_fix(database.pooler(facts)) == SOUND
+    assert state_and_fix(database.pooler(replace(facts, announced_backend=-1))) == BROKEN
 
 
 def test_pools_of_many_processes_do_not_fit(facts: Facts, settings: Any) -> None:
