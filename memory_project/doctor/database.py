@@ -207,7 +207,7 @@ def pooler(facts: Facts) -> Finding:
         return ok(gettext_noop("connections go to PostgreSQL directly"))
     if settings.DATABASE_POOLER == "none":
         found = gettext_noop(
-            "A pooler stands in front of PostgreSQL, but DATABASE_POOLER=none says that there is none."
+            "A pooler stands in front of PostgreSQL, but DATABASE_POOLER=none denies it."
         )
         fix = gettext_noop("Remove DATABASE_POOLER, unless the pooler assigns connections per session.")
         return problem(text(found), text(fix))
