@@ -172,8 +172,9 @@ def plain_score(cosine: float | None, coverage: float) -> float:
 
 
 def _candidate(row: tuple[Any, ...]) -> Candidate:
-    *_, cosine, coverage, bonus = row[:7]
-    return Candidate(*row[:7], plain_score(cosine, coverage) + bonus)
+    pk, created_at, conversation_id, position, cosine, coverage, bonus = row[:7]
+    score = plain_score(cosine, coverage) + bonus
+    return Candidate(pk, created_at, conversation_id, position, cosine, coverage, bonus, score)
 
 
 def candidates(scope: Condition, question: Question, limit: int) -> tuple[list[Candidate], list[float]]:
