@@ -9,8 +9,8 @@ The day of one person and their agents. The numbers are assumptions, not counts 
 - recall    12  questions of an agent (memory_recall over MCP)
 - remember   2  new memories (memory_manage over MCP)
 - browse     8  pages: own memories, a search, one memory, an entity, the graph
-- review     -  each curator decides about 60 insights a day: the queue (a page) and a decision (REST) for each; one in
-                fifty people is a curator
+- review     -  the queue (a page) and a decision (REST) for each of 60 insights a day and fifty people; one account
+                does all of it, so its calls wait for each other
 
 Calls arrive at random times with these rates (a Poisson process for each operation) from a fixed seed, whether earlier
 ones are answered or not. The time of a call counts from when it should have been sent, so that waiting is not hidden. A
@@ -264,7 +264,7 @@ class Clients:
         if problem := _problem(await client.get(QUEUE, headers={"Cookie": self.world.curator_cookie})):
             return problem
         if not self.world.pending:
-            return "no insight is left to decide"
+            return ""  # all are decided, so the curator only looks
         body = {"insight_ids": [self.world.pending.pop()]}
         headers = {"Authorization": f"Bearer {self.world.curator_token}"}
         return _problem(await client.post("/api/v1/insights/approve/", json=body, headers=headers))
