@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from ipaddress import ip_address, ip_network
 from math import isfinite
 from pathlib import Path
@@ -24,14 +23,19 @@ FALSE = {"0", "false", "no", "off"}
 
 Number = TypeVar("Number", int, float)
 
-# names of variables that may contain a password, a token or a key
-SECRET = re.compile(r"SECRET_KEY|(DATABASE|REDIS|CACHE)\w*URL|\w+_(PASSWORD|TOKEN|SECRET|API_KEY)")
+SECRET_NAMES = frozenset({"SECRET_KEY", "DATABASE_URL", "DATABASE_OWNER_URL", "DATABASE_REPLICA_URL", "CACHE_URL"})
+SECRET_ENDINGS = ("_PASSWORD", "_TOKEN", "_SECRET", "_API_KEY")
 MAX_SECRET_BYTES = 64 * 1024
+
+
+def is_secret(name: str) -> bool:
+    """Return whether a variable may contain a password, a token or a key, and so may be given as a file."""
+    return name in SECRET_NAMES or name.endswith(SECRET_ENDINGS)
 
 
 def text(name: str, default: str = "") -> str:
     value = os.environ.get(name, "").strip()
-    if SECRET.fullmatch(name) and (file := os.environ.get(f"{name}_FILE", "").strip()):
+    if is_secret(name) and (file := os.environ.get(f"{name}_FILE", "").strip()):
         if value:
             raise ImproperlyConfigured(f"{name} and {name}_FILE are both set; allowed: one of them")
         return _content(f"{name}_FILE", file)

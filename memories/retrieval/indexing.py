@@ -19,6 +19,7 @@ from django.conf import settings
 from django.db import DataError, connection, models, transaction
 from django.db.models import Exists, Expression, F, Func, OuterRef, Q, QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from memories import embedding
 from memories.contract.errors import Conflict
@@ -221,7 +222,7 @@ def has_forgotten_memories() -> bool:
 def worker() -> Iterator[str]:
     """Yield a new name for a worker, which counts as running for the duration of the block."""
     pk = uuid4()
-    with locks.exclusive("worker", pk, Conflict("is running")):
+    with locks.exclusive("worker", pk, Conflict(gettext("another process is at work"))):
         yield f"{socket.gethostname()} {pk.hex}"
 
 

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from memories.contract.errors import Conflict
 from memories.database import locks
@@ -33,7 +34,7 @@ def run_if_due() -> str:
     if not settings.BACKUP_FOLDER:
         return "BACKUP_FOLDER is not set on this machine"
     try:
-        with locks.exclusive("backup", LOCK, Conflict("another process is writing the backup")):
+        with locks.exclusive("backup", LOCK, Conflict(gettext("another process is at work"))):
             if not is_due(timezone.now()):
                 return "not due"
             return _run()

@@ -206,9 +206,7 @@ def pooler(facts: Facts) -> Finding:
     if facts.backend == facts.announced_backend:
         return ok(gettext_noop("connections go to PostgreSQL directly"))
     if settings.DATABASE_POOLER == "none":
-        found = gettext_noop(
-            "A pooler stands in front of PostgreSQL, but DATABASE_POOLER=none denies it."
-        )
+        found = gettext_noop("A pooler stands in front of PostgreSQL, but DATABASE_POOLER=none denies it.")
         fix = gettext_noop("Remove DATABASE_POOLER, unless the pooler assigns connections per session.")
         return problem(text(found), text(fix))
     return ok(gettext_noop("a pooler stands in front of PostgreSQL, and each transaction brings its settings"))

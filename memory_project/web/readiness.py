@@ -57,7 +57,7 @@ def direct_connection() -> psycopg.Connection[Any]:
     Raises psycopg.Error if the database doesn't answer in time.
     """
     parameters = {name: value for name, value in connection.get_connection_params().items() if name in DIRECT}
-    direct = psycopg.connect(**parameters, connect_timeout=WITHIN_S)
+    direct = psycopg.connect(**{**parameters, "connect_timeout": WITHIN_S})
     # not an option of the connection, which poolers refuse
     direct.execute(f"SET LOCAL statement_timeout = {WITHIN_S * 1000}")
     return direct

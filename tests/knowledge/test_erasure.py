@@ -49,6 +49,7 @@ OWN_TABLES = {
     "erased_memories",
     "memory_same_words",
     "index_jobs",
+    "memory_lexeme_changes",
 }
 
 

@@ -10,6 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,6 @@ from memories.database import breaker as breakers
 from memories.database import identity, locks, transaction_settings
 from memories.database.breaker import DatabaseAway, breaker
 from memories.database.locks import DIRECT
-from memories.database.transaction_settings import _statement
 from memories.identity.caller import Caller
 from memories.models import Lease, MemoryRecord, Passage
 from memories.operations import RecallMemories, Remember
@@ -225,7 +225,8 @@ def test_an_owner_who_connects_through_the_pooler_is_told_and_gets_no_backup(
 
 def test_search_settings_that_are_missing_are_reported(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     assert pooler_checks.check_search_settings(databases=["default"]) == []
-    monkeypatch.setattr(transaction_settings, "_statement", lambda names, constants=(): _statement(names))
+    without = partial(transaction_settings._whole_statement, search=())
+    monkeypatch.setattr(transaction_settings, "_whole_statement", lambda wanted, role, search: without(wanted, role))
     (first, *_) = pooler_checks.check_search_settings(databases=["default"])
     assert first.id == "commonplace.E020"
     assert re.match(f"ivfflat.probes is (unset|1) instead of {settings.RECALL_PROBES}", first.msg)

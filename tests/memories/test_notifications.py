@@ -98,8 +98,9 @@ def test_a_lost_connection_is_told_and_replaced(
         return {**parameters, "dbname": "no such database"}
 
     monkeypatch.setattr(notifications, "direct_parameters", refused)
+    (listening,) = pids()
     with psycopg.connect(**parameters, autocommit=True) as other:
-        other.execute("SELECT pg_terminate_backend(%s)", [pids()[0]])
+        other.execute("SELECT pg_terminate_backend(%s)", [listening])
     assert until(lambda: not subscription.is_connected)
     assert until(lambda: len(attempts) >= 3)
     assert heard == ["gap", "gap"]

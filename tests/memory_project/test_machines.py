@@ -19,6 +19,7 @@ import pytest
 import yaml
 from allauth.mfa.models import Authenticator
 from allauth.mfa.totp.internal.auth import TOTP, format_hotp_value, hotp_value, yield_hotp_counters_from_time
+from django.conf import settings as django_settings
 from django.core.cache import caches
 from django.core.management import call_command, get_commands
 from django.db import connections
@@ -241,6 +242,7 @@ def with_redis(url: str) -> dict[str, Any]:
     return {
         "default": {"BACKEND": f"{shared_cache.__name__}.SharedRedis", "LOCATION": url, "OPTIONS": options},
         "table": {"BACKEND": f"{shared_cache.__name__}.TableCache"},
+        **{name: django_settings.CACHES[name] for name in ("calls", "process")},
     }
 
 

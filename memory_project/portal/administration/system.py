@@ -31,8 +31,6 @@ from memories.models import Batch, IndexJob
 from memories.models.index_job import JobStatus
 from memories.retrieval import index_status
 from memory_project import schedules
-from memory_project.backups import state as backups
-from memory_project.checks import row_security_problem
 from memory_project.machines import shared_cache, shared_files, task_queue
 from memory_project.mcp.gateway import health, trial
 from memory_project.mcp.gateway.health import Health
@@ -119,15 +117,13 @@ def test_connection(request: HttpRequest) -> HttpResponse:
 
 
 def _parts(unreadable: int) -> list[Part]:
+    """Return the state of what runs. Row-level security and backups are among the checks of the same page."""
     state, catalog = embedding.state(), comparison.degraded()
     overdue = Schedule.objects.filter(next_run__lt=timezone.now() - LATE).exclude(repeats=schedules.PAUSED).count()
-    queued, exposed = OrmQ.objects.count(), row_security_problem()
-    worker = _worker(overdue, queued, unreadable)
+    worker = _worker(overdue, OrmQ.objects.count(), unreadable)
     is_model_on = state["state"] in ("ready", "idle", "loading")
-    backup = backups.state()
     version = connection.cursor().connection.info.server_version // 10_000
     complete = gettext("the last comparison with the memories was complete")
-    protected = gettext("PostgreSQL checks who reads a row")
     left, total = index_status.remaining(index_status.model(), kept_s=60)
     amount = {"left": number(left), "total": number(total)}
     provider = f"{state['state']}: {state.get('detail') or '–'}"
@@ -136,11 +132,9 @@ def _parts(unreadable: int) -> list[Part]:
     return [
         Part(gettext("Database"), "ok", f"PostgreSQL {version}"),
         *_replica_part(),
-        Part(gettext("Row-level security"), "failed" if exposed else "ok", exposed or protected),
         Part(gettext("Embeddings"), "ok" if is_model_on else "stale", provider),
         Part(gettext("Catalog"), "stale" if catalog else "ok", catalog or complete),
         Part(gettext("Background work"), "failed" if overdue or unreadable else "ok", worker),
-        Part(gettext("Backups"), backup.state, backup.detail),
         *_shared_parts(),
     ]
 
