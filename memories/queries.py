@@ -24,6 +24,7 @@ from memories.operations import ListMemories
 from memories.retrieval.scope import ANY_TIME, Filters, by_status, in_scope
 
 MAX_COUNT = 10_000  # maximum number of rows that are counted; a larger number is shown as "10,000+"
+MAX_BADGE = 99  # the same for a count that is shown on every page, in the navigation
 MAX_FACET = 12  # maximum number of values shown for each facet
 LIST_FACETS = ("tags", "entity_urns")
 DOUBT_DAYS = 30  # days for which a report as wrong or outdated counts

@@ -31,7 +31,7 @@ MAX_OTHERS = 60  # maximum number of insights from the beginning of the queue th
 MAX_ENTRIES = 20  # maximum number of insights listed beside one
 ENTRIES_BEFORE = 5  # how many of them precede it, if it is not one of the first or last
 TEXT_SHOWN = 160  # number of characters of a claim in this list
-MAX_GROUPED = 1_000  # maximum number of insights that are compared with each other to find near-duplicates
+MAX_GROUPED = 500  # maximum number of insights that are compared with each other to find near-duplicates
 OVERDUE = "overdue"
 AGES = {
     OVERDUE: gettext_lazy("Overdue"),

@@ -55,10 +55,13 @@ VECTOR_HEADER = 4  # bytes before the numbers: the number of dimensions, and two
 
 def vectors_of(ids: Sequence[UUID]) -> dict[UUID, Vectors]:
     """Return the vectors of each record's passages, (passages, dimensions). Records without passages are missing."""
-    by_record: dict[UUID, list[Vectors]] = {}
+    by_record: dict[UUID, list[bytes]] = {}
     for pk, vector in prepared_statements.rows(VECTORS_OF, [list(ids)], binary=True):
-        by_record.setdefault(pk, []).append(np.frombuffer(vector, ">f4", offset=VECTOR_HEADER).astype(np.float32))
-    return {pk: np.stack(vectors) for pk, vectors in by_record.items()}
+        by_record.setdefault(pk, []).append(vector[VECTOR_HEADER:])
+    return {
+        pk: np.frombuffer(b"".join(vectors), ">f4").astype(np.float32).reshape(len(vectors), -1)
+        for pk, vectors in by_record.items()
+    }
 
 
 # Selects the records nearest to any of the vectors, nearest first.

@@ -22,9 +22,6 @@ from memory_project.models import SavedView
 from memory_project.notifications import inbox
 from memory_project.portal.search import saved_views
 
-# Contradictions are counted up to here: each is compared with two memories and the verdicts on it, on every page.
-MAX_BADGE = 99
-
 
 @dataclass(frozen=True)
 class View:
@@ -50,23 +47,25 @@ class Navigation:
     @cached_property
     def _counts(self) -> dict[str, int]:
         pending = curation.waiting(self.caller) if self.may_curate else Insight.objects.none()
-        return queries.capped_counts(
-            {"contradictions": MAX_BADGE},
-            waiting=pending,
-            stale=queries.reviewable_stale(self.caller),
-            suggestions=suggestions.waiting(self.caller),
-            contradictions=contradictions.contradictions(self.caller),
-            questions=questions.open_questions(self.caller),
-            unread=inbox.unread(self.person_id),
-            second=approvals.for_me(self.caller) if self.may_curate else Changeset.objects.none(),
-            tools=tool_queue.waiting_rows(self.caller),
-            backlog=curation.backlog(self.caller) if self.may_curate else Insight.objects.none(),
+        counted = {
+            "waiting": pending,
+            "stale": queries.reviewable_stale(self.caller),
+            "suggestions": suggestions.waiting(self.caller),
+            "contradictions": contradictions.contradictions(self.caller),
+            "questions": questions.open_questions(self.caller),
+            "unread": inbox.unread(self.person_id),
+            "second": approvals.for_me(self.caller) if self.may_curate else Changeset.objects.none(),
+            "tools": tool_queue.waiting_rows(self.caller),
+            "backlog": curation.backlog(self.caller) if self.may_curate else Insight.objects.none(),
             **{
                 f"view {view.pk}": saved_views.rows_of(self.caller, view)
                 for view in self._saved_views
                 if view.page in saved_views.PAGES
             },
-        )
+        }
+        # Every page shows these numbers, and visibility and row-level security check each row that is counted.
+        limits = {name: queries.MAX_BADGE for name in counted if name != "unread"}
+        return queries.capped_counts(limits, **counted)
 
     @cached_property
     def _saved_views(self) -> list[SavedView]:
@@ -81,7 +80,7 @@ class Navigation:
 
     @property
     def contradictions(self) -> int:
-        """The number of open contradictions, at most MAX_BADGE + 1."""
+        """The number of open contradictions."""
         return self._counts["contradictions"]
 
     @property

@@ -334,8 +334,12 @@ class Browse:
 
 def format_count(count: int) -> str:
     """Return the number, or the largest counted one with a "+" if counting stopped there."""
-    is_cut = count > queries.MAX_COUNT
-    return f"{locale.number(queries.MAX_COUNT)}+" if is_cut else locale.number(count)
+    return up_to(queries.MAX_COUNT, count)
+
+
+def up_to(most: int, count: int) -> str:
+    """Return the number, or `most` with a "+" if it is larger."""
+    return f"{locale.number(most)}+" if count > most else locale.number(count)
 
 
 def label(facet: str, value: str) -> str:

@@ -41,6 +41,7 @@ from memories.queries import capped_counts
 from memories.writing import bulk_actions
 from memory_project.portal.curation.review import curator, snooze_dates, snooze_end
 from memory_project.portal.error_labels import message_with_label
+from memory_project.portal.memory_list import format_count, up_to
 from memory_project.portal.search.autocomplete import colleagues
 from memory_project.portal.views.redirects import local_page
 
@@ -53,6 +54,7 @@ INSIGHT_COLUMNS = {  # of an exported list
     "applied_by": "applied_by", "applied_at": "applied_at", "changeset": "changeset_id",
 }  # fmt: skip
 ACTS = ("approve", "reject", "undo_review", "needs_more", "hand_over", "snooze", "apply")
+MAX_OTHER = 999  # maximum number of insights that are counted in a state that isn't shown
 REPEATED_S = 30  # seconds within which the same bulk action on the same insights is a form that was sent twice
 # Actions that need a note, and the message if it is missing.
 NOTE_REQUIRED = {
@@ -88,7 +90,7 @@ def queue_list(request: HttpRequest) -> HttpResponseBase:
         "queue": queue,
         "rows": _rows(caller, shown_groups),
         "total": sum(map(len, groups)),
-        "states": _states(caller, queue),
+        "states": _states(queue, sum(map(len, groups))),
         "categories": Category,
         "confidences": Confidence,
         "ages": queues.AGES,
@@ -110,11 +112,16 @@ def _page_number(request: HttpRequest, group_count: int) -> int:
     return max(1, min(number, -(-group_count // GROUPS_PER_PAGE)))
 
 
-def _states(caller: Caller, queue: Queue) -> list[tuple[str, StrOrPromise, int, str]]:
-    """Return (state, title, count under the current filters, address) for each state."""
-    counts = capped_counts(**{state: queue.in_state(state).rows for state in queues.STATES})
+def _states(queue: Queue, total: int) -> list[tuple[str, StrOrPromise, str, str]]:
+    """Return (state, title, count under the current filters, address) for each state.
+
+    `total` is the number of insights in the state that is shown. Those in other states are counted up to MAX_OTHER.
+    """
+    others = {state: queue.in_state(state).rows for state in queues.STATES if state != queue.state}
+    counts = capped_counts(dict.fromkeys(others, MAX_OTHER), **others)
+    shown = {state: up_to(MAX_OTHER, count) for state, count in counts.items()} | {queue.state: format_count(total)}
     return [
-        (state, title, counts[state], queue.in_state(state).query_string or "?")
+        (state, title, shown[state], queue.in_state(state).query_string or "?")
         for state, (title, _) in queues.STATES.items()
     ]
 

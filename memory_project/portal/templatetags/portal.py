@@ -24,7 +24,7 @@ from memories.contract import list_export
 from memories.contract.display import show_invisible as visible_text
 from memories.extensions import EntityCandidate
 from memories.models import MemoryRecord
-from memories.queries import MAX_COUNT
+from memories.queries import MAX_BADGE
 from memories.retrieval.recall import Hit
 from memories.writing.bulk_actions import UNCHANGED
 from memories.writing.settling import Offer
@@ -45,19 +45,17 @@ _markdown = MarkdownIt("js-default", {"html": False, "linkify": False}).disable(
 
 
 @register.inclusion_tag("_nav_link.html", takes_context=True)
-def nav_link(
-    context: Mapping[str, Any], name: str, icon: str, label: str, count: int = 0, most: int = MAX_COUNT
-) -> dict[str, Any]:
+def nav_link(context: Mapping[str, Any], name: str, icon: str, label: str, count: int = 0) -> dict[str, Any]:
     """Render a navigation link, marked as current on its page and on pages below its address.
 
-    A count above `most` is shown as `most` with a plus.
+    A count of the navigation is shown up to MAX_BADGE, see `badge`.
     """
     href = reverse(name)
     path = context["request"].path
     is_current = path == href or (href not in ("/", "/admin/") and path.startswith(href))
     if name == "admin:tables":
         is_current = context.get("opts") is not None or path == href  # also on the pages of a single table
-    return {"href": href, "icon": icon, "label": label, "count": count, "most": most, "current": is_current}
+    return {"href": href, "icon": icon, "label": label, "count": count, "current": is_current}
 
 
 @register.inclusion_tag("_export_list.html", takes_context=True)
@@ -188,6 +186,12 @@ def item(mapping: Mapping[Any, Any], key: Any) -> Any:
 def capped(count: int) -> str:
     """Return a count of at most MAX_COUNT + 1 rows, with a "+" if there may be more."""
     return memory_list.format_count(count)
+
+
+@register.filter
+def badge(count: int) -> str:
+    """Return a count of the navigation, which stops at MAX_BADGE + 1, with a "+" if there may be more."""
+    return memory_list.up_to(MAX_BADGE, count)
 
 
 @register.filter
