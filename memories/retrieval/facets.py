@@ -5,7 +5,7 @@ facets. It is read at most once, and only its newest rows are read:
 
 - If the filters set a value for a facet, the facet counts those rows of the widest scope that match the values of the
   other facets.
-- Any other facet counts the rows that match all filters, at most MAX_COUNT + 1. If the filters set no value for any
+- Any other facet counts at most MAX_MATCHING of the rows that match all filters. If the filters set no value for any
   facet, these rows are the widest scope.
 """
 
@@ -35,9 +35,10 @@ FACETS: dict[str, tuple[str, str, str, str]] = {
 }
 UNFILTERED: dict[str, Any] = {"dimension": "", "category": "", "persona": "", "tags": (), "entity": ""}
 READ = ("dimension", "category", "persona", "tags", "entity_urns", "detected_urns")
-# Maximum number of rows read from the widest scope. It keeps the statement under 100 ms with 100,000 memories
-# (bench/pages.py).
-MAX_ROWS = 4_000
+# Maximum number of rows read for the counts of values. It keeps the statement under 100 ms with 200,000 memories
+# (bench/pages.py --large).
+MAX_ROWS = 2_000
+MAX_MATCHING = 2_000  # the same, of the rows that match all filters
 
 VALUES = "(SELECT {name}, {value}::text, count(*) FROM {scope} WHERE {rule} GROUP BY 2 ORDER BY 3 DESC, 2 LIMIT {most})"
 NUMBER = "SELECT {name}, {value}, count(*) FROM {scope}"
@@ -78,7 +79,7 @@ def counts(caller: Caller, filters: Filters) -> Counts:
     # Names, columns and limits are the constants above; every value from outside is a parameter.
     for name, value, number in scopes.statement.run(" UNION ALL ".join(parts), params):
         facet_counts[name].append((value, number))
-    limits = {name: MAX_COUNT if chosen_names and name not in chosen_names else MAX_ROWS for name in FACETS}
+    limits = {name: MAX_MATCHING if chosen_names and name not in chosen_names else MAX_ROWS for name in FACETS}
     facet_counts["least"] = [(name, rows) for name, rows in facet_counts["least"] if rows >= limits[name]]
     return facet_counts
 
@@ -99,12 +100,12 @@ class Scopes:
     def read(self, filters: Filters) -> str:
         """Return the name of a table with the columns of facets.
 
-        It has the rows that match the filters: at most MAX_COUNT + 1, or the MAX_ROWS newest if no facet filter is set.
+        It has the rows that match the filters: at most MAX_MATCHING, or the MAX_ROWS newest if no facet filter is set.
         """
         rows = in_scope(self.caller, filters).values(*READ)
         if all(getattr(filters, field) == empty for field, empty in UNFILTERED.items()):
             return self._table(filters, rows.order_by("-created_at", "id")[:MAX_ROWS], counts=False)
-        return self._table(filters, rows.order_by()[: MAX_COUNT + 1], counts=True)
+        return self._table(filters, rows.order_by()[:MAX_MATCHING], counts=False)
 
     def count(self, filters: Filters) -> str:
         """Return the name of a table with the primary keys of the matching rows, at most MAX_COUNT + 1."""

@@ -33,6 +33,7 @@ from memory_project.accounts.names import name_of
 from memory_project.web import locale
 
 MAX_HITS = 50
+MAX_IN_STAGE = 999  # maximum number of memories or insights that are counted in a stage
 WHOLE = "?all=1"  # the address of the list without any filter, also not those of a default view
 FACETS = {
     "kind": gettext_lazy("Kind"),
@@ -112,7 +113,7 @@ class Phase:
 
     @property
     def count_text(self) -> str:
-        return format_count(self.count)
+        return up_to(MAX_IN_STAGE, self.count)
 
 
 @dataclass(frozen=True)
@@ -234,17 +235,18 @@ class Browse:
         week = timezone.now() - timedelta(days=7)
         scope = in_scope(self.caller, Filters()).facts()
         proposals = curation.proposed_by(self.caller)
-        counts = queries.capped_counts(
-            known=scope,
-            new=scope.filter(created_at__gte=week),
-            proposed=proposals.filter(state__in=[InsightState.PENDING, InsightState.APPROVED]),
-            applied=Insight.objects.visible_to(self.caller).filter(state=InsightState.APPLIED),
-        )
+        counted = {
+            "known": scope,
+            "new": scope.filter(created_at__gte=week),
+            "proposed": proposals.filter(state__in=[InsightState.PENDING, InsightState.APPROVED]),
+            "applied": Insight.objects.visible_to(self.caller).filter(state=InsightState.APPLIED),
+        }
+        counts = queries.capped_counts(dict.fromkeys(counted, MAX_IN_STAGE), **counted)
         return [
             Phase(
                 gettext("Memory"),
                 counts["known"],
-                gettext("%(count)s new this week") % {"count": format_count(counts["new"])},
+                gettext("%(count)s new this week") % {"count": up_to(MAX_IN_STAGE, counts["new"])},
                 "my-knowledge",
             ),
             Phase(
