@@ -28,6 +28,7 @@ from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
 from memories.queries import MAX_COUNT, capped_count
 
+MAX_FOUND = 1_000  # maximum number of rows that a search remembers
 CHOOSE_COLUMNS = "choose-columns"  # name of the button
 
 
@@ -124,6 +125,16 @@ class ListPage(admin.ModelAdmin[Any]):
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return RowList
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        found, may_repeat = super().get_search_results(request, queryset, search_term)
+        if not search_term or may_repeat:
+            return found, may_repeat
+        # The text of every row is read to find a rare word. Counting and listing would each do it again.
+        keys = list(found.order_by().values_list("pk", flat=True)[: MAX_FOUND + 1])
+        return found if len(keys) > MAX_FOUND else queryset.filter(pk__in=keys), False
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         if list_export.is_wanted(request):

@@ -184,6 +184,20 @@ def test_an_estimated_count_says_so(ada_user: User, alice: Caller, monkeypatch: 
     assert "Select all matching rows, about 203,000" in page
 
 
+@pytest.mark.parametrize("most", [1, 1_000])
+def test_a_search_finds_the_same_whether_it_remembers_its_rows_or_not(
+    ada_user: User, alice: Caller, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(lists, "MAX_FOUND", most)
+    for text_ in ("Tills close at ten.", "The TILL drawer is short.", "Orders ship at noon."):
+        services.remember(Remember(content=text_), caller=alice)
+    client = browser(ada_user)
+    page = text(client.get(reverse(MEMORIES), {"q": "till"}))
+    assert ("2 rows" in page, "drawer" in page, "noon" in page) == (True, True, False)
+    page = text(client.get(reverse(MEMORIES), {"q": "till", "created_by": "bob@example.org"}))
+    assert ("drawer" in page, "0 rows" in page) == (False, True)
+
+
 def test_the_list_needs_as_many_queries_for_more_rows(
     ada_user: User, alice: Caller, django_assert_max_num_queries: Any
 ) -> None:

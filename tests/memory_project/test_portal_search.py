@@ -16,15 +16,17 @@ from knowledge.graph.models import Entity
 from knowledge.graph.operations import CreateEntities
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
-from memories import services
+from memories import queries, services
 from memories.contract.errors import Invalid
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
 from memories.models import MemoryRecord, Persona
 from memories.operations import Remember
 from memory_project.models import SavedView, User
+from memory_project.portal.curation import queue
 from memory_project.portal.search import destinations
 from memory_project.portal.search.matching import score
+from tests.conftest import person
 from tests.knowledge.conftest import ORDERS, put
 from tests.memories.conversation.conftest import store_turns
 
@@ -270,6 +272,24 @@ def test_a_view_of_the_queue_counts_zero_for_users_who_do_not_curate(
         client = browser(user)
         client.post(reverse("save-view"), form)
         assert f'<span class="count">{count}</span>' in text(client, "activity").partition("Queue")[2]
+
+
+def test_the_navigation_counts_up_to_a_limit_and_only_what_the_caller_may_read(
+    alice: Caller, cora_user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in (10, 11, 12):
+        capture(Capture(insight_text=f"Tills close at {number}.", category="correction"), caller=alice)
+    client = browser(cora_user)
+    assert '<span class="count">3</span>' in text(client, "review-list")
+    monkeypatch.setattr(queries, "MAX_BADGE", 2)
+    monkeypatch.setattr(queue, "MAX_OTHER", 2)
+    page = text(client, "review-list")
+    assert '<span>Review</span><span class="count">2+</span>' in page
+    assert '<span class="count">3</span>' in page  # the list that is shown is counted
+    elsewhere = client.get(reverse("review-list"), {"state": "rejected"}).content.decode()
+    assert '<span class="count">2+</span>' in elsewhere.partition("<h1>")[2]
+    outsider = person("olaf@example.org")
+    assert "2+" not in text(browser(outsider), "activity")
 
 
 # -- proposing insights --------------------------------------------------------------------------------------

@@ -19,12 +19,11 @@ from knowledge.catalog.entity_view import short_name
 from knowledge.changesets import diff
 from knowledge.models import Change
 from knowledge.review.cases import Effect
-from memories import sequence_matching
+from memories import queries, sequence_matching
 from memories.contract import list_export
 from memories.contract.display import show_invisible as visible_text
 from memories.extensions import EntityCandidate
 from memories.models import MemoryRecord
-from memories.queries import MAX_BADGE
 from memories.retrieval.recall import Hit
 from memories.writing.bulk_actions import UNCHANGED
 from memories.writing.settling import Offer
@@ -191,7 +190,7 @@ def capped(count: int) -> str:
 @register.filter
 def badge(count: int) -> str:
     """Return a count of the navigation, which stops at MAX_BADGE + 1, with a "+" if there may be more."""
-    return memory_list.up_to(MAX_BADGE, count)
+    return memory_list.up_to(queries.MAX_BADGE, count)
 
 
 @register.filter
