@@ -16,6 +16,8 @@ def main() -> None:
 
         hook.run(sys.argv[2:])
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memory_project.settings")
+    # NumPy multiplies small arrays here, and starting threads for them takes longer than they save
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.disable()  # imports create several 100,000 objects, none of them garbage; apps.py enables gc again
     try:
         # imported here so that a missing Django gives the hint below
