@@ -13,7 +13,7 @@ TEMPLATES = $(shell find templates -name '*.html')
 # Tests and commands start Python a hundred times, and each start would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run install browser programs check lint messages types test test-inside test-outside interop simulate fuzz coverage format \
+.PHONY: help run install browser programs check lint messages types test test-inside test-outside check-operations faults interop simulate fuzz coverage format \
 	lock dist clean
 
 help: ## list the targets
@@ -88,10 +88,16 @@ test: $(VENV)/check ## all tests
 	@$(MAKE) --no-print-directory --jobs=2 $(SYNC) test-inside test-outside
 
 test-inside: $(VENV)/check ## tests without browsers, in two processes on a PostgreSQL of their own
-	@nice -n 2 $(BIN)/python -m pytest --ignore=tests/e2e --ignore=tests/interop --numprocesses=2 --dist=worksteal
+	@nice -n 2 $(BIN)/python -m pytest --ignore=tests/e2e --ignore=tests/interop --ignore=tests/operations --numprocesses=2 --dist=worksteal
 
 test-outside: $(VENV)/check ## tests with browsers and servers
 	@$(BIN)/python -m pytest tests/e2e
+
+check-operations: programs ## tests with several machines, replicas, kills, containers and upgrades
+	@$(BIN)/python -m pytest tests/operations
+
+faults: $(VENV)/check ## let faults happen to running installations, and print what was lost (docs/faults.md)
+	@$(BIN)/python -m tests.faults
 
 interop: $(VENV)/check ## install MCP clients of other authors and run them against a server
 	@$(BIN)/python -m tests.interop.install
@@ -107,7 +113,7 @@ fuzz: $(VENV)/check ## requests made up from the OpenAPI document, sent to a ser
 
 # A report, not a threshold. Subprocesses are not measured.
 coverage: $(VENV)/check ## run the inside tests and report the branches that no test takes
-	@$(BIN)/coverage run -m pytest --ignore=tests/e2e --ignore=tests/interop
+	@$(BIN)/coverage run -m pytest --ignore=tests/e2e --ignore=tests/interop --ignore=tests/operations
 	@$(BIN)/coverage report --skip-covered --sort=cover
 
 format: $(VENV)/check ## format and fix Python and templates

@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 import json
-import lzma
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import psutil
-import psycopg
-import pytest
-
-from memory_project.postgres.server import APPLICATION, DATABASE, OWNER, SUPERUSER, EmbeddedPostgres
 from tests.database_snapshot import DERIVED
 from tests.e2e.processes import ROOT, command, environment, folder_and_port
 
@@ -27,27 +18,6 @@ from django_q.models import Schedule
 from tests.database_snapshot import table_contents
 missing = [row.func for row in Schedule.objects.all() if not callable(locate(row.func))]
 print(json.dumps([missing, table_contents(json.loads(Path({before!r}).read_text()))]))
-"""
-# the first version had a superuser only
-WITHOUT_ROLES = f"""
-    REASSIGN OWNED BY {OWNER} TO {SUPERUSER}; DROP OWNED BY {OWNER}, {APPLICATION};
-    ALTER DATABASE {DATABASE} OWNER TO {SUPERUSER}; DROP ROLE {OWNER}, {APPLICATION};
-"""
-# repeats the memories in force, each time with another text and vector
-MORE = """
-    INSERT INTO memory_records ({columns}) SELECT {values}
-    FROM memory_records, generate_series(1, 1000) n WHERE status = 'active' LIMIT {count}
-"""
-NEW_VALUES = {
-    "id": "gen_random_uuid()",
-    "content": "content || ' ' || n",
-    "supersedes_id": "NULL",
-    "embedding": "(SELECT array_agg(random() - 0.5) FROM generate_series(1, 384) WHERE n > 0)::vector",
-}
-ROWS = 2_000
-COLUMNS = """
-    SELECT column_name FROM information_schema.columns
-    WHERE table_name = 'memory_records' AND is_generated = 'NEVER'
 """
 
 
@@ -70,75 +40,3 @@ def test_an_older_installation_migrates_without_losing_a_row() -> None:
     for table, contents in ((name, before[name]) for name in before if name not in DERIVED):
         missing_rows = set(contents.pop("rows", [])) - set(after[table].pop("rows", []))
         assert (table, missing_rows, after[table]) == (table, set(), contents)
-
-
-@contextmanager
-def earlier_home(schema: str) -> Iterator[tuple[Path, EmbeddedPostgres]]:
-    """Yield a home with the database of an earlier version, whose server runs."""
-    with folder_and_port() as (home, _):
-        server = EmbeddedPostgres(home)
-        server.ensure_running()
-        dump = home / "database.dump"
-        dump.write_bytes(lzma.decompress((DATA / "schemas" / f"{schema}.dump.xz").read_bytes()))
-        role = SUPERUSER if schema == "first" else OWNER
-        listing = subprocess.run(
-            [server.binaries / "pg_restore", "--list", dump], capture_output=True, text=True, check=True
-        ).stdout
-        (home / "entries").write_text("\n".join(line for line in listing.splitlines() if " EXTENSION " not in line))
-        options = ["--no-owner", "--single-transaction", f"--use-list={home / 'entries'}", f"--dbname={DATABASE}"]
-        target = [f"--host={server.socket_dir}", f"--username={role}"]
-        # a forced policy would keep the owner from loading rows
-        variables = {"PGOPTIONS": "-c commonplace.sees_all=on"}
-        subprocess.run([server.binaries / "pg_restore", *options, *target, dump], check=True, env=variables)
-        if schema == "first":
-            with server.connect(DATABASE) as database:
-                database.execute(WITHOUT_ROLES)
-        yield home, server
-
-
-def ids(database: psycopg.Connection[Any]) -> set[Any]:
-    return set(database.execute("SELECT id, content, status FROM memory_records").fetchall())
-
-
-@pytest.mark.parametrize("schema", ["before_row_security", "before_validity"])
-def test_the_database_of_an_earlier_version_migrates(schema: str) -> None:
-    with earlier_home(schema) as (home, server), server.connect(DATABASE) as database:
-        before = ids(database)
-        run(home, "migrate")
-        assert ids(database) == before
-        privilege = "SELECT has_table_privilege(%s, 'memory_records', 'INSERT')"
-        assert database.execute(privilege, [APPLICATION]).fetchone() == (True,)
-
-
-def test_the_first_version_migrates_in_a_time_that_grows_with_the_number_of_memories() -> None:
-    """The time is compared with that of building one vector index of these memories, in seconds of CPU."""
-    with earlier_home("first") as (home, server), server.connect(DATABASE) as database:
-        building_s = add_memories(database)
-        before = ids(database)
-        started_s = cpu_of_ended_sessions(server)
-        run(home, "migrate")
-        migrating_s = cpu_of_ended_sessions(server) - started_s
-        assert ids(database) == before
-        assert migrating_s < 4 * building_s
-
-
-def add_memories(database: psycopg.Connection[Any]) -> float:
-    """Add ROWS memories. Returns the seconds of CPU that the build of their vector index took."""
-    columns = [name for (name,) in database.execute(COLUMNS).fetchall()]
-    values = ", ".join(NEW_VALUES.get(name, name) for name in columns)
-    definition = database.execute("SELECT pg_get_indexdef('memory_vectors'::regclass)").fetchone()
-    assert definition is not None
-    database.execute("DROP INDEX memory_vectors")
-    database.execute(MORE.format(columns=", ".join(columns), values=values, count=ROWS))
-    session = psutil.Process(database.info.backend_pid)
-    before = session.cpu_times()
-    database.execute("SET max_parallel_maintenance_workers = 0")
-    database.execute(definition[0])
-    after = session.cpu_times()
-    return float(after.user + after.system - before.user - before.system)
-
-
-def cpu_of_ended_sessions(server: EmbeddedPostgres) -> float:
-    pid = server.status().pid
-    times = psutil.Process(pid).cpu_times()
-    return float(times.children_user + times.children_system)

@@ -1,4 +1,4 @@
-"""Metrics, probes, request ids and logs. tests/e2e/test_observability.py tries them on a running installation."""
+"""Metrics, probes, request ids and logs. tests/operations/test_observability.py tries them on a running server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a replica must have replayed before it is read. tests/e2e/test_replica.py has real servers."""
+"""What a replica must have replayed before it is read. tests/operations/test_replica.py has real servers."""
 
 from __future__ import annotations
 

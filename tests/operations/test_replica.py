@@ -23,7 +23,7 @@ from mcp.client.streamable_http import streamable_http_client
 from memory_project.postgres.server import APPLICATION, DATABASE, OWNER, EmbeddedPostgres
 from tests.e2e.prepared_homes import prepared_home
 from tests.e2e.processes import ROOT, command, environment, folder_and_port
-from tests.e2e.standby import Standby
+from tests.operations.standby import Standby
 
 ALICE, BOB = "alice@example.org", "bob@example.org"
 MAKE = f"""

@@ -13,9 +13,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.e2e.otlp_receiver import Receiver, receiving
 from tests.e2e.prepared_homes import prepared_home
 from tests.e2e.processes import ROOT, command, environment, up
+from tests.operations.otlp_receiver import Receiver, receiving
 
 TOKEN = "token-of-prometheus"
 SECRET = "xylophonequartz"  # a word that occurs in no program

@@ -49,7 +49,7 @@ print(json.dumps({"session": browser.cookies["sessionid"].value, "token": token}
 QUEUE = """
 from django_q.tasks import async_task
 for number in range(%s):
-    async_task("tests.e2e.noted_tasks.note", %r, f"%s {number}")
+    async_task("tests.operations.noted_tasks.note", %r, f"%s {number}")
 """
 
 

@@ -1,0 +1,1 @@
+"""Tests with several servers, or with servers that are killed: `make check-operations`. They take some minutes."""
