@@ -52,7 +52,7 @@ def _restore(folder: Path, manifest: dict[str, Any]) -> int:
         with psycopg.connect(**parameters, options=SEES_ALL) as owner:  # type: ignore[arg-type]  # only strings
             rows = archive.count_rows(owner)
         compare(rows, manifest.get("rows", {}))
-        _migrate(home)
+        _migrate(home, (folder / archive.KEY).read_text())
     finally:
         remove_server(server)
     return sum(rows.values())
@@ -69,10 +69,10 @@ def compare(rows: dict[str, int], expected: dict[str, int]) -> None:
         raise BackupFailed("; ".join(wrong[:3]))
 
 
-def _migrate(home: Path) -> None:
+def _migrate(home: Path, key: str) -> None:
     python, *line = program()
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("DATABASE_")}
-    environment = {**inherited, "COMMONPLACE_HOME": str(home), "SECRET_KEY": "of a trial restore only"}
+    environment = {**inherited, "COMMONPLACE_HOME": str(home), "SECRET_KEY": key.strip()}
     command = [python, "-W", "ignore", *line, "migrate", "--verbosity", "0"]
     process = subprocess.run(command, env=environment, capture_output=True, text=True)
     if process.returncode:

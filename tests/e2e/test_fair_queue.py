@@ -86,7 +86,7 @@ def served() -> Iterator[Served]:
     with prepared_home("tables") as (home, port), hanging_embedder() as embedder:
         settings = {
             "EMBEDDING_PROVIDER": "openai", "EMBEDDING_MODEL": "hangs", "EMBEDDING_URL": embedder,
-            "DATABASE_POOL_SIZE": "2", "CALLS_AT_ONCE": "3", "CALLS_WAITING": "4", "EMBEDDING_CALLER_TIMEOUT_S": "1",
+            "DATABASE_POOL_SIZE": "3", "CALLS_AT_ONCE": "3", "CALLS_WAITING": "4", "EMBEDDING_CALLER_TIMEOUT_S": "1",
         }  # fmt: skip
         server = Served(home, port, settings)
         created = server.manage("shell", "--no-imports", "-c", MAKE % (PEOPLE,)).splitlines()
@@ -194,4 +194,4 @@ def test_without_database_every_channel_responds_within_seconds(served: Served) 
     finally:
         os.rename(served.home / "postgres" / "taken", served.home / "postgres" / "global")
         time.sleep(6)  # a failed start of the database is cached for some seconds
-    assert served.manage("db", "start") == "started"
+    assert served.manage("db", "start") in ("started", "already running")  # a worker may have been first
