@@ -14,10 +14,18 @@ from memories.database import policies
 POLICIES = policies.protect(
     "memory_lexeme_changes", read=policies.owned("owner"), write="false", insert="pg_trigger_depth() > 0"
 )
-# Archived memories are not counted. The update of another column writes nothing.
+# Archived memories are not counted. The update of another column writes nothing. The function compares the rows, because a
+# trigger whose condition names the column `search` would be dropped when `rebuild_search` creates that column anew.
 TRIGGERS = """
     CREATE FUNCTION note_lexeme_changes() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
+        IF TG_OP = 'UPDATE' THEN
+            IF (OLD.created_by, OLD.persona, OLD.visibility, OLD.status = 'archived', OLD.search)
+                IS NOT DISTINCT FROM (NEW.created_by, NEW.persona, NEW.visibility, NEW.status = 'archived', NEW.search)
+            THEN
+                RETURN NULL;
+            END IF;
+        END IF;
         IF TG_OP <> 'INSERT' AND OLD.status <> 'archived' THEN
             INSERT INTO memory_lexeme_changes (owner, persona, visibility, search, documents)
             VALUES (OLD.created_by, OLD.persona, OLD.visibility, OLD.search, -1);
@@ -28,15 +36,10 @@ TRIGGERS = """
         END IF;
         RETURN NULL;
     END $$;
-    CREATE TRIGGER note_lexeme_changes AFTER INSERT OR DELETE ON memory_records
+    CREATE TRIGGER note_lexeme_changes AFTER INSERT OR UPDATE OR DELETE ON memory_records
         FOR EACH ROW EXECUTE FUNCTION note_lexeme_changes();
-    CREATE TRIGGER note_lexeme_changes_of_update AFTER UPDATE ON memory_records FOR EACH ROW
-        WHEN ((OLD.created_by, OLD.persona, OLD.visibility, OLD.status = 'archived', OLD.search)
-            IS DISTINCT FROM (NEW.created_by, NEW.persona, NEW.visibility, NEW.status = 'archived', NEW.search))
-        EXECUTE FUNCTION note_lexeme_changes();
 """
 NO_TRIGGERS = """
-    DROP TRIGGER note_lexeme_changes_of_update ON memory_records;
     DROP TRIGGER note_lexeme_changes ON memory_records;
     DROP FUNCTION note_lexeme_changes;
 """

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from django.core.management import call_command
 from django.db import DatabaseError, connections, transaction
 
 from memories import services
@@ -133,3 +134,12 @@ def test_only_triggers_write_changes_and_nobody_reads_those_of_others(alice: Cal
     with identity.acting_as(bob):
         assert not LexemeChange.objects.exists()
     assert LexemeChange.objects.filter(owner=alice.email).count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_changes_are_noted_after_the_text_search_was_rebuilt(alice: Caller) -> None:
+    record = remember(alice, "The zandwort of the depot.")
+    call_command("rebuild_search", verbosity=0)
+    services.revise(Revise(record_id=record.pk, content="The vouchers of the harbor."), caller=alice)
+    assert_counts_are_those_of_all_memories()
+    assert not Lexeme.objects.filter(lexeme="zandwort").exists()
