@@ -30,7 +30,7 @@ static int slow(const char *name, int file) {
 int fsync(int file) { return slow("fsync", file); }
 int fdatasync(int file) { return slow("fdatasync", file); }
 """
-# the time of day is ahead by the seconds in the file named in CLOCK_OFFSET; clocks that measure intervals are not changed
+# the time of day is ahead by the seconds in the file named in CLOCK_OFFSET; clocks of intervals stay as they are
 OWN_CLOCK = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
