@@ -33,15 +33,13 @@ import psycopg
 from django.db import connection
 from psycopg import sql
 
+from memories.database.locks import DIRECT
+
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE_S, MAX_PAUSE_S = 0.2, 10.0  # between attempts to connect
 PROOF_WITHIN_S = 5.0
 PROOF = "commonplace_listener_proof"  # channel
-DIRECT = (
-    "host", "port", "user", "password", "dbname", "service", "target_session_attrs", "sslmode", "sslrootcert",
-    "sslcert", "sslkey",
-)  # fmt: skip
 # A connection whose other end is gone without a word is noticed after about 5 + 3 * 2 seconds.
 KEEPALIVE = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3, "connect_timeout": 3}
 
