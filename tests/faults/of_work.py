@@ -46,7 +46,7 @@ def import_is_killed(place: Installation, work: Workload) -> None:
         rows = csv.writer(handle)
         rows.writerow(["content", "dimension"])
         rows.writerows(
-            [f"Imported store {number} opens at {number % 12} on Mondays.", "fact"] for number in range(IMPORTED)
+            [f"Imported store {number} opens at {number % 12} on Mondays.", "knowledge"] for number in range(IMPORTED)
         )
     kill_once(place, lambda: _kept(place) > 50, "import", str(file), "--as", PEOPLE[0], "--yes")
     deadline = time.monotonic() + 400
