@@ -243,7 +243,7 @@ def test_a_conversation_is_recalled_and_attached_in_a_later_session(installed: I
     with ThreadPoolExecutor(1) as pool:
         store_response, recall_response = pool.submit(asyncio.run, talk()).result()
     assert store_response["count"] == 2
-    assert recall_response["results"][0]["content"] == words
+    assert words in [result["content"] for result in recall_response["results"][:2]]
     installed.manage("shell", "-c", "from memories.conversation import tasks; print(tasks.enrich())")
     agent = installed.agent("sam")
     assert words in [memory["content"] for memory in agent("memory_recall", query="gift card twice")["memories"]]
