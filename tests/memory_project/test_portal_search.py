@@ -289,7 +289,7 @@ def test_the_navigation_counts_up_to_a_limit_and_only_what_the_caller_may_read(
     elsewhere = client.get(reverse("review-list"), {"state": "rejected"}).content.decode()
     assert '<span class="count">2+</span>' in elsewhere.partition("<h1>")[2]
     outsider = person("olaf@example.org")
-    assert '>2+<' not in text(browser(outsider), "activity")
+    assert ">2+<" not in text(browser(outsider), "activity")
 
 
 # -- proposing insights --------------------------------------------------------------------------------------
