@@ -1,4 +1,4 @@
-"""Which database a read goes to: the primary, or a replica while an operation runs that only reads.
+"""The choice of the database for a read: the primary, or a replica while an operation runs that only reads.
 
 A channel opens `reading()` around such an operation. The first read of the operation asks whether the replica has
 replayed what the person must see, and either all later reads of the operation go to the replica, or none. The ORM is

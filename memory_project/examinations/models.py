@@ -5,7 +5,7 @@ from django.utils import timezone
 
 
 class Examination(models.Model):
-    """What a worker last found in a check that is too slow for a page, such as of the mail server.
+    """The latest result of a check that is too slow for a page, such as that of the mail server.
 
     The texts are stored as messages and their values, so that a page shows them in the language of its reader.
     """

@@ -1,4 +1,4 @@
-"""What a replica must have replayed before somebody reads from it. Both tables stay empty of texts."""
+"""Changes that a replica must have replayed before somebody reads from it. The tables hold no texts."""
 
 from __future__ import annotations
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import psycopg
 from django.conf import settings
-from django.db import connection
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.http import require_safe
 
 from memories import embedding
 from memories.database import restore_marker
-from memories.database.locks import DIRECT
 from memory_project.machines import secret_key_check
 from memory_project.replica.looks import watch
+from memory_project.web import readiness
 
-CONNECT_TIMEOUT_S = 2
 WATCHER = "SELECT value FROM catalog_cursors WHERE name = 'watcher'"
 # the fingerprint of the secret key, and the number of queued tasks that no worker could read
 MACHINES = """
@@ -32,11 +30,8 @@ def health(request: HttpRequest) -> JsonResponse:
     body = {"status": "ok", "embeddings": state["state"], "catalog": "ok", "tasks": "ok"}
     if settings.DATABASE_REPLICA_URL:
         body["replica"] = watch.summary()
-    parameters = {k: v for k, v in connection.get_connection_params().items() if k in DIRECT}
     try:
-        # connect directly, because running calls may have exhausted the pool
-        with psycopg.connect(**{**parameters, "connect_timeout": CONNECT_TIMEOUT_S}) as direct:
-            direct.execute("SET LOCAL statement_timeout = 2000")  # a pooler refuses it as a parameter of the connection
+        with readiness.direct_connection() as direct:
             if unfinished := restore_marker.refusal(direct):
                 return JsonResponse({**body, "status": unfinished.message, "degraded": True}, status=503)
             watcher = direct.execute(WATCHER).fetchone()

@@ -1,4 +1,4 @@
-"""Whether this process can do its work: the database answers, and has all migrations of this version."""
+"""Readiness of this process: the database answers, and has all migrations of this version."""
 
 from __future__ import annotations
 
