@@ -12,7 +12,8 @@ timeout and the parameters of searches are sent together with it (memories/datab
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -28,7 +29,9 @@ from memories.database.engine import spans
 from memories.database.transaction_settings import NOTHING, Wanted, identity_statement, statement, wanted
 
 # Statements that read or write rows. Others, such as VACUUM, may be impossible in a pipeline, and need no identity.
-READS_OR_WRITES = re.compile(r"[\s(]*+(?:SELECT|INSERT|UPDATE|DELETE|WITH|MERGE|TABLE|VALUES|EXPLAIN)\b", re.IGNORECASE)
+READS_OR_WRITES = re.compile(
+    r"(?:[\s(]|--[^\n]*+\n)*+(?:SELECT|INSERT|UPDATE|DELETE|WITH|MERGE|TABLE|VALUES|EXPLAIN)\b", re.IGNORECASE
+)
 # attributes of psycopg's connection
 SENT = "commonplace_sent"  # what its transaction runs under; None: unknown
 ROLE = "commonplace_role"  # the role that it assumes together with an identity, if any
@@ -47,6 +50,22 @@ def is_pooled(connection: psycopg.Connection[Any]) -> bool:
         return bool(settings.DATABASE_POOLER == "transaction")
     row = psycopg.Cursor(connection).execute("SELECT pg_backend_pid()").fetchone()
     return row != (connection.info.backend_pid,)
+
+
+@contextmanager
+def pipelined(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Run the statements of a block in one pipeline, and leave the connection ready for the next statement.
+
+    If a statement fails while others are still being sent, PostgreSQL aborts those, too. psycopg logs a warning about
+    each pipeline that it ends with such results, so they are taken first.
+    """
+    with connection.pipeline() as pipeline:
+        try:
+            yield
+        except psycopg.Error:
+            with suppress(psycopg.errors.PipelineAborted):
+                pipeline.sync()
+            raise
 
 
 class SendsIdentity:
@@ -95,7 +114,7 @@ class StatementCursor(SendsIdentity, psycopg.Cursor[Any]):
 
     def _execute(self, query: Any, params: Any, **options: Any) -> Any:
         if self.must_send_identity(query):
-            with self._conn.pipeline():
+            with pipelined(self._conn):
                 self.send_identity()
                 return super().execute(query, params, **options)
         super().execute(query, params, **options)
@@ -106,7 +125,7 @@ class StatementCursor(SendsIdentity, psycopg.Cursor[Any]):
     def executemany(self, query: Any, params_seq: Iterable[Any], **options: Any) -> None:
         with spans.of_statement(query):
             if self.must_send_identity(query):
-                with self._conn.pipeline():
+                with pipelined(self._conn):
                     self.send_identity()
                     return super().executemany(query, params_seq, **options)
             return super().executemany(query, params_seq, **options)
@@ -116,12 +135,20 @@ class NumberedCursor(StatementCursor, psycopg.RawCursor[Any]):
     """A StatementCursor for statements with the placeholders $1, $2, …, which psycopg sends without parsing them."""
 
 
+class PublicCursor(psycopg.RawCursor[Any]):
+    """A cursor for numbered statements on tables without policies. It sends no identity."""
+
+    def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
+        with spans.of_statement(query):
+            return super().execute(query, params, **options)
+
+
 def execute_together(
     connection: psycopg.Connection[Any], statements: Sequence[tuple[str, Sequence[Any]]], *, prepare: bool
 ) -> list[NumberedCursor]:
     """Execute several statements in one round trip, and return their cursors. They run in one transaction."""
     cursors = [NumberedCursor(connection) for _ in statements]
-    with connection.pipeline():
+    with pipelined(connection):
         if cursors[0].must_send_identity(statements[0][0]):
             cursors[0].send_identity()
         for cursor, (query, values) in zip(cursors, statements, strict=True):
