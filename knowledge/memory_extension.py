@@ -14,7 +14,7 @@ from django.utils.translation import gettext
 from django_q.tasks import async_task
 
 from knowledge.catalog import lineage
-from knowledge.context.memory_context import attach_memories
+from knowledge.context.memory_context import lookup_for
 from knowledge.contradictions import scan as contradictions
 from knowledge.contradictions.queries import readable
 from knowledge.debt import upkeep as debt
@@ -39,7 +39,7 @@ from knowledge.models import (
 from knowledge.portable_kinds import KINDS
 from knowledge.review import decisions
 from memories.contract.errors import Conflict, DomainError
-from memories.contract.tools import Call, ContextBlock
+from memories.contract.tools import Call, ContextBlock, ContextLookup
 from memories.extensions import EntityCandidate, MemoryExtension, Mention, PersonalDataColumn, TextPlace
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
@@ -213,10 +213,12 @@ class KnowledgeMemoryExtension(MemoryExtension):
     ) -> tuple[Mapping[UUID, Sequence[EntityCandidate]], str]:
         return likely_entities.likely_entities(caller, records)
 
+    def lookup_for(self, caller: Caller, call: Call) -> ContextLookup | None:
+        return lookup_for(caller, call)
+
     def after_call(self, caller: Caller, call: Call) -> Iterator[ContextBlock]:
-        for block in (sql_corrections.propose_correction(caller, call), attach_memories(caller, call)):
-            if block:
-                yield block
+        if block := sql_corrections.propose_correction(caller, call):
+            yield block
 
     def call_failed(self, caller: Caller, call: Call, error: DomainError) -> None:
         sql_corrections.on_call_failed(caller, call, error)

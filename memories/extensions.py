@@ -17,7 +17,7 @@ from django.db.models import Model, Q, QuerySet
 from django.utils.module_loading import import_string
 
 from memories.contract.errors import DomainError
-from memories.contract.tools import Call, ContextBlock
+from memories.contract.tools import Call, ContextBlock, ContextLookup
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.portability import Kind
@@ -290,6 +290,10 @@ class MemoryExtension:
         return ""
 
     # -- MCP tool calls ----------------------------------------------------------------------------------
+
+    def lookup_for(self, caller: Caller, call: Call) -> ContextLookup | None:
+        """Return what looks up context for the response to a call, or None. The call has no answer yet."""
+        return None
 
     def after_call(self, caller: Caller, call: Call) -> Iterable[ContextBlock]:
         """Return context to attach to the response of a successful tool call."""

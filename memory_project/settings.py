@@ -513,7 +513,8 @@ MEMORY_CONTEXT_MATCH = env.number("MEMORY_CONTEXT_MATCH", 3.35, 0.0, 100.0)
 FEEDBACK_REQUEST = env.boolean("FEEDBACK_REQUEST", True)  # ask agents once a day which recalled memories they used
 MEMORY_CONTEXT = env.boolean("MEMORY_CONTEXT", True)  # attach memories about mentioned entities to tool responses
 RESOURCE_POLL_S = env.number("RESOURCE_POLL_S", 5, 1, 3_600)  # seconds between two checks of subscribed resources
-# milliseconds after which the search for memories to attach is abandoned and the response is sent without them
+# milliseconds for which the database may look for memories to attach; after that, it looks again without neighbors and
+# meanings. Other systems, such as DataHub or an embedding server, are waited for as long.
 MEMORY_CONTEXT_MS = env.number("MEMORY_CONTEXT_MS", 150, 1, 10_000)
 # maximum number of memories attached to a response; further memories are listed by id
 MEMORY_CONTEXT_MOST = env.number("MEMORY_CONTEXT_MOST", 5, 1, 50)

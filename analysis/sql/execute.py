@@ -13,6 +13,7 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from typing import TypeVar
 
@@ -25,7 +26,7 @@ from analysis.sql.declaration import SqlSource, is_sql, parse
 from analysis.sql.engines import DIALECTS, ENGINES, OVERTIME, Stoppable
 from analysis.sql.statements import check_reads, is_explain
 from analysis.sql.values import MAX_CELL, Bounds, Result
-from memories.contract import progress
+from memories.contract import beside, progress
 from memories.contract.budget import ENVELOPE
 from memories.contract.errors import DomainError, Invalid, LimitReached
 from memories.contract.shortening import MARK
@@ -125,11 +126,18 @@ def _source_named(name: str, caller: Caller) -> SqlSource:
 
 def _run(source: SqlSource, sql: str, bounds: Bounds, timeout_s: float) -> Result:
     engine = ENGINES[source.engine](source)
-    return within_time(engine, lambda: engine.run(sql, bounds), timeout_s, OVERTIME.format(timeout_s))
+    meanwhile = partial(beside.begin, platform=source.platform, dialect=DIALECTS[source.engine])
+    return within_time(engine, lambda: engine.run(sql, bounds), timeout_s, OVERTIME.format(timeout_s), meanwhile)
 
 
-def within_time(engine: Stoppable, work: Callable[[], Value], timeout_s: float, overtime: str) -> Value:
-    """Return what `work` returns, and report progress to the client meanwhile.
+def within_time(
+    engine: Stoppable,
+    work: Callable[[], Value],
+    timeout_s: float,
+    overtime: str,
+    meanwhile: Callable[[], None] | None = None,
+) -> Value:
+    """Return what `work` returns. Do `meanwhile` beside it, and report progress to the client.
 
     The engine is canceled after `timeout_s`, which raises LimitReached with the message `overtime`, or when the client
     disconnects. It is closed as soon as the work has stopped.
@@ -141,6 +149,8 @@ def within_time(engine: Stoppable, work: Callable[[], Value], timeout_s: float, 
         engine.close()
         raise
     try:
+        if meanwhile:
+            meanwhile()
         while True:
             try:
                 return future.result(timeout=POLL_S)

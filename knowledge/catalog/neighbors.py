@@ -21,6 +21,7 @@ from knowledge.models import LineageEdge
 from memories.database import connections
 
 MAX_URNS = 40
+MAX_EDGES = 4 * MAX_URNS  # maximum number of edges that are read for the neighbors of several entities
 CACHE_S = 600  # seconds that neighbors are cached; lineage changes from day to day, not by the minute
 RETRY_S = 30  # seconds until DataHub is asked again after a failed request
 
@@ -30,10 +31,16 @@ _threads = ThreadPoolExecutor(4, thread_name_prefix="lineage")
 def neighbors_of(urns: Sequence[str]) -> list[str]:
     """Return at most MAX_URNS locally known entities one step upstream or downstream. Sends no request to DataHub."""
     edges = LineageEdge.objects.filter(Q(upstream__in=urns) | Q(downstream__in=urns))
-    pairs = edges.values_list("upstream", "downstream")[: 4 * MAX_URNS]
+    pairs = edges.values_list("upstream", "downstream")[:MAX_EDGES]
     neighbors = [urn for pair in pairs for urn in pair]
-    cached = [urn for group in caches["calls"].get_many([_key(urn) for urn in urns]).values() for urn in group]
-    return [urn for urn in dict.fromkeys([*neighbors, *cached]) if urn not in urns][:MAX_URNS]
+    return [urn for urn in dict.fromkeys([*neighbors, *learned_neighbors(urns)]) if urn not in urns][:MAX_URNS]
+
+
+def learned_neighbors(urns: Sequence[str]) -> list[str]:
+    """Return the neighbors that DataHub was asked for in the last minutes. Without a DataHub there are none."""
+    if not settings.DATAHUB_GMS_URL:
+        return []
+    return [urn for group in caches["calls"].get_many([_key(urn) for urn in urns]).values() for urn in group]
 
 
 def is_known(urns: Sequence[str]) -> bool:

@@ -17,9 +17,9 @@ from uuid import UUID
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
+from knowledge.context.attachable import allowed_automatically, attachable
 from knowledge.context.call_subject import words_of
 from knowledge.context.caveats import caveats_for
-from knowledge.context.memory_context import allowed_automatically, attachable
 from knowledge.insights import queries
 from knowledge.insights.contradiction import contradiction
 from knowledge.models import Insight, InsightState

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from analysis import sources
 from analysis.sql import execute
@@ -13,6 +14,7 @@ from analysis.sql.engines import DIALECTS
 from knowledge.catalog.name_resolution import urn_of
 from knowledge.context import stored_entities
 from knowledge.insights import entity_linking, sql_statement
+from knowledge.insights.entity_linking import CatalogRow
 from knowledge.insights.sql_statement import Statement
 from memories.contract.errors import Invalid
 from memories.contract.tools import Call
@@ -38,6 +40,7 @@ SETTINGS = frozenset({
     "source", "model", "action", "command", "direction", "analysis_id", "field", "order_by", "store", "format",
     "cursor",
 })  # fmt: skip
+QUERY = "query_sql"
 ENTITY_ARGUMENTS = ("urn", "entity_urn", "entity_urns")  # arguments that take URNs or names of entities
 NOT_PARSED = (
     "the statement could not be parsed: its tables were found by their names, so memories about some may be missing"
@@ -51,6 +54,7 @@ class Subject:
     question: str = ""  # the text arguments, without URNs
     statements: list[Statement] = field(default_factory=list)
     note: str = ""  # why entities may be missing, or ""
+    rows: Mapping[str, CatalogRow] = field(default_factory=dict)  # of entities that have been read already, by URN
 
     @property
     def urns(self) -> list[str]:
@@ -62,8 +66,12 @@ class Subject:
 
         Of a statement, these are the names and literals in it.
         """
-        named = [part for urn in self.requested for part in entity_name(urn).split(".")[-2:]]
-        return words_of(" ".join([self.question, *named]))
+        return words_of(f"{self.question} {self.named}")
+
+    @property
+    def named(self) -> str:
+        """Return the last two parts of the names of the requested entities."""
+        return " ".join(part for urn in self.requested for part in entity_name(urn).split(".")[-2:])
 
 
 def subject_of(caller: Caller, call: Call) -> Subject:
@@ -72,13 +80,12 @@ def subject_of(caller: Caller, call: Call) -> Subject:
     If its arguments name no entity, the call counts as asking about the entities of its answer. If it is declared where
     entities stand, nothing else is searched for them.
     """
-    # If several entities match a table name, the one on the warehouse's platform is meant.
-    source = execute.readable_sources(caller).get(str(call.data.get("source", ""))) if _is_query(call) else None
+    platform, dialect = _warehouse(caller, call)
     mentions = entity_linking.mentions_of_call(
         call.arguments,
         call.data,
-        platform=source.platform if source else call.platform,
-        dialect=DIALECTS[source.engine] if source else "",
+        platform=platform,
+        dialect=dialect,
         has_addresses=call.tool not in stored_entities.TOOLS,  # their store declares the names of its entities
     )
     requested, answered = [*_named_entities(call), *mentions.requested], mentions.answered
@@ -98,7 +105,20 @@ def subject_of(caller: Caller, call: Call) -> Subject:
         _question_of(call, mentions.statements),
         mentions.statements,
         "" if all(statement.is_parsed for statement in mentions.statements) else NOT_PARSED,
+        mentions.rows,
     )
+
+
+def _warehouse(caller: Caller, call: Call) -> tuple[str, str]:
+    """Return the platform and the dialect of the tables that a call names, or "" for each that is not known.
+
+    If several entities match a table name, the one on the warehouse's platform is meant.
+    """
+    name = str(call.data.get("source") or call.arguments.get("source") or "") if call.tool == QUERY else ""
+    if call.platform or call.dialect or not name:
+        return call.platform, call.dialect
+    source = execute.readable_sources(caller).get(name)
+    return (source.platform, DIALECTS[source.engine]) if source else ("", "")
 
 
 def _named_entities(call: Call) -> list[str]:
@@ -118,6 +138,7 @@ def words_of(text: str) -> set[str]:
     return {singular(part) for part in parts if len(part) >= MIN_WORD and part not in STOP_WORDS}
 
 
+@lru_cache(maxsize=20_000)
 def singular(word: str) -> str:
     if len(word) > 4 and word.endswith("ies"):
         return f"{word[:-3]}y"
@@ -130,10 +151,6 @@ def shared_words(text: str, words: set[str]) -> list[str]:
     prose = entity_linking.DOTTED.sub(" ", entity_linking.URN.sub(" ", text))
     shared = {singular(word.lower()): word for word in reversed(WORD.findall(CAMEL.sub(" ", prose)))}
     return [word for key, word in reversed(shared.items()) if key in words]
-
-
-def _is_query(call: Call) -> bool:
-    return call.tool == "query_sql"
 
 
 def _question_of(call: Call, statements: Sequence[Statement]) -> str:

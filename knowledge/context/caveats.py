@@ -21,7 +21,7 @@ from django.db.models.functions import Concat, Lower
 
 from knowledge.catalog.entity_view import simple_path
 from knowledge.context.call_subject import Subject
-from knowledge.context.statement_match import has_word, is_identifier
+from knowledge.context.column_names import has_word, is_identifier
 from knowledge.models import CaveatWaiver
 from memories.database.replica import connection_for_reading
 from memories.models import Category, MemoryRecord
@@ -116,11 +116,15 @@ def paths_to(urns: Sequence[str], columns: Collection[str] = ()) -> list[Path]:
     """Return the paths of lineage to these entities, or to their columns with one of these names if there are any."""
     if not urns:
         return []
-    names = [simple_path(name).lower() for name in columns] or None
-    values = {"urns": list(urns), "columns": names, "steps": MAX_STEPS, "limit": MAX_PATHS}
+    values = {"urns": list(urns), "columns": column_names(columns), "steps": MAX_STEPS, "limit": MAX_PATHS}
     with connection_for_reading().cursor() as cursor:
         cursor.execute(PATHS, values)
         return [Path(urns, columns, is_of_columns=bool(columns[0])) for urns, columns in cursor.fetchall()]
+
+
+def column_names(columns: Collection[str]) -> list[str] | None:
+    """Return the names as they are compared with those of the catalog, or None if there are none."""
+    return [simple_path(name).lower() for name in columns] or None
 
 
 def is_caveat() -> Q:
@@ -139,27 +143,38 @@ def caveats_for(
     if not paths:
         return []
     sources = sorted({path.urns[0] for path in paths})
+    rows = scope(sources).filter(is_caveat(), about_any(sources), ~about_any(urns)).defer("search")
+    newest = with_details(rows).order_by("-updated_at", "pk")[:MAX_CAVEATS]
+    return nearest((record, paths, record.catalog, record.waived) for record in newest)
+
+
+def with_details(rows: MemoryRecordQuerySet) -> Any:
+    """Annotate memories with what `best_path` needs: `waived`, and `catalog` as in CATALOG_COLUMNS."""
     waivers = CaveatWaiver.objects.in_force().filter(record=OuterRef("pk")).order_by()
     waived = ArraySubquery(waivers.values_list(Concat("urn", Value(SEPARATOR), Lower("column"))))
-    rows = scope(sources).filter(is_caveat(), about_any(sources), ~about_any(urns)).defer("search")
-    annotated: Any = rows.annotate(waived=waived, catalog=CATALOG_COLUMNS)
-    found = [
+    return rows.annotate(waived=waived, catalog=CATALOG_COLUMNS)
+
+
+def nearest(
+    found: Iterable[tuple[MemoryRecord, Iterable[Path], Sequence[str] | None, Collection[str]]],
+) -> list[Caveat]:
+    """Return the caveats that reach their end on one of the paths, nearest first.
+
+    Each is given with the paths, the columns of its entities as in CATALOG_COLUMNS, and what it is waived for.
+    """
+    caveats = [
         Caveat(record, path)
-        for record in annotated.order_by("-updated_at", "pk")[:MAX_CAVEATS]
-        if (path := best_path(record, paths, catalog_columns(record.catalog), record.waived)) is not None
+        for record, paths, catalog, waived in found
+        if (path := best_path(record, paths, catalog_columns(catalog), waived)) is not None
     ]
-    return sorted(found, key=lambda caveat: len(caveat.path.urns))  # a stable sort: the newest stay first
+    return sorted(caveats, key=lambda caveat: len(caveat.path.urns))  # a stable sort: the newest stay first
 
 
-def caveats_for_call(
-    subject: Subject, scope: Callable[[Sequence[str]], MemoryRecordQuerySet], limit: int
-) -> dict[MemoryRecord, str]:
-    """Return the nearest caveats that reach what a call asks about, each with its path as the reason."""
+def columns_asked_for(subject: Subject) -> list[str]:
+    """Return the columns whose caveats count if statements name all their columns, and otherwise [] for all."""
     statements = subject.statements
-    # Statements that name all their columns get the caveats of these columns alone.
     is_exact = all(statement.is_parsed and not statement.reads_all for statement in statements)
-    columns = [name for statement in statements for name in statement.columns] if is_exact else []
-    return {caveat.record: caveat.path.reason for caveat in caveats_for(subject.requested, scope, columns)[:limit]}
+    return [name for statement in statements for name in statement.columns] if is_exact else []
 
 
 def best_path(

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from django.conf import settings
 from django.db import transaction
 
-from knowledge.context.memory_context import allowed_automatically
+from knowledge.context.attachable import allowed_automatically
 from knowledge.context.statement_match import USUAL_COSINE, embed_within
 from knowledge.context.time_limit import PATIENCE, set_timeout
 from knowledge.insights import entity_linking

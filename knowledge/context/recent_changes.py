@@ -9,6 +9,7 @@ from typing import Any
 from django.db.models import Count, F, Func, Max, Q, TextField
 
 from knowledge.context import memory_context
+from knowledge.context.attachable import allowed_automatically
 from knowledge.context.timeline import ASPECTS, by_others
 from knowledge.insights import queries
 from knowledge.models import CatalogAspect, Decision
@@ -61,7 +62,7 @@ def entities_of(caller: Caller) -> list[str]:
 
 def _new(caller: Caller, urns: list[str], since: datetime) -> Iterable[MemoryRecord]:
     # New texts are pushed to the agent, so the rule for attached memories applies.
-    rows = memory_context.allowed_automatically(caller).filter(entity_urns__overlap=urns or [""], updated_at__gt=since)
+    rows = allowed_automatically(caller).filter(entity_urns__overlap=urns or [""], updated_at__gt=since)
     return _newest(rows.exclude(created_by=caller.email), "updated_at")
 
 

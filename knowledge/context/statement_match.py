@@ -13,42 +13,30 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from django.conf import settings
 
 from knowledge.catalog.entity_view import simple_path
-from knowledge.context.call_subject import CAMEL, WORD, Subject, singular
-from knowledge.models import CatalogEntity
+from knowledge.context.call_subject import CAMEL, MIN_WORD, STOP_WORDS, WORD, Subject, singular
+from knowledge.context.column_names import IDENTIFIER, ORDINARY, TOKEN, Name, is_identifier
+from knowledge.context.memories_for_call import FOR_ENTITY, FOR_MATCH, FOR_NEIGHBOR, Found
+from knowledge.insights.entity_linking import read_entities
 from memories import embedding
-from memories.database import connections
-from memories.database.queryset_sql import condition
-from memories.identity.caller import Caller
+from memories.database import connections, prepared_statements
 from memories.models import MemoryRecord
-from memories.models.record import MemoryRecordQuerySet
 from memories.rendering import entity_name
-from memories.retrieval import term_statistics
-from memories.retrieval.ranking import Question, candidates
 
-CANDIDATES = 60  # maximum number of memories that are compared
 WORDS_ONLY = "the embedding model was not available in time: memories were compared by words only"
 USUAL_COSINE = 0.3  # cosine that is assumed if there is no vector
 MAX_DESCRIPTION = 200  # maximum number of characters of a data set's description that are compared in meaning
 MAX_COLUMNS = 60  # maximum number of columns of the requested data sets that are compared
-# Parts of column names that say nothing about the column's subject.
-FILLERS = frozenset({"by", "code", "date", "flag", "has", "id", "is", "key", "kind", "no", "nr", "num", "number"})
-# The words of a column such as `closed_at` are ordinary ones: only its whole name counts.
-MOMENT = re.compile(r"_(at|on|for|from|to|since|until|date|time)$", re.IGNORECASE)
-# Columns that any table may have, as single words.
-ORDINARY = frozenset({"date", "day", "hour", "month", "name", "period", "time", "value", "week", "year"})
-IDENTIFIER = re.compile(r"(?<![\w.])(?=[a-z]\w*_\w)\w++(?!\()", re.IGNORECASE)
-# Identifiers that so many tables have that they point to none.
-COMMON = frozenset({
-    "created_at", "created_by", "created_on", "deleted_at", "is_active", "is_deleted", "updated_at", "updated_by",
-    "updated_on", "valid_from", "valid_to",
-})  # fmt: skip
-
+LOADING_S = 1.0  # seconds to wait for a model of this process that is still loading
+# Selects those of some names that are the last parts of data sets' names.
+KNOWN_TAILS = """
+    SELECT DISTINCT tail FROM catalog_entities
+    WHERE NOT removed AND entity_type = 'dataset' AND tail = ANY(%(tails)s)"""
 
 _threads = ThreadPoolExecutor(2, thread_name_prefix="context")
 
@@ -70,9 +58,27 @@ class Profile:
         return " ".join([*(name.replace("_", " ") for name in names), *self.literals, *self.descriptions])
 
     @property
-    def words(self) -> str:
-        """Return the text whose words find candidates."""
-        return " ".join([*self.tables, *self.columns, *self.literals, *filter(is_identifier, self.other_columns)])
+    def can_match(self) -> bool:
+        return bool(self.tables or self.columns or self.other_columns or self.literals)
+
+    @cached_property
+    def names(self) -> dict[str, list[Name]]:
+        rows = {
+            "tables": self.tables,
+            "columns": self.columns,
+            "other_columns": self.other_columns,
+            "literals": self.literals,
+        }
+        return {kind: [Name(text) for text in texts] for kind, texts in rows.items()}
+
+    @cached_property
+    def all_names(self) -> frozenset[str]:
+        """The names of tables and columns in lower case."""
+        return frozenset(name.lower() for name in (*self.tables, *self.columns, *self.other_columns))
+
+    @cached_property
+    def words_of_tables(self) -> frozenset[str]:
+        return frozenset(word for name in self.names["tables"] for word in name.words)
 
 
 @dataclass(frozen=True)
@@ -87,10 +93,9 @@ class Evidence:
     literals: list[str] = field(default_factory=list)  # of two characters or more
     has_exact_table: bool = False  # a table's name occurs as it is, and not only in the singular or plural
     is_foreign: bool = False  # its identifiers are columns of other tables
-    names_other_tables: bool = False
     is_linked: bool = False  # to other entities
 
-    def score(self, cosine: float) -> float:
+    def score(self, cosine: float, *, names_other_tables: bool = False) -> float:
         """Return the score by bench/statement_context.py. Two matches of a kind count, further ones don't."""
         exact_names = [name for name in self.tables if "_" in name]
         return (
@@ -102,7 +107,7 @@ class Evidence:
             + 0.8 * min(len(self.other_words), 2)
             + sum(sorted(map(_literal_weight, self.literals), reverse=True)[:2])
             - 2.0 * self.is_foreign
-            - (1.0 if self.tables else 2.0) * self.names_other_tables
+            - (1.0 if self.tables else 2.0) * names_other_tables
             - 2.0 * self.is_linked
             + 3.5 * cosine
         )
@@ -112,7 +117,7 @@ class Evidence:
         """Return whether the text shares only words with the call, and no table and no column by its name."""
         return not (self.tables or self.identifiers or self.other_identifiers)
 
-    @property
+    @cached_property
     def shared(self) -> list[str]:
         names = (self.tables, self.identifiers, self.literals, self.words, self.other_identifiers, self.other_words)
         return list(dict.fromkeys(name for row in names for name in row))
@@ -121,8 +126,11 @@ class Evidence:
 def profile_of(subject: Subject) -> Profile:
     tables = [entity_name(urn).rpartition(".")[2] for urn in subject.requested]
     tables += [name.rpartition(".")[2] for statement in subject.statements for name in statement.tables]
-    rows = list(CatalogEntity.objects.filter(urn__in=subject.requested).values_list("columns", "description"))
-    known = [simple_path(path).rpartition(".")[2] for columns, _ in rows for path in columns.split()]
+    unread = [urn for urn in subject.requested if urn not in subject.rows]
+    known_rows = {**subject.rows, **(read_entities(unread) if unread else {})}
+    # Sorted, so that the order of the tables in a statement does not change its meaning.
+    rows = sorted((known_rows[urn] for urn in subject.requested if urn in known_rows), key=lambda row: row.name)
+    known = [simple_path(path).rpartition(".")[2] for row in rows for path in row.columns.split()]
     lower_known = {name.lower() for name in known}
     columns = [
         name
@@ -134,135 +142,153 @@ def profile_of(subject: Subject) -> Profile:
     literals = [text for statement in subject.statements for text in statement.literals]
     used = {name.lower() for name in columns}
     # A single word of a question is less telling than a column of a statement.
-    prose = [] if subject.statements else re.findall(r"\w+", subject.question)
+    prose = [] if subject.statements else TOKEN.findall(subject.question)
     return Profile(
         _distinct(tables),
         _distinct(columns),
         _distinct(name for name in (*prose, *known) if name.lower() not in used)[:MAX_COLUMNS],
         _distinct(text for text in literals if _is_telling(text)),
-        _distinct(description[:MAX_DESCRIPTION] for _, description in rows),
+        _distinct(row.description[:MAX_DESCRIPTION] for row in rows),
     )
 
 
-def matches(
-    caller: Caller, scope: MemoryRecordQuerySet, profile: Profile, vector: Any
-) -> list[tuple[MemoryRecord, list[str]]]:
-    """Return the scope's memories that match above MEMORY_CONTEXT_MATCH, best first, with what each shares.
+def search_words(subject: Subject, profile: Profile) -> dict[str, int]:
+    """Return the words of a call that find memories, each with a sum of FOR_ENTITY, FOR_MATCH and FOR_NEIGHBOR."""
+    words: dict[str, int] = {}
 
-    `vector` is the embedding of the profile's query, or None if only words are compared.
-    """
-    question = Question(vector=vector, terms=term_statistics.query_terms(profile.words, caller))
-    rows, _ = candidates(condition(scope), question, CANDIDATES)
-    records = scope.defer("search").in_bulk([row.id for row in rows])
-    found: list[tuple[float, MemoryRecord, Evidence, float]] = []
-    for row in rows:
-        if record := records.get(row.id):
-            cosine = USUAL_COSINE if vector is None else row.cosine or 0.0
-            evidence = evidence_in(record.content, profile)
-            evidence = replace(evidence, is_linked=bool(record.entity_urns or record.detected_urns))
-            found.append((evidence.score(cosine), record, evidence, cosine))
-    crowds = Counter(frozenset(evidence.shared) for _, _, evidence, _ in found)
-    found = [
-        (score, record, evidence, cosine)
-        for score, record, evidence, cosine in found
-        if score >= settings.MEMORY_CONTEXT_MATCH
+    def add(texts: Iterable[str], uses: int) -> None:
+        for text in texts:
+            if text:
+                words[text] = words.get(text, 0) | uses
+
+    names = profile.names
+    of_statement = [name.query for kind in ("tables", "columns", "literals") for name in names[kind]]
+    add(of_statement, FOR_MATCH)
+    add((name.query for name in names["other_columns"] if name.is_identifier), FOR_MATCH)
+    add(_words_in(subject.question), FOR_ENTITY | FOR_NEIGHBOR)
+    add(_words_in(subject.named), FOR_NEIGHBOR)
+    if subject.statements:
+        add(of_statement, FOR_ENTITY)
+    return words
+
+
+def _words_in(text: str) -> list[str]:
+    words = (word.lower() for word in WORD.findall(CAMEL.sub(" ", text)))
+    return [word for word in words if len(word) >= MIN_WORD and word not in STOP_WORDS]
+
+
+def best_matches(found: Sequence[Found], profile: Profile, *, has_vector: bool) -> list[tuple[Found, list[str]]]:
+    """Return the memories that match above MEMORY_CONTEXT_MATCH, best first, with what each shares with the call."""
+    compared: list[tuple[Found, Evidence, float]] = []
+    for row in found:
+        cosine = row.cosine or 0.0 if has_vector else USUAL_COSINE
+        compared.append((row, evidence_of(row.record, profile), cosine))
+    crowds = Counter(frozenset(evidence.shared) for _, evidence, _ in compared)
+    likely = [
+        (row, evidence, cosine)
+        for row, evidence, cosine in compared
+        if evidence.score(cosine) >= settings.MEMORY_CONTEXT_MATCH
         and evidence.shared
         # Ordinary words that many memories share with the call point to none of them.
         and not (evidence.is_loose and crowds[frozenset(evidence.shared)] > settings.MEMORY_CONTEXT_MOST)
     ]
-    foreign = _other_tables([entry[1].content for entry in found], profile)
+    foreign = _other_tables([row.record.content for row, _, _ in likely], profile)
     scored = [
-        (replace(evidence, names_other_tables=record.content in foreign).score(cosine), record, evidence.shared)
-        for _, record, evidence, cosine in found
+        (evidence.score(cosine, names_other_tables=row.record.content in foreign), row, evidence)
+        for row, evidence, cosine in likely
     ]
-    scored.sort(key=lambda entry: (-entry[0], entry[1].pk))
-    return [(record, shared) for score, record, shared in scored if score >= settings.MEMORY_CONTEXT_MATCH]
+    scored.sort(key=lambda entry: (-entry[0], entry[1].record.pk))
+    return [(row, evidence.shared) for score, row, evidence in scored if score >= settings.MEMORY_CONTEXT_MATCH]
 
 
 def _other_tables(texts: Sequence[str], profile: Profile) -> set[str]:
     """Return the texts that name tables of the catalog other than those of the profile."""
     tails_of = {text: _possible_tails(text) for text in texts}
     all_tails = set().union(*tails_of.values())
-    ours = {word for name in profile.tables for word in _content_words(name)}
-    rows = CatalogEntity.objects.filter(removed=False, entity_type="dataset", tail__in=all_tails)
-    others = {tail for tail in rows.values_list("tail", flat=True).distinct() if not _content_words(tail) <= ours}
+    if not all_tails:
+        return set()
+    rows = prepared_statements.rows(KNOWN_TAILS, {"tails": list(all_tails)}, public=True)
+    others = {tail for (tail,) in rows if not Name(tail).words <= profile.words_of_tables}
     return {text for text, tails in tails_of.items() if tails & others}
 
 
 def _possible_tails(text: str) -> set[str]:
     """Return the names of tables that one word or two words of a text may be, in the singular and plural."""
-    words = [word.lower() for word in re.findall(r"\w+", text) if len(word) > 2]
+    words = [word.lower() for word in TOKEN.findall(text) if len(word) > 2]
     names = [*words, *(f"{first}_{second}" for first, second in itertools.pairwise(words))]
     return {variant for name in names for variant in (name, singular(name), f"{name}s")}
 
 
 def embed_within(text: str, patience_s: float) -> tuple[list[float] | None, str]:
-    """Return the embedding of a text, or None and the reason if it is not available within `patience_s` seconds."""
+    """Return the embedding of a text, or None and the reason if it is not available.
+
+    A model of this process is waited for only while it is loading. One of another system is waited for `patience_s`
+    seconds.
+    """
     if not text:
         return None, ""
     connections.close_if_pooled()  # don't hold a database connection while waiting
-    patience_s = max(patience_s, 0.0)
-    future = _threads.submit(embedding.embed_one, text, wait_s=patience_s)
     try:
-        vector, _ = future.result(timeout=patience_s)
+        if settings.EMBEDDING_PROVIDER != "openai":
+            return embedding.embed_one(text, wait_s=LOADING_S)[0], ""
+        future = _threads.submit(embedding.embed_one, text, wait_s=patience_s)
+        try:
+            return future.result(timeout=patience_s)[0], ""
+        finally:
+            future.cancel()
     except (embedding.EmbedderUnavailable, NotYet):
-        future.cancel()
         return None, WORDS_ONLY
-    return vector, ""
 
 
-def evidence_in(text: str, profile: Profile) -> Evidence:
-    lowered, words = text.lower(), {singular(word.lower()) for word in WORD.findall(CAMEL.sub(" ", text))}
-    tables = [name for name in profile.tables if _content_words(name) and _content_words(name) <= words]
-    words -= {word for name in tables for word in _content_words(name)}  # `room` is no further evidence beside `rooms`
-    identifiers, by_words = _columns_in(lowered, words, profile.columns)
-    other_identifiers, other_words = _columns_in(lowered, words, profile.other_columns)
+def evidence_of(record: MemoryRecord, profile: Profile) -> Evidence:
+    is_linked = bool(record.entity_urns or record.detected_urns)
+    return evidence_in(record.content, profile, is_linked=is_linked)
+
+
+def evidence_in(text: str, profile: Profile, *, is_linked: bool = False) -> Evidence:
+    lowered = text.lower()
+    tokens, lower_tokens = set(TOKEN.findall(text)), set(TOKEN.findall(lowered))
+    words = {singular(word.lower()) for word in WORD.findall(CAMEL.sub(" ", text))}
+    names = profile.names
+    tables = [name for name in names["tables"] if name.words and name.words <= words]
+    for name in tables:
+        words -= name.words  # `room` is no further evidence beside `rooms`
+    words -= ORDINARY
+    identifiers, by_words = _columns_in(lowered, lower_tokens, words, names["columns"])
+    other_identifiers, other_words = _columns_in(lowered, lower_tokens, words, names["other_columns"])
     named = {name.lower() for name in IDENTIFIER.findall(text)}
-    ours = {name.lower() for name in (*profile.tables, *profile.columns, *profile.other_columns)}
     return Evidence(
-        tables,
+        [name.text for name in tables],
         identifiers,
         by_words,
         other_identifiers,
         other_words,
-        [literal for literal in profile.literals if has_word(text, literal)],
-        has_exact_table=any(has_word(lowered, spelling) for name in tables for spelling in _spellings(name)),
-        is_foreign=bool(profile.other_columns and named and not named & ours),
+        [name.text for name in names["literals"] if name.is_in(text, tokens)],
+        has_exact_table=any(
+            name.is_in_lower(lowered, lower_tokens) or name.spelled_out.search(lowered) for name in tables
+        ),
+        is_foreign=bool(profile.other_columns and named and not named & profile.all_names),
+        is_linked=is_linked,
     )
 
 
-def _spellings(name: str) -> tuple[str, str]:
-    """Return a table's name as it is and as words: `search_terms` and `search terms`."""
-    return name.lower(), CAMEL.sub(" ", name).replace("_", " ").lower()
-
-
-def is_identifier(name: str) -> bool:
-    """Return whether a name is an unmistakable identifier, with an underscore, a digit or inner capitals."""
-    return bool(re.search(r"_|\d|[a-z][A-Z]", name)) and len(name) > 2 and name.lower() not in COMMON
-
-
-def _columns_in(lowered: str, words: set[str], columns: Iterable[str]) -> tuple[list[str], list[str]]:
+def _columns_in(
+    lowered: str, lower_tokens: set[str], words: set[str], columns: Sequence[Name]
+) -> tuple[list[str], list[str]]:
     """Return the columns that a text names word for word, and those of which it has the words.
 
     Of columns with the same words, such as `category` and `category_id`, only one is returned.
     """
-    names = [name for name in columns if name.lower() not in COMMON]
-    exact = [name for name in names if is_identifier(name) and has_word(lowered, name.lower())]
+    exact: list[str] = []
     loose: dict[frozenset[str], str] = {}
-    for name in names:
-        parts = _content_words(name)
-        if name not in exact and parts and not MOMENT.search(name) and parts <= words - ORDINARY:
-            loose.setdefault(frozenset(parts), name)
+    for name in columns:
+        if name.is_common:
+            continue
+        if name.is_identifier and name.is_in_lower(lowered, lower_tokens):
+            exact.append(name.text)
+        elif name.counts_by_words and name.words <= words:
+            loose.setdefault(name.words, name.text)
     return exact, list(loose.values())
-
-
-def _content_words(name: str) -> set[str]:
-    parts = {word.lower() for word in WORD.findall(CAMEL.sub(" ", name))}
-    return {singular(part) for part in parts - FILLERS if len(part) > 2}
-
-
-def has_word(text: str, word: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
 
 
 def _literal_weight(literal: str) -> float:

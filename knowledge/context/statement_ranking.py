@@ -8,19 +8,12 @@ about further tables, matters less if the statement mentions neither. The weight
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable
 from uuid import UUID
 
-from django.db import OperationalError, transaction
-
 from knowledge.context.call_subject import Subject
+from knowledge.context.memories_for_call import Found
 from knowledge.context.statement_match import USUAL_COSINE, Evidence, Profile, evidence_in
-from knowledge.context.time_limit import PATIENCE, is_canceled, set_timeout
-from memories.database import prepared_statements
-from memories.lazy_numpy import np
-from memories.models import MemoryRecord
 
 # Words of memories that tell which rows don't count. Such a memory matters to every statement that lacks the filter.
 LEAVES_OUT = re.compile(
@@ -42,38 +35,15 @@ REDIRECTS = re.compile(
 )
 # Values of columns as people write them: quoted, or after an equals sign.
 VALUE = re.compile(r"'([^'\n]{1,60})'|=\s*([\w.-]+)")
-COSINES = """
-    SELECT record_id, 1 - min(vector <=> %(vector)s::vector) FROM memory_passages
-    WHERE record_id = ANY(%(ids)s) GROUP BY record_id"""
 
 
-def relevances_within(
-    deadline: float, records: Sequence[MemoryRecord], subject: Subject, profile: Profile, vector: Any
-) -> dict[UUID, float]:
-    """Return the relevance of memories to the statement of a call by their ids, or {} if it takes too long.
-
-    `vector` is the embedding of the profile's query, or None if only words are compared. `deadline` is a time of
-    time.monotonic(). A relevance may be negative.
-    """
-    try:
-        with transaction.atomic():
-            set_timeout(time.monotonic() + (deadline - time.monotonic()) * PATIENCE)
-            cosines = _cosines([record.pk for record in records], vector)
-    except OperationalError as error:
-        if not is_canceled(error):
-            raise
-        return {}
-    return {record.pk: _relevance(record, subject, profile, cosines.get(record.pk, USUAL_COSINE)) for record in records}
+def relevances(found: Iterable[Found], subject: Subject, profile: Profile) -> dict[UUID, float]:
+    """Return the relevance of memories to the statement of a call by their ids. It may be negative."""
+    return {row.record.pk: _relevance(row, subject, profile) for row in found}
 
 
-def _cosines(ids: Sequence[UUID], vector: Any) -> Mapping[UUID, float]:
-    if vector is None or not ids:
-        return {}
-    values = {"ids": list(ids), "vector": np.asarray(vector, np.float32)}
-    return {pk: float(cosine) for pk, cosine in prepared_statements.rows(COSINES, values)}
-
-
-def _relevance(record: MemoryRecord, subject: Subject, profile: Profile, cosine: float) -> float:
+def _relevance(found: Found, subject: Subject, profile: Profile) -> float:
+    record = found.record
     text = record.content
     evidence = evidence_in(text, profile)
     urns = {*record.entity_urns, *record.detected_urns}
@@ -87,7 +57,7 @@ def _relevance(record: MemoryRecord, subject: Subject, profile: Profile, cosine:
         + (1.0 if is_join else -1.0) * bool(JOINS.search(text))
         + (0.5 if is_redirect else -1.5 * (bool(urns - set(subject.requested)) and not is_join))
         - _other_values(text, evidence, profile)
-        + 6.0 * cosine
+        + 6.0 * (USUAL_COSINE if found.cosine is None else found.cosine)
     )
 
 

@@ -18,14 +18,13 @@ from django.conf import settings
 from django.utils import timezone
 
 from knowledge.context.call_subject import MIN_WORD, STOP_WORDS, Subject, singular
-from knowledge.context.statement_match import COMMON, ORDINARY
+from knowledge.context.column_names import COMMON, ORDINARY, TOKEN
 from memories.models import MemoryRecord
 from memories.rendering import entity_name
 from memories.retrieval.attachment_use import mark_used
 from memories.retrieval.impressions import Shown
 
 MAX_TERMS = 60  # maximum number of hashes that are stored with an impression
-WORD = re.compile(r"\w+")  # an identifier such as net_revenue is one word
 # Numbers that so many texts have that they point to none: single digits, years, powers of ten.
 VAGUE_NUMBER = re.compile(r"\d|(19|20)\d\d|10+")
 
@@ -53,7 +52,7 @@ def _terms_of(subject: Subject) -> list[Collection[str]]:
     names += [name for statement in subject.statements for name in _names_in(statement.tables, statement.columns)]
     literals = [text for statement in subject.statements for text in statement.literals]
     terms: list[Collection[str]] = [_telling([name]) for name in names]
-    return [term for term in [*terms, *(_telling(WORD.findall(text)) for text in literals)] if term]
+    return [term for term in [*terms, *(_telling(TOKEN.findall(text)) for text in literals)] if term]
 
 
 def _names_in(tables: Sequence[str], columns: Sequence[str]) -> list[str]:
@@ -61,12 +60,12 @@ def _names_in(tables: Sequence[str], columns: Sequence[str]) -> list[str]:
 
 
 def _all_words(subject: Subject) -> set[str]:
-    return set(_telling(WORD.findall(subject.question)))
+    return set(_telling(TOKEN.findall(subject.question)))
 
 
 def _words_of_memory(record: MemoryRecord) -> list[str]:
     columns = " ".join(str(column.get("column", "")) for column in record.related_columns)
-    return _telling(WORD.findall(f"{record.content} {columns}"))
+    return _telling(TOKEN.findall(f"{record.content} {columns}"))
 
 
 def _telling(words: Iterable[str]) -> list[str]:

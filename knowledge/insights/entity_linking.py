@@ -6,19 +6,21 @@ Names are resolved in one query for all texts.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from knowledge.catalog.entity_view import simple_path
 from knowledge.freshness.baselines import mentioned
 from knowledge.insights import addresses, sql_statement
 from knowledge.insights.sql_statement import Statement
-from knowledge.models import CatalogEntity
+from memories.database import prepared_statements
 from memories.extensions import Mention
 from memories.rendering import entity_name
 
 MAX_NAMES = 40  # maximum number of names that are resolved for one call or text
+MAX_ANSWER_NAMES = 200  # maximum number of names that are resolved of an answer
 MAX_URNS = 20
 MAX_TEXT = 200_000  # maximum number of characters of the arguments, or of the response, that are searched
 MAX_WALK = 2_000  # maximum number of values in the arguments, or in the response, that are visited
@@ -26,8 +28,36 @@ MAX_ROWS = 1_000  # minimum of the maximum number of data sets with these names 
 COLUMNS_SHOWN = 20  # maximum number of columns reported with a mention
 URN = re.compile(r"urn:li:[A-Za-z]+:(?:\([^()\s\"']{1,480}\)|[^\s()\"',\]}]{1,480})")
 DOTTED = re.compile(sql_statement.DOTTED)
+DATASET = "urn:li:dataset:"
 # `sales.orders.csv` is a file and not a column of sales.orders.
 FILE_TYPES = frozenset({"csv", "json", "md", "parquet", "pdf", "py", "sql", "tsv", "txt", "xlsx", "yaml", "yml", "zip"})
+
+
+# The data sets with one of these last parts of a name, and the entities with one of these URNs.
+READ = """
+    SELECT urn, qualified_name, name, platform, columns, description FROM catalog_entities
+    WHERE NOT removed AND (entity_type = 'dataset' AND tail = ANY(%(tails)s) OR urn = ANY(%(urns)s))
+    ORDER BY urn LIMIT %(limit)s"""
+
+
+@dataclass(frozen=True)
+class CatalogRow:
+    """An entity of the catalog, as far as texts are compared with it."""
+
+    urn: str
+    qualified_name: str
+    name: str
+    platform: str
+    columns: str  # their paths, separated by spaces
+    description: str
+
+    @cached_property
+    def parts(self) -> tuple[str, ...]:
+        return tuple(self.qualified_name.lower().split("."))
+
+    @cached_property
+    def simple_paths(self) -> tuple[str, ...]:
+        return tuple(simple_path(path) for path in self.columns.split())
 
 
 @dataclass(frozen=True)
@@ -37,15 +67,7 @@ class Mentions:
     requested: list[str] = field(default_factory=list)  # URNs of the arguments
     answered: list[str] = field(default_factory=list)  # URNs that only the answer has
     statements: list[Statement] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class _DataSet:
-    parts: tuple[str, ...]  # of its qualified name, in lower case
-    urn: str
-    name: str
-    platform: str
-    columns: tuple[str, ...]  # simple paths
+    rows: Mapping[str, CatalogRow] = field(default_factory=dict)  # of those that the catalog has, by URN
 
 
 def mentions_of_call(
@@ -55,26 +77,39 @@ def mentions_of_call(
 
     `dialect` is the dialect of sqlglot in which SQL is parsed. Without `has_addresses`, addresses are not looked up.
     """
-    argument_texts, answer_texts = list(_texts(arguments)), list(_texts(answer))
+    argument_texts, answer_texts = _texts(arguments), _texts(answer)
     is_sql = [sql_statement.is_statement(text) for text in argument_texts]
     statements = [
         sql_statement.read_statement(text, dialect) for text, sql in zip(argument_texts, is_sql, strict=True) if sql
     ]
     tables = [name for statement in statements for name in statement.tables]
     names = [n for text, sql in zip(argument_texts, is_sql, strict=True) if not sql for n in names_in(text)]
-    answer_names = [name for text in answer_texts for name in names_in(text)]
-    data_sets = _data_sets([*tables, *names, *answer_names])
-    requested = [*_urns(argument_texts), *(addresses.urns_at(argument_texts) if has_addresses else ())]
+    # One text is searched in place of a thousand cells. No name contains a line break.
+    answer_text = "\n".join(answer_texts)
+    answer_names = _names_of_answer(answer_text)
+    argument_urns, answer_urns = _urns("\n".join(argument_texts)), _urns(answer_text)
+    rows = _read(_tails([*tables, *names, *answer_names]), [*argument_urns, *answer_urns][:MAX_URNS])
+    data_sets = _by_tail(rows)
+    requested = [*argument_urns, *(addresses.urns_at(argument_texts) if has_addresses else ())]
     requested += [found.urn for name in tables if (found := _table(name, data_sets, platform))]
     requested += [found.urn for name in names if (found := _table_or_column(name, data_sets, platform))]
-    answered = [*_urns(answer_texts), *(addresses.urns_at(answer_texts) if has_addresses else ())]
+    answered = [*answer_urns, *(addresses.urns_at([answer_text]) if has_addresses else ())]
     answered += [found.urn for name in answer_names if (found := _table_or_column(name, data_sets, platform))]
     urns = list(dict.fromkeys([*requested, *answered]))[:MAX_URNS]
+    is_requested = set(requested)
     return Mentions(
-        [urn for urn in urns if urn in set(requested)],
-        [urn for urn in urns if urn not in set(requested)],
+        [urn for urn in urns if urn in is_requested],
+        [urn for urn in urns if urn not in is_requested],
         statements,
+        {row.urn: row for row in rows},
     )
+
+
+def may_mention(answer: Any) -> bool:
+    """Return whether an answer may mention entities, without a look into the catalog."""
+    text = "\n".join(_texts(answer))
+    patterns = (URN, DOTTED, addresses.STORED, addresses.PAGE)
+    return any(pattern.search(text) is not None for pattern in patterns)
 
 
 def mentions_in(texts: Sequence[str]) -> list[list[Mention]]:
@@ -84,11 +119,10 @@ def mentions_in(texts: Sequence[str]) -> list[list[Mention]]:
     name of a data set, an end of it that no other data set has, or one of these with a column.
     """
     names_of = [names_in(text) for text in texts]
-    urns_of = [list(dict.fromkeys(_urns([text])))[:MAX_URNS] for text in texts]
-    data_sets = _data_sets(name for names in names_of for name in names)
-    by_urn = {data_set.urn: data_set for row in data_sets.values() for data_set in row}
-    unknown = {urn for urns in urns_of for urn in urns} - by_urn.keys()
-    by_urn |= {data_set.urn: data_set for data_set in _read(urn__in=unknown)} if unknown else {}
+    urns_of = [list(dict.fromkeys(_urns(text)))[:MAX_URNS] for text in texts]
+    tails = _tails(name for names in names_of for name in names)
+    rows = _read(tails, [urn for urns in urns_of for urn in urns])
+    data_sets, by_urn = _by_tail(rows), {row.urn: row for row in rows}
     mentions = []
     for text, names, urns in zip(texts, names_of, urns_of, strict=True):
         named = [found.urn for name in names if (found := _table_or_column(name, data_sets, ""))]
@@ -99,7 +133,7 @@ def mentions_in(texts: Sequence[str]) -> list[list[Mention]]:
 
 def names_in(text: str) -> list[str]:
     """Return the distinct dotted names of a text, without quotes, in order. URNs are left out."""
-    return list(dict.fromkeys(sql_statement.unquoted(name) for name in DOTTED.findall(URN.sub(" ", text))))[:MAX_NAMES]
+    return list(dict.fromkeys(sql_statement.unquoted(name) for name in _dotted(text)[:MAX_NAMES]))
 
 
 def resolve(names: Iterable[str], *, platform: str = "") -> dict[str, str]:
@@ -110,7 +144,7 @@ def resolve(names: Iterable[str], *, platform: str = "") -> dict[str, str]:
     on `platform` is meant. A name is left out if no single data set remains.
     """
     wanted = list(dict.fromkeys(names))[:MAX_NAMES]
-    data_sets = _data_sets(wanted)
+    data_sets = _by_tail(_read(_tails(wanted), ()))
     return {name: found.urn for name in wanted if (found := _table(name, data_sets, platform))}
 
 
@@ -121,35 +155,34 @@ def urns_named(names: Sequence[str], *, platform: str = "") -> list[str]:
     return list(dict.fromkeys(filter(None, urns)))[:MAX_URNS]
 
 
-def _data_sets(names: Iterable[str]) -> dict[str, list[_DataSet]]:
-    """Return the data sets that these names may refer to, by the last part of their own names."""
-    tails = {part for name in names for part in name.lower().split(".")[-3:]}
-    data_sets: dict[str, list[_DataSet]] = {}
-    for data_set in _read(tail__in=tails) if tails else ():
-        data_sets.setdefault(data_set.parts[-1], []).append(data_set)
+def read_entities(urns: Sequence[str]) -> dict[str, CatalogRow]:
+    """Return what the catalog has of these entities, by URN. Removed ones are left out."""
+    return {row.urn: row for row in _read((), urns)}
+
+
+def _tails(names: Iterable[str]) -> set[str]:
+    return {part for name in names for part in name.lower().split(".")[-3:]}
+
+
+def _read(tails: Collection[str], urns: Collection[str]) -> list[CatalogRow]:
+    """Return the data sets with one of these last parts of a name, and the entities with one of these URNs."""
+    if not (tails or urns):
+        return []
+    limit = max(MAX_ROWS, 10 * len(tails)) + len(urns)
+    values = {"tails": list(tails), "urns": list(urns), "limit": limit}
+    return [CatalogRow(*cells) for cells in prepared_statements.rows(READ, values, public=True)]
+
+
+def _by_tail(rows: Iterable[CatalogRow]) -> dict[str, list[CatalogRow]]:
+    """Group data sets by the last part of their qualified names."""
+    data_sets: dict[str, list[CatalogRow]] = {}
+    for row in rows:
+        if row.urn.startswith(DATASET):
+            data_sets.setdefault(row.parts[-1], []).append(row)
     return data_sets
 
 
-def _read(**conditions: Any) -> list[_DataSet]:
-    rows = CatalogEntity.objects.filter(removed=False, **conditions)
-    limit = max(MAX_ROWS, *(10 * len(values) for values in conditions.values()))
-    if "tail__in" in conditions:
-        rows = rows.filter(entity_type="dataset")
-    return [
-        _DataSet(
-            tuple(qualified_name.lower().split(".")),
-            urn,
-            qualified_name or name,
-            platform,
-            tuple(simple_path(path) for path in columns.split()),
-        )
-        for urn, qualified_name, name, platform, columns in rows.order_by("urn").values_list(
-            "urn", "qualified_name", "name", "platform", "columns"
-        )[:limit]
-    ]
-
-
-def _table(name: str, data_sets: Mapping[str, list[_DataSet]], platform: str) -> _DataSet | None:
+def _table(name: str, data_sets: Mapping[str, list[CatalogRow]], platform: str) -> CatalogRow | None:
     parts = tuple(name.lower().split("."))
     candidates = data_sets.get(parts[-1], [])
     exact = [data_set for data_set in candidates if data_set.parts[-len(parts) :] == parts]
@@ -163,7 +196,7 @@ def _table(name: str, data_sets: Mapping[str, list[_DataSet]], platform: str) ->
     return None
 
 
-def _table_or_column(name: str, data_sets: Mapping[str, list[_DataSet]], platform: str) -> _DataSet | None:
+def _table_or_column(name: str, data_sets: Mapping[str, list[CatalogRow]], platform: str) -> CatalogRow | None:
     """Return the data set that a dotted name names, or the one that has the column it names."""
     if found := _table(name, data_sets, platform):
         return found
@@ -174,7 +207,9 @@ def _table_or_column(name: str, data_sets: Mapping[str, list[_DataSet]], platfor
             return found
         if length == 1:  # `orders.is_test`: the column tells that the word is a table's name
             having = [
-                data_set for data_set in data_sets.get(table.lower(), []) if column in map(str.lower, data_set.columns)
+                data_set
+                for data_set in data_sets.get(table.lower(), [])
+                if column in map(str.lower, data_set.simple_paths)
             ]
             of_platform = [data_set for data_set in having if data_set.platform == platform]
             for rows in (of_platform, having):
@@ -183,31 +218,38 @@ def _table_or_column(name: str, data_sets: Mapping[str, list[_DataSet]], platfor
     return None
 
 
-def _mention(text: str, urn: str, data_set: _DataSet | None) -> Mention:
+def _mention(text: str, urn: str, data_set: CatalogRow | None) -> Mention:
     if data_set is None:  # a URN that the catalog does not have
         return Mention(urn, entity_name(urn))
     # The dotted names of tables are no names of columns: sales.status does not name the column `sales`.
-    columns = mentioned(text, [path for path in data_set.columns if path.lower() not in data_set.parts])
-    return Mention(urn, data_set.name, tuple(columns[:COLUMNS_SHOWN]))
+    columns = mentioned(text, [path for path in data_set.simple_paths if path.lower() not in data_set.parts])
+    return Mention(urn, data_set.qualified_name or data_set.name, tuple(columns[:COLUMNS_SHOWN]))
 
 
-def _urns(texts: Iterable[str]) -> Iterator[str]:
-    for text in texts:
-        for match in URN.findall(text):
-            yield match.rstrip(".,;:!?") if not match.endswith(")") else match
+def _names_of_answer(text: str) -> list[str]:
+    return list(dict.fromkeys(sql_statement.unquoted(name) for name in _dotted(text)[:MAX_ANSWER_NAMES]))
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """Yield the strings inside a value, in order and within the limits. Keys are not searched."""
-    pending, seen_count, room = [value], 0, MAX_TEXT
+def _dotted(text: str) -> list[str]:
+    return list(dict.fromkeys(DOTTED.findall(URN.sub(" ", text))))
+
+
+def _urns(text: str) -> list[str]:
+    return [match.rstrip(".,;:!?") if not match.endswith(")") else match for match in URN.findall(text)]
+
+
+def _texts(value: Any) -> list[str]:
+    """Return the strings inside a value, in order and within the limits. Keys are not searched."""
+    pending, seen_count, room, texts = [value], 0, MAX_TEXT, []
     while pending and seen_count < MAX_WALK and room > 0:
         item = pending.pop()
         seen_count += 1
         if isinstance(item, str):
-            yield item[:room]
+            texts.append(item[:room])
             room -= len(item)
         elif isinstance(item, Mapping):
             if not item.get("unsure"):  # an unsure search result may have nothing to do with the call
                 pending.extend(reversed(list(item.values())))
         elif isinstance(item, list | tuple):
             pending.extend(reversed(item))
+    return texts

@@ -13,8 +13,8 @@ from knowledge.catalog.embedded import LocalCatalog
 from knowledge.catalog.entity_view import short_name
 from knowledge.catalog.mirror import TYPES
 from knowledge.catalog.search import search
+from knowledge.context.attachable import attachable
 from knowledge.context.caveats import caveats_for
-from knowledge.context.memory_context import attachable
 from knowledge.insights import queries
 from knowledge.operations import FollowLineage, SearchCatalog, ShowEntity
 from knowledge.responses import InsightResponse

@@ -21,7 +21,6 @@ from knowledge.changesets.change_request import CHANGE_TYPES, Request
 from knowledge.changesets.diff import Readable, of_planned
 from knowledge.changesets.planning import plan
 from knowledge.context.call_subject import MAX_QUERY
-from knowledge.context.memory_context import ranked
 from knowledge.freshness.baselines import urns_of
 from knowledge.insights import queries
 from knowledge.insights.similar_claims import ClosestMemory, closest_memories
@@ -35,7 +34,9 @@ from memories.embedding import Vectors
 from memories.history import chain
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
+from memories.retrieval import term_statistics
 from memories.retrieval.near_duplicates import similar_records, vectors_of
+from memories.retrieval.ranking import Question, candidates
 from memories.retrieval.statements.comparison import is_same_fact
 
 NEIGHBOURS = 6
@@ -188,8 +189,11 @@ def _neighbors(
         about = rows.filter(entity_urns__overlap=record.entity_urns)
         distances = dict.fromkeys(record.entity_urns, 0)
         vector = None if vectors is None else vectors[0].tolist()
-        # ranked in the same way as memories that are attached to tool responses
-        return ranked(caller, about, distances, record.content[:MAX_QUERY], NEIGHBOURS, vector=vector)
+        terms = term_statistics.query_terms(record.content[:MAX_QUERY], caller)
+        question = Question(vector=vector, terms=terms, distances=distances)
+        best, _ = candidates(condition(about), question, NEIGHBOURS)
+        records = about.defer("search").in_bulk([candidate.id for candidate in best])
+        return [records[candidate.id] for candidate in best if candidate.id in records]
     if vectors is None:
         return []
     return [match.record for match in similar_records(condition(rows), vectors, MIN_SIMILARITY)[:NEIGHBOURS]]

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import UnionType
-from typing import Any, Generic, TypeVar, Union, get_origin, get_type_hints
+from typing import Any, Generic, Protocol, TypeVar, Union, get_origin, get_type_hints
 from uuid import UUID
 
 from django.apps import apps
@@ -321,6 +321,7 @@ class Call:
     is_proxied: bool = False  # the tool belongs to another MCP server
     named: Sequence[str] | None = None  # entities at declared places; None: they have to be found in the texts
     platform: str = ""  # of the data sets that the call names; "" if it is not known
+    dialect: str = ""  # of SQL in its arguments, by sqlglot's name; "" if it is not known
 
 
 @dataclass(frozen=True)
@@ -329,6 +330,16 @@ class ContextBlock:
 
     data: Mapping[str, Any]
     record_ids: Sequence[UUID] = ()
+
+
+class ContextLookup(Protocol):
+    """Looks up context for the response to one call."""
+
+    def begin(self, *, platform: str = "", dialect: str = "") -> None:
+        """Look up what the arguments ask for, beside the call. The platform and dialect are those of its warehouse."""
+
+    def finish(self, call: Call) -> ContextBlock | None:
+        """Return the context for the call, which has its answer now."""
 
 
 def toolsets() -> dict[str, list[str]]:

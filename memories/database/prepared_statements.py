@@ -6,7 +6,7 @@ Use them for frequent queries and inserts for which planning, or the work of the
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache, partial
 from itertools import count
 from typing import Any
@@ -20,7 +20,7 @@ from psycopg.adapt import Buffer, Dumper
 from psycopg.pq import Format
 
 from memories.database import replica
-from memories.database.engine.base import NumberedCursor, StatementCursor, execute_together
+from memories.database.engine.base import NumberedCursor, PublicCursor, StatementCursor, execute_together
 from memories.lazy_numpy import np
 
 INSERT = "INSERT INTO {table} ({columns}) VALUES ({values})"
@@ -60,8 +60,12 @@ def rows(
     binary: bool = False,
     once: bool = False,
     primary: bool = False,
+    public: bool = False,
 ) -> list[tuple[Any, ...]]:
     """Execute a statement and return its rows. With `primary`, it is never executed on a replica.
+
+    A `public` statement is sent without the identity, which saves a statement. It reads or inserts only rows of tables
+    without policies. Of other tables it would find no rows, unless a transaction is open that has the identity already.
 
     Values are sent separately from the SQL, so PostgreSQL must be able to infer the type of each placeholder. If one
     plan for all values would be more expensive, PostgreSQL plans each execution (plan_cache_mode=auto).
@@ -70,7 +74,7 @@ def rows(
     support prepared statements). With `binary`, PostgreSQL sends the rows in binary format, which is quicker for large
     bytea columns. The rows have the same Python types in both formats.
     """
-    run = partial(execute, statement=statement, values=values, binary=binary, once=once)
+    run = partial(execute, statement=statement, values=values, binary=binary, once=once, public=public)
     return run(connections[DEFAULT_DB_ALIAS]) if primary else replica.read(run)
 
 
@@ -81,10 +85,12 @@ def execute(
     *,
     binary: bool = False,
     once: bool = False,
+    public: bool = False,
 ) -> list[tuple[Any, ...]]:
     """Execute a statement on one of Django's connections, as `rows` does."""
     database.ensure_connection()
-    with database.wrap_database_errors, NumberedCursor(database.connection) as cursor:
+    cursor_of = PublicCursor if public else NumberedCursor
+    with database.wrap_database_errors, cursor_of(database.connection) as cursor:
         cursor.execute(*_ordered(statement, values), prepare=settings.DATABASE_PREPARES and not once, binary=binary)
         return _fetched(cursor)
 
@@ -102,7 +108,7 @@ def rows_of_each(*statements: tuple[str, Mapping[str, Any] | Sequence[Any]]) -> 
     return replica.read(run)
 
 
-def _fetched(cursor: NumberedCursor) -> list[tuple[Any, ...]]:
+def _fetched(cursor: psycopg.RawCursor[Any]) -> list[tuple[Any, ...]]:
     # `rownumber`, because `description` would describe each column first
     return cursor.fetchall() if cursor.rownumber is not None else []
 
@@ -133,14 +139,29 @@ def instances(
     model: type[models.Model], criterion: str, values: Mapping[str, Any], *, defer: Sequence[str] = ()
 ) -> list[Any]:
     """Return the model's instances that match an SQL condition, without the fields in `defer`."""
-    statement, names, converters = _selection(model, tuple(defer))
-    loaded = []
-    for row in rows(f"{statement} WHERE {criterion}", values):
+    columns, build = columns_of(model, tuple(defer))
+    table = connection.ops.quote_name(model._meta.db_table)
+    selection = f"SELECT {columns} FROM {table} WHERE {criterion}"  # noqa: S608 - the model's own names
+    return [build(row) for row in rows(selection, values)]
+
+
+@cache
+def columns_of(model: type[models.Model], defer: tuple[str, ...] = ()) -> tuple[str, Callable[[Sequence[Any]], Any]]:
+    """Return the model's columns for a SELECT, without the fields in `defer`, and what builds an instance of a row."""
+    fields = [field for field in model._meta.concrete_fields if field.name not in defer]
+    table = connection.ops.quote_name(model._meta.db_table)
+    names = [field.attname for field in fields]
+    converters = [
+        (position, convert) for position, field in enumerate(fields) for convert in field.get_db_converters(connection)
+    ]
+
+    def build(row: Sequence[Any]) -> models.Model:
         cells = list(row)
         for position, convert in converters:
             cells[position] = convert(cells[position], None, connection)
-        loaded.append(_instance(model, names, cells))
-    return loaded
+        return _instance(model, names, cells)
+
+    return ", ".join(f"{table}.{connection.ops.quote_name(str(field.column))}" for field in fields), build
 
 
 def _instance(model: type[models.Model], names: Sequence[str], cells: Sequence[Any]) -> models.Model:
@@ -175,19 +196,6 @@ def insert_missing(objects: Sequence[models.Model]) -> None:
 def insert_quickly(instance: models.Model) -> None:
     """Insert a new instance with an asynchronous commit, as in `connections.async_commit`."""
     rows(_insertion(type(instance), QUICK_INSERT), _values(instance), primary=True)
-
-
-@cache
-def _selection(model: type[models.Model], defer: tuple[str, ...]) -> tuple[str, list[str], list[tuple[int, Any]]]:
-    """Return the SELECT, the attribute of each column, and converters to Python values with their column positions."""
-    fields = [field for field in model._meta.concrete_fields if field.name not in defer]
-    columns = ", ".join(connection.ops.quote_name(str(field.column)) for field in fields)
-    table = connection.ops.quote_name(model._meta.db_table)
-    converters = [
-        (position, convert) for position, field in enumerate(fields) for convert in field.get_db_converters(connection)
-    ]
-    selection = f"SELECT {columns} FROM {table}"  # noqa: S608 - the model's own names
-    return selection, [field.attname for field in fields], converters
 
 
 @cache

@@ -7,13 +7,14 @@ parameters.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple
 
 from django.core.exceptions import EmptyResultSet, FullResultSet
 from django.db.models import QuerySet
+from psycopg.sql import Literal
 
 from memories.database.replica import connection_for_reading
 
@@ -71,3 +72,32 @@ def name_parameters(sql: str, values: Sequence[Any], prefix: str) -> tuple[str, 
     if (placeholders := next(numbers)) != len(values):
         raise ValueError(f"{placeholders} placeholders for {len(values)} values")
     return replaced, {f"{prefix}{number}": value for number, value in enumerate(values)}
+
+
+def fragment(rows: QuerySet[Any, Any], stand_ins: Mapping[str, str], annotation: str = "") -> str:
+    """Return the WHERE clause of a queryset, or one of its annotations, as SQL without parameters.
+
+    A statement that is compiled once has other values in each call. The queryset is built with stand-ins for them: a
+    text, or a list of one text. `stand_ins` has the SQL that takes the place of each, such as `%(email)s`. All other
+    values are constants of the code and become literals.
+    """
+    compiler = rows.query.get_compiler("default")
+    try:
+        sql, values = compiler.compile(rows.query.annotations[annotation] if annotation else rows.query.where)
+    except FullResultSet:
+        return "true"
+    except EmptyResultSet:
+        return "false"
+    remaining = iter(values)
+
+    def inlined(match: re.Match[str]) -> str:
+        return match[0] if match[0] == "%%" else _inlined(next(remaining), stand_ins)
+
+    return f"({PLACEHOLDER.sub(inlined, sql)})"
+
+
+def _inlined(value: Any, stand_ins: Mapping[str, str]) -> str:
+    key = value[0] if isinstance(value, list) and len(value) == 1 else value
+    if isinstance(key, str) and key in stand_ins:
+        return stand_ins[key]
+    return str(Literal(value).as_string()).replace("%", "%%")

@@ -6,6 +6,8 @@ per transaction (engine/base.py).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, lru_cache
 from typing import NamedTuple
@@ -15,6 +17,7 @@ from django.conf import settings
 from memories.database.identity import NOBODY, Identity, current
 
 _limit_ms: ContextVar[int] = ContextVar("statement_limit_ms", default=0)
+_plans_once: ContextVar[bool] = ContextVar("statement_plans_once", default=False)
 
 
 class Wanted(NamedTuple):
@@ -22,6 +25,7 @@ class Wanted(NamedTuple):
 
     identity: Identity
     limit_ms: int  # statement timeout in milliseconds; 0: that of the server
+    plans_once: bool = False  # one plan for all values of a prepared statement
 
 
 NOTHING = Wanted(NOBODY, 0)
@@ -35,8 +39,32 @@ def limit_statements(seconds: float) -> None:
     _limit_ms.set(round(seconds * 1000))
 
 
+@contextmanager
+def limited(limit_ms: int) -> Iterator[None]:
+    """Give the transactions that begin in a block another statement timeout, in milliseconds."""
+    token = _limit_ms.set(limit_ms)
+    try:
+        yield
+    finally:
+        _limit_ms.reset(token)
+
+
+@contextmanager
+def planned_once() -> Iterator[None]:
+    """Let prepared statements of transactions that begin in a block be planned once for all values.
+
+    Otherwise PostgreSQL plans the first five executions on each connection anew. That takes longer than the statement
+    if it is large and its best plan does not depend on the values.
+    """
+    token = _plans_once.set(True)
+    try:
+        yield
+    finally:
+        _plans_once.reset(token)
+
+
 def wanted() -> Wanted:
-    return Wanted(current(), _limit_ms.get())
+    return Wanted(current(), _limit_ms.get(), _plans_once.get())
 
 
 def statement(wanted: Wanted, role: str) -> tuple[str, list[str]]:
@@ -52,6 +80,8 @@ def _whole_statement(wanted: Wanted, role: str, search: tuple[tuple[str, str], .
     values = _identity_values(wanted.identity, role)
     if wanted.limit_ms:
         values["statement_timeout"] = str(wanted.limit_ms)
+    if wanted.plans_once:
+        values["plan_cache_mode"] = "force_generic_plan"
     return _statement(tuple(values), search), list(values.values())
 
 

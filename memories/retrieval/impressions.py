@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from uuid import UUID
 
-from django.db.models import Count, Max, Q
+from django.db.models import Count, Q
 from django.utils import timezone
 
-from memories.database.connections import async_commit
+from memories.database import prepared_statements
 from memories.identity.caller import Caller
 from memories.models import Impression, MemoryRecord
 
@@ -26,6 +26,22 @@ SESSION = "session "  # prefix of the connections that stand for an agent's sess
 # Tool of the impressions of a session that starts with an empty context: what was attached before counts no longer.
 SESSION_START = "hooks/session-start"
 MAX_IMPRESSIONS = 500  # maximum number of impressions read for one connection, the newest
+
+OF_CONNECTION = """
+    SELECT record_id, id, version, terms, used_at IS NOT NULL FROM memory_showings
+    WHERE connection = %(connection)s AND at > %(since)s ORDER BY at DESC, id DESC LIMIT %(most)s"""
+# Those since the latest start of the session, or all of a session whose start nobody reported.
+OF_SESSION = """
+    SELECT record_id, id, version, terms, used_at IS NOT NULL FROM memory_showings
+    WHERE connection = %(connection)s AND at >= coalesce((
+        SELECT max(at) FROM memory_showings WHERE connection = %(connection)s AND tool = %(session_start)s
+    ), '-infinity') ORDER BY at DESC, id DESC LIMIT %(most)s"""
+# The commit does not wait for the disk: if the last rows are lost, a memory is attached once more.
+INSERT = """
+    WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
+    INSERT INTO memory_showings (record_id, connection, "to", tool, version, at, terms)
+    SELECT record, %(connection)s, %(to)s, %(tool)s, version, %(at)s, terms::int[]
+    FROM quick, unnest(%(records)s::uuid[], %(versions)s::text[], %(terms)s::text[]) AS given(record, version, terms)"""
 
 
 @dataclass(frozen=True)
@@ -71,18 +87,18 @@ def recent_impressions(caller: Caller) -> dict[UUID, Shown]:
     """
     if not caller.connection:
         return {}
-    rows = Impression.objects.filter(connection=caller.connection)
-    if caller.connection.startswith(SESSION):
-        start = rows.filter(tool=SESSION_START).aggregate(at=Max("at"))["at"]
-        rows = rows.filter(at__gte=start) if start else rows
-    else:
-        rows = rows.filter(at__gt=timezone.now() - AGAIN_AFTER)
-    rows = rows.order_by("-at", "-pk")
+    is_session = caller.connection.startswith(SESSION)
+    values = {
+        "connection": caller.connection,
+        "session_start": SESSION_START,
+        "since": timezone.now() - AGAIN_AFTER,
+        "most": MAX_IMPRESSIONS,
+    }
+    # On the primary, because the last call may have been a moment ago.
+    rows = prepared_statements.rows(OF_SESSION if is_session else OF_CONNECTION, values, primary=True, public=True)
     found: dict[UUID, Shown] = {}
-    for pk, impression, version, terms, used_at in rows.values_list("record_id", "pk", "version", "terms", "used_at")[
-        :MAX_IMPRESSIONS
-    ]:
-        found.setdefault(pk, Shown(impression, version, terms, used_at is not None))
+    for pk, impression, version, terms, is_used in rows:
+        found.setdefault(pk, Shown(impression, version, terms, is_used))
     return found
 
 
@@ -91,20 +107,21 @@ def record_impressions(
 ) -> None:
     """Store that these memories were attached. Those with `terms`, as in Shown, are counted by attachment_use.py."""
     counted = terms or {}
-    now = timezone.now()
-    with async_commit():
-        Impression.objects.bulk_create(
-            Impression(
-                record_id=pk,
-                connection=caller.connection,
-                to=caller.email,
-                tool=tool,
-                version=version,
-                at=now,
-                terms=list(counted[pk]) if counted.get(pk) else None,
-            )
-            for pk, version in versions.items()
-        )
+    values = {
+        "records": list(versions),
+        "versions": list(versions.values()),
+        "terms": [_as_array(counted.get(pk)) for pk in versions],
+        "connection": caller.connection,
+        "to": caller.email,
+        "tool": tool,
+        "at": timezone.now(),
+    }
+    prepared_statements.rows(INSERT, values, primary=True, public=True)
+
+
+def _as_array(terms: Sequence[int] | None) -> str | None:
+    """Return PostgreSQL's text of an array. Arrays of arrays must have the same length."""
+    return f"{{{','.join(map(str, terms))}}}" if terms else None
 
 
 def usage_of(caller: Caller, record: MemoryRecord) -> Usage:

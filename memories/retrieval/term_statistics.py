@@ -132,7 +132,7 @@ def query_terms(query: str, caller: Caller | None = None) -> list[Term]:
     Frequencies are those among the memories that the caller may read, or rough ones without a caller. A lexeme that is
     missing from memory_lexemes has frequency 0.
     """
-    reader = _reader(caller)
+    reader = reader_values(caller)
     names = list(dict.fromkeys(IDENTIFIER.findall(query)))[:MAX_IDENTIFIERS]
     statements: list[tuple[str, Any]] = [(_query_terms_sql(language_of(query)), {**reader, "query": query})]
     if names:
@@ -150,7 +150,7 @@ def query_terms(query: str, caller: Caller | None = None) -> list[Term]:
     ]
 
 
-def _reader(caller: Caller | None) -> dict[str, Any]:
+def reader_values(caller: Caller | None) -> dict[str, Any]:
     """Return the parameters of READABLE."""
     if caller is None:
         return {"rough": True, "all": True, "email": "", "personas": []}

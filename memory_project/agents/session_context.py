@@ -176,7 +176,8 @@ def see_tool(operation: SeeTool, *, caller: Caller) -> HookResponse:
 
 def _tool(operation: SeeTool, statements: Sequence[str], caller: Caller, deadline: float) -> HookResponse:
     call = Call("query_sql", {f"sql{number}": sql for number, sql in enumerate(statements)}, {})
-    knowledge, _ = knowledge_about(caller, call, deadline)
+    limit_ms = max(round(1000 * (deadline - time.monotonic())), 1)
+    knowledge = knowledge_about(caller, call, {}, limit_ms=limit_ms)
     entries = [*knowledge.best_first, *knowledge.neighbors]
     caller = impressions.in_session(caller, operation.program, operation.session)
     with transaction.atomic():

@@ -135,7 +135,7 @@ def _memory(caller: Caller, key: str) -> dict[str, Any]:
 
 def _entity(caller: Caller, key: str) -> dict[str, Any]:
     urn = urn_of(key)
-    knowledge = memory_context.memories_for_entities(caller, Subject([urn]), on_request=True)
+    knowledge = memory_context.memories_for_entities(caller, Subject([urn]))
     return {
         "entity": evidence.entity_evidence(get_readable_catalog(), urn),
         "memories": [entry.response() for entry in (*knowledge.entries, *knowledge.neighbors)],

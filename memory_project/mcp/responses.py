@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -18,7 +19,8 @@ from memories import extensions
 from memories.contract.delivery import deliver
 from memories.contract.display import show_invisible
 from memories.contract.errors import DomainError, Invalid
-from memories.contract.tools import Call, ContextBlock, ToolResponse
+from memories.contract.tools import Call, ContextBlock, ContextLookup, ToolResponse
+from memories.extensions import MemoryExtension
 from memories.identity.caller import Caller
 from memory_project.env import FALSE, TRUE
 from memory_project.models import AuditEvent
@@ -37,18 +39,52 @@ class AttachedContent:
     took_ms: float = 0.0
 
 
-def attached_content(caller: Caller, call: Call) -> AttachedContent:
-    """Collect the context blocks of all extensions. Their exceptions are logged and never reach the client."""
-    started = time.perf_counter()
-    blocks: list[ContextBlock] = []
-    for extension in extensions.registered():
+class CallContext:
+    """The context that extensions attach to the response to one call.
+
+    Their exceptions are logged and never reach the client.
+    """
+
+    def __init__(self, caller: Caller, call: Call) -> None:
+        self.caller = caller
+        self.call = call
+        self.took_s = 0.0
+        self._lookups: list[tuple[MemoryExtension, ContextLookup]] = []
+        for extension in extensions.registered():
+            with self._timed(extension):
+                if lookup := extension.lookup_for(caller, call):
+                    self._lookups.append((extension, lookup))
+
+    def begin(self, *, platform: str = "", dialect: str = "") -> None:
+        """Look up what the arguments ask for, beside the call."""
+        for extension, lookup in self._lookups:
+            with self._timed(extension):
+                lookup.begin(platform=platform, dialect=dialect)
+
+    def finish(self, call: Call) -> AttachedContent:
+        """Return the context for the call, which has its answer now."""
+        blocks: list[ContextBlock] = []
+        for extension in extensions.registered():
+            with self._timed(extension):
+                blocks.extend(extension.after_call(self.caller, call))
+        for extension, lookup in self._lookups:
+            with self._timed(extension):
+                if block := lookup.finish(call):
+                    blocks.append(block)
+        texts = [json.dumps(block.data, ensure_ascii=False) for block in blocks]
+        record_ids = [pk for block in blocks for pk in block.record_ids]
+        return AttachedContent(texts, record_ids, self.took_s * 1000)
+
+    @contextmanager
+    def _timed(self, extension: MemoryExtension) -> Iterator[None]:
+        started = time.perf_counter()
         try:
-            blocks.extend(extension.after_call(caller, call))
+            yield
         except Exception:
-            log.exception("%s could not attach context to the response of %s", type(extension).__name__, call.tool)
-    texts = [json.dumps(block.data, ensure_ascii=False) for block in blocks]
-    record_ids = [pk for block in blocks for pk in block.record_ids]
-    return AttachedContent(texts, record_ids, (time.perf_counter() - started) * 1000)
+            name = type(extension).__name__
+            log.exception("%s could not attach context to the response of %s", name, self.call.tool)
+        finally:
+            self.took_s += time.perf_counter() - started
 
 
 def report_failure(caller: Caller, call: Call, error: DomainError) -> None:

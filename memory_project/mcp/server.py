@@ -11,7 +11,7 @@ import logging
 import operator
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
@@ -30,7 +30,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from knowledge.graph import anthropic
-from memories.contract import progress
+from memories.contract import beside, progress
 from memories.contract.confirmation import Question
 from memories.contract.errors import DomainError, Forbidden, NotFound, from_database_error
 from memories.contract.tools import Call, Tool, ToolResponse, load_toolset, toolsets
@@ -49,11 +49,11 @@ from memory_project.mcp.protocol_errors import respond_with_protocol_errors
 from memory_project.mcp.resources_and_prompts import ReadingServer
 from memory_project.mcp.responses import (
     AttachedContent,
+    CallContext,
     Cancelled,
     InternalError,
     as_result,
     asks_for_context,
-    attached_content,
     error_answer,
     report_failure,
     report_progress,
@@ -268,9 +268,11 @@ class CommonplaceServer(ReadingServer):
         only_read = tool is not None and not tool.writes(arguments)
         try:
             with operation(caller.email, only_reads=only_read) as reading:
-                answer = self._run_tool(name, arguments, caller, agreed)
-                if wants_context and not answer.is_error:
-                    attached = attached_content(caller, Call(name, arguments, answer.data))
+                context = CallContext(caller, Call(name, arguments, {})) if wants_context else None
+                with beside.ready(context.begin) if context else nullcontext():
+                    answer = self._run_tool(name, arguments, caller, agreed)
+                if context and not answer.is_error:
+                    attached = context.finish(Call(name, arguments, answer.data))
         except DomainError as refused:
             error = Cancelled("the client disconnected or cancelled the call") if running.is_stopped else refused
             answer = ToolResponse(error_answer(error), is_error=True)

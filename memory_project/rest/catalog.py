@@ -56,7 +56,7 @@ class ContextResponse(TypedDict):
 
 def _context(caller: Caller, operation: ContextFor) -> ContextResponse:
     subject = Subject(requested=list(dict.fromkeys(operation.urn)), question=operation.question)
-    knowledge = memories_for_entities(caller, subject, on_request=True)
+    knowledge = memories_for_entities(caller, subject)
     memories: Any
     memories, more = within_bounds([*knowledge.entries, *knowledge.neighbors])
     return {

@@ -114,7 +114,7 @@ def test_a_memory_without_a_use_becomes_quiet_and_stays_on_request(
     impressions_of(record, bob, each=2)
     assert is_quiet(record)
     assert attach(bob, connection="token 9") == []
-    on_request = memories_for_entities(bob, Subject([ORDERS]), on_request=True)
+    on_request = memories_for_entities(bob, Subject([ORDERS]))
     assert [entry.record.pk for entry in on_request.entries] == [record.pk]
 
 

@@ -15,7 +15,7 @@ from knowledge.insights.capture import capture
 from knowledge.operations import Capture
 from memories import queries, services
 from memories.contract.tools import Call
-from memories.database.engine.base import StatementCursor, is_about_rows
+from memories.database.engine.base import PublicCursor, StatementCursor, is_about_rows
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.operations import Forget, ListMemories, RecallMemories, Remember, Revise, Supersede
@@ -45,6 +45,7 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Any]:
 
     monkeypatch.setattr(StatementCursor, "execute", note(execute))
     monkeypatch.setattr(StatementCursor, "executemany", note(executemany))
+    monkeypatch.setattr(PublicCursor, "execute", note(PublicCursor.execute))
 
     @contextmanager
     def noting() -> Iterator[list[str]]:

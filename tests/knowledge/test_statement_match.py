@@ -183,7 +183,7 @@ def test_a_slow_model_is_not_waited_for(
     alice: Caller, bob: Caller, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     remember(alice, TRAP)
-    settings.MEMORY_CONTEXT_MS = 1_500
+    settings.MEMORY_CONTEXT_MS, settings.EMBEDDING_PROVIDER = 1_500, "openai"
     released = threading.Event()
     monkeypatch.setattr(embedding, "embed_one", lambda *args, **options: released.wait(60))
     block = attach_memories(bob, Call("query_sql", {"sql": "SELECT count(*) FROM sales.orders"}, {}))

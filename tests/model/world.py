@@ -32,7 +32,7 @@ from knowledge.catalog.interface import CatalogUnavailable, Run, Write
 from knowledge.changesets import apply as applying
 from knowledge.changesets import approvals, risk, rollback
 from knowledge.context import caveat_waivers
-from knowledge.context.memory_context import allowed_automatically
+from knowledge.context.attachable import allowed_automatically
 from knowledge.contradictions import verdicts
 from knowledge.contradictions.operations import Settle as SettlePair
 from knowledge.debt import computation, interviews

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import mcp.types as types
 from anyio import to_thread
 from django.conf import settings
@@ -32,8 +33,8 @@ from memory_project.mcp.gateway.declaration import Upstream
 from memory_project.mcp.gateway.models import PinState
 from memory_project.mcp.gateway.pool import Pool
 from memory_project.mcp.gateway.registry import ProxiedTool
-from memory_project.mcp.gateway.running_call import RunningCall
-from memory_project.mcp.responses import AttachedContent, Cancelled, asks_for_context, attached_content, report_failure
+from memory_project.mcp.gateway.running_call import Event, RunningCall
+from memory_project.mcp.responses import AttachedContent, CallContext, Cancelled, asks_for_context, report_failure
 from memory_project.mcp.workers import Running, in_thread
 from memory_project.observability.calls import UPSTREAM
 from memory_project.web.admission import TURN_KEY
@@ -134,6 +135,7 @@ class _OneCall:
     request: Any
     caller: Caller | None = None
     started: float = field(default_factory=time.perf_counter)
+    lookup: CallContext | None = None
     is_over: bool = False
     is_counted: bool = False
 
@@ -145,7 +147,7 @@ class _OneCall:
             turn.end()  # waiting for another server takes no turn
         running = await self._running()
         while True:
-            event = await running.next()
+            event = await self._next_of(running)
             if isinstance(event, DomainError):
                 raise event
             if isinstance(event, types.CallToolResult):
@@ -161,6 +163,28 @@ class _OneCall:
                 return questions.as_result(event, self.tool.upstream, self.gateway.keep(running))
             else:
                 running.answer(await questions.ask_directly(event, self.tool.upstream, self.context))
+
+    async def _next_of(self, running: RunningCall) -> Event:
+        """Return the next event of the call. Memories are looked up beside the first one."""
+        if self.lookup is not None or not asks_for_context(self.context):
+            return await running.next()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._look_up)
+            event = await running.next()
+        return event
+
+    async def _look_up(self) -> None:
+        await in_thread(self._begin_lookup, running=Running(), limiter=self.gateway.server.threads())
+
+    def _begin_lookup(self) -> None:
+        assert self.caller is not None
+        with identity.acting_as(self.caller):
+            self.lookup = CallContext(self.caller, self._call({}, entities.declared_in(self.tool, self.arguments)))
+            self.lookup.begin()
+
+    def _call(self, data: Mapping[str, Any], named: Sequence[str] | None) -> Call:
+        platform = self.tool.upstream.platform
+        return Call(self.tool.name, self.arguments, data, is_proxied=True, named=named, platform=platform)
 
     def _enter(self, caller: Caller) -> None:
         """Count the call. Raises LimitReached, because from now on no queue bounds how many calls a person has."""
@@ -240,17 +264,9 @@ class _OneCall:
         data = results.data_of(result)
         attached = AttachedContent()
         with identity.acting_as(self.caller):
-            if not result.is_error and asks_for_context(self.context):
+            if not result.is_error and self.lookup is not None:
                 named = entities.declared_in(self.tool, self.arguments, result)
-                call = Call(
-                    self.tool.name,
-                    self.arguments,
-                    data,
-                    is_proxied=True,
-                    named=named,
-                    platform=self.tool.upstream.platform,
-                )
-                attached = attached_content(self.caller, call)
+                attached = self.lookup.finish(self._call(data, named))
             failed = errors.Upstream(results.first_text(result)) if result.is_error else None
             self._audit(data, failed, attached)
         return results.delivered(result, self.tool.upstream.name, attached)

@@ -17,13 +17,18 @@ log = logging.getLogger(__name__)
 MAX_NAMES = 40
 
 
-def declared_in(tool: ProxiedTool, arguments: Mapping[str, Any], result: CallToolResult) -> list[str] | None:
-    """Return the names and URNs at the declared JSONPaths, or None if nothing is declared for the tool."""
+def declared_in(
+    tool: ProxiedTool, arguments: Mapping[str, Any], result: CallToolResult | None = None
+) -> list[str] | None:
+    """Return the names and URNs at the declared JSONPaths, or None if nothing is declared for the tool.
+
+    Without the result, those in the arguments are returned.
+    """
     declared = tool.upstream.entities
     paths = declared.get(tool.upstream_tool, declared.get("*"))
     if paths is None:
         return None
-    document = {"arguments": dict(arguments), "result": _content(result)}
+    document = {"arguments": dict(arguments), "result": _content(result) if result else None}
     names: list[str] = []
     for path in paths:
         try:

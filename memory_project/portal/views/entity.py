@@ -22,7 +22,8 @@ from knowledge.catalog.current import copy_note, get_readable_catalog
 from knowledge.catalog.entity_view import Column, EntityView
 from knowledge.catalog.interface import Catalog, CatalogRefused, CatalogUnavailable, entity_type
 from knowledge.changesets import promoted
-from knowledge.context import memory_context, timeline
+from knowledge.context import timeline
+from knowledge.context.attachable import attachable
 from knowledge.graph import catalog_links
 from knowledge.insights import queries as curation
 from knowledge.review import evidence
@@ -125,7 +126,7 @@ def _has_words(column: Column, q: str) -> bool:
 def memories(subject: Subject) -> dict[str, Any]:
     current = page(subject.memories, subject.params.get("after", ""))
     pks = [record.pk for record in current.rows]
-    allowed = memory_context.attachable(subject.caller, [subject.urn])
+    allowed = attachable(subject.caller, [subject.urn])
     return {
         "page": current,
         "attachable": set(allowed.filter(pk__in=pks).values_list("pk", flat=True)),
