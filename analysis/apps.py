@@ -14,9 +14,15 @@ class AnalysisConfig(AppConfig):
     }
 
     def ready(self) -> None:
-        from analysis import findings  # noqa: PLC0415 - needs loaded models
         from memories import extensions  # noqa: PLC0415 - needs loaded models
-        from memories.retrieval import indexing  # noqa: PLC0415 - needs loaded models
+        from memories.contract import registry  # noqa: PLC0415 - needs loaded models
 
         extensions.register("analysis.memory_extension.AnalysisMemoryExtension")
-        indexing.SOURCES.register("finding", findings.SOURCE)
+        registry.defer(contribute)
+
+
+def contribute() -> None:
+    from analysis import findings  # noqa: PLC0415 - deferred
+    from memories.retrieval import indexing  # noqa: PLC0415 - deferred
+
+    indexing.SOURCES.register("finding", findings.SOURCE)

@@ -10,6 +10,7 @@ from uuid import UUID
 from django.utils.module_loading import import_string
 
 from knowledge.models import Changeset, Decision, Insight, InterviewQuestion, Suggestion
+from memories.contract import registry
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 
@@ -76,9 +77,15 @@ _extensions: dict[str, KnowledgeExtension] = {}
 
 
 def register(path: str) -> None:
-    """Import and register the extension class with this dotted path; registering it again replaces it."""
+    """Register the extension class with this dotted path, which is imported when it is needed first."""
+    registry.defer(lambda: _add(path))
+
+
+def _add(path: str) -> None:
     _extensions[path] = import_string(path)()
 
 
 def registered() -> Sequence[KnowledgeExtension]:
+    """Return the extensions in the order of INSTALLED_APPS."""
+    registry.load()
     return tuple(_extensions.values())

@@ -3,6 +3,8 @@ from __future__ import annotations
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy
 
+from memories.contract import registry
+
 
 class MemoriesConfig(AppConfig):
     name = "memories"
@@ -11,8 +13,13 @@ class MemoriesConfig(AppConfig):
 
     def ready(self) -> None:
         from memories.database import restore_marker  # noqa: F401, PLC0415 - receives connection_created
-        from memories.retrieval import indexing  # noqa: PLC0415 - the models must be loaded first
-        from memories.writing import bulk_actions  # noqa: PLC0415 - the models must be loaded first
 
-        indexing.SOURCES.register("memory", indexing.MEMORIES)
-        bulk_actions.BULK_ACTIONS.update(bulk_actions.MEMORY_ACTIONS)
+        registry.defer(contribute)
+
+
+def contribute() -> None:
+    from memories.retrieval import indexing  # noqa: PLC0415 - deferred
+    from memories.writing import bulk_actions  # noqa: PLC0415 - deferred
+
+    indexing.SOURCES.register("memory", indexing.MEMORIES)
+    bulk_actions.BULK_ACTIONS.update(bulk_actions.MEMORY_ACTIONS)

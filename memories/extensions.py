@@ -16,6 +16,7 @@ from uuid import UUID
 from django.db.models import Model, Q, QuerySet
 from django.utils.module_loading import import_string
 
+from memories.contract import registry
 from memories.contract.errors import DomainError
 from memories.contract.tools import Call, ContextBlock, ContextLookup
 from memories.identity.caller import Caller
@@ -307,10 +308,15 @@ _extensions: dict[str, MemoryExtension] = {}
 
 
 def register(path: str) -> None:
-    """Import the extension class with this dotted path and register an instance. A second call replaces it."""
+    """Register the extension class with this dotted path, which is imported when it is needed first."""
+    registry.defer(lambda: _add(path))
+
+
+def _add(path: str) -> None:
     _extensions[path] = import_string(path)()
 
 
 def registered() -> Sequence[MemoryExtension]:
     """Return the extensions in the order of INSTALLED_APPS."""
+    registry.load()
     return tuple(_extensions.values())

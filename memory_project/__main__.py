@@ -15,7 +15,7 @@ def main() -> None:
         from memory_project.hooks import hook  # noqa: PLC0415 - a hook must start without Django, for each prompt
 
         hook.run(sys.argv[2:])
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memory_project.settings")
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", settings_of_command(sys.argv[1:]))
     # NumPy multiplies small arrays here, and starting threads for them takes longer than they save
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.disable()  # imports create several 100,000 objects, none of them garbage; apps.py enables gc again
@@ -39,6 +39,13 @@ def is_event_of_hook(arguments: list[str]) -> bool:
     """Return whether a program hands over an event. A person at a terminal gets the command's help instead."""
     is_event = arguments[:1] == ["hook"] and arguments[1:] != [] and not arguments[1].startswith("-")
     return is_event and not (sys.stdin and sys.stdin.isatty())
+
+
+def settings_of_command(arguments: list[str]) -> str:
+    """Return the settings module. A server over stdio, which each client starts, leaves out what it has no use for."""
+    is_over_http = any(name == "http" or name.endswith("=http") for name in arguments)
+    is_stdio = arguments[:1] == ["mcp"] and not is_over_http
+    return "memory_project.stdio_settings" if is_stdio else "memory_project.settings"
 
 
 def service_of_command(names: list[str]) -> str:

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import gc
 
-from django.apps import AppConfig
-from django.contrib.admin.apps import AdminConfig as DjangoAdminConfig
+from django.apps import AppConfig, apps
 from django.utils.translation import gettext_lazy
 
 
@@ -15,11 +14,11 @@ class MemoryProjectConfig(AppConfig):
     def ready(self) -> None:
         from knowledge import extensions as knowledge_extensions  # noqa: PLC0415 - needs the models
         from memories import extensions as memory_extensions  # noqa: PLC0415 - needs the models
-        from memory_project import checks, field_names, pooler_checks, receivers  # noqa: F401, PLC0415 - register themselves
-        from memory_project.machines import checks as machine_checks  # noqa: F401, PLC0415
-        from memory_project.machines import receivers as machine_receivers  # noqa: F401, PLC0415
-        from memory_project.observability import setting_checks, workers  # noqa: F401, PLC0415 - register themselves
+        from memory_project import field_names  # noqa: PLC0415 - needs the models
+        from memory_project.observability import workers  # noqa: F401, PLC0415 - registers itself
 
+        if apps.is_installed("django.contrib.admin"):
+            _register_checks_and_receivers()
         memory_extensions.register("memory_project.memory_extension.ProjectMemoryExtension")
         memory_extensions.register("memory_project.exports.memory_extension.ExportMemoryExtension")
         knowledge_extensions.register("memory_project.knowledge_extension.ProjectKnowledgeExtension")
@@ -28,5 +27,9 @@ class MemoryProjectConfig(AppConfig):
         gc.enable()
 
 
-class AdminConfig(DjangoAdminConfig):
-    default_site = "memory_project.admin_site.CommonplaceAdminSite"
+def _register_checks_and_receivers() -> None:
+    """Register what a server over stdio has no use for: checks of the settings, sign-ins, and effects of migrations."""
+    from memory_project import checks, pooler_checks, receivers  # noqa: F401, PLC0415 - register themselves
+    from memory_project.machines import checks as machine_checks  # noqa: F401, PLC0415
+    from memory_project.machines import receivers as machine_receivers  # noqa: F401, PLC0415
+    from memory_project.observability import setting_checks  # noqa: F401, PLC0415

@@ -19,7 +19,8 @@ from starlette.applications import Starlette  # noqa: E402
 from starlette.types import ASGIApp  # noqa: E402
 
 from memories.retrieval.warm_up import warm_up  # noqa: E402
-from memory_project.mcp.server import build_server, http_app, mcp_routes  # noqa: E402
+from memory_project.mcp.http_app import http_app, mcp_routes  # noqa: E402
+from memory_project.mcp.server import build_server  # noqa: E402
 from memory_project.observability import process_metrics, tracing  # noqa: E402
 from memory_project.web.admission import protected  # noqa: E402
 from memory_project.web.stopping import drained  # noqa: E402

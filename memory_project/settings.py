@@ -7,14 +7,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import django_stubs_ext
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.functional import SimpleLazyObject
 
 from memory_project import __version__, database_url, env
 from memory_project.secret_key import load_secret_key
-
-django_stubs_ext.monkeypatch()
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 # False in an installed package, which contains its own copy of templates and static files
@@ -89,7 +86,7 @@ INSTALLED_APPS = [
     "analysis.apps.AnalysisConfig",
     "memories.conversation.apps.ConversationConfig",
     "memories.apps.MemoriesConfig",
-    "memory_project.apps.AdminConfig",
+    "memory_project.admin_app.AdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -712,7 +709,7 @@ BACKUP_TIMEOUT_MIN = env.number("BACKUP_TIMEOUT_MIN", 120, 1, 1_440)  # minutes 
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "memory_project.accounts.tokens.BearerAuthentication",
+        "memory_project.rest.authentication.BearerAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],

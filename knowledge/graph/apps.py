@@ -12,14 +12,20 @@ class GraphConfig(AppConfig):
 
     def ready(self) -> None:
         from knowledge import extensions as knowledge_extensions  # noqa: PLC0415 - needs loaded models
-        from knowledge.graph.maintenance.proposals import PROPOSAL_ACTIONS  # noqa: PLC0415 - needs loaded models
-        from knowledge.graph.search import reflections, vectors  # noqa: PLC0415 - needs loaded models
         from memories import extensions as memory_extensions  # noqa: PLC0415 - needs loaded models
-        from memories.retrieval import indexing  # noqa: PLC0415 - needs loaded models
-        from memories.writing.bulk_actions import BULK_ACTIONS  # noqa: PLC0415 - needs loaded models
+        from memories.contract import registry  # noqa: PLC0415 - needs loaded models
 
         memory_extensions.register("knowledge.graph.memory_extension.GraphMemoryExtension")
         knowledge_extensions.register("knowledge.graph.knowledge_extension.GraphKnowledgeExtension")
-        indexing.SOURCES.register(vectors.KIND, vectors.SOURCE)
-        indexing.SOURCES.register(reflections.KIND, reflections.SOURCE)
-        BULK_ACTIONS.update(PROPOSAL_ACTIONS)
+        registry.defer(contribute)
+
+
+def contribute() -> None:
+    from knowledge.graph.maintenance.proposals import PROPOSAL_ACTIONS  # noqa: PLC0415 - deferred
+    from knowledge.graph.search import reflections, vectors  # noqa: PLC0415 - deferred
+    from memories.retrieval import indexing  # noqa: PLC0415 - deferred
+    from memories.writing.bulk_actions import BULK_ACTIONS  # noqa: PLC0415 - deferred
+
+    indexing.SOURCES.register(vectors.KIND, vectors.SOURCE)
+    indexing.SOURCES.register(reflections.KIND, reflections.SOURCE)
+    BULK_ACTIONS.update(PROPOSAL_ACTIONS)

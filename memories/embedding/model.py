@@ -20,7 +20,6 @@ from memories.database import connections
 from memories.embedding.circuit_breaker import Breaker
 from memories.embedding.interface import Embedder, EmbedderUnavailable, TokenEmbedder, Tokens, Vectors, Waiting
 from memories.embedding.minilm import MiniLM
-from memories.embedding.providers import Deterministic, OpenAICompatible, SentenceTransformers
 from memories.lazy_numpy import np
 
 RETRY_AFTER_S = 30.0  # seconds after a failed load before the next attempt
@@ -170,19 +169,21 @@ def make_embedder() -> Embedder:
 
     Raises EmbedderUnavailable if the provider is unknown, or if its model is not named or not installed.
     """
+    if settings.EMBEDDING_PROVIDER == "minilm":
+        return MiniLM.load(settings.COMMONPLACE_HOME / "models")
+    from memories.embedding import providers  # noqa: PLC0415 - imports an HTTP client, which the packaged model lacks
+
     match settings.EMBEDDING_PROVIDER:
-        case "minilm":
-            return MiniLM.load(settings.COMMONPLACE_HOME / "models")
         case "sentence-transformers":
-            return SentenceTransformers(settings.EMBEDDING_MODEL)
+            return providers.SentenceTransformers(settings.EMBEDDING_MODEL)
         case "openai":
-            return OpenAICompatible(
+            return providers.OpenAICompatible(
                 url=settings.EMBEDDING_URL,
                 model=settings.EMBEDDING_MODEL,
                 api_key=settings.EMBEDDING_API_KEY,
                 dimensions=settings.EMBEDDING_DIMENSIONS,
             )
         case "deterministic":
-            return Deterministic(settings.EMBEDDING_DIMENSIONS)
+            return providers.Deterministic(settings.EMBEDDING_DIMENSIONS)
         case provider:
             raise EmbedderUnavailable(f"EMBEDDING_PROVIDER={provider!r} is unknown")

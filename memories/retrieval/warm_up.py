@@ -3,10 +3,12 @@ from __future__ import annotations
 import threading
 
 from memories import embedding
+from memories.contract import registry
 from memories.retrieval import language
 
 
 def warm_up() -> None:
-    """Start loading the models in background threads, so that no request waits for them later."""
+    """Load what apps contribute, and start loading the models in background threads, so that no request waits."""
     embedding.warm_up()
     threading.Thread(target=language.warm_up, name="languages", daemon=True).start()
+    registry.load()

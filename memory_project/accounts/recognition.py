@@ -15,7 +15,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from memory_project.accounts import connected_apps, issuer
-from memory_project.accounts.tokens import PREFIX, digest
+from memory_project.accounts.bearer import PREFIX, digest
 from memory_project.models import ApiToken
 
 KNOWN_FOR_S = 60.0

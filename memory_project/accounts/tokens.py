@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -11,9 +10,6 @@ from typing import Annotated
 from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext, gettext_lazy
-from rest_framework.authentication import BaseAuthentication, get_authorization_header
-from rest_framework.exceptions import AuthenticationFailed
-from rest_framework.request import Request
 
 from memories.contract.errors import Forbidden, Invalid, NotFound, check_choice
 from memories.contract.fields import Text
@@ -21,10 +17,10 @@ from memories.contract.operations import validate
 from memories.identity.caller import ACT_FOR_USERS, ADMINISTER, WIPE, Caller
 from memories.identity.permissions import build_caller
 from memory_project.accounts import connected_apps, issuer
+from memory_project.accounts.bearer import PREFIX, digest
 from memory_project.mcp.gateway import stored_credentials
 from memory_project.models import ApiToken, ConnectedApp, User
 
-PREFIX = "cpl_"
 RIGHTS = (ACT_FOR_USERS, WIPE, ADMINISTER)
 LIFETIMES = {
     30: gettext_lazy("30 days"),
@@ -128,28 +124,3 @@ def find_api_token(text: str) -> ApiToken | None:
     if token.last_used_at is None or now - token.last_used_at > LAST_USED_STEP:
         ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
     return token
-
-
-def digest(text: str) -> str:
-    # a plain hash suffices: a token has 256 random bits, so guessing is hopeless, unlike with a password
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def bearer(header: bytes | str) -> str:
-    text = header.decode("latin-1") if isinstance(header, bytes) else header
-    scheme, _, token = text.partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
-
-
-class BearerAuthentication(BaseAuthentication):
-    def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
-        text = bearer(get_authorization_header(request))
-        if not text:
-            return None
-        token = find_api_token(text)  # tokens of connected apps are issued for /mcp alone
-        if token is None:
-            raise AuthenticationFailed("this token is unknown, expired or revoked")
-        return token.user, token
-
-    def authenticate_header(self, request: Request) -> str:
-        return "Bearer"

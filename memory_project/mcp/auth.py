@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
 
 from anyio import to_thread
 from starlette.datastructures import Headers
@@ -16,14 +15,15 @@ from memories.contract.tools import Tool
 from memories.database import connections
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
+from memory_project.accounts.bearer import bearer
 from memory_project.accounts.issuer import IssuedToken
-from memory_project.accounts.tokens import bearer, find_token, token_expiry
+from memory_project.accounts.tokens import find_token, token_expiry
+from memory_project.mcp.authenticated_server import SCOPE_KEY
 from memory_project.mcp.caller_cache import CallerCache
 from memory_project.mcp.gateway import exchange, registry
 from memory_project.mcp.toolsets import SELECTION_KEY, denied
 from memory_project.web.refusals import challenge
 
-SCOPE_KEY = "commonplace.caller"
 HINT = "create one on the Connect page or with `manage.py createtoken EMAIL`"
 MAX_SESSION = 120  # maximum number of characters of an MCP session id that are stored
 
@@ -103,7 +103,3 @@ def caller_for_token(text: str, tools: Collection[Tool] = (), cache: CallerCache
             expires_at = token_expiry(token, text)
             cache.keep(text, caller, basis=snapshot, expires_at=expires_at, generation=generation)
         return caller
-
-
-def caller_from_scope(request: Any) -> Caller | None:
-    return None if request is None else request.scope.get(SCOPE_KEY)

@@ -16,18 +16,17 @@ from memories.contract.errors import DomainError, Forbidden, LimitReached
 from memories.database import connections, identity
 from memories.identity.caller import Caller
 from memory_project import audit
-from memory_project.mcp.auth import caller_from_scope
 from memory_project.mcp.confirmations import state_security
 from memory_project.mcp.responses import AttachedContent, outcome
 from memory_project.mcp.workers import Running, in_thread
 from memory_project.observability import calls
-from memory_project.web.admission import queue_full
-from memory_project.web.fair_queue import FairQueue, QueueFull
+from memory_project.web.fair_queue import FairQueue, QueueFull, queue_full
 
 log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 Identify = Callable[[Any], Caller | None]
+SCOPE_KEY = "commonplace.caller"  # in the ASGI scope
 
 
 class IdentifiedServer(MCPServer[Any]):
@@ -128,6 +127,10 @@ class IdentifiedServer(MCPServer[Any]):
             )
         except Exception:  # the call has been executed, so the client must get its response
             log.exception("could not write the call of %s to the audit log", name)
+
+
+def caller_from_scope(request: Any) -> Caller | None:
+    return None if request is None else request.scope.get(SCOPE_KEY)
 
 
 def stdio_queue() -> FairQueue:

@@ -22,7 +22,7 @@ from django.utils import timezone
 
 from memories.database import notifications
 from memories.identity.caller import Caller
-from memory_project.accounts.tokens import digest
+from memory_project.accounts.bearer import digest
 
 CHANNEL = "caller_access"
 MAX_KEPT = 10_000  # entries

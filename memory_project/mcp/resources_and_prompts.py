@@ -50,7 +50,7 @@ from memory_project.mcp.gateway.calls import Gateway
 from memory_project.mcp.gateway.names import RESOURCE_SCHEME
 from memory_project.mcp.workers import Running
 from memory_project.reading import operation
-from memory_project.web.admission import TURN_KEY
+from memory_project.web.fair_queue import TURN_KEY
 
 Result = TypeVar("Result")
 

@@ -21,15 +21,10 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from mcp.server.apps import Apps
 from mcp.server.mcpserver import Context
-from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, CallToolResult, InputRequiredResult
 from mcp.types import Tool as OfferedTool
-from starlette.responses import JSONResponse
-from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
-from knowledge.graph import anthropic
 from memories.contract import beside, progress
 from memories.contract.confirmation import Question
 from memories.contract.errors import DomainError, Forbidden, NotFound, from_database_error
@@ -38,13 +33,11 @@ from memories.database import connections, identity
 from memories.identity.caller import Caller
 from memory_project import __version__, rate_limits
 from memory_project.mcp import apps, confirmations, list_pages, prompts
-from memory_project.mcp.auth import RequireToken
 from memory_project.mcp.authenticated_server import Identify
 from memory_project.mcp.caller_cache import CallerCache
 from memory_project.mcp.gateway import finding, registry
 from memory_project.mcp.gateway.calls import Gateway
 from memory_project.mcp.gateway.registry import ProxiedTool
-from memory_project.mcp.hosts import CheckHost
 from memory_project.mcp.protocol_errors import respond_with_protocol_errors
 from memory_project.mcp.resources_and_prompts import ReadingServer
 from memory_project.mcp.responses import (
@@ -60,7 +53,7 @@ from memory_project.mcp.responses import (
     with_lag,
 )
 from memory_project.mcp.tool_list_cache import advertise, advertised_tools
-from memory_project.mcp.toolsets import CHOOSING, PATH, SELECTION_KEY, ChooseTools, denied
+from memory_project.mcp.toolsets import SELECTION_KEY, denied
 from memory_project.mcp.workers import Running
 from memory_project.observability import calls
 from memory_project.observability.mcp_operations import measured
@@ -384,7 +377,7 @@ def build_server(
     request is authenticated by its token and selects its tools.
     """
     names = settings.MCP_TOOLSETS if toolsets is None else toolsets
-    tools = anthropic.tools() if profile == ANTHROPIC else enabled_tools(names, read_only=read_only)
+    tools = _anthropic_tools() if profile == ANTHROPIC else enabled_tools(names, read_only=read_only)
     if identify and read_only:
         identify = _identify_reader(identify, denied(tools, names, is_read_only=True))
     return CommonplaceServer(
@@ -394,6 +387,12 @@ def build_server(
         upstream_toolsets=() if profile else names,
         is_read_only=read_only,
     )
+
+
+def _anthropic_tools() -> list[Tool]:
+    from knowledge.graph import anthropic  # noqa: PLC0415 - few servers offer the graph
+
+    return anthropic.tools()
 
 
 def upstream_names() -> list[str]:
@@ -407,36 +406,3 @@ def _identify_reader(identify: Identify, denied_names: Sequence[str]) -> Identif
         return caller and replace(caller, tools_deny=(*caller.tools_deny, *denied_names))
 
     return identify_reader
-
-
-def http_app(server: CommonplaceServer, default: Sequence[str] | None = None) -> ASGIApp:
-    """Return the server as an ASGI application for /mcp and below.
-
-    Clients that choose no toolsets get those in `default`, or all if it is None. The host application must run
-    `server.session_manager`. The application is stateless, so that it can run in several processes, and responds with
-    event streams, so that it can report progress.
-    """
-    security = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # CheckHost protects
-    sdk_app = server.streamable_http_app(stateless_http=True, transport_security=security)
-    app = RequireToken(apps.RememberExtension(sdk_app), server.offered.values(), server.caller_cache)
-    return OnlyPost(CheckHost(ChooseTools(app, server.offered.values(), default)))
-
-
-def mcp_routes(app: ASGIApp) -> list[Route]:
-    return [Route(path, endpoint=app) for path in (PATH, f"{CHOOSING}{{choice:path}}")]
-
-
-class OnlyPost:
-    """ASGI middleware that refuses other methods.
-
-    GET would open a stream for notifications and DELETE would end a session, and a stateless server has neither.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] == "POST":
-            return await self.app(scope, receive, send)
-        body = {"error": f"{scope['method'][:20]} is not supported; allowed: POST", "code": "invalid"}
-        await JSONResponse(body, status_code=405, headers={"Allow": "POST"})(scope, receive, send)

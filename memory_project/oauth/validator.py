@@ -11,7 +11,7 @@ from oauth2_provider.oauth2_validators import OAuth2Validator
 from oauthlib.oauth2.rfc6749 import errors
 
 from memory_project.accounts import connected_apps
-from memory_project.accounts.tokens import digest
+from memory_project.accounts.bearer import digest
 from memory_project.oauth.redirects import is_safe
 
 

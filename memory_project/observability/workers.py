@@ -10,7 +10,7 @@ from typing import Any
 from django.dispatch import receiver
 from django_q.signals import post_execute_in_worker, post_spawn, pre_enqueue, pre_execute
 
-from memory_project.observability import calls, exposition, process_metrics, request_context, tracing
+from memory_project.observability import calls, request_context, tracing
 
 CARRIER = "commonplace_trace"  # key in a queued task
 
@@ -49,6 +49,8 @@ def add_trace(sender: Any, task: dict[str, Any], **extra: Any) -> None:
 
 @receiver(post_spawn)
 def start_in_worker(sender: Any, **extra: Any) -> None:
+    from memory_project.observability import exposition, process_metrics  # noqa: PLC0415 - only workers need them
+
     # not in the parent: threads don't survive a fork
     process_metrics.start("worker")
     tracing.start("worker")

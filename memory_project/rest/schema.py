@@ -133,7 +133,7 @@ def response_schema(response: Any) -> dict[str, Any]:
 
 
 class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # the library's base registers it
-    target_class = "memory_project.accounts.tokens.BearerAuthentication"
+    target_class = "memory_project.rest.authentication.BearerAuthentication"
     name = "token"
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, str]:

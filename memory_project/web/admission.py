@@ -19,12 +19,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memories.contract.errors import DomainError
 from memories.database import connections
+from memory_project.accounts.bearer import bearer
 from memory_project.accounts.recognition import Recognition, owner_of_session, owner_of_token
-from memory_project.accounts.tokens import bearer
 from memory_project.observability import process_metrics
 from memory_project.web.client_address import ClientAddress, sender_of
 from memory_project.web.cross_origin import CrossOrigin
-from memory_project.web.fair_queue import FairQueue, QueueFull, Turn
+from memory_project.web.fair_queue import TURN_KEY, FairQueue, QueueFull, Turn, queue_full
 from memory_project.web.probes import Probes
 from memory_project.web.refusals import challenge, is_for_programs, is_mcp, refuse
 from memory_project.web.request_ids import RequestIds
@@ -33,7 +33,6 @@ from memory_project.web.strict_transport import StrictTransport
 
 log = logging.getLogger(__name__)
 
-TURN_KEY = "commonplace.turn"  # in the ASGI scope: the request's turn, which a long stream ends early
 STRANGERS_AT_ONCE, STRANGERS_WAITING = 4, 32  # per address
 STRANGERS_IN_ALL = 8  # from all addresses, in each process
 STRANGER_PACE_S = 0.1  # minimum duration of a stranger's turn: at most 40 requests a second from one address
@@ -150,13 +149,6 @@ class Admission:
                 del self._refusing[sender]
         message = queue_full() if person else "Too many requests are arriving from your network. Try again soon."
         await refuse(scope, send, 429, message, headers={"retry-after": str(RETRY_AFTER_S)})
-
-
-def queue_full() -> str:
-    return (
-        f"{settings.CALLS_WAITING} of your calls are waiting already and at most {settings.CALLS_AT_ONCE} run at a "
-        "time: let some of them finish, then call again"
-    )
 
 
 def credentials(scope: Scope) -> tuple[str, str]:

@@ -10,10 +10,14 @@ import asyncio
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 
+from django.conf import settings
+
 # A call that has run for this many seconds mostly waits for another system. Younger calls mostly compute.
 YOUNG_S = 1.0
 BUSY_S = 2.0  # a sender counts as busy until this many seconds after the end of its last call
 ACTIVE_S = 300.0  # a sender counts as active until this many seconds after the end of its last call
+
+TURN_KEY = "commonplace.turn"  # in the ASGI scope: the request's turn, which a long stream ends early
 
 
 class QueueFull(Exception):
@@ -166,3 +170,10 @@ class FairQueue:
         share = self._shares.get(sender)
         if share and not share.running and share.next_in_line() is None:
             del self._shares[sender]
+
+
+def queue_full() -> str:
+    return (
+        f"{settings.CALLS_WAITING} of your calls are waiting already and at most {settings.CALLS_AT_ONCE} run at a "
+        "time: let some of them finish, then call again"
+    )

@@ -11,7 +11,7 @@ from django.utils.translation import gettext, gettext_lazy
 from starlette.datastructures import Headers
 from starlette.types import Scope, Send
 
-from memory_project.accounts.tokens import bearer
+from memory_project.accounts.bearer import bearer
 from memory_project.web.problems import MEDIA_TYPE, problem
 
 TITLES = {

@@ -35,7 +35,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memories.contract.tools import Tool
 from memories.identity.caller import Caller
-from memory_project.mcp.server import CommonplaceServer, enabled_tools, http_app, mcp_routes
+from memory_project.mcp.http_app import http_app, mcp_routes
+from memory_project.mcp.server import CommonplaceServer, enabled_tools
 from memory_project.web.admission import protected
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFAAH/iZk9HQAAAABJRU5ErkJggg=="

@@ -140,7 +140,8 @@ class Command(BaseCommand):
         import uvicorn  # noqa: PLC0415 - not needed for stdio
         from starlette.applications import Starlette  # noqa: PLC0415 - not needed for stdio
 
-        from memory_project.mcp.server import build_server, http_app, mcp_routes  # noqa: PLC0415 - slow, see above
+        from memory_project.mcp.http_app import http_app, mcp_routes  # noqa: PLC0415 - not needed for stdio
+        from memory_project.mcp.server import build_server  # noqa: PLC0415 - slow, see above
         from memory_project.observability import exposition, process_metrics  # noqa: PLC0415 - not needed for stdio
         from memory_project.web.admission import protected  # noqa: PLC0415 - not needed for stdio
         from memory_project.web.request_limits import uvicorn_options  # noqa: PLC0415 - not needed for stdio

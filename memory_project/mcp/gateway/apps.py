@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 from django.utils.translation import gettext_lazy
 
 
@@ -12,6 +12,7 @@ class GatewayConfig(AppConfig):
 
     def ready(self) -> None:
         from memories import extensions  # noqa: PLC0415 - needs loaded models
-        from memory_project.mcp.gateway import checks  # noqa: F401, PLC0415 - registers itself
 
         extensions.register("memory_project.mcp.gateway.memory_extension.GatewayMemoryExtension")
+        if apps.is_installed("django.contrib.admin"):  # not in a server over stdio
+            from memory_project.mcp.gateway import checks  # noqa: F401, PLC0415 - registers itself

@@ -37,7 +37,7 @@ from memory_project.mcp.gateway.running_call import Event, RunningCall
 from memory_project.mcp.responses import AttachedContent, CallContext, Cancelled, asks_for_context, report_failure
 from memory_project.mcp.workers import Running, in_thread
 from memory_project.observability.calls import UPSTREAM
-from memory_project.web.admission import TURN_KEY
+from memory_project.web.fair_queue import TURN_KEY
 
 if TYPE_CHECKING:
     from memory_project.mcp.authenticated_server import IdentifiedServer

@@ -18,10 +18,8 @@ from memories.contract.errors import DomainError
 from memories.database import connections
 from memories.identity.caller import Caller
 from memory_project.mcp.gateway import exchange, oauth, stored_credentials
+from memory_project.mcp.gateway.credential_owners import is_stored, owner
 from memory_project.mcp.gateway.declaration import Upstream
-from memory_project.mcp.gateway.stored_credentials import SERVICE
-
-NOBODY = Caller(email="", persona="", personas=frozenset(), channel="gateway")  # lists tools without a person
 
 Result = TypeVar("Result")
 Source = Callable[[str], oauth.Tokens]  # takes the token that was refused, or ""
@@ -74,11 +72,6 @@ class Authentication(httpx2.Auth):
             return work()
 
 
-def owner(upstream: Upstream, caller: Caller) -> str:
-    """Return whose credential the caller's calls use: SERVICE, or the caller's address."""
-    return SERVICE if upstream.credentials == "service" else caller.email
-
-
 def for_connection(upstream: Upstream, caller: Caller) -> Credential:
     """Return what a connection of the caller sends. Runs in a worker thread.
 
@@ -93,10 +86,6 @@ def for_connection(upstream: Upstream, caller: Caller) -> Credential:
             headers = upstream.filled(upstream.headers, values.get("secret", ""))
             return Credential(headers, _authentication(upstream, caller, own), row.version.hex)
         return Credential(upstream.filled(upstream.headers), _authentication(upstream, caller, own))
-
-
-def is_stored(upstream: Upstream) -> bool:
-    return upstream.wants_secret or upstream.wants_sign_in
 
 
 def _authentication(upstream: Upstream, caller: Caller, own: str) -> Authentication | None:

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from jsonpath import JSONPathError, findall
 from mcp.types import CallToolResult, TextContent
 
 from memory_project.mcp.gateway.registry import ProxiedTool
@@ -28,6 +27,8 @@ def declared_in(
     paths = declared.get(tool.upstream_tool, declared.get("*"))
     if paths is None:
         return None
+    from jsonpath import JSONPathError, findall  # noqa: PLC0415 - most upstreams declare no paths
+
     document = {"arguments": dict(arguments), "result": _content(result) if result else None}
     names: list[str] = []
     for path in paths:

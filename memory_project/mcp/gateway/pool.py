@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.abc
@@ -21,9 +21,15 @@ from anyio import to_thread
 from memories.contract import errors
 from memories.contract.errors import DomainError
 from memories.identity.caller import Caller
-from memory_project.mcp.gateway import credentials, status
+from memory_project.mcp.gateway import status
+from memory_project.mcp.gateway.credential_owners import NOBODY, is_stored, owner
 from memory_project.mcp.gateway.declaration import Upstream
-from memory_project.mcp.gateway.session import Lost, TimedOut, UpstreamSession
+from memory_project.mcp.gateway.failures import Lost, TimedOut
+
+# Imported when a connection is opened: they bring HTTP clients and OAuth, and most servers have no upstream.
+if TYPE_CHECKING:
+    from memory_project.mcp.gateway.credentials import Credential
+    from memory_project.mcp.gateway.session import UpstreamSession
 
 log = logging.getLogger(__name__)
 
@@ -125,11 +131,14 @@ class Pool:
 
     async def session(self, upstream: Upstream, caller: Caller) -> UpstreamSession:
         """Return an open connection for the caller, with a list of tools that is at most RELIST_S seconds old."""
-        owner = credentials.owner(upstream, caller)
-        key = (upstream.name, owner, "" if upstream.shares_session else caller.connection or caller.email)
+        key = (
+            upstream.name,
+            owner(upstream, caller),
+            "" if upstream.shares_session else caller.connection or caller.email,
+        )
         async with self._opening[key]:
             session = self._sessions.get(key)
-            if session is not None and credentials.is_stored(upstream):
+            if session is not None and is_stored(upstream):
                 # the person, or an operator, may have replaced or removed it in another process
                 credential = await self._credential(upstream, caller, session)
                 if session.version != credential.version:
@@ -144,7 +153,7 @@ class Pool:
 
     def note(self, upstream: Upstream, caller: Caller, error: DomainError | None) -> None:
         """Count a call's success or failure for the breaker. Errors that the upstream answers with are successes."""
-        breaker = self._breakers[upstream.name, credentials.owner(upstream, caller)]
+        breaker = self._breakers[upstream.name, owner(upstream, caller)]
         if isinstance(error, Lost | TimedOut):
             breaker.failed()
         else:
@@ -158,6 +167,8 @@ class Pool:
             breaker.version = credential.version
         breaker.check(upstream.name)
         self._make_room(upstream.name)
+        from memory_project.mcp.gateway.session import UpstreamSession  # noqa: PLC0415 - see above
+
         session = UpstreamSession(
             upstream, credential.headers, credential.auth, lambda: self._note_changed(session), credential.version
         )
@@ -172,7 +183,9 @@ class Pool:
 
     async def _credential(
         self, upstream: Upstream, caller: Caller, session: UpstreamSession | None = None
-    ) -> credentials.Credential:
+    ) -> Credential:
+        from memory_project.mcp.gateway import credentials  # noqa: PLC0415 - see above
+
         try:
             return await to_thread.run_sync(credentials.for_connection, upstream, caller)
         except DomainError as error:
@@ -228,7 +241,7 @@ class Pool:
     async def _list_due(self) -> None:
         for session in list(self._sessions.values()):
             if session.is_open and session.has_changed:
-                self.start(self._try_list, session.upstream, credentials.NOBODY, session)
+                self.start(self._try_list, session.upstream, NOBODY, session)
         for upstream, caller in await to_thread.run_sync(status.due):
             self.start(self._try_list, upstream, caller, None)
 

@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import anyio
 import mcp.types as types
@@ -18,8 +19,11 @@ from memories.contract.errors import DomainError
 from memories.identity.caller import Caller
 from memory_project.mcp.confirmations import ANSWER_S
 from memory_project.mcp.gateway.declaration import Upstream
+from memory_project.mcp.gateway.failures import TimedOut
 from memory_project.mcp.gateway.pool import Pool
-from memory_project.mcp.gateway.session import TimedOut, UpstreamSession
+
+if TYPE_CHECKING:
+    from memory_project.mcp.gateway.session import UpstreamSession
 
 REPORT_EVERY_S = 0.1
 LONGEST = 20  # times the upstream's time limit that a call may take while it reports progress

@@ -31,6 +31,7 @@ from memory_project import __version__
 from memory_project.mcp.gateway import pins
 from memory_project.mcp.gateway.credentials import Authentication
 from memory_project.mcp.gateway.declaration import Upstream
+from memory_project.mcp.gateway.failures import Lost, TimedOut
 from memory_project.mcp.gateway.http_client import http_client
 
 log = logging.getLogger(__name__)
@@ -48,10 +49,6 @@ RESULT: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdap
 
 AskPerson = Callable[[types.ElicitRequestParams], Awaitable[types.ElicitResult | types.ErrorData]]
 Secrets = Mapping[str, str]  # headers for HTTP
-
-
-class Lost(errors.Upstream):
-    """The connection ended while a call was running, or before it."""
 
 
 class UpstreamSession:
@@ -226,16 +223,6 @@ class UpstreamSession:
     async def _notified(self, message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification | types.ResourceListChangedNotification):
             self._changed()
-
-
-class TimedOut(errors.Upstream):
-    """The upstream did not answer in time."""
-
-    def __init__(self, upstream: Upstream) -> None:
-        seconds = f"{upstream.timeout_s:g} s"
-        super().__init__(
-            f"{upstream.name}: did not answer within {seconds}; whether the call was carried out is unknown"
-        )
 
 
 class _Watched:

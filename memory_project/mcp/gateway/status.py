@@ -10,7 +10,8 @@ from pydantic import BaseModel
 
 from memories.database import connections, identity
 from memories.identity.caller import Caller
-from memory_project.mcp.gateway import credentials, exchange, pins, registry
+from memory_project.mcp.gateway import pins, registry
+from memory_project.mcp.gateway.credential_owners import NOBODY
 from memory_project.mcp.gateway.declaration import Upstream
 from memory_project.mcp.gateway.models import UpstreamStatus
 
@@ -35,8 +36,10 @@ def due() -> list[tuple[Upstream, Caller]]:
         if seen and (now - max(seen)).total_seconds() <= LIST_EVERY_S:
             continue
         if upstream.credentials == "service":
-            found.append((upstream, credentials.NOBODY))
+            found.append((upstream, NOBODY))
         elif upstream.credentials == "exchange":
+            from memory_project.mcp.gateway import exchange  # noqa: PLC0415 - few upstreams exchange tokens
+
             found += [(upstream, person) for person in exchange.present() if registry.is_permitted(person, upstream)]
     return found
 

@@ -7,18 +7,18 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from django.db import transaction
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext
 
 from memories.contract.errors import Conflict, Degraded, Forbidden, Invalid, NotFound
+from memories.contract.urls import url_for
 from memories.database import identity
 from memories.identity.caller import Caller
 from memory_project.mcp.gateway import oauth, sealing
+from memory_project.mcp.gateway.credential_owners import SERVICE
 from memory_project.mcp.gateway.declaration import Upstream
 from memory_project.mcp.gateway.models import PendingSignIn, StoredCredential
 
-SERVICE = ""  # the owner of what goes upstream for everybody
 MAX_SECRET = 8_000  # characters
 
 
@@ -144,7 +144,7 @@ def note_refusal(upstream: Upstream, owner: str) -> None:
 
 
 def needed(upstream: Upstream, owner: str) -> Degraded:
-    page = reverse("connected-systems")
+    page = url_for("connected-systems", "")
     if owner == SERVICE:
         return Degraded(
             f"{upstream.name}: an operator has to sign in at Connect → Connected systems ({page}#{upstream.name})"

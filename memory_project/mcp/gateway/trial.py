@@ -16,7 +16,7 @@ from memories.contract.errors import DomainError, NotFound
 from memories.database import connections, identity
 from memories.identity.caller import Caller
 from memory_project.mcp.gateway import credentials, declarations, pins, registry, status, suspicion
-from memory_project.mcp.gateway.credentials import NOBODY
+from memory_project.mcp.gateway.credential_owners import NOBODY
 from memory_project.mcp.gateway.declaration import Upstream
 from memory_project.mcp.gateway.models import PinnedTool
 from memory_project.mcp.gateway.session import UpstreamSession
