@@ -34,7 +34,7 @@ ALLOWED = {
 FORBIDDEN = (
     "django.contrib.admin", "django.contrib.sessions", "memory_project.admin", "memory_project.portal.views",
     "memory_project.doctor", "memory_project.oauth", "memory_project.rest.endpoints", "memory_project.urls",
-    "memory_project.mcp.auth", "memory_project.mcp.gateway.session", "memory_project.mcp.gateway.oauth",
+    "memory_project.mcp.http_app", "memory_project.mcp.gateway.session", "memory_project.mcp.gateway.oauth",
 )  # fmt: skip
 
 
