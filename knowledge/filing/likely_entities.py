@@ -17,6 +17,7 @@ from knowledge.catalog.neighbors import neighbors_of
 from knowledge.filing import recent_entities
 from knowledge.filing.catalog_matches import KINDS, Match, matches
 from knowledge.models import CatalogEntity
+from memories.database import prepared_statements
 from memories.database.queryset_sql import condition
 from memories.extensions import EntityCandidate
 from memories.identity.caller import Caller
@@ -32,8 +33,13 @@ RECENT_CONSIDERED = 3
 CONSIDERED = 10  # maximum number of candidates by words that are combined with the other sources
 
 
+ANY_ENTITY = """
+    SELECT EXISTS (SELECT FROM catalog_entities WHERE NOT removed AND entity_type = ANY(%(kinds)s::text[]))"""
+
+
 def has_entities() -> bool:
-    return CatalogEntity.objects.filter(removed=False, entity_type__in=KINDS).exists()
+    ((found,),) = prepared_statements.rows(ANY_ENTITY, {"kinds": list(KINDS)}, public=True)
+    return bool(found)
 
 
 def likely_entities(caller: Caller, records: Sequence[MemoryRecord]) -> tuple[dict[UUID, list[EntityCandidate]], str]:

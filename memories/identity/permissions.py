@@ -81,7 +81,8 @@ def load_user_access(person_id: int, permissions: Iterable[str]) -> UserAccess |
 
     `permissions` are the Django permissions to check, each as "app.codename".
     """
-    rows = prepared_statements.rows(_statement(), {"id": person_id, "rights": list(permissions)}, primary=True)
+    values = {"id": person_id, "rights": list(permissions)}
+    rows = prepared_statements.rows(_statement(), values, primary=True, public=True)
     if not rows:
         return None
     email, is_active, is_superuser, rights, memberships, fallback = rows[0]

@@ -144,14 +144,20 @@ def similar_records(
     `vectors` are those of the text's passages. Only the LOOKED_AT nearest records are compared. Short-term turns and
     the records in `besides` are left out.
     """
-    distances = nearest_records(scope, vectors, besides=besides)
-    # A whole text is never more similar than its most similar passage.
-    worth_comparing = [pk for pk, distance in distances.items() if 1 - distance >= threshold - ROUNDING]
-    vectors_by_record = vectors_of(worth_comparing) if worth_comparing else {}
-    cosines = {pk: whole_cosine(vectors, other_vectors) for pk, other_vectors in vectors_by_record.items()}
-    similar = sorted((pk for pk in cosines if cosines[pk] >= threshold), key=lambda pk: (-cosines[pk], pk))
-    records = MemoryRecord.objects.defer("search").in_bulk(similar)
-    return [Similar(records[pk], cosines[pk]) for pk in similar if pk in records]
+    with prepared_statements.in_one_transaction():
+        distances = nearest_records(scope, vectors, besides=besides)
+        # A whole text is never more similar than its most similar passage.
+        worth_comparing = [pk for pk, distance in distances.items() if 1 - distance >= threshold - ROUNDING]
+        vectors_by_record = vectors_of(worth_comparing) if worth_comparing else {}
+        cosines = {pk: whole_cosine(vectors, other_vectors) for pk, other_vectors in vectors_by_record.items()}
+        similar = sorted((pk for pk in cosines if cosines[pk] >= threshold), key=lambda pk: (-cosines[pk], pk))
+        found = _records(similar) if similar else {}
+    return [Similar(found[pk], cosines[pk]) for pk in similar if pk in found]
+
+
+def _records(ids: Sequence[UUID]) -> dict[UUID, MemoryRecord]:
+    rows = prepared_statements.instances(MemoryRecord, "id = ANY(%(ids)s)", {"ids": list(ids)}, defer=["search"])
+    return {row.pk: row for row in rows}
 
 
 # Selects, for each passage of the given records, the records of the two nearest passages in the scope.

@@ -96,39 +96,69 @@ def recall(operation: RecallMemories, *, caller: Caller, filters: Filters = NO_F
     only; for auto and semantic, `note` mentions it.
     """
     _check_inputs(operation)
-    as_of, limit = operation.as_of, operation.limit
     filters = _apply_operation(filters, operation)
     question, result, tokens = _prepare(caller, operation.query, operation.strategy, operation.entity_urns)
-    result = replace(result, terms=question.terms)
     question = replace(question, turns=bool(filters.conversation_id) or Tier.SHORT_TERM in filters.tiers)
-    scope = compiled_scope(caller, filters, exclude_marked_wrong=True)
-    # With as_of more candidates are needed, because memories that were hidden at that time are dropped afterwards.
-    found, idfs = candidates(scope, question, 3 * CANDIDATES if as_of else CANDIDATES)
-    compared = len(found)
-    found = _relevant(found, question)
-    if as_of:
-        observation.observer.recalled(candidates=compared, is_degraded=result.degraded)
-        return _recall_as_of(caller, operation, result, sorted(map(Ranked.of, found), key=order))
-    if question.terms and any(candidate.conversation_id for candidate in found):
-        seeds = found[: conversation_context.SEEDS]
-        rows, formula = conversation_context.rank_in_context(scope, question, seeds, idfs, tokens)
-        result = replace(result, ranking=formula if result.ranking == "hybrid" else result.ranking)
-    else:
-        rows = sorted(map(Ranked.of, found), key=order)
     should_rerank = settings.RERANK_PROVIDER != "none" and bool(operation.query)
-    looked_at = max(limit, rerank.LOOKED_AT) if should_rerank else limit
-    hits = _with_passages(_first_hits(caller, rows, looked_at), question)
+    looked_at = max(operation.limit, rerank.LOOKED_AT) if should_rerank else operation.limit
+    with prepared_statements.in_one_transaction():
+        question = _with_terms(caller, question, operation.query)
+        search = _search(caller, filters, question, tokens, looked_at, is_as_of=operation.as_of is not None)
+        hits, left_out = search.hits, {}
+        if not operation.as_of:
+            best = search.rows[: operation.limit]
+            lowest = min((row.plain_score for row in best), default=0.0) if len(hits) >= operation.limit else 0.0
+            left_out = _left_out(caller, filters, question, lowest)
+    observation.observer.recalled(candidates=search.compared, is_degraded=result.degraded)
+    result = replace(result, terms=question.terms)
+    if operation.as_of:
+        return _recall_as_of(caller, operation, result, search.rows)
+    if search.formula and result.ranking == "hybrid":
+        result = replace(result, ranking=search.formula)
     if should_rerank and hits:
         hits, result = _reranked(operation.query, hits, result)
-    hits = hits[:limit]
-    lowest = min((row.plain_score for row in rows[:limit]), default=0.0) if len(hits) == limit else 0.0
-    left_out = _left_out(caller, filters, question, lowest)
+    hits = hits[: operation.limit]
     with_entities = [hit.record.pk for hit in hits if hit.record.entity_urns or hit.record.detected_urns]
     hints = hints_about(with_entities) if with_entities else {}
     result = replace(result, checks=checks_of([hit.record.pk for hit in hits]))
     result = _with_scopes(replace(result, hits=hits))
-    observation.observer.recalled(candidates=compared, is_degraded=result.degraded)
-    return replace(result, left_out=left_out, hints=hints, below=compared - len(found))
+    return replace(result, left_out=left_out, hints=hints, below=search.below)
+
+
+@dataclass(frozen=True)
+class _Search:
+    rows: list[Ranked]  # best first
+    hits: list[Hit]  # the first of them
+    compared: int  # number of candidates
+    below: int  # number of those that scored too low
+    formula: str = ""  # of the ranking in the context of conversations, if some candidates are turns
+
+
+def _search(
+    caller: Caller, filters: Filters, question: Question, tokens: Tokens | None, limit: int, *, is_as_of: bool
+) -> _Search:
+    """Find and rank candidates, and load the first `limit` of them, unless their state of an earlier time is wanted."""
+    scope = compiled_scope(caller, filters, exclude_marked_wrong=True)
+    # With as_of more candidates are needed, because memories that were hidden at that time are dropped afterwards.
+    found, idfs = candidates(scope, question, 3 * CANDIDATES if is_as_of else CANDIDATES)
+    relevant = _relevant(found, question)
+    below = len(found) - len(relevant)
+    if is_as_of:
+        return _Search(sorted(map(Ranked.of, relevant), key=order), [], len(found), below)
+    formula = ""
+    if question.terms and any(candidate.conversation_id for candidate in relevant):
+        seeds = relevant[: conversation_context.SEEDS]
+        rows, formula = conversation_context.rank_in_context(scope, question, seeds, idfs, tokens)
+    else:
+        rows = sorted(map(Ranked.of, relevant), key=order)
+    hits = _with_passages(_first_hits(caller, rows, limit), question)
+    return _Search(rows, hits, len(found), below, formula)
+
+
+def _with_terms(caller: Caller, question: Question, query: str) -> Question:
+    if not query:
+        return question
+    return replace(question, terms=term_statistics.query_terms(query, caller), cues=Cues.of(query))
 
 
 def _with_scopes(result: Recall) -> Recall:
@@ -290,14 +320,13 @@ def _apply_operation(filters: Filters, operation: RecallMemories) -> Filters:
 
 
 def _prepare(caller: Caller, query: str, strategy: str, urns: list[str]) -> tuple[Question, Recall, Tokens | None]:
-    """Return the prepared question, a result without hits, and the word pieces of the query."""
+    """Return the question without its terms, a result without hits, and the word pieces of the query."""
     # The query is embedded first, while no database connection is held.
     vector, tokens, problem = _embed(query) if query and strategy != "lexical" else (None, None, "")
     distances, result = _distances(caller, strategy, urns)
     question = Question(vector=vector, distances=distances)
     if not query:
         return question, replace(result, ranking="graph" if strategy == "auto" else strategy), None
-    question = replace(question, terms=term_statistics.query_terms(query, caller), cues=Cues.of(query))
     if strategy in ("auto", "semantic"):
         if problem:
             note = "; ".join(filter(None, [result.note, f"{problem}; {LEXICAL_NOTE}"]))

@@ -233,7 +233,8 @@ WORD_LEXEMES = """
 def idf_of_words(words: Sequence[str], idf_of: Mapping[str, float]) -> dict[str, float]:
     """Return the idf of each word of a query. Words without a lexeme in `idf_of` are missing."""
     name = configuration_of(language_of(" ".join(words)))
-    rows = prepared_statements.rows(WORD_LEXEMES.format(vector=search_vector_sql("word", name)), [sorted(set(words))])
+    statement = WORD_LEXEMES.format(vector=search_vector_sql("word", name))
+    rows = prepared_statements.rows(statement, [sorted(set(words))], public=True)
     return {word: idf_of[lexeme] for word, lexeme in rows if lexeme in idf_of}
 
 

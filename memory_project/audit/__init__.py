@@ -146,6 +146,6 @@ def record(
         context_count=context_count,
     )
     if only_read:
-        prepared_statements.insert_quickly(event)
+        prepared_statements.insert_quickly(event, public=True)
     else:
-        prepared_statements.insert([event])
+        prepared_statements.insert([event], public=True)

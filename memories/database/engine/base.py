@@ -12,6 +12,7 @@ timeout and the parameters of searches are sent together with it (memories/datab
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -58,8 +59,14 @@ def pipelined(connection: psycopg.Connection[Any]) -> Iterator[None]:
 
     If a statement fails while others are still being sent, PostgreSQL aborts those, too. psycopg logs a warning about
     each pipeline that it ends with such results, so they are taken first.
+
+    PostgreSQL runs the statements as one transaction, also those whose rows are fetched within the block.
     """
+    if connection.pgconn.pipeline_status:  # the end of an inner pipeline would end the transaction
+        yield
+        return
     with connection.pipeline() as pipeline:
+        setattr(connection, SENT, NOTHING)
         try:
             yield
         except psycopg.Error:
@@ -79,6 +86,11 @@ class SendsIdentity:
         In an open transaction, the identity is sent here if the transaction does not run under it yet.
         """
         status = self._conn.pgconn.transaction_status
+        is_pipelined = bool(self._conn.pgconn.pipeline_status)
+        if is_pipelined and status != TransactionStatus.INERROR:
+            if is_about_rows(query):
+                self.send_identity()
+            return False
         if status == TransactionStatus.IDLE:
             setattr(self._conn, SENT, NOTHING)
         elif status != TransactionStatus.INTRANS:
@@ -93,6 +105,8 @@ class SendsIdentity:
     def send_identity(self) -> None:
         sent: Wanted | None = getattr(self._conn, SENT, None)
         now, role = wanted(), getattr(self._conn, ROLE, "")
+        if sent == now:
+            return
         if sent in (None, NOTHING):
             text, values = statement(now, role)
         elif sent.identity != now.identity:
@@ -136,11 +150,34 @@ class NumberedCursor(StatementCursor, psycopg.RawCursor[Any]):
 
 
 class PublicCursor(psycopg.RawCursor[Any]):
-    """A cursor for numbered statements on tables without policies. It sends no identity."""
+    """A cursor for numbered statements on tables without policies. It sends no identity, and no timeout either.
+
+    So the time limit of the context is kept here. A connection whose statement exceeds it is closed.
+    """
 
     def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
-        with spans.of_statement(query):
+        with spans.of_statement(query), limited_in_time(self._conn):
             return super().execute(query, params, **options)
+
+
+@contextmanager
+def limited_in_time(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Wait for statements of a block no longer than the time limit of the context.
+
+    Raises OperationalError after that, and closes the connection.
+    """
+    limit_ms = wanted().limit_ms
+    if not limit_ms or not isinstance(connection, WatchedConnection):
+        yield
+        return
+    connection.deadline = time.monotonic() + limit_ms / 1000
+    try:
+        yield
+    except TimeoutError as error:
+        connection.close()
+        raise psycopg.OperationalError(f"the statement took longer than {limit_ms} ms") from error
+    finally:
+        connection.deadline = None
 
 
 def execute_together(

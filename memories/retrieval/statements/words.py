@@ -7,6 +7,7 @@ classes of words, for which neither has data. In other languages, no word is ign
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from functools import lru_cache
 
 from memories.database import prepared_statements
@@ -243,6 +244,8 @@ INFLECTIONS = {
     "en": re.compile(r"(?:s|es|d|ed|ies|ied|y|e|)"),
     "de": re.compile(r"(?:e|en|n|es|s|em|t|te|et|est|st|ten|tet|nen|se|)"),
 }
+MAX_STEMS = 50_000  # number of words of each language whose stems are kept, because the texts of a company share them
+_stems_of: defaultdict[str, dict[str, str]] = defaultdict(dict)  # by language
 STEMS = "SELECT word, (ts_lexize(%s::text::regdictionary, word))[1] FROM unnest(%s::text[]) AS word"
 
 
@@ -250,12 +253,13 @@ def load_stems(words: frozenset[str], language: str) -> dict[str, str]:
     """Return each word's stem in a language. A stop word, and a word of a language without stemmer, is its own stem."""
     if language not in CONFIGURATIONS:
         return {word: word for word in words}
-    return {word: stem or word for word, stem in _stems(tuple(sorted(words)), f"{CONFIGURATIONS[language]}_stem")}
-
-
-@lru_cache(maxsize=4_000)  # the texts that a write or a page compares share their words
-def _stems(words: tuple[str, ...], dictionary: str) -> list[tuple[str, str]]:
-    return prepared_statements.rows(STEMS, [dictionary, list(words)])
+    stems = _stems_of[language]
+    if unknown := sorted(words - stems.keys()):
+        found = prepared_statements.rows(STEMS, [f"{CONFIGURATIONS[language]}_stem", unknown], public=True)
+        if len(stems) > MAX_STEMS:
+            stems = _stems_of[language] = {word: stems[word] for word in words & stems.keys()}
+        stems.update((word, stem or word) for word, stem in found)
+    return {word: stems[word] for word in words}
 
 
 def key_of(word: str, stem: str, language: str) -> str:
