@@ -13,7 +13,7 @@ TEMPLATES = $(shell find templates -name '*.html')
 # Tests and commands start Python a hundred times, and each start would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run install browser programs check lint messages types test test-inside test-outside check-operations faults interop simulate fuzz coverage format \
+.PHONY: help run install browser programs check lint messages types test test-inside test-outside check-operations costs faults interop simulate fuzz coverage format \
 	lock dist clean
 
 help: ## list the targets
@@ -102,6 +102,9 @@ faults: $(VENV)/check ## let faults happen to running installations, and print w
 interop: $(VENV)/check ## install MCP clients of other authors and run them against a server
 	@$(BIN)/python -m tests.interop.install
 	@$(BIN)/python -m pytest tests/interop
+
+costs: $(VENV)/check ## count what frequent operations cost, and write tests/data/costs.md anew
+	@RECORD=1 $(BIN)/python -m pytest --quiet tests/test_costs.py
 
 MINUTES ?= 10
 

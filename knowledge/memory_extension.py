@@ -189,6 +189,9 @@ class KnowledgeMemoryExtension(MemoryExtension):
         return lineage.neighbors(caller, urns)
 
     def verification_hints(self, record_ids: Sequence[UUID]) -> Mapping[UUID, str]:
+        record_ids = detected_hints.with_hints(record_ids)
+        if not record_ids:
+            return {}
         of_baselines, of_detected = comparison.hints(record_ids), detected_hints.hints(record_ids)
         return {
             pk: "; ".join(filter(None, [of_baselines.get(pk), of_detected.get(pk)]))

@@ -17,14 +17,16 @@ Memories that are stale, await review or were marked wrong by the caller are not
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from django.db.models import Exists, OuterRef, Q
 
 from knowledge.models import Insight, InsightState
+from memories.database.queryset_sql import Condition, condition
 from memories.identity.caller import Caller
 from memories.models import Feedback, Status, Verdict, Verification, Visibility
 from memories.models.record import ATTACHED, MemoryRecordQuerySet
-from memories.retrieval.scope import Filters, in_scope
+from memories.retrieval.scope import SCOPES_KEPT, Filters, in_scope
 
 
 def allowed_automatically(
@@ -44,6 +46,17 @@ def allowed_automatically(
     rule = Q(created_by=caller.email) | Q(visibility=Visibility.PERSONA, persona=caller.persona)
     rule |= Q(visibility=Visibility.EVERYONE) & (Q(Exists(applied)) | Q(Exists(verified)))
     return in_scope(caller, Filters(statuses=statuses)).filter(rule, ~Exists(undecided), ~Exists(marked_wrong))
+
+
+def compiled_attachable(caller: Caller) -> Condition:
+    """Return the SQL condition of the memories that may be attached unasked, whatever they are about."""
+    return _compiled(caller.email, caller.persona, caller.personas, caller.is_admin)
+
+
+@lru_cache(maxsize=SCOPES_KEPT)  # compiling takes longer than most searches
+def _compiled(email: str, persona: str, personas: frozenset[str], is_admin: bool) -> Condition:
+    caller = Caller(email=email, persona=persona, personas=personas, is_admin=is_admin)
+    return condition(allowed_automatically(caller).filter(ATTACHED))
 
 
 def attachable(caller: Caller, urns: Sequence[str]) -> MemoryRecordQuerySet:

@@ -19,6 +19,7 @@ from knowledge.catalog.neighbors import MAX_EDGES, MAX_URNS
 from knowledge.context import caveats
 from knowledge.context.attachable import allowed_automatically
 from knowledge.context.caveats import Path
+from knowledge.freshness.detected_hints import ARE_GONE
 from knowledge.models import EntityBaseline, Insight, InsightState
 from memories.database import prepared_statements
 from memories.database.queryset_sql import fragment
@@ -194,11 +195,7 @@ def _statement(is_admin: bool, configuration: str) -> tuple[str, Callable[[Seque
         "waived": fragment(caveats.with_details(everything), OF_CALLER, "waived"),
         "catalog": fragment(caveats.with_details(everything), OF_CALLER, "catalog"),
         "applied": rule(Q(Exists(of_insight.filter(state=InsightState.APPLIED)))),
-        "hinted": f"({rule(Q(Exists(hints)))} OR {DETECTED_ARE_GONE})",
+        "hinted": f"({rule(Q(Exists(hints)))} OR {ARE_GONE})",
         "columns": columns,
     }
     return STATEMENT.read_text(encoding="utf-8").format(**fragments), build
-
-
-DETECTED_ARE_GONE = """EXISTS (
-    SELECT FROM catalog_entities WHERE urn = ANY(memory_records.detected_urns) AND (removed OR deprecated))"""

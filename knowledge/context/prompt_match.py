@@ -12,14 +12,13 @@ from collections.abc import Sequence
 from django.conf import settings
 from django.db import transaction
 
-from knowledge.context.attachable import allowed_automatically
+from knowledge.context.attachable import compiled_attachable
 from knowledge.context.statement_match import USUAL_COSINE, embed_within
 from knowledge.context.time_limit import PATIENCE, set_timeout
 from knowledge.insights import entity_linking
-from memories.database.queryset_sql import condition
+from memories.database import prepared_statements
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord
-from memories.models.record import ATTACHED
 from memories.retrieval import term_statistics
 from memories.retrieval.ranking import Question, candidates
 
@@ -41,15 +40,18 @@ def memories_for_prompt(caller: Caller, prompt: str, deadline: float) -> list[Me
         urns = [mention.urn for mention in entity_linking.mentions_in([text])[0]]
         terms = term_statistics.query_terms(text, caller)
         question = Question(vector=vector, terms=terms, distances=dict.fromkeys(urns, 0))
-        scope = allowed_automatically(caller).filter(ATTACHED)
-        rows, _ = candidates(condition(scope), question, CANDIDATES)
+        scope = compiled_attachable(caller)
+        rows, _ = candidates(scope, question, CANDIDATES)
         rows = sorted(rows, key=lambda row: -row.score)
         # Without a vector, the usual cosine is assumed, or no words would suffice.
         assumed = settings.RECALL_SEMANTIC_WEIGHT * USUAL_COSINE if vector is None else 0.0
         best = rows[0].score + assumed if rows else 0.0
         least = max(settings.MEMORY_PROMPT_MATCH, CLOSE_TO_BEST * best)
         matching = [row.id for row in rows if row.score + assumed >= least]
-        records = scope.defer("search").in_bulk(matching)
+        criterion = f"id = ANY(%(ids)s) AND {scope.sql}"
+        values = {**scope.params, "ids": matching}
+        found = prepared_statements.instances(MemoryRecord, criterion, values, defer=["search"]) if matching else []
+        records = {record.pk: record for record in found}
     return _distinct([records[pk] for pk in matching if pk in records])
 
 

@@ -6,11 +6,25 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from knowledge.models import CatalogAspect, CatalogEntity
+from memories.database import prepared_statements
 from memories.models import MemoryRecord
 from memories.rendering import entity_name
 
 # Aspect → the words for the change
 CHANGES = {"status": "removed", "deprecation": "deprecated"}
+
+
+# The condition for memories of which a detected entity was removed or deprecated, perhaps before they were written.
+ARE_GONE = """EXISTS (
+    SELECT FROM catalog_entities WHERE urn = ANY(memory_records.detected_urns) AND (removed OR deprecated))"""
+WITH_HINTS = f"""
+    SELECT id FROM memory_records WHERE id = ANY(%(ids)s)
+    AND (EXISTS (SELECT FROM entity_baselines WHERE record_id = memory_records.id AND hint <> '') OR {ARE_GONE})"""  # noqa: S608
+
+
+def with_hints(record_ids: Sequence[UUID]) -> list[UUID]:
+    """Return those of the memories that may have hints, also about entities that they state: most have none."""
+    return [pk for (pk,) in prepared_statements.rows(WITH_HINTS, {"ids": list(record_ids)})]
 
 
 def hints(record_ids: Sequence[UUID]) -> dict[UUID, str]:

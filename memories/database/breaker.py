@@ -17,7 +17,6 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 FIRST_WAIT_S = 0.5  # seconds after which a waiting call looks whether an attempt has failed meanwhile
 REFUSED_AFTER_S = 0.3  # seconds that a call waits if the last attempt has failed
 CHECK_S = 2.0  # seconds that an open connection has to respond before it is used
-CHECKED_FOR_S = 0.5  # seconds for which a server that has responded counts as there
 CHECK_POOLER_S = 4.0  # the same behind a pooler, where it may have to wait until others return a connection
 POOLED = "commonplace_pooled"  # attribute of connections: whether they lead to a pooler (engine/base.py)
 # An attempt that fails with these words has reached a server, where other connections work and become free again.
@@ -60,7 +59,6 @@ class WatchedConnection(psycopg.Connection[Any]):
     """A connection of a pool. The breaker notes whether it can be opened and whether it responds in time."""
 
     deadline: float | None = None  # of a check or a statement, a time of time.monotonic()
-    checked_at = 0.0  # when the server last responded to a check
 
     @classmethod
     def connect(cls, *arguments: Any, **options: Any) -> Self:
@@ -73,17 +71,11 @@ class WatchedConnection(psycopg.Connection[Any]):
         return connection
 
     def check(self) -> None:
-        """Raise OperationalError if the server does not respond, as when its machine is frozen or cut off.
-
-        A server that has just responded is not asked again, unless connections could not be opened meanwhile.
-        """
-        if not breaker.is_open and time.monotonic() - self.checked_at < CHECKED_FOR_S:
-            return
+        """Raise OperationalError if the server does not respond, as when its machine is frozen or cut off."""
         usual = CHECK_POOLER_S if getattr(self, POOLED, False) else CHECK_S
         self.deadline = time.monotonic() + (REFUSED_AFTER_S if breaker.is_open else usual)
         try:
             self.execute("")
-            self.checked_at = time.monotonic()
         except TimeoutError as error:
             away = psycopg.OperationalError("the server does not respond")
             breaker.note(away)

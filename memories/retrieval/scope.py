@@ -104,7 +104,6 @@ def in_scope(caller: Caller, filters: Filters) -> MemoryRecordQuerySet:
     return rows
 
 
-@lru_cache(maxsize=SCOPES_KEPT)  # the SQL depends only on the caller and the filters
 def compiled_scope(
     caller: Caller, filters: Filters, *, exclude_marked_wrong: bool = False, prefix: str = "scope"
 ) -> Condition:
@@ -112,6 +111,28 @@ def compiled_scope(
 
     `prefix` begins the names of the parameters, so that a statement may have two scopes.
     """
+    return _compiled_scope(_reader(caller), filters, exclude_marked_wrong, prefix)
+
+
+def compiled_visibility(caller: Caller) -> Condition:
+    return _compiled_visibility(_reader(caller))
+
+
+Reader = tuple[str, frozenset[str], bool]  # the part of a Caller that scopes depend on, whatever its connection
+
+
+def _reader(caller: Caller) -> Reader:
+    return caller.email, caller.personas, caller.is_admin
+
+
+def _caller_of(reader: Reader) -> Caller:
+    email, personas, is_admin = reader
+    return Caller(email=email, persona="", personas=personas, is_admin=is_admin)
+
+
+@lru_cache(maxsize=SCOPES_KEPT)
+def _compiled_scope(reader: Reader, filters: Filters, exclude_marked_wrong: bool, prefix: str) -> Condition:
+    caller = _caller_of(reader)
     rows = in_scope(caller, filters)
     if exclude_marked_wrong:
         # PostgreSQL runs a subquery with IN once. With EXISTS, it may run the subquery for each row of the scope.
@@ -121,5 +142,5 @@ def compiled_scope(
 
 
 @lru_cache(maxsize=SCOPES_KEPT)
-def compiled_visibility(caller: Caller) -> Condition:
-    return condition(MemoryRecord.objects.visible_to(caller))
+def _compiled_visibility(reader: Reader) -> Condition:
+    return condition(MemoryRecord.objects.visible_to(_caller_of(reader)))
