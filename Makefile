@@ -13,7 +13,7 @@ TEMPLATES = $(shell find templates -name '*.html')
 # Tests and commands start Python a hundred times, and each start would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run install browser programs check lint messages types test test-inside test-outside check-operations costs faults interop simulate fuzz coverage format \
+.PHONY: help run install browser programs check lint messages types test test-inside test-outside check-operations costs bench faults interop simulate fuzz coverage format \
 	lock dist clean
 
 help: ## list the targets
@@ -105,6 +105,10 @@ interop: $(VENV)/check ## install MCP clients of other authors and run them agai
 
 costs: $(VENV)/check ## count what frequent operations cost, and write tests/data/costs.md anew
 	@RECORD=1 $(BIN)/python -m pytest --quiet tests/test_costs.py
+
+# The texts of the retrieval benchmarks are not included: BENCH="--conversations DIR --documents DIR".
+bench: $(VENV)/check ## run the benchmarks, some of them with 200,000 memories, and write docs/benchmarks.md anew (BENCH="NAME…": only these)
+	@$(BIN)/python bench/run.py $(BENCH)
 
 MINUTES ?= 10
 
