@@ -104,7 +104,7 @@ def main() -> None:
         file.write_text(f'[upstreams.wh]\nurl = "{url}"\npersonas = ["*"]\nplatform = "snowflake"\n')
         os.environ["MCP_UPSTREAMS"] = str(file)
         command = [sys.executable, "-m", "tests.upstream", folder, "http", str(UPSTREAM_PORT)]
-        upstream = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
+        upstream = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             scratch.setup()
             with scratch.database():

@@ -22,7 +22,7 @@ ID = re.compile(r"\b[0-9a-f]{32}\b|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d(?::|%3A)\d\d(?::|%3A)\d\d\.\d+(?:(?:[+-]|%2B)\d\d(?::|%3A)\d\d|Z)?")
 SEEN = re.compile(r"(?<=\")[a-z]+\.\d+\.[0-9a-f]{10}\.[0-9a-f]{10}\.[0-9a-f]+(?=\")")  # an insight's state
 DAY = re.compile(r"(?<=[;,n] )\d{4}-\d\d-\d\d(?=[; ])")  # the day of a memory, inside a text response
-SIGNED = re.compile(r"(?<=export=)[\w:.~-]+|[\w-]{16,}:[\w-]{4,}:[\w-]{20,}")
+SIGNED = re.compile(r"(?<=export=)[\w:.~%-]+|[\w-]{16,}:[\w-]{4,}:[\w-]{20,}")
 
 
 class Session:

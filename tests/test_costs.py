@@ -32,6 +32,17 @@ __all__ = ["cora_user", "curators"]
 pytestmark = pytest.mark.django_db(transaction=True)
 TOLERANCE = 1.1
 SUBJECTS = ("refunds", "returns", "discounts", "vouchers", "training tills", "web orders", "late stores", "tax")
+# Each is remembered once. They are unlike each other, because the answer lists similar memories.
+FACTS = (
+    "Stores in Denmark report a day late.",
+    "Loyalty points expire in March.",
+    "Invoices exclude tax before 2019.",
+    "The courier's file arrives at noon.",
+    "Margins are weighted by volume.",
+    "Gift cards count as liabilities.",
+    "Survey scores range from 0 to 10.",
+    "Warehouse 7 was closed in May.",
+)
 SESSION = {"session": "s1", "program": "claude-code"}
 
 
@@ -88,13 +99,13 @@ def operations(alice: User, bob: User, cora: User) -> dict[str, Callable[[], str
     client = Client()
     client.force_login(cora)
     numbers = itertools.count()
+    facts = iter(FACTS)
 
     def tool(call: Callable[..., dict[str, Any]], name: str, **arguments: Any) -> Callable[[], str]:
         return lambda: characters(call(name, **arguments))
 
     def remember() -> str:
-        text = f"Remark {next(numbers)}: stores in Denmark report a day late."
-        return characters(author("memory_manage", command="remember", content=text))
+        return characters(author("memory_manage", command="remember", content=next(facts)))
 
     def captured(text: str = "Orders of the pilot store are test data") -> str:
         text = f"{text}, remark {next(numbers)}."

@@ -36,7 +36,7 @@ SAME = [
     (r"\d+ (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)(?: \d{4})?", "dates of the locale"),
     (r"title|aria-label|placeholder|alt|value(?==)", "the attribute of the text"),
     (r"[0-9a-f]{8}-[0-9a-f-]{27}|\d{4}-\d\d-\d\d(?: [\d:]+)?", "ids and times as they are stored"),
-    (r"(?:auth|memory|graph|catalog|analysis|index)_[a-z_]+", "names of tables"),
+    ("|".join(sorted({model._meta.db_table for model in apps.get_models()}, key=len, reverse=True)), "names of tables"),
     (r"alt=(?:True|False)", "Django's icons of boolean values"),
     (r"Settings → Developer → Edit Config|zed: open settings file|%APPDATA%/\S*", "menus and files of other programs"),
     (r"PostgreSQL \d+|deterministic(?:-384)?", "versions and models"),
