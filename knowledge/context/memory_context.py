@@ -130,7 +130,7 @@ class MemoryLookup:
     def finish(self, call: Call) -> ContextBlock | None:
         """Return the memories to attach to the response, or None. The call has its answer now."""
         try:
-            if self.knowledge is None or self._may_ask_for_more(call):
+            if self.knowledge is None or self._asks_for_more(call):
                 self.call = replace(self.call, data=call.data, named=call.named)
                 self._look_up()
             assert self.knowledge is not None
@@ -146,11 +146,15 @@ class MemoryLookup:
             observation.observer.context_attached(len(block.record_ids))
         return block
 
-    def _may_ask_for_more(self, call: Call) -> bool:
-        """Return whether the answer may be about entities that the arguments don't name."""
+    def _asks_for_more(self, call: Call) -> bool:
+        """Return whether the answer mentions entities that the arguments don't. Most answers don't, or echo them."""
+        assert self.knowledge is not None
         if call.named is not None:
             return list(call.named) != list(self.call.named or ())
-        return entity_linking.may_mention(call.data)
+        if not entity_linking.may_mention_more(call.data, call.arguments):
+            return False
+        answered = replace(self.call, data=call.data)
+        return not set(subject_of(self.caller, answered).urns) <= set(self.knowledge.subject.urns)
 
     def _look_up(self) -> None:
         self.recent = impressions.recent_impressions(self.caller)

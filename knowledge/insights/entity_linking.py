@@ -105,11 +105,15 @@ def mentions_of_call(
     )
 
 
-def may_mention(answer: Any) -> bool:
-    """Return whether an answer may mention entities, without a look into the catalog."""
-    text = "\n".join(_texts(answer))
+def may_mention_more(answer: Any, arguments: Any) -> bool:
+    """Return whether an answer may mention entities that the arguments don't, without a look into the catalog."""
+    return not _possible_names(answer) <= _possible_names(arguments)
+
+
+def _possible_names(value: Any) -> set[str]:
+    text = "\n".join(_texts(value))
     patterns = (URN, DOTTED, addresses.STORED, addresses.PAGE)
-    return any(pattern.search(text) is not None for pattern in patterns)
+    return {match.group() for pattern in patterns for match in pattern.finditer(text)}
 
 
 def mentions_in(texts: Sequence[str]) -> list[list[Mention]]:

@@ -254,6 +254,37 @@ def test_an_entity_that_only_the_answer_mentions_is_a_neighbor(alice: Caller, bo
     assert sorted(found) == ["Chargebacks come a day late.", "Refunds of orders come a day late."]
 
 
+@pytest.mark.parametrize(
+    ("answer", "lookups"),
+    [
+        ({"rows": [{"sql": "SELECT 1 FROM sales.orders", "note": "a.b"}]}, 1),  # an echo, and no entity
+        ({"rows": [[12.5, "paid"]]}, 1),
+        ({"lineage": "sales.orders feeds sales.refunds"}, 2),
+    ],
+)
+def test_memories_are_looked_up_again_only_if_the_answer_names_other_entities(
+    alice: Caller, bob: Caller, answer: dict[str, Any], lookups: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remember(alice, "Late orders are refunded.", entity_urns=[REFUNDS])
+    remember(alice, "Closed at ten.")
+    counted: list[Call] = []
+
+    def counting(caller: Caller, call: Call, *arguments: Any) -> memory_context.Knowledge:
+        counted.append(call)
+        return original(caller, call, *arguments)
+
+    original = memory_context.knowledge_about
+    monkeypatch.setattr(memory_context, "knowledge_about", counting)
+    call = Call("wh_run_query", {"sql": "SELECT 1 FROM sales.orders"}, {}, is_proxied=True)
+    lookup = memory_context.lookup_for(bob, call)
+    assert lookup is not None
+    lookup.begin()
+    block = lookup.finish(replace(call, data=answer))
+    assert block is not None
+    texts = [entry["content"] for entry in block.data["memory_context"]]
+    assert (len(counted), texts) == (lookups, ["Closed at ten.", "Late orders are refunded."][:lookups])
+
+
 def test_neighbors_take_at_most_two_places_and_none_that_the_entity_needs(alice: Caller, bob: Caller) -> None:
     laptop = with_connection(bob, "token 1")
     for number in range(6):
