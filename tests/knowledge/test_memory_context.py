@@ -31,9 +31,9 @@ from memories.database.transaction_settings import limited
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
 from memories.models import Impression, MemoryRecord, Persona, Purpose
-from memories.operations import MarkFeedback, Remember, Revise, Verify
+from memories.operations import Erase, MarkFeedback, Remember, Revise, Verify
 from memories.retrieval import impressions
-from memories.writing import feedback
+from memories.writing import erasure, feedback
 from memory_project import retention
 from memory_project.models import User
 from tests.knowledge.conftest import MART, ORDERS, REFUNDS, put
@@ -283,6 +283,22 @@ def test_memories_are_looked_up_again_only_if_the_answer_names_other_entities(
     assert block is not None
     texts = [entry["content"] for entry in block.data["memory_context"]]
     assert (len(counted), texts) == (lookups, ["Closed at ten.", "Late orders are refunded."][:lookups])
+
+
+def test_memories_that_are_erased_hidden_or_corrected_during_a_long_call_are_not_attached(
+    alice: Caller, bob: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    erased, hidden, corrected = [remember(alice, text) for text in ("Closed at ten.", "Tax is in.", "Built in March.")]
+    lookup = memory_context.lookup_for(bob, ENTITY_CALL)
+    assert lookup is not None
+    lookup.begin()
+    erasure.erase(Erase(record_id=erased.pk, confirm=True), caller=alice)
+    services.revise(Revise(record_id=hidden.pk, visibility="private"), caller=alice)
+    services.revise(Revise(record_id=corrected.pk, content="Built in May."), caller=alice)
+    monkeypatch.setattr(memory_context, "LOOKUP_LASTS_S", 0.0)
+    block = lookup.finish(ENTITY_CALL)
+    assert block is not None
+    assert [entry["content"] for entry in block.data["memory_context"]] == ["Built in May."]
 
 
 def test_neighbors_take_at_most_two_places_and_none_that_the_entity_needs(alice: Caller, bob: Caller) -> None:
