@@ -46,7 +46,7 @@ NOT_READ = ("search", "embedding_model", "embedding_text_hash", "summary", "dism
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Criteria:
     """What a call looks for. `words` has the sum of FOR_… for each word; `vector` compares meanings if it is given."""
 
     urns: Sequence[str] = ()  # of the entities that the call asks about
@@ -62,7 +62,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundMemory:
     """One memory. `cosine` compares it with the vector of the call; None if there is none."""
 
     record: MemoryRecord
@@ -76,11 +76,11 @@ class Found:
 class MemoriesForCall:
     """Each list is ordered, best first. Counts are of memories about the requested entities that are left out."""
 
-    entity: list[Found] = field(default_factory=list)
-    match: list[Found] = field(default_factory=list)  # stale ones among them
-    neighbor: list[Found] = field(default_factory=list)  # `detail`: whether it is about a neighbor in lineage
-    caveat: list[Found] = field(default_factory=list)  # newest first
-    ended: list[Found] = field(default_factory=list)  # of those shown before: stale now, or no longer valid
+    entity: list[FoundMemory] = field(default_factory=list)
+    match: list[FoundMemory] = field(default_factory=list)  # stale ones among them
+    neighbor: list[FoundMemory] = field(default_factory=list)  # `detail`: whether it is about a neighbor in lineage
+    caveat: list[FoundMemory] = field(default_factory=list)  # newest first
+    ended: list[FoundMemory] = field(default_factory=list)  # of those shown before: stale now, or no longer valid
     stale: int = 0
     waiting: int = 0
     not_valid: int = 0
@@ -89,19 +89,19 @@ class MemoriesForCall:
     paths: Sequence[Path] = ()  # of lineage, from the sources of the caveats to the requested entities
 
 
-def find(caller: Caller, wanted: Wanted) -> MemoriesForCall:
+def find(caller: Caller, criteria: Criteria) -> MemoriesForCall:
     """Return the memories for a call. Raises OperationalError if the statement exceeds the limit of the context."""
     sql, build = _statement(caller.is_admin, text_search_config())
-    rows_of: dict[str, list[Found]] = {}
+    rows_of: dict[str, list[FoundMemory]] = {}
     extra: dict[str, Any] = {}
     with planned_once():
-        rows = prepared_statements.rows(sql, _values(caller, wanted))
+        rows = prepared_statements.rows(sql, _values(caller, criteria))
     for kind, detail, is_applied, has_hint, cosine, *cells in rows:
         value = json.loads(detail) if detail else None
         if kind in (LEFT_OUT, NEAR, PATHS):
             extra[kind] = value
         else:
-            rows_of.setdefault(kind, []).append(Found(build(cells), is_applied, has_hint, cosine, value))
+            rows_of.setdefault(kind, []).append(FoundMemory(build(cells), is_applied, has_hint, cosine, value))
     return MemoriesForCall(
         entity=rows_of.get("entity", []),
         match=rows_of.get("match", []),
@@ -114,8 +114,8 @@ def find(caller: Caller, wanted: Wanted) -> MemoriesForCall:
     )
 
 
-def _values(caller: Caller, wanted: Wanted) -> dict[str, Any]:
-    words = dict(list(wanted.words.items())[:MAX_WORDS])
+def _values(caller: Caller, criteria: Criteria) -> dict[str, Any]:
+    words = dict(list(criteria.words.items())[:MAX_WORDS])
     return {
         **reader_values(caller),
         "persona": caller.persona,
@@ -124,25 +124,25 @@ def _values(caller: Caller, wanted: Wanted) -> dict[str, Any]:
         "for_entity": FOR_ENTITY,
         "for_match": FOR_MATCH,
         "for_neighbor": FOR_NEIGHBOR,
-        "urns": list(wanted.urns),
-        "answered": list(wanted.answered),
-        "learned": list(wanted.learned),
-        "with_neighbors": wanted.with_neighbors,
+        "urns": list(criteria.urns),
+        "answered": list(criteria.answered),
+        "learned": list(criteria.learned),
+        "with_neighbors": criteria.with_neighbors,
         "edges": MAX_EDGES,
         "neighbors": MAX_URNS,
-        "on_request": wanted.on_request,
+        "on_request": criteria.on_request,
         "rows_found": CANDIDATE_ROWS,
         "rows_compared": ROWS_COMPARED,
         "rows_measured": ROWS_MEASURED,
-        "entity_rows": wanted.limit,
+        "entity_rows": criteria.limit,
         "match_rows": MATCH_ROWS,
         "neighbor_rows": NEIGHBOR_ROWS,
         "caveats": caveats.MAX_CAVEATS,
         "steps": caveats.MAX_STEPS,
         "limit": caveats.MAX_PATHS,
-        "columns": caveats.column_names(wanted.columns),
-        "shown": list(wanted.shown),
-        "vector": None if wanted.vector is None else np.asarray(wanted.vector, np.float32),
+        "columns": caveats.column_names(criteria.columns),
+        "shown": list(criteria.shown),
+        "vector": None if criteria.vector is None else np.asarray(criteria.vector, np.float32),
     }
 
 

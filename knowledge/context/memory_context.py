@@ -30,7 +30,7 @@ from django.db import OperationalError
 from knowledge.catalog import neighbors
 from knowledge.context import caveats, uses
 from knowledge.context.call_subject import Subject, shared_words, subject_of, words_of
-from knowledge.context.memories_for_call import ENTITY_ROWS, Found, MemoriesForCall, Wanted, find
+from knowledge.context.memories_for_call import ENTITY_ROWS, Criteria, FoundMemory, MemoriesForCall, find
 from knowledge.context.statement_match import Profile, best_matches, embed_within, profile_of, search_words
 from knowledge.context.statement_ranking import relevances
 from knowledge.context.time_limit import is_canceled
@@ -205,7 +205,7 @@ def knowledge_about(
     shown = [pk for pk, impression in recent.items() if impression.version != "stale"]
     if not (subject.urns or profile.can_match or shown):
         return Knowledge(subject=subject, notes=notes)
-    wanted = Wanted(
+    criteria = Criteria(
         urns=subject.requested,
         answered=subject.answered,
         words=search_words(subject, profile),
@@ -216,22 +216,22 @@ def knowledge_about(
     )
     try:
         with limited(settings.MEMORY_CONTEXT_MS):
-            found = find(caller, wanted)
+            found = find(caller, criteria)
     except OperationalError as error:
         if not is_canceled(error):
             raise
         notes.append(IN_A_HURRY)
-        wanted = replace(wanted, vector=None, with_neighbors=False)
-        found = _find_in(limit_ms, caller, wanted)
+        criteria = replace(criteria, vector=None, with_neighbors=False)
+        found = _find_in(limit_ms, caller, criteria)
     knowledge = _ranked(found, subject, notes)
-    return _with_matches(knowledge, found, profile, has_vector=wanted.vector is not None)
+    return _with_matches(knowledge, found, profile, has_vector=criteria.vector is not None)
 
 
-def _find_in(limit_ms: int | None, caller: Caller, wanted: Wanted) -> MemoriesForCall:
+def _find_in(limit_ms: int | None, caller: Caller, criteria: Criteria) -> MemoriesForCall:
     if limit_ms is None:
-        return find(caller, wanted)
+        return find(caller, criteria)
     with limited(limit_ms):
-        return find(caller, wanted)
+        return find(caller, criteria)
 
 
 def memories_for_entities(caller: Caller, subject: Subject, *, limit: int = ENTITY_ROWS) -> Knowledge:
@@ -239,7 +239,7 @@ def memories_for_entities(caller: Caller, subject: Subject, *, limit: int = ENTI
 
     Applied insights come first. Otherwise the order is by relevance to the question.
     """
-    wanted = Wanted(
+    criteria = Criteria(
         urns=subject.requested,
         answered=subject.answered,
         words=search_words(subject, Profile()),
@@ -247,7 +247,7 @@ def memories_for_entities(caller: Caller, subject: Subject, *, limit: int = ENTI
         on_request=True,
         limit=limit,
     )
-    return _ranked(find(caller, wanted), subject, [])
+    return _ranked(find(caller, criteria), subject, [])
 
 
 def _is_about_data(call: Call) -> bool:
@@ -261,7 +261,7 @@ def _ranked(found: MemoriesForCall, subject: Subject, notes: Sequence[str]) -> K
     urns = subject.requested
     rows = sorted(found.entity, key=lambda row: not row.is_applied)  # stable: both groups stay ordered by relevance
     # An approved insight has the same text as its author's memory.
-    distinct: dict[Any, Found] = {}
+    distinct: dict[Any, FoundMemory] = {}
     for row in rows:
         distinct.setdefault((row.record.created_by, row.record.content_key), row)
     entries = [_entry(row, _about(row.record, urns)) for row in distinct.values()]
@@ -279,11 +279,11 @@ def _ranked(found: MemoriesForCall, subject: Subject, notes: Sequence[str]) -> K
     )
 
 
-def _entry(row: Found, why: str) -> Entry:
+def _entry(row: FoundMemory, why: str) -> Entry:
     return Entry(row.record, _with_applied(why, row.is_applied), row.is_applied, row.has_hint)
 
 
-def _neighbor_memories(found: MemoriesForCall, subject: Subject) -> list[tuple[Found, str]]:
+def _neighbor_memories(found: MemoriesForCall, subject: Subject) -> list[tuple[FoundMemory, str]]:
     """Return at most MAX_NEIGHBORS memories, with the reason for each: caveats from upstream, then about neighbors.
 
     Memories about neighbors must share words with the call. Neighbors are one step of lineage away, or occur only in

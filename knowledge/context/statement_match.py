@@ -21,7 +21,7 @@ from django.conf import settings
 from knowledge.catalog.entity_view import simple_path
 from knowledge.context.call_subject import CAMEL, MIN_WORD, STOP_WORDS, WORD, Subject, singular
 from knowledge.context.column_names import IDENTIFIER, ORDINARY, TOKEN, Name, is_identifier
-from knowledge.context.memories_for_call import FOR_ENTITY, FOR_MATCH, FOR_NEIGHBOR, Found
+from knowledge.context.memories_for_call import FOR_ENTITY, FOR_MATCH, FOR_NEIGHBOR, FoundMemory
 from knowledge.insights.entity_linking import read_entities
 from memories import embedding
 from memories.database import connections, prepared_statements
@@ -177,9 +177,11 @@ def _words_in(text: str) -> list[str]:
     return [word for word in words if len(word) >= MIN_WORD and word not in STOP_WORDS]
 
 
-def best_matches(found: Sequence[Found], profile: Profile, *, has_vector: bool) -> list[tuple[Found, list[str]]]:
+def best_matches(
+    found: Sequence[FoundMemory], profile: Profile, *, has_vector: bool
+) -> list[tuple[FoundMemory, list[str]]]:
     """Return the memories that match above MEMORY_CONTEXT_MATCH, best first, with what each shares with the call."""
-    compared: list[tuple[Found, Evidence, float]] = []
+    compared: list[tuple[FoundMemory, Evidence, float]] = []
     for row in found:
         cosine = row.cosine or 0.0 if has_vector else USUAL_COSINE
         compared.append((row, evidence_of(row.record, profile), cosine))

@@ -8,15 +8,15 @@ from contextvars import ContextVar
 from typing import Protocol
 
 
-class Work(Protocol):
+class WorkBeside(Protocol):
     def __call__(self, *, platform: str, dialect: str) -> None: ...
 
 
-_work: ContextVar[Work | None] = ContextVar("beside", default=None)
+_work: ContextVar[WorkBeside | None] = ContextVar("beside", default=None)
 
 
 @contextmanager
-def ready(work: Work) -> Iterator[None]:
+def ready(work: WorkBeside) -> Iterator[None]:
     """Let a tool that is called in the block do this work beside its own."""
     token = _work.set(work)
     try:

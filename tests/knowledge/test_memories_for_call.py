@@ -15,7 +15,7 @@ from django.utils import timezone
 from knowledge.catalog.neighbors import neighbors_of
 from knowledge.context.attachable import allowed_automatically, attachable
 from knowledge.context.caveats import is_caveat, paths_to
-from knowledge.context.memories_for_call import FOR_MATCH, FOR_NEIGHBOR, MemoriesForCall, Wanted, find
+from knowledge.context.memories_for_call import FOR_MATCH, FOR_NEIGHBOR, Criteria, MemoriesForCall, find
 from knowledge.models import Changeset, Insight, InsightState
 from memories.database import identity
 from memories.identity.caller import Caller
@@ -111,9 +111,9 @@ def caller(request: pytest.FixtureRequest) -> Caller:
     return request.getfixturevalue(request.param)  # type: ignore[no-any-return]
 
 
-def found(caller: Caller, **wanted: Any) -> MemoriesForCall:
+def found(caller: Caller, **criteria: Any) -> MemoriesForCall:
     with identity.acting_as(caller):
-        return find(caller, Wanted(limit=ALL, **wanted))
+        return find(caller, Criteria(limit=ALL, **criteria))
 
 
 @pytest.mark.parametrize("urns", [[ORDERS], [MART, REFUNDS], []], ids=["one", "two", "none"])

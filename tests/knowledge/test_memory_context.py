@@ -18,7 +18,7 @@ from analysis.models import DeclaredSource
 from knowledge.changesets.apply import apply
 from knowledge.context import memory_context
 from knowledge.context.call_subject import subject_of
-from knowledge.context.memories_for_call import Wanted, find
+from knowledge.context.memories_for_call import Criteria, find
 from knowledge.context.memory_context import attach_memories
 from knowledge.freshness import stale_review
 from knowledge.insights import entity_linking, sql_statement
@@ -399,16 +399,16 @@ def test_a_setting_and_a_persona_can_disable_memory_context(
     assert attach_memories(build_caller(bob_user, channel="test"), ENTITY_CALL) is None
 
 
-def slow_at_first(monkeypatch: pytest.MonkeyPatch, *, times: int) -> list[Wanted]:
+def slow_at_first(monkeypatch: pytest.MonkeyPatch, *, times: int) -> list[Criteria]:
     """Let the first lookups exceed the time limit in the database. Return what each was asked for."""
-    asked: list[Wanted] = []
+    asked: list[Criteria] = []
 
-    def slow(caller: Caller, wanted: Wanted) -> Any:
-        asked.append(wanted)
+    def slow(caller: Caller, criteria: Criteria) -> Any:
+        asked.append(criteria)
         if len(asked) <= times:
             with connection.cursor() as cursor:
                 cursor.execute("SELECT pg_sleep(60)")
-        return find(caller, wanted)
+        return find(caller, criteria)
 
     monkeypatch.setattr(memory_context, "find", slow)
     return asked
@@ -428,7 +428,7 @@ def test_in_a_slow_database_neighbors_and_meanings_are_left_out_and_nothing_else
     texts = [entry["content"] for entry in attached.data["memory_context"]]
     assert texts == ["Orders leave out refunds since May.", "The status cxl9 was never shipped."]
     assert attached.data["note"] == memory_context.IN_A_HURRY
-    assert [wanted.with_neighbors for wanted in asked] == [True, False]
+    assert [criteria.with_neighbors for criteria in asked] == [True, False]
     assert MemoryRecord.objects.exists()  # the connection still works
     assert "pipeline" not in caplog.text
 
