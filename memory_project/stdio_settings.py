@@ -1,5 +1,6 @@
-"""Settings of the MCP server over stdio. Each client starts a process of its own, so it leaves out what only browsers
-and programs use: their apps take two thirds of the time to start.
+"""Settings of the MCP server over stdio, without the apps that only browsers and programs use.
+
+Each client starts a process of its own, and a third of the modules that it would import belong to these apps.
 
 The tables of these apps stay as they are. Nothing that a tool does deletes accounts, on which their rows depend.
 """
