@@ -22,10 +22,17 @@ from memory_project import rate_limits
 from memory_project.models import User
 from memory_project.postgres.roles import statements
 from tests.acting_callers import wrap_services
+from tests.migrated_template import migrated_template
 from tests.pristine_database import kept_pristine
 from tests.write_guard import services_alone_write
 
 wrap_services()
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings: None, django_db_blocker: Any) -> None:
+    with django_db_blocker.unblock():
+        connection.settings_dict["TEST"]["TEMPLATE"] = migrated_template()
 
 
 @pytest.fixture(scope="session")

@@ -34,7 +34,9 @@ SHORT, LONG = 4_000, 16_000  # characters
 # Exponential patterns must fail before they hang: two more characters may take four times as long.
 STEPS = (*range(12, 40, 2), 48, 64, 128, 512, 2_000, SHORT, LONG)
 FLOOR_S = 0.05  # a pattern that needs less time for LONG characters is fast, whatever its growth
-ENOUGH = 2_000  # after so many characters, a pattern that stays fast with cubic growth need not try more
+# After so many characters, a pattern that stays fast with cubic growth need not try more, nor does one whose time has
+# grown from the step before (512) as that of a linear pattern: by 4, a quadratic one by 15.
+ENOUGH, LINEAR = 2_000, 6
 MAX_GROWTH = 9  # from SHORT to LONG, linear patterns grow by 4 and quadratic ones by 16
 INSERTED = "ab"  # stands for an escaped name that the source inserts into a pattern
 CHARACTERS = "aA1_ .-/:@'\"`\n(,=é|\\<*%"
@@ -269,10 +271,12 @@ def growth(case: Case, before: str, pump: str, end: str) -> float:
     taken = 0.0
     for size in STEPS:
         text = before + pump * (size // len(pump) + 1) + end
-        taken = seconds(case, text)
+        taken_before, taken = taken, seconds(case, text)
         if taken > 10 * FLOOR_S and size < SHORT:
             return float("inf")
         if size >= ENOUGH and taken * (LONG / size) ** 3 < FLOOR_S:
+            return 0.0
+        if size == ENOUGH and taken < FLOOR_S and taken < LINEAR * taken_before:
             return 0.0
     if taken < FLOOR_S:
         return 0.0

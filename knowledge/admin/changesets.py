@@ -32,17 +32,16 @@ def preview_rollback(caller: Caller, changesets: Sequence[Changeset]) -> list[Sa
     for changeset in changesets:
         subject = entity_names([changeset.entity_urn]) if changeset.entity_urn else gettext("No target entity")
         try:
-            plan = rollback.roll_back_preview(caller=caller, changeset_id=changeset.pk)
-            used = rollback.users_of_created(changeset)
+            preview = rollback.roll_back_preview(caller=caller, changeset_id=changeset.pk)
         except DomainError as error:
             lines.append(format_html('{} <span class="fault">{}</span>', subject, error.message))
             continue
-        own_changes = of_changes((undo.change for undo in plan if undo.is_possible), back=True)
+        own_changes = of_changes((undo.change for undo in preview.undos if undo.is_possible), back=True)
         rows = format_html_join("", "<li>{}</li>", ((line_of(change),) for change in own_changes))
-        conflicts = sum(not undo.is_ours for undo in plan)
-        erased = sum(undo.is_erased for undo in plan)
-        note = "; ".join([*_obstacles(conflicts, erased), *(_removed(usage) for usage in used)])
-        keeps = _keeps(sum(undo.is_kept for undo in plan))
+        conflicts = sum(not undo.is_ours for undo in preview.undos)
+        erased = sum(undo.is_erased for undo in preview.undos)
+        note = "; ".join([*_obstacles(conflicts, erased), *(_removed(usage) for usage in preview.used)])
+        keeps = _keeps(sum(undo.is_kept for undo in preview.undos))
         lines.append(format_html('{} <span class="fault">{}</span> {}<ul>{}</ul>', subject, note, keeps, rows))
     return lines
 

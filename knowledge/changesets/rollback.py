@@ -43,7 +43,7 @@ class RolledBack:
     skipped: list[Change] = field(default_factory=list)
     kept: list[Undo] = field(default_factory=list)
     insights_returned: int = 0
-    used: list[Usage] = field(default_factory=list)  # removed entities that others use, see `users_of_created`
+    used: list[Usage] = field(default_factory=list)  # removed entities that others use, see `_users_of_created`
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,13 @@ class Undo:
         return sorted({pk for heir in self.heirs for pk in heir.changeset.insight_ids})
 
 
+@dataclass(frozen=True)
+class RollBackPreview:
+    changeset: Changeset
+    undos: list[Undo]  # how a rollback would treat each change, newest first
+    used: list[Usage]  # entities that it would remove and that others use, see `_users_of_created`
+
+
 def roll_back(*, caller: Caller, changeset_id: UUID | str, skip_conflicts: bool = False) -> RolledBack:
     """Undo the writes of a changeset, and return its insights to review.
 
@@ -84,8 +91,9 @@ def roll_back(*, caller: Caller, changeset_id: UUID | str, skip_conflicts: bool 
     changeset = changeset_to_undo(caller, changeset_id)
     catalog = catalog_of(changeset)
     with exclusive(changeset), own_writes.keep_baselines_current(changeset):
-        used = users_of_created(changeset)
-        result = _restore(caller, catalog, changeset, skip_conflicts)
+        undos = _plan(catalog, changeset)
+        used = _users_of_created(undos)
+        result = _restore(caller, catalog, changeset, undos, skip_conflicts)
     removed = {change.urn for change in result.reverted if change.creates}
     return replace(result, used=[usage for usage in used if usage.urn in removed])
 
@@ -103,10 +111,10 @@ def changeset_to_undo(caller: Caller, changeset_id: UUID | str) -> Changeset:
     return changeset
 
 
-def roll_back_preview(*, caller: Caller, changeset_id: UUID | str) -> list[Undo]:
-    """Return how a rollback would treat each change, newest first."""
+def roll_back_preview(*, caller: Caller, changeset_id: UUID | str) -> RollBackPreview:
     changeset = get_changeset(caller, changeset_id)
-    return _plan(catalog_of(changeset), changeset)
+    undos = _plan(catalog_of(changeset), changeset)
+    return RollBackPreview(changeset, undos, _users_of_created(undos))
 
 
 def _plan(catalog: Catalog, changeset: Changeset) -> list[Undo]:
@@ -124,20 +132,18 @@ def _is_ours(change: Change, current: Any) -> bool:
     return change.outcome != ChangeOutcome.LANDED and as_before(change, current)
 
 
-def users_of_created(changeset: Changeset) -> list[Usage]:
+def _users_of_created(undos: list[Undo]) -> list[Usage]:
     """Return the entities that a rollback removes and that others use by now, or whose users can't be known.
 
     The references that the rollback removes as well don't count.
     """
-    changes = _changes_to_undo(changeset)
     own_values: dict[tuple[str, str], list[Any]] = {}
-    for change in changes:
-        own_values.setdefault((change.urn, change.aspect), []).append(change.written)
-    kept = shared_values.heirs_of(changeset, changes)
+    for undo in undos:
+        own_values.setdefault((undo.change.urn, undo.change.aspect), []).append(undo.change.written)
     created = [
-        change
-        for change in changes
-        if change.creates and change.aspect not in UNDO_CREATION and change.position not in kept
+        undo.change
+        for undo in undos
+        if undo.change.creates and undo.change.aspect not in UNDO_CREATION and not undo.heirs
     ]
     usages = [
         usage_of(change.urn, name_of({change.aspect: change.written or {}}) or change.urn, own_values)
@@ -159,15 +165,16 @@ def _changes_to_undo(changeset: Changeset) -> list[Change]:
     return sorted(newest.values(), key=lambda change: -change.position)
 
 
-def _restore(caller: Caller, catalog: Catalog, changeset: Changeset, skip_conflicts: bool) -> RolledBack:
-    plan = _plan(catalog, changeset)
-    conflicts = [undo.change for undo in plan if not undo.is_ours]
-    erased = [undo.change for undo in plan if undo.is_erased]
-    kept = [undo for undo in plan if undo.is_kept]
+def _restore(
+    caller: Caller, catalog: Catalog, changeset: Changeset, undos: list[Undo], skip_conflicts: bool
+) -> RolledBack:
+    conflicts = [undo.change for undo in undos if not undo.is_ours]
+    erased = [undo.change for undo in undos if undo.is_erased]
+    kept = [undo for undo in undos if undo.is_kept]
     if not skip_conflicts:
         _refuse(conflicts, gettext("has values that others have changed since: %(changes)s"))
         _refuse(erased, gettext("has values whose earlier value was erased and can't be restored: %(changes)s"))
-    own_changes = [undo.change for undo in plan if undo.is_possible]
+    own_changes = [undo.change for undo in undos if undo.is_possible]
     deleted = {change.urn for change in own_changes if change.creates}
     run = Run(f"{changeset.run_id}-back", caller.email, {"rolls_back": changeset.pk.hex})
     reverted: list[Change] = []

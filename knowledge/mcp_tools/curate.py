@@ -347,18 +347,17 @@ def _rollback(caller: Caller, operation: operations.RollBack) -> RolledBackRespo
 
 def _rollback_preview(caller: Caller, operation: operations.RollBack) -> PreviewResponse:
     preview = rollback.roll_back_preview(caller=caller, changeset_id=operation.changeset_id)
-    changes = [_undo_response(undo) for undo in preview]
-    used = rollback.users_of_created(get_changeset(caller, operation.changeset_id))
+    changes = [_undo_response(undo) for undo in preview.undos]
     steps = "to roll this back, repeat with confirm=true and without dry_run"
     response: PreviewResponse = {
         "confirmation_required": not operation.dry_run,
         "dry_run": operation.dry_run,
         "preview": changes,
-        "message": "; ".join(["nothing was written", *map(str, used), steps]),
+        "message": "; ".join(["nothing was written", *map(str, preview.used), steps]),
     }
-    if used:
-        response["removed_in_use"] = [responses.usage_response(usage) for usage in used]
-    if effects := chain_effects(caller, get_changeset(caller, operation.changeset_id)):
+    if preview.used:
+        response["removed_in_use"] = [responses.usage_response(usage) for usage in preview.used]
+    if effects := chain_effects(caller, preview.changeset):
         response["chains"] = [str(effect) for effect in effects]
     return response
 

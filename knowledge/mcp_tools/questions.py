@@ -37,20 +37,20 @@ def ask_rollback(caller: Caller, operation: operations.RollBack) -> Question | N
     """Return None if the rollback would be refused, too: the call returns the preview with its conflicts."""
     if operation.dry_run or is_confirmed(operation):
         return None
-    changeset = rollback.changeset_to_undo(caller, operation.changeset_id)
-    undos = rollback.roll_back_preview(caller=caller, changeset_id=operation.changeset_id)
+    rollback.changeset_to_undo(caller, operation.changeset_id)
+    preview = rollback.roll_back_preview(caller=caller, changeset_id=operation.changeset_id)
+    undos = preview.undos
     reverted = [undo for undo in undos if undo.is_possible]
     left = [undo for undo in undos if not undo.is_possible and not undo.is_kept]
     if left and not operation.skip_conflicts:
         return None
-    used = [str(usage) for usage in rollback.users_of_created(changeset)]
     facts = [
         f"{len(reverted)} values get back what they were before",
         f"{len(undos) - len(reverted)} values stay, because others rely on them or have changed them",
         "the insights wait for review again",
-        *map(quoted, used[:SHOWN]),
+        *(quoted(str(usage)) for usage in preview.used[:SHOWN]),
     ]
-    message = f"Roll back the changeset of {quoted(changeset.entity_urn)}? {'; '.join(facts)}."
+    message = f"Roll back the changeset of {quoted(preview.changeset.entity_urn)}? {'; '.join(facts)}."
     return Question(
         message, [[undo.change.position, undo.is_ours, undo.relied_on_by, undo.is_erased] for undo in undos]
     )

@@ -32,7 +32,7 @@ def test_a_roll_back_stops_if_others_changed_a_value(lived_in: Catalog, alice: C
     result = apply(alice, cora, CASES["update_description"], CASES["add_tag"])
     lived_in.write(Write(ORDERS, "editableDatasetProperties", ("description",), "add", "Mine now."), Run("ui", "x"))
     preview = rollback.roll_back_preview(caller=cora, changeset_id=result.changeset.pk)
-    assert {undo.change.aspect: undo.is_ours for undo in preview} == {
+    assert {undo.change.aspect: undo.is_ours for undo in preview.undos} == {
         "globalTags": True,
         "editableDatasetProperties": False,
     }

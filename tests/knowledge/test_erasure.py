@@ -413,7 +413,7 @@ def test_a_roll_back_does_not_bring_an_erased_text_back(
     erase(alice, insight.record)
     assert tables_with(SECRET) == set()
     preview = rollback.roll_back_preview(caller=cora, changeset_id=between.pk)
-    assert [undo.is_erased for undo in preview] == [True]
+    assert [undo.is_erased for undo in preview.undos] == [True]
     with pytest.raises(Conflict, match="was erased"):
         rollback.roll_back(caller=cora, changeset_id=between.pk)
     result = rollback.roll_back(caller=cora, changeset_id=between.pk, skip_conflicts=True)

@@ -7,6 +7,7 @@ from django.urls import reverse
 
 from knowledge.catalog.datahub import DataHubCatalog
 from knowledge.catalog.mirror import mirror
+from knowledge.catalog.usage import Usage
 from knowledge.changesets import rollback
 from knowledge.changesets.apply import Applied
 from knowledge.mcp_tools.curate import apply_knowledge
@@ -24,6 +25,10 @@ pytestmark = pytest.mark.django_db
 def attach(term: str, *urns: str) -> None:
     for urn in urns:
         put(urn, "glossaryTerms", {"terms": [{"urn": term}], "auditStamp": STAMP})
+
+
+def users_of_created(cora: Caller, applied: Applied) -> list[Usage]:
+    return rollback.roll_back_preview(caller=cora, changeset_id=applied.changeset.pk).used
 
 
 @pytest.fixture
@@ -82,7 +87,7 @@ def test_an_incident_stays_so_nobody_loses_it(small_catalog: None, alice: Caller
     applied = apply(alice, cora, change("raise_incident", "Late again", "The load is late."))
     incident = next(row.urn for row in applied.changes if row.creates)
     put(MART, "institutionalMemory", {"elements": [{"url": incident}]})
-    assert rollback.users_of_created(applied.changeset) == []
+    assert users_of_created(cora, applied) == []
 
 
 def test_pages_name_the_users(created: tuple[Applied, str], cora_user: User) -> None:
@@ -102,9 +107,9 @@ def test_the_users_in_a_datahub_are_those_of_its_copy(gms: Faults, alice: Caller
     applied = apply(alice, cora, change("create_glossary_term", "Gross revenue", "Before refunds."))
     term = next(row.urn for row in applied.changes if row.creates)
     attach(term, MART)
-    (unknown,) = rollback.users_of_created(applied.changeset)
+    (unknown,) = users_of_created(cora, applied)
     assert str(unknown) == "Gross revenue (its users are unknown, because DataHub was not copied)"
     list(mirror(DataHubCatalog.configured()))
-    (usage,) = rollback.users_of_created(applied.changeset)
+    (usage,) = users_of_created(cora, applied)
     assert list(usage.users) == [MART]
     assert "by the copy of DataHub of" in str(usage)

@@ -99,22 +99,21 @@ def roll_back(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
         request.session.pop("last_decision", None)  # the “Undo” of the last decision no longer applies
         messages.success(request, " ".join(_rollback_report(result)))
         return redirect("changeset", changeset_id=changeset_id)
-    changeset = get_changeset(caller, changeset_id)
-    error_text, plan, used = "", [], []
+    error_text = ""
     try:
-        plan = rollback.roll_back_preview(caller=caller, changeset_id=changeset_id)
-        used = rollback.users_of_created(changeset)
+        preview = rollback.roll_back_preview(caller=caller, changeset_id=changeset_id)
     except DomainError as error:
         error_text = message_with_label(error)
+        preview = rollback.RollBackPreview(get_changeset(caller, changeset_id), [], [])
     context = {
-        "changeset": changeset,
-        "own_changes": diff.of_changes((undo.change for undo in plan if undo.is_possible), back=True),
-        "kept": diff.of_changes(undo.change for undo in plan if undo.is_kept),
-        "relying": queries.by_ids(caller, [UUID(pk) for undo in plan for pk in undo.relied_on_by]),
-        "conflicts": diff.of_changes((undo.change for undo in plan if not undo.is_ours), back=True),
-        "erased": diff.of_changes((undo.change for undo in plan if undo.is_erased), back=True),
-        "chains": chain_effects(caller, changeset),
-        "used": used,
+        "changeset": preview.changeset,
+        "own_changes": diff.of_changes((undo.change for undo in preview.undos if undo.is_possible), back=True),
+        "kept": diff.of_changes(undo.change for undo in preview.undos if undo.is_kept),
+        "relying": queries.by_ids(caller, [UUID(pk) for undo in preview.undos for pk in undo.relied_on_by]),
+        "conflicts": diff.of_changes((undo.change for undo in preview.undos if not undo.is_ours), back=True),
+        "erased": diff.of_changes((undo.change for undo in preview.undos if undo.is_erased), back=True),
+        "chains": chain_effects(caller, preview.changeset),
+        "used": preview.used,
         "error": error_text,
     }
     return render(request, "changesets/roll_back.html", context)
