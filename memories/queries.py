@@ -111,9 +111,9 @@ def by_id(caller: Caller, ids: Iterable[UUID | None]) -> dict[UUID, MemoryRecord
     return MemoryRecord.objects.visible_to(caller).defer("search").in_bulk(pks)
 
 
-def capped_count(rows: QuerySet[Any]) -> int:
-    """Count rows, at most MAX_COUNT + 1 of them."""
-    return rows.order_by()[: MAX_COUNT + 1].count()
+def capped_count(rows: QuerySet[Any], limit: int = MAX_COUNT) -> int:
+    """Count rows, at most limit + 1 of them."""
+    return rows.order_by()[: limit + 1].count()
 
 
 def capped_counts(limits: Mapping[str, int] = MappingProxyType({}), /, **querysets: QuerySet[Any]) -> dict[str, int]:

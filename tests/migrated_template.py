@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from importlib.metadata import version
-from inspect import getsourcefile
 from pathlib import Path
 from tempfile import gettempdir
 
@@ -43,7 +42,7 @@ def migrated_template() -> str:
 
 def _fingerprint() -> str:
     folders = [ROOT / folder for folder in CALLED]
-    folders += [Path(getsourcefile(app.module) or "").parent / "migrations" for app in apps.get_app_configs()]
+    folders += [Path(app.path) / "migrations" for app in apps.get_app_configs()]
     digest = sha256()
     for file in sorted(file for folder in folders for file in folder.rglob("*.py")):
         digest.update(str(file).encode() + file.read_bytes())

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from django.contrib import admin, messages
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import flatten_fieldsets, label_for_field
-from django.contrib.admin.views.main import ChangeList
+from django.contrib.admin.views.main import SEARCH_VAR, ChangeList
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import QuerySet
@@ -37,18 +37,30 @@ def admin_caller(request: HttpRequest) -> Caller:
 
 
 class EstimatedPaginator(Paginator[Any]):
-    """A paginator that counts up to MAX_COUNT rows and estimates larger numbers with PostgreSQL's planner."""
+    """A paginator that counts up to `max_count` rows and estimates larger numbers with PostgreSQL's planner."""
+
+    max_count = MAX_COUNT
 
     @cached_property
     def count(self) -> int:
         # Without the annotations of columns, which the database would compute for each counted row.
         rows: QuerySet[Any] = self.object_list.order_by().values("pk")  # type: ignore[attr-defined]  # it is a queryset
-        counted = capped_count(rows)
-        return counted if counted <= MAX_COUNT else max(counted, planned_rows(rows))
+        counted = capped_count(rows, self.max_count)
+        return counted if counted <= self.max_count else max(counted, planned_rows(rows))
 
     @property
     def is_estimated(self) -> bool:
-        return self.count > MAX_COUNT
+        return self.count > self.max_count
+
+    def page(self, number: int | str) -> Any:
+        """Return a page whose rows are read by their keys.
+
+        For a late page, the database would otherwise compute the annotations of columns for all rows before it.
+        """
+        page: Any = super().page(number)
+        rows: Any = self.object_list
+        page.object_list = rows.filter(pk__in=page.object_list.values("pk"))
+        return page
 
 
 def planned_rows(rows: QuerySet[Any]) -> int:
@@ -125,6 +137,12 @@ class ListPage(admin.ModelAdmin[Any]):
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return RowList
+
+    def get_paginator(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        paginator: Any = super().get_paginator(request, *args, **kwargs)
+        if request.GET.get(SEARCH_VAR):  # the text of each row is read to count it
+            paginator.max_count = MAX_FOUND
+        return paginator
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str

@@ -299,7 +299,7 @@ def test_large_counts_are_estimated(ada_user: User, monkeypatch: pytest.MonkeyPa
     rows = MemoryRecord.objects.all()
     assert EstimatedPaginator(rows, 2).count == 4
     assert lists.planned_rows(rows) > 0
-    monkeypatch.setattr(lists, "MAX_COUNT", 2)
+    monkeypatch.setattr(lists.EstimatedPaginator, "max_count", 2)
     monkeypatch.setattr(lists, "planned_rows", lambda queryset: 123_456)
     assert EstimatedPaginator(rows, 2).count == 123_456
 

@@ -177,7 +177,7 @@ def test_an_estimated_count_says_so(ada_user: User, alice: Caller, monkeypatch: 
         services.remember(Remember(content=f"Fact number {number} of a few."), caller=alice)
     client = browser(ada_user)
     assert "3 rows" in text(client.get(reverse(MEMORIES)))
-    monkeypatch.setattr(lists, "MAX_COUNT", 2)
+    monkeypatch.setattr(lists.EstimatedPaginator, "max_count", 2)
     monkeypatch.setattr(lists, "planned_rows", lambda rows: 203_417)
     page = text(client.get(reverse(MEMORIES)))
     assert "about 203,000 rows" in page
