@@ -16,7 +16,7 @@ RUN useradd --system --uid 10001 --create-home --home-dir /var/lib/commonplace c
 RUN install --directory --owner commonplace /var/lib/commonplace-files
 USER 10001
 # All that is written is below COMMONPLACE_HOME and /tmp, so the rest can be read-only.
-ENV COMMONPLACE_HOME=/var/lib/commonplace COMMONPLACE_HOST=0.0.0.0 DRAIN_DELAY_S=5 PYTHONDONTWRITEBYTECODE=1
+ENV COMMONPLACE_IN_CONTAINER=1 COMMONPLACE_HOME=/var/lib/commonplace COMMONPLACE_HOST=0.0.0.0 DRAIN_DELAY_S=5 PYTHONDONTWRITEBYTECODE=1
 VOLUME /var/lib/commonplace
 EXPOSE 8000
 HEALTHCHECK --interval=15s --timeout=5s --start-period=120s CMD ["python", "-m", "memory_project.probe"]

@@ -52,6 +52,7 @@ from memories.writing.correction_chains import (
     mark_superseded,
     reactivate,
     reference,
+    require_in_use,
 )
 from memories.writing.duplicates import find_duplicate, lock_duplicates, normalized_key
 from memories.writing.revision import locked, revised, save_new
@@ -232,10 +233,7 @@ def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
     prepared = prepare_check(caller, operation.check, operation.record_id)
     with transaction.atomic():
         record = locked(caller, operation.record_id)
-        if record.status not in (Status.ACTIVE, Status.STALE):
-            raise Conflict(
-                gettext("is %(status)s: restore it before changing it") % {"status": record.status}, field="id"
-            )
+        require_in_use(caller, record)
         if changes.get("visibility", record.visibility) != record.visibility:
             check_share(record)
         changes |= validity.settled(changes, record)
@@ -255,7 +253,7 @@ def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
                 record.metadata = validate(JsonObject, record.metadata | operation.metadata, "metadata")
             if is_new_text:
                 record.metadata = with_editor(caller, record, record.metadata)
-            if "content" in changes and record.status == Status.STALE:
+            if is_new_text and record.status == Status.STALE:
                 activate(record)
         if prepared:
             record.pending_message = prepared(record)
@@ -288,21 +286,19 @@ def restore(operation: operations.Restore, *, caller: Caller) -> MemoryRecord:
             extension.check_restore(record)
         successor = active_correction(record)
         if successor and record.status == Status.SUPERSEDED:
-            raise Conflict(
-                gettext("is superseded by %(successor)s: forget that one first") % {"successor": successor.pk.hex},
-                field="id",
-            )
+            require_in_use(caller, record)
         other_correction = None if successor or old is None else active_correction(old)
         if record.status == Status.ARCHIVED and other_correction and other_correction.pk != record.pk:
             raise Conflict(
-                gettext("the original memory already has a newer correction, %(other_correction)s")
-                % {"other_correction": other_correction.pk.hex},
+                gettext("the original memory already has a newer correction, %(memory)s: change that one instead")
+                % {"memory": reference(caller, other_correction)},
                 field="id",
             )
         duplicate = None if successor else find_duplicate(record)
         if duplicate:
             raise Conflict(
-                gettext("the same text is already remembered, as %(duplicate)s") % {"duplicate": duplicate.pk.hex},
+                gettext("the same text is already remembered, as %(duplicate)s: use that one")
+                % {"duplicate": duplicate.pk.hex},
                 field="id",
             )
         with revised(caller, record, "restore", operation.reason):
@@ -381,10 +377,8 @@ def verify(operation: operations.Verify, *, caller: Caller) -> MemoryRecord:
     """
     with transaction.atomic():
         record = locked(caller, operation.record_id, deciding=True)
-        if record.status not in (Status.ACTIVE, Status.STALE):
-            raise Conflict(
-                gettext("is %(status)s: restore it before verifying it") % {"status": record.status}, field="id"
-            )
+        require_in_use(caller, record)
+        validity.require_not_ended(record)
         with revised(caller, record, "verify", operation.note):
             activate(record)
             record.last_verified_at = timezone.now()

@@ -15,6 +15,7 @@ from django.db import Error, InterfaceError, OperationalError, ProgrammingError
 
 from memories.contract.errors import DomainError
 from memories.database import restore_marker
+from memory_project import __version__
 from memory_project.postgres.server import EmbeddedPostgresError
 
 EXIT_USAGE = 2
@@ -88,6 +89,12 @@ class CommandLine(ManagementUtility):
         if self.argv[1:2] in (["--help"], ["-h"], ["--all"]):
             self.argv[1:2] = ["help", *(["--all"] if "--all" in self.argv else [])]
 
+    def execute(self) -> None:
+        if self.argv[1:] in (["--version"], ["version"]):
+            sys.stdout.write(f"{__version__}\n")
+            return
+        super().execute()
+
     def main_help_text(self, commands_only: bool = False) -> str:
         if commands_only or "--all" in self.argv:
             return super().main_help_text(commands_only)
@@ -114,9 +121,14 @@ class CommandLine(ManagementUtility):
             _ = settings.INSTALLED_APPS  # raises the error of invalid settings, which hide our commands
             self.refuse_unknown(subcommand, installed)
         command = super().fetch_command(subcommand)
-        if subcommand in SERVERS and self.argv[1:2] == [subcommand] and not {"-h", "--help"} & set(self.argv):
+        if (
+            subcommand in SERVERS
+            and self.argv[1:2] == [subcommand]
+            and not {"-h", "--help", "--version"} & set(self.argv)
+        ):
             restore_marker.refuse()
         if subcommand in EXAMPLES:
+            command.get_version = lambda: __version__  # type: ignore[method-assign]
             example = f"Example: {self.prog_name} {subcommand} {EXAMPLES[subcommand]}".strip()
             command.create_parser = partial(command.create_parser, epilog=example)  # type: ignore[method-assign]
         return command

@@ -29,6 +29,7 @@ from memories.database.identity import service
 from memories.extensions import PreparedCheck
 from memories.identity.caller import Caller, require_user
 from memories.models import MemoryRecord, Status
+from memories.writing.correction_chains import require_in_use
 
 MAX_CHECKS = 5  # of a memory
 ROWS_SHOWN = 20  # of a trial
@@ -81,8 +82,7 @@ def run_check(operation: RunCheck, *, caller: Caller) -> MemoryCheck:
     record = readable(caller, operation.record_id)
     if not (caller.can_edit_for(record.created_by) or caller.can_review_for(record.persona)):
         raise Forbidden(gettext("belongs to another user: only its owner, a curator or an admin can run its checks"))
-    if record.status not in LIVING:
-        raise Conflict(gettext("is %(status)s: restore it first") % {"status": record.status}, field="id")
+    require_in_use(caller, record)
     if not MemoryCheck.objects.filter(pk=operation.check_id, record=record).exists():
         raise NotFound(gettext("no such check"), field="check_id")
     check = running.run(operation.check_id, takes_turn=False)
@@ -168,8 +168,7 @@ def changeable(caller: Caller, record_id: UUID) -> MemoryRecord:
             % {"persona": record.persona},
             field="id",
         )
-    if record.status not in LIVING:
-        raise Conflict(gettext("is %(status)s: restore it first") % {"status": record.status}, field="id")
+    require_in_use(caller, record)
     return record
 
 

@@ -50,6 +50,7 @@ from memories.database import locks
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.outbox.delivery import deliver
+from memories.writing.validity import require_valid_now
 
 
 @dataclass(frozen=True)
@@ -185,6 +186,7 @@ def check(caller: Caller, insights: Sequence[Insight]) -> None:
                 % {"insight": insight.pk.hex, "status": insight.record.status},
                 field="insight_ids",
             )
+        require_valid_now(insight.record, "insight_ids")
         if insight.pending_edit:
             raise Conflict(
                 gettext("an edit of %(insight)s is pending: decide on it first") % {"insight": insight.pk.hex},

@@ -44,7 +44,7 @@ from memories.writing.correction_chains import activate, reference
 from memories.writing.duplicates import find_duplicate
 from memories.writing.revision import revised
 from memories.writing.undo import restore_status
-from memories.writing.validity import check_restored
+from memories.writing.validity import check_restored, require_not_ended
 
 MOMENTS = ("question_at", "snoozed_until")  # columns of a step's `before` that hold times, in ISO format
 IN_FORCE = (InsightState.APPROVED, InsightState.APPLIED)
@@ -69,6 +69,7 @@ def approve(
     with under_review(caller, insight_id, notes, seen, override) as insight:
         if insight.pending_edit:
             return _approve_edit(caller, insight, notes)
+        require_not_ended(insight.record, "insight_id")
         rejecter = ""
         if insight.state == InsightState.REJECTED and (seen or override):
             rejecter = reopen(caller, insight)
@@ -270,6 +271,7 @@ def _approve_edit(caller: Caller, insight: Insight, notes: str) -> Insight:
         for name, value in edit.items():
             setattr(record, name, _edited(record, name, value))
         check_restored(record, edit)
+        require_not_ended(record, "insight_id")
         if "content" in edit and record.status == Status.STALE:
             activate(record)
     editor = insight.edit_by

@@ -21,6 +21,7 @@ from memories.conversation.acting_user import acting_as
 from memories.conversation.operations import TIERS, DeleteMemories
 from memories.identity.caller import Caller, system_caller
 from memories.models import IndexJob, MemoryRecord, Status
+from memories.retrieval import term_changes
 from memories.writing.erasure import purge_copies
 from memories.writing.revision import revised
 
@@ -140,6 +141,8 @@ def _remove(rows: QuerySet[MemoryRecord]) -> int:
             pks = [record.pk for record in batch]
             IndexJob.objects.filter(source_id__in=pks).delete()
             MemoryRecord.objects.filter(pk__in=pks).delete()
+            if pks:
+                term_changes.settle()
         count += len(batch)
         if len(batch) < BATCH:
             return count

@@ -44,6 +44,7 @@ from memories.models import (
     Verification,
 )
 from memories.models.record import EDITED_BY
+from memories.retrieval import term_changes
 from memories.writing.correction_chains import locked_with_predecessor
 from memories.writing.erasure import erase_locked
 from memories.writing.text_places import MEMORIES
@@ -138,6 +139,7 @@ def _wipe(user: Caller) -> dict[str, int]:
                 counts[table] = counts.get(table, 0) + rows.delete()[0]
         for extension in extensions.registered():
             counts |= extension.owner_wiped(owner, pseudonym)
+        term_changes.settle()
     return counts
 
 
@@ -200,7 +202,7 @@ def _personal_data() -> list[PersonalDataColumn]:
         PersonalDataColumn(MemoryRevision, "changed_by", stays=True),
         PersonalDataColumn(Verification, "by", stays=True),
         PersonalDataColumn(Lexeme, "owner"),
-        PersonalDataColumn(LexemeChange, "owner", stays=True),  # other people's counts need the change
+        PersonalDataColumn(LexemeChange, "owner", stays=True),  # other people's counts need it until they are settled
         PersonalDataColumn(HandOver, "from_owner", stays=True),
         PersonalDataColumn(HandOver, "to_owner", stays=True),
         PersonalDataColumn(HandOver, "by", stays=True),

@@ -24,8 +24,8 @@ FIND = """
     JOIN pg_namespace ON pg_namespace.oid = relnamespace AND nspname = 'public' WHERE relname = 'restore_in_progress'
 """
 UNFINISHED = (
-    "a restore of {file} has not been completed. `manage.py restore {file} --continue` completes it, and "
-    "`manage.py restore {file} --start-over` empties the database and restores anew"
+    "a restore of {file} has not been completed. The command `restore {file} --continue` completes it, and "
+    "the command `restore {file} --start-over` empties the database and restores anew"
 )
 CHECKED = "commonplace_restore_checked"  # attribute of psycopg's connection
 

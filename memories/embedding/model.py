@@ -39,8 +39,9 @@ class _Slot:
             failed = self.future is not None and self.future.done() and self.future.exception() is not None
             if self.future is None or (failed and time.monotonic() - self.failed_at > RETRY_AFTER_S):
                 self.future = Future()
-                # A daemon thread would crash the process if Python exited while native code loads the model.
-                threading.Thread(target=self.load, args=[self.future], name="embedder").start()
+                # A daemon thread would crash the process if Python exited while native code loads the model, and a
+                # thread that a daemon starts is one as well, unless it says otherwise.
+                threading.Thread(target=self.load, args=[self.future], name="embedder", daemon=False).start()
             return self.future
 
     def load(self, future: Future[Embedder]) -> None:
@@ -132,7 +133,7 @@ def _checked(model: Embedder, vectors: Vectors, count: int) -> Vectors:
     if vectors.shape != expected:
         raise EmbedderUnavailable(
             f"{model.name} returns {vectors.shape[-1]} dimensions, but EMBEDDING_DIMENSIONS is {expected[1]}: "
-            f"set it to {vectors.shape[-1]} and run `manage.py embed --dimension {vectors.shape[-1]}`, "
+            f"set it to {vectors.shape[-1]} and run the command `embed --dimension {vectors.shape[-1]}`, "
             "or choose another model"
         )
     # A zero vector has no direction, so its cosine similarity with other vectors is undefined.

@@ -157,7 +157,7 @@ def dimension_problem() -> str:
     expected = settings.EMBEDDING_DIMENSIONS
     return (
         f"EMBEDDING_DIMENSIONS is {expected}, but tables have vectors with other dimensions: {columns}. "
-        f"Run `manage.py embed --dimension {expected}`, or set EMBEDDING_DIMENSIONS back."
+        f"Run the command `embed --dimension {expected}`, or set EMBEDDING_DIMENSIONS back."
     )
 
 

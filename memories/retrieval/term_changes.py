@@ -109,6 +109,19 @@ def update() -> str:
             return f"{total} changes counted"
 
 
+def settle() -> None:
+    """Count what waits now, in the transaction of an erasure: a waiting change holds the words of the erased text.
+
+    Call it last, because other counts wait for the end of the transaction.
+    """
+    if not _is_counted():
+        with connection.cursor() as cursor:
+            cursor.execute("DELETE FROM memory_lexeme_changes")  # the first count will read all memories
+        return
+    while _update_batch() == BATCH:
+        pass
+
+
 def _is_counted() -> bool:
     with connection.cursor() as cursor:
         cursor.execute("SELECT EXISTS (SELECT FROM memory_lexemes WHERE lexeme = '' AND rough AND people IS NOT NULL)")

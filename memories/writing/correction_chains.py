@@ -8,7 +8,9 @@ from __future__ import annotations
 from uuid import UUID
 
 from django.utils import timezone
+from django.utils.translation import gettext
 
+from memories.contract.errors import Conflict
 from memories.contract.fields import Id
 from memories.contract.operations import validate
 from memories.database import identity
@@ -54,6 +56,22 @@ def reference(caller: Caller, record: MemoryRecord) -> str:
     """Return the id of a memory for a message, or words in its place if the caller may not read the memory."""
     is_readable = MemoryRecord.objects.visible_to(caller).filter(pk=record.pk).exists()
     return record.pk.hex if is_readable else "a memory that you may not read"
+
+
+def require_in_use(caller: Caller, record: MemoryRecord) -> None:
+    """Raise Conflict if a memory is archived or superseded. It names the step that loses no knowledge."""
+    if record.status in (Status.ACTIVE, Status.STALE):
+        return
+    successor = active_correction(record)
+    if successor is not None and MemoryRecord.objects.visible_to(caller).filter(pk=successor.pk).exists():
+        raise Conflict(
+            gettext("was superseded by %(memory)s: change that one instead") % {"memory": successor.pk.hex}, field="id"
+        )
+    if successor is not None:
+        raise Conflict(gettext("was superseded by a memory that you may not read: ask its owner"), field="id")
+    raise Conflict(
+        gettext("is %(status)s: restore it first") % {"status": record.get_status_display().lower()}, field="id"
+    )
 
 
 def activate(record: MemoryRecord) -> None:

@@ -44,11 +44,11 @@ def lock_duplicates(caller: Caller, texts: Sequence[str]) -> dict[str, MemoryRec
     return {normalized_key(row.content): row for row in in_force}
 
 
-def same_texts(caller: Caller, texts: Sequence[str]) -> dict[str, UUID]:
-    """Return the ids of the caller's facts as `lock_duplicates` does, without locking the texts."""
+def same_texts(caller: Caller, texts: Sequence[str]) -> dict[str, MemoryRecord]:
+    """Return the caller's facts as `lock_duplicates` does, without locking the texts."""
     values = {"owner": caller.email, "persona": caller.persona, "texts": list(texts)}
     rows = prepared_statements.instances(MemoryRecord, DUPLICATES_SQL, values, defer=["search"])
-    return {normalized_key(row.content): row.pk for row in rows} if texts else {}
+    return {normalized_key(row.content): row for row in rows} if texts else {}
 
 
 def lock_same_text(caller: Caller, texts: Sequence[str]) -> list[MemoryRecord]:

@@ -22,6 +22,7 @@ from memories.database import identity
 from memories.identity.caller import Caller
 from memories.models import Batch, IndexJob, MemoryRecord, MemoryRevision, Quotation, SameWords, Status, Tombstone
 from memories.operations import Erase
+from memories.retrieval import term_changes
 from memories.writing import same_words, text_places
 from memories.writing.correction_chains import lock_predecessor, locked_with_predecessor, take_out
 from memories.writing.ownership import DUPLICATE_OF
@@ -55,6 +56,7 @@ def erase(operation: Erase, *, caller: Caller) -> Erasure:
             texts = texts_of(record)
             tombstone, removed = erase_locked(caller, record, old)
             found = same_words.note(caller, tombstone, texts)
+            term_changes.settle()
     return Erasure(tombstone, removed, found)
 
 
@@ -94,6 +96,8 @@ def erase_same_words(*, caller: Caller, entry_id: UUID | str) -> SameWords:
             _erase_by_id(caller, row.pk)
         else:
             text_places.remove(place, row)
+        with identity.service("erasure"):
+            term_changes.settle()
     return entry
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from django.db import transaction
-from django.utils.translation import gettext
 
 from memories import extensions
-from memories.contract.errors import Conflict
 from memories.identity.caller import Caller
-from memories.models import MemoryRecord, Status
+from memories.models import MemoryRecord
 from memories.operations import Rescope
 from memories.scopes.choices import scope_for
+from memories.writing.correction_chains import require_in_use
 from memories.writing.revision import locked, revised
 
 
@@ -23,10 +22,7 @@ def rescope(operation: Rescope, *, caller: Caller) -> MemoryRecord:
     """
     with transaction.atomic():
         record = locked(caller, operation.record_id)
-        if record.status not in (Status.ACTIVE, Status.STALE):
-            raise Conflict(
-                gettext("is %(status)s: restore it before changing it") % {"status": record.status}, field="id"
-            )
+        require_in_use(caller, record)
         scope = scope_for(caller, operation.scope, of=record)
         if scope == record.scope:
             return record

@@ -10,8 +10,9 @@ from memories.contract.errors import Conflict, Invalid
 from memories.contract.fields import Tags
 from memories.contract.operations import validate
 from memories.identity.caller import Caller
-from memories.models import MemoryRecord, Status
+from memories.models import MemoryRecord
 from memories.operations import Retag
+from memories.writing.correction_chains import require_in_use
 from memories.writing.revision import locked, revised
 
 
@@ -25,10 +26,7 @@ def retag(operation: Retag, *, caller: Caller) -> MemoryRecord:
         raise Invalid(gettext("is empty: no tag is added or removed"), field="add", allowed=gettext("at least one tag"))
     with transaction.atomic():
         record = locked(caller, operation.record_id)
-        if record.status not in (Status.ACTIVE, Status.STALE):
-            raise Conflict(
-                gettext("is %(status)s: restore it before changing it") % {"status": record.status}, field="id"
-            )
+        require_in_use(caller, record)
         kept = [tag for tag in record.tags if tag not in operation.remove]
         tags = validate(Tags, [*kept, *(tag for tag in operation.add if tag not in kept)], "tags")
         if tags == record.tags:

@@ -21,6 +21,7 @@ from memories.extensions import EntityCandidate
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.operations import Settle
+from memories.writing.correction_chains import require_in_use
 from memories.writing.revision import locked, revised
 
 OFFERED = 3  # maximum number of candidates of one memory
@@ -69,10 +70,7 @@ def settle(operation: Settle, *, caller: Caller) -> MemoryRecord:
     """
     with transaction.atomic():
         record = locked(caller, operation.record_id)
-        if record.status not in (Status.ACTIVE, Status.STALE):
-            raise Conflict(
-                gettext("is %(status)s: restore it before changing it") % {"status": record.status}, field="id"
-            )
+        require_in_use(caller, record)
         if not record.unsettled:
             raise Conflict(_why_settled(record), field="id")
         if operation.related_columns and not operation.entity_urns:

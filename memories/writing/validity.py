@@ -22,9 +22,10 @@ from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, 
 from memories.contract.fields import Id
 from memories.contract.operations import validate
 from memories.identity.caller import Caller
-from memories.models import MemoryRecord, Period, Status, Visibility
+from memories.models import MemoryRecord, Period, Visibility
 from memories.models.validity import EXPIRED, VALIDITY_COLUMNS, VALIDITY_FIELDS
 from memories.operations import Extend
+from memories.writing.correction_chains import require_in_use
 from memories.writing.revision import revised
 
 MAX_YEARS = 50  # a bound that is farther away is most likely a slip of the pen
@@ -86,6 +87,26 @@ def outside_note(record: MemoryRecord) -> str:
     if record.validity == EXPIRED:
         return "it is no longer valid, so it is not recalled: update it with a later valid_until, or an empty one"
     return "it is not valid yet, so it is not recalled: update its valid_from" if record.validity else ""
+
+
+def require_not_ended(record: MemoryRecord, field: str = "id") -> None:
+    """Raise Conflict if a memory is no longer valid: neither a curator nor a reader can confirm what has ended."""
+    if record.validity == EXPIRED:
+        raise Conflict(
+            gettext("%(memory)s is no longer valid: extend it first, if it is still true") % {"memory": record.pk.hex},
+            field=field,
+        )
+
+
+def require_valid_now(record: MemoryRecord, field: str) -> None:
+    """Raise Conflict if a memory is no longer valid or not yet: the catalog states what is true now."""
+    require_not_ended(record, field)
+    if record.validity:
+        raise Conflict(
+            gettext("%(memory)s is not valid yet: apply it when it is, or change its valid_from")
+            % {"memory": record.pk.hex},
+            field=field,
+        )
 
 
 def checked_condition(text: str) -> str:
@@ -169,10 +190,7 @@ def extend(operation: Extend, *, caller: Caller) -> MemoryRecord:
     """
     with transaction.atomic():
         record = _locked_for_extension(caller, operation.record_id)
-        if record.status not in (Status.ACTIVE, Status.STALE):
-            raise Conflict(
-                gettext("is %(status)s: restore it before changing it") % {"status": record.status}, field="id"
-            )
+        require_in_use(caller, record)
         if not (record.valid_until or record.condition_ended_at):
             raise Conflict(gettext("has no end that could be moved"), field="id")
         changes: dict[str, Any] = {"valid_until": _later(record, operation.by)}

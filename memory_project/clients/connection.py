@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from memories.contract.errors import Invalid
-from memory_project.mcp.toolsets import CHOOSING, PATH, READ_ONLY
+from memory_project.__main__ import program
+from memory_project.env import is_secret
+from memory_project.mcp.paths import CHOOSING, PATH, READ_ONLY
 
 DEFAULT_NAME = "commonplace"
 DESCRIPTION = "Shared memory of analysts and agents about company data"
 TOKEN_VARIABLE = "COMMONPLACE_TOKEN"
+# Variables that decide which installation a started server belongs to. Clients start it without this environment.
+OF_INSTALLATION = (
+    "COMMONPLACE_HOME",
+    "COMMONPLACE_FILES",
+    "DATABASE_URL",
+    "DATABASE_OWNER_URL",
+    "SECRET_KEY",
+    "EMBEDDING_PROVIDER",
+)
+FOLDERS = ("COMMONPLACE_HOME", "COMMONPLACE_FILES")
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # the strictest rule among the clients is that of Codex
 
 
@@ -56,3 +70,17 @@ def mcp_url(address: str, toolsets: Sequence[str], *, read_only: bool) -> str:
         return base
     chosen = ",".join(toolsets)
     return base + CHOOSING.removeprefix(PATH) + chosen + (f"/{READ_ONLY}" if read_only else "")
+
+
+def stdio_connection(email: str, arguments: Sequence[str] = (), *, name: str = DEFAULT_NAME) -> Connection:
+    """Return how a client starts a server over stdio that acts for a person, with the data of this installation."""
+    given = {
+        variable: value
+        for base in OF_INSTALLATION
+        for variable in (base, f"{base}_FILE")
+        if (value := os.environ.get(variable, "").strip()) and (variable == base or is_secret(base))
+    }
+    for variable, value in given.items():
+        if variable in FOLDERS or variable.endswith("_FILE"):
+            given[variable] = str(Path(value).expanduser().resolve())
+    return Connection(command=[*program(), "mcp", "--as", email, *arguments], environment=given, name=name)

@@ -68,7 +68,7 @@ def role(facts: Facts) -> Finding:
     fix = text(
         gettext_noop(
             "An SQL injection could therefore alter or drop tables. Create a role without privileges for DATABASE_URL, "
-            "put the current role into DATABASE_OWNER_URL, and run `manage.py migrate`."
+            "put the current role into DATABASE_OWNER_URL, and run the command `migrate`."
         )
     )
     if facts.is_superuser:

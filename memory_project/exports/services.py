@@ -76,8 +76,12 @@ def get_export(*, caller: Caller, export_id: UUID | str) -> Export:
 
 
 def open_export(*, caller: Caller, export_id: UUID | str) -> tuple[Export, IO[bytes]]:
-    """Return the caller's own finished export and its file. Raises NotFound, and Conflict if there is no file yet."""
+    """Return the caller's own finished export and its file.
+
+    Raises NotFound, Conflict if there is no file yet, and Forbidden if the caller could not start the export today.
+    """
     export = get_export(caller=caller, export_id=export_id)
+    scope_of(caller=caller, scope=export.scope, persona=export.persona)
     if export.state != ExportState.DONE:
         raise Conflict(gettext("has no file, because it is %(state)s") % {"state": export.state}, field="export_id")
     try:

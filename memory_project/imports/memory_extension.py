@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import Q
+from django.db.models.signals import post_delete
+from django.dispatch import receiver
 
 from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn
 from memories.identity.caller import Caller
 from memory_project.imports.models import Import, ImportRow
+from memory_project.machines import shared_files
 
 
 class ImportsMemoryExtension(MemoryExtension):
@@ -22,3 +26,9 @@ class ImportsMemoryExtension(MemoryExtension):
 
     def owned_rows(self) -> Sequence[OwnedRows]:
         return [OwnedRows("imports", Import, "created_by"), OwnedRows("rows of imports", ImportRow, "owner")]
+
+
+@receiver(post_delete, sender=Import)
+def delete_file(instance: Import, **_: object) -> None:
+    """Delete the uploaded file with its import, whoever deletes that, once this is committed."""
+    transaction.on_commit(lambda: (shared_files.folder("imports") / instance.pk.hex).unlink(missing_ok=True))

@@ -234,8 +234,8 @@ def _find_existing(caller: Caller, rows: Sequence[ImportRow]) -> None:
     versions = _by_key(caller, [row.key for row in new if row.key])
     for row in new:
         if record := known.get(normalized_key(row.text)):
-            row.outcome, row.existing = RowOutcome.DUPLICATE, record
-            row.reason = "is remembered already"
+            row.outcome, row.existing = RowOutcome.DUPLICATE, record.pk
+            row.reason = "; ".join(filter(None, ["is remembered already", validity.outside_note(record)]))
         elif row.key in versions:
             row.outcome, row.existing = RowOutcome.CONFLICTING, versions[row.key]
             row.reason = "was imported before, with another text"

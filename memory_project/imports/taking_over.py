@@ -25,6 +25,7 @@ from memories.models.validity import VALIDITY_FIELDS
 from memories.operations import Restore, Supersede, VisibilityName
 from memories.scopes.choices import scope_for
 from memories.writing.bulk_import import remember_batch, take_back
+from memories.writing.validity import outside_note
 from memory_project.exports.restoring import restore
 from memory_project.imports import staging
 from memory_project.imports.formats.commonplace import RESTORED_MEMORY
@@ -105,8 +106,8 @@ def _remember(caller: Caller, staged: Import, rows: Sequence[ImportRow]) -> list
     created = [staging.created_at(row.data) for row in rows if row.number in operations]
     stored = remember_batch(caller, list(operations.values()), created) if operations else []
     for number, (record, existing) in zip(operations, stored, strict=True):
-        known = Outcome("duplicate", "is remembered already")
-        outcomes[number] = known if existing else Outcome("kept", reference=record.pk.hex)
+        known = "; ".join(filter(None, ["is remembered already", outside_note(record)]))
+        outcomes[number] = Outcome("duplicate", known) if existing else Outcome("kept", reference=record.pk.hex)
     return [outcomes[row.number] for row in rows]
 
 

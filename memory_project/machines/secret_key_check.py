@@ -65,7 +65,7 @@ def message() -> str:
     return (
         "The secret key of this machine is not the key of this database, so sessions and queued tasks would be lost. "
         f"Set SECRET_KEY as on the other machines, or copy their COMMONPLACE_HOME/secret_key to {own}. "
-        "To change the key on purpose, see `manage.py help change_key`."
+        "To change the key on purpose, see `help change_key`."
     )
 
 

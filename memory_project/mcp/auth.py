@@ -24,7 +24,7 @@ from memory_project.mcp.gateway import exchange, registry
 from memory_project.mcp.toolsets import SELECTION_KEY, denied
 from memory_project.web.refusals import challenge
 
-HINT = "create one on the Connect page or with `manage.py createtoken EMAIL`"
+HINT = "create one on the Connect page or with the command `createtoken EMAIL`"
 MAX_SESSION = 120  # maximum number of characters of an MCP session id that are stored
 
 

@@ -5,6 +5,7 @@ A caller may read a kind of resource if they may use the tool that returns the s
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from knowledge.graph import anthropic, graphs
 from knowledge.insights import queries
 from knowledge.review import evidence
 from memories import queries as memories
+from memories.contract.budget import fit
 from memories.contract.errors import Forbidden, Invalid, NotFound
 from memories.contract.paging import page
 from memories.history import history
@@ -101,6 +103,17 @@ def read(caller: Caller, uri: str, tools: Collection[str]) -> dict[str, Any]:
     if not kind.is_open(caller, tools):
         raise Forbidden(f"{uri[:200]} requires the tool {kind.tool}, which this connection may not use")
     return kind.read(caller, key)
+
+
+def text_of(data: dict[str, Any], uri: str) -> str:
+    """Return the text of a resource's content, shortened to the size of a tool's answer unless another server's
+    format forbids it. A shortened one names the tool that returns the rest.
+    """
+    kind, _ = _kind_of(uri)
+    fitting = data if kind.is_whole else fit(data)
+    if fitting is not data and "omitted" in fitting:
+        fitting["note"] = f"shortened; the tool {kind.tool} returns the rest"
+    return json.dumps(fitting, ensure_ascii=False)
 
 
 def fingerprint(caller: Caller, uri: str, tools: Collection[str]) -> str:
@@ -184,6 +197,7 @@ class Kind:
     read: Callable[[Caller, str], dict[str, Any]]
     stamp: Callable[[Caller, str], str]  # see fingerprint()
     command: str = ""  # of the tool, if it has several
+    is_whole: bool = False  # in the format of another server, which knows no shortened answer
 
     def is_open(self, caller: Caller, tools: Collection[str]) -> bool:
         return self.tool in tools and caller.may_use(self.tool, self.command)
@@ -192,7 +206,7 @@ class Kind:
 KINDS = {
     "memory": Kind("memory_manage", _memory, _stamp_of_memory, "get"),
     "entity": Kind("catalog_entity", _entity, _stamp_of_entity),
-    "graph": Kind("read_graph", _graph, _stamp_of_graph),
+    "graph": Kind("read_graph", _graph, _stamp_of_graph, is_whole=True),
     "insights": Kind("capture_insight", _insights, _stamp_of_insights),
 }
 

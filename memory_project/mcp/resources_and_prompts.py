@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -37,7 +36,6 @@ from mcp.types import (
 )
 from mcp.types import Prompt as OfferedPrompt
 
-from memories.contract.budget import fit
 from memories.contract.errors import DomainError, Invalid
 from memories.contract.tools import Tool
 from memories.database import connections, identity
@@ -111,7 +109,7 @@ class ReadingServer(IdentifiedServer):
         data = await self.in_turn(request, self._read, str(uri), running=Running())
         if isinstance(data, str):
             return [ReadResourceContents(data, APP_MIME_TYPE, apps.META)]
-        return [ReadResourceContents(json.dumps(fit(data), ensure_ascii=False), resources.MIME)]
+        return [ReadResourceContents(resources.text_of(data, str(uri)), resources.MIME)]
 
     def _read(self, caller: Caller, uri: str) -> dict[str, Any] | str:
         """Return the data of a resource, or the document of a view."""

@@ -21,10 +21,8 @@ from memories.contract.tools import Tool
 from memory_project.env import FALSE, TRUE
 from memory_project.mcp.gateway import registry
 from memory_project.mcp.gateway.registry import Snapshot
+from memory_project.mcp.paths import CHOOSING, PATH, READ_ONLY
 
-PATH = "/mcp"
-CHOOSING = f"{PATH}/x/"
-READ_ONLY = "readonly"
 TOOLSETS_HEADER, READ_ONLY_HEADER = "X-MCP-Toolsets", "X-MCP-Readonly"
 OUTPUT_SCHEMAS = "output_schemas"  # query parameter
 MAX_REMEMBERED = 1_000  # selections

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,8 @@ from memories import embedding, observation
 from memories.retrieval import rerank
 from memory_project.observability import calls, process_files
 from memory_project.web.fair_queue import FairQueue
+
+log = logging.getLogger(__name__)
 
 SAMPLED_EVERY_S = 5.0
 
@@ -107,7 +110,10 @@ def sample_with(sampler: Callable[[], None]) -> None:
 def _sample_forever() -> None:
     pause = threading.Event()
     while True:
-        sample()
+        try:
+            sample()
+        except Exception:  # a source that is away must not end the samples of the others
+            log.exception("metrics of this process could not be sampled")
         pause.wait(SAMPLED_EVERY_S)
 
 

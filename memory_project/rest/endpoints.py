@@ -38,7 +38,7 @@ from memory_project.rest.schema import (
     response_headers,
     responses,
 )
-from memory_project.rest.versions import Version, check_none_match, matching
+from memory_project.rest.versions import Version, check_none_match, matching, of_body
 
 PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
 
@@ -181,18 +181,22 @@ def _perform(endpoint: Endpoint, caller: Caller, request: Request, place: Mappin
     selection = sparse_fields.selection(request, endpoint.response)
     operation = read_operation(endpoint, request, place)
     headers = {}
-    if endpoint.version and request.method in ("GET", "HEAD"):
-        headers["ETag"] = endpoint.version.etag(caller, place)
-        if check_none_match(request, headers["ETag"]):
-            return Response(status=304, headers=headers)
+    reads = request.method in ("GET", "HEAD")
+    # read before the body: of two changes, the earlier version makes a later If-Match fail, and not succeed unseen
+    version = endpoint.version.etag(caller, place) if endpoint.version and reads else ""
     with matching(endpoint.version, caller, request, place, is_required=endpoint.needs_match):
         answer = endpoint.perform(caller, operation)
     is_unsigned = isinstance(answer, ToolResponse) and answer.unsigned
     body = answer.data if isinstance(answer, ToolResponse) else answer
-    if endpoint.version and request.method not in ("GET", "HEAD"):
+    if endpoint.version and not reads:
         headers |= endpoint.version.etag_after(caller, place)
     status = endpoint.status_of(body) if endpoint.status_of else endpoint.status
-    response = Response(sparse_fields.apply(selection, body) if body is not None else None, status, headers=headers)
+    shown = sparse_fields.apply(selection, body) if body is not None else None
+    if version:
+        headers["ETag"] = of_body(version, shown)
+        if check_none_match(request, headers["ETag"]):
+            return Response(status=304, headers=headers)
+    response = Response(shown, status, headers=headers)
     response.unsigned = is_unsigned  # type: ignore[attr-defined]  # the audit log must not name the caller
     return response
 

@@ -1,15 +1,19 @@
 """Versions of objects: ETag, If-Match and If-None-Match (RFC 9110).
 
-A version is the token that pages and tools call `seen`. A change with If-Match is refused with 412 if the object has
-changed meanwhile, and the refusal carries the current state. The comparison and the change are one transaction.
+A version is the token that pages and tools call `seen`. The ETag of a GET adds a digest of the body after a "-",
+because a body has parts that change without the object: its validity with time, its chain and its readers' marks.
+If-Match compares versions only, and If-None-Match the whole. A change with If-Match is refused with 412 if the object
+has changed meanwhile, and the refusal carries the current state. The comparison and the change are one transaction.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 from rest_framework.request import Request
@@ -18,7 +22,7 @@ from memories.contract.errors import Conflict, Invalid, NotFound
 from memories.identity.caller import Caller
 from memory_project.rest.errors import PreconditionMissing, Stale
 
-TAG = re.compile(r'(?:W/)?"([^"]*)"')
+TAG = re.compile(r'(?P<weak>W/)?"(?P<opaque>[^"]*)"')
 ANY = "*"
 
 
@@ -41,8 +45,14 @@ class Version:
             return {}
 
 
+def of_body(etag: str, body: Any) -> str:
+    """Return the ETag of a response: the version with a digest of the body."""
+    digest = sha256(json.dumps(body, sort_keys=True, default=str).encode()).hexdigest()
+    return f'{etag[:-1]}-{digest[:16]}"'
+
+
 def check_none_match(request: Request, etag: str) -> bool:
-    """Return whether the client has this version already."""
+    """Return whether the client has this response already."""
     header = request.headers.get("If-None-Match", "")
     return bool(header) and (header.strip() == ANY or etag.strip('"') in _tags(header, "If-None-Match"))
 
@@ -66,11 +76,13 @@ def matching(
     if header == ANY:
         yield
         return
-    tags, token = _tags(header, "If-Match"), version.token(caller, path)
+    # A weak tag never matches (RFC 9110, 13.1.1).
+    tags = [tag.partition("-")[0] for tag in _tags(header, "If-Match", strong=True)]
+    token = version.token(caller, path)
     with ExitStack() as stack:
         changed = "has changed since you saw it"
         try:
-            stack.enter_context(version.unchanged(caller, path, token if token in tags else tags[0]))
+            stack.enter_context(version.unchanged(caller, path, token if token in tags else next(iter(tags), "")))
         except Conflict as error:
             changed, token = error.message, version.token(caller, path)
             tags = []
@@ -81,9 +93,9 @@ def matching(
         yield
 
 
-def _tags(header: str, name: str) -> list[str]:
+def _tags(header: str, name: str, *, strong: bool = False) -> list[str]:
     parts = header.split(",")
     matches = [TAG.fullmatch(part.strip()) for part in parts]
     if not all(matches):
         raise Invalid("is not a list of ETags", field=name, allowed='"…", as the header ETag has it')
-    return [match[1] for match in matches if match]
+    return [match["opaque"] for match in matches if match and not (strong and match["weak"])]

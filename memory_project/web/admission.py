@@ -46,7 +46,7 @@ MAX_PAUSE_S = 10.0
 RETRY_AFTER_S = 2
 LOGGED_EVERY_S = 60.0
 UNKNOWN_TOKEN = (
-    "this token is unknown, expired or revoked: create one on the Connect page or with `manage.py createtoken EMAIL`"
+    "this token is unknown, expired or revoked: create one on the Connect page or with the command `createtoken EMAIL`"
 )
 
 

@@ -11,6 +11,7 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db import connection
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from analysis import findings
 from analysis.models import Finding
@@ -28,11 +29,13 @@ from knowledge.review import decisions
 from memories import services
 from memories.contract.errors import Conflict, Forbidden, NotFound
 from memories.conversation import cache, wipe
+from memories.conversation.deletion import delete_expired
 from memories.conversation.models import CachedAnswer
 from memories.conversation.operations import StoreCache, Wipe
 from memories.identity.caller import WIPE, Caller
 from memories.models import Batch, MemoryRecord, MemoryRevision, Quotation, SameWords, Tombstone
 from memories.operations import Erase, Forget, Remember, Revise, Supersede
+from memories.retrieval import term_changes
 from memories.writing import bulk_actions, erasure, same_words, text_places
 from memory_project.management.commands import restore
 from memory_project.models import AuditEvent, User
@@ -49,7 +52,8 @@ OWN_TABLES = {
     "erased_memories",
     "memory_same_words",
     "index_jobs",
-    "memory_lexeme_changes",
+    "memory_lexeme_changes",  # counted, and so emptied, with each erasure
+    "memory_lexemes",
 }
 
 
@@ -595,3 +599,27 @@ def test_a_restore_erases_a_memory_again_whose_copy_was_applied_when_the_backup_
     restore.Command().erase(fact.pk)
     assert not MemoryRecord.objects.filter(pk__in=[fact.pk, insight.pk]).exists()
     assert tables_with(REFUNDS) == set()
+
+
+PLANTED = "quixotransplant"
+
+
+@pytest.mark.parametrize("is_counted", [False, True])
+@pytest.mark.parametrize("way", ["erase", "wipe", "purge"])
+def test_an_erased_word_is_nowhere_at_once(alice: Caller, way: str, is_counted: bool) -> None:
+    if is_counted:
+        remember(alice, "Other words are counted.")
+        term_changes.update()
+    record = remember(alice, f"The {PLANTED} ledger is kept by hand.")
+    if is_counted:
+        term_changes.update()
+    assert tables_with(PLANTED[:12])
+    if way == "erase":
+        erase(alice, record)
+    elif way == "wipe":
+        wipe.request_wipe(Wipe(user_id=alice.email, confirm=True), caller=replace(alice, rights=frozenset({WIPE})))
+    else:
+        services.forget(Forget(record_id=record.pk), caller=alice)
+        MemoryRecord.objects.filter(pk=record.pk).update(purge_after=timezone.now())
+        delete_expired()
+    assert tables_with(PLANTED[:12]) == set()

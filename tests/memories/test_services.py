@@ -325,6 +325,26 @@ def test_a_stale_memory_is_reactivated_by_verify_or_revise(alice: Caller, fact: 
     assert status(fact) == Status.ACTIVE
 
 
+def test_the_same_text_given_again_leaves_a_memory_stale(alice: Caller, fact: MemoryRecord) -> None:
+    services.mark_stale(caller=system_caller(), record_id=fact.pk, reason="the column refund_id was removed")
+    services.revise(Revise(record_id=fact.pk, content=fact.content, tags=["revenue"]), caller=alice)
+    assert status(fact) == Status.STALE
+
+
+def test_the_refusal_to_change_a_superseded_memory_leads_to_its_correction(alice: Caller, fact: MemoryRecord) -> None:
+    """An obedient agent must not forget a correction in order to change what it has corrected."""
+    newer = services.supersede(Supersede(record_id=fact.pk, content="Revenue includes refunds."), caller=alice).record
+    for refused in (
+        lambda: services.revise(Revise(record_id=fact.pk, content="Revenue is something else."), caller=alice),
+        lambda: services.restore(Restore(record_id=fact.pk), caller=alice),
+        lambda: services.verify(Verify(record_id=fact.pk), caller=alice),
+    ):
+        with pytest.raises(Conflict, match=f"superseded by {newer.pk.hex}: change that one"):
+            refused()
+    services.revise(Revise(record_id=newer.pk, content="Revenue includes refunds since May."), caller=alice)
+    assert (status(fact), status(newer)) == (Status.SUPERSEDED, Status.ACTIVE)
+
+
 def test_erase_removes_every_trace_of_the_text(alice: Caller, fact: MemoryRecord) -> None:
     services.revise(Revise(record_id=fact.pk, content="The secret salary list is here."), caller=alice)
     event = AuditEvent.objects.create(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -24,8 +25,10 @@ from django.db import DataError, OperationalError, ProgrammingError
 from django.test import override_settings
 from django.utils import timezone
 
+import memory_project
 from memories.contract.errors import NotFound
 from memory_project import command_line
+from memory_project.__main__ import spoken
 from memory_project.command_line import DESCRIPTIONS, EXAMPLES, CommandLine, run
 from memory_project.models import ApiToken, User
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
@@ -245,3 +248,38 @@ def test_json_belongs_to_the_status() -> None:
     with pytest.raises(CommandError, match="--json belongs to `status`") as refused:
         call_command("db", "stop", "--json")
     assert refused.value.returncode == 2
+
+
+# -- how the program was started ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["version"], ["up", "--version"], ["serve", "--version"]])
+def test_the_version_is_ours(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with contextlib.suppress(SystemExit):
+        run(["commonplace", *arguments])
+    assert capsys.readouterr().out == f"{memory_project.__version__}\n"
+
+
+@pytest.mark.parametrize("line", ["up --port 9123", "serve --processes 2 --port=9123"])
+def test_the_stated_address_follows_the_options(line: str, home: Path) -> None:
+    """Metadata, mails, links and `connect` take it from the settings, which are loaded after the options are read."""
+    code = (
+        "import sys; from memory_project.__main__ import take_address; take_address(sys.argv[1:]);"
+        "from memory_project import settings as s; print(s.COMMONPLACE_URL, s.OAUTH2_PROVIDER['OIDC_ISS_ENDPOINT'])"
+    )
+    for given, expected in (
+        ("", "http://localhost:9123"),
+        ("https://memory.example.org", "https://memory.example.org"),
+    ):
+        environment = {**os.environ, "COMMONPLACE_HOME": str(home)} | ({"COMMONPLACE_URL": given} if given else {})
+        done = subprocess.run(
+            [sys.executable, "-c", code, *line.split()],
+            env=environment, cwd=settings.BASE_DIR, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.stdout.split() == [expected, expected], done.stderr
+
+
+def test_hints_fit_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert spoken("createsuperuser") == ".venv/bin/python manage.py createsuperuser"
+    monkeypatch.setenv("COMMONPLACE_IN_CONTAINER", "1")
+    assert spoken("createsuperuser") == "docker compose exec web commonplace createsuperuser"

@@ -8,6 +8,8 @@ import io
 import json
 import os
 import re
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,8 @@ from django.urls import reverse
 
 import memory_project
 from distribution import build
+from memory_project.clients.connection import stdio_connection
+from memory_project.clients.snippets import snippet
 from memory_project.clients.table import BY_NAME, CLIENTS, Client
 from memory_project.models import User
 
@@ -161,11 +165,17 @@ def test_a_token_that_others_could_read_on_the_way_is_warned_about(capsys: pytes
 
 def test_stdio_starts_this_installation_for_an_existing_person(alice_user: User, monkeypatch: Any) -> None:
     monkeypatch.setenv("COMMONPLACE_HOME", "somewhere")
+    monkeypatch.setenv("DATABASE_URL", "postgres://ana@db/commonplace")
     answer = json.loads(
         connect("cursor", "--as", alice_user.email.upper(), "--toolsets", "memory", "--read-only", "--json")
     )
     assert answer["entry"]["args"][-6:] == ["mcp", "--as", alice_user.email, "--toolsets", "memory", "--read-only"]
-    assert answer["entry"]["env"] == {"COMMONPLACE_HOME": str(Path.cwd() / "somewhere")}
+    expected = {"COMMONPLACE_HOME": str(Path.cwd() / "somewhere"), "DATABASE_URL": "postgres://ana@db/commonplace"}
+    assert expected.items() <= answer["entry"]["env"].items()
+    assert (
+        json.loads(snippet(BY_NAME["cursor"], stdio_connection(alice_user.email)))["mcpServers"]["commonplace"]["env"]
+        == answer["entry"]["env"]
+    )  # what `up` prints
     assert os.path.isabs(answer["entry"]["command"])
     with pytest.raises(CommandError, match="no active account"):
         connect("cursor", "--as", "nobody@fernhill.example")
@@ -224,6 +234,16 @@ def test_the_registry_entry_follows_the_rules_of_the_registry(tmp_path: Path) ->
     for bad in ("", "http://github.com/a/b", "https://github.com/a", "https://example.com/a/b"):
         with pytest.raises(ValueError, match="REPOSITORY"):
             build.registry_entry(bad, "0" * 64)
+
+
+def test_the_command_that_make_dist_calls_needs_no_installation(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "distribution.build", str(tmp_path), "https://github.com/some-one/commonplace"]
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    done = subprocess.run(
+        command, cwd=Path(memory_project.__file__).parent.parent, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert {file.suffix for file in tmp_path.iterdir() if file.is_file()} == {".json", ".mcpb"}
 
 
 def test_the_bundle_is_complete_and_the_same_each_time(tmp_path: Path) -> None:

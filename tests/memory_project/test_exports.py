@@ -379,6 +379,17 @@ def test_a_person_who_has_lost_the_permission_gets_no_file(ada: Caller, ada_user
     assert list(files.folder().glob("*/*.zip")) == []
 
 
+def test_a_finished_file_is_closed_to_who_has_lost_the_permission(
+    ada: Caller, ada_user: User, fact: MemoryRecord, client: Client
+) -> None:
+    export = finished(ada, scope="installation")
+    address = reverse("export-file", args=[export.pk])
+    client.force_login(ada_user)
+    assert b"".join(client.get(address).streaming_content)  # type: ignore[attr-defined]
+    User.objects.filter(pk=ada_user.pk).update(is_superuser=False)
+    assert client.get(address).status_code == 403
+
+
 # -- the command ---------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from datetime import timedelta
 from typing import Any
 
@@ -12,14 +13,18 @@ from django.utils import timezone
 
 from knowledge.changesets.apply import apply
 from knowledge.insights.capture import capture
+from knowledge.models import Insight
 from knowledge.operations import Apply, Capture
 from knowledge.review import decisions
 from memories import services
+from memories.contract.errors import Conflict
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Period
-from memories.operations import OpenPeriod, PeriodOperation, Remember, Revise
+from memories.operations import OpenPeriod, PeriodOperation, Remember, Revise, Verify
 from memories.portable_kinds import kinds
 from memories.writing import periods
+from memory_project.imports import staging, tasks
+from memory_project.imports.models import ImportRow
 from memory_project.models import Notification, User
 from memory_project.notifications.validity import notify_ends
 from tests.knowledge.conftest import ORDERS
@@ -196,3 +201,68 @@ def test_a_file_keeps_the_validity_and_older_files_have_none(alice: Caller) -> N
     older = {key: value for key, value in row.items() if key not in ("valid_from", "valid_until", "valid_while")}
     older.pop("condition_ended_at")
     assert (memory.parse(older)["valid_until"], memory.parse(older)["valid_while"]) == (None, "")
+
+
+# -- decisions ------------------------------------------------------------------------------------------------
+
+
+def expire(record: MemoryRecord) -> None:
+    MemoryRecord.objects.filter(pk=record.pk).update(valid_until=timezone.now() - timedelta(hours=1))
+
+
+def proposed(alice: Caller) -> Insight:
+    return capture(Capture(insight_text=TEXT, category="business_context", entity_urns=[ORDERS]), caller=alice).insight
+
+
+def tagging(insight: Insight) -> Apply:
+    change = {"change_type": "add_tag", "target": "", "detail": "Training"}
+    return Apply.read({"insight_ids": [insight.pk.hex], "changes": [change], "entity_urn": ORDERS})
+
+
+def test_what_has_ended_is_neither_approved_nor_verified_nor_applied(
+    small_catalog: None, alice: Caller, cora: Caller
+) -> None:
+    insight = proposed(alice)
+    expire(insight.record)
+    with pytest.raises(Conflict, match="no longer valid: extend it"):
+        decisions.approve(caller=cora, insight_id=insight.pk)
+    with pytest.raises(Conflict, match="no longer valid: extend it"):
+        services.verify(Verify(record_id=insight.pk), caller=alice)
+    MemoryRecord.objects.filter(pk=insight.pk).update(valid_until=None)
+    decisions.approve(caller=cora, insight_id=insight.pk)
+    expire(insight.record)
+    with pytest.raises(Conflict, match="no longer valid"):
+        apply(tagging(insight), caller=cora)
+
+
+def test_the_catalog_states_only_what_is_true_now(small_catalog: None, alice: Caller, cora: Caller) -> None:
+    insight = proposed(alice)
+    MemoryRecord.objects.filter(pk=insight.pk).update(valid_from=timezone.now() + timedelta(days=3))
+    decisions.approve(caller=cora, insight_id=insight.pk)  # a statement about later can be right today
+    with pytest.raises(Conflict, match="not valid yet"):
+        apply(tagging(insight), caller=cora)
+
+
+def test_an_import_says_that_what_it_finds_has_ended(alice: Caller) -> None:
+    expire(remember(alice))
+    staged = staging.start(caller=alice, file=io.BytesIO(f"content\n{TEXT}\n".encode()), name="facts.csv")
+    tasks.go_on(staged.pk.hex)
+    reasons = list(ImportRow.objects.filter(of=staged).values_list("reason", flat=True))
+    assert len(reasons) == 1
+    assert "no longer valid" in reasons[0]
+
+
+def test_an_etag_changes_when_the_answer_does(alice_user: User, alice: Caller) -> None:
+    record = remember(alice)
+    client, address = browser(alice_user), f"/api/v1/memories/{record.pk.hex}/"
+    tag = client.get(address)["ETag"]
+    assert client.get(address, headers={"If-None-Match": tag}).status_code == 304
+    assert client.get(address, headers={"If-None-Match": f"W/{tag}"}).status_code == 304
+    expire(record)
+    assert client.get(address, headers={"If-None-Match": tag}).status_code == 200
+    change = {"content": f"{TEXT} Since May."}
+    weak = client.patch(address, change, headers={"If-Match": f"W/{tag}"}, **AS_JSON)
+    assert weak.status_code == 412
+    done = client.patch(address, change, headers={"If-Match": tag}, **AS_JSON)  # the memory itself is as it was seen
+    assert done.status_code == 200, done.content
+    assert client.patch(address, change, headers={"If-Match": tag}, **AS_JSON).status_code == 412

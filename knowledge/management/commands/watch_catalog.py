@@ -32,11 +32,12 @@ class Command(BaseCommand):
         reason = ""  # why this process does not follow them
         while True:
             try:
+                close_old_connections()
                 with locks.exclusive("watcher", UUID(int=0), Conflict("another process follows the events")):
                     self.follow()
-            except (Conflict, DatabaseError, psycopg.Error) as error:
+            except (Conflict, DatabaseError, psycopg.Error, OSError) as error:
                 if str(error) != reason:
-                    self.stdout.write(f"waiting to take over: {str(error).splitlines()[0]}")
+                    self.stdout.write(f"waiting to take over: {first_line(error)}")
                 reason = str(error)
                 time.sleep(STANDBY_S)
 
@@ -49,10 +50,10 @@ class Command(BaseCommand):
                 report = follow_once()
             except LeaseLost:
                 raise
-            except (DomainError, DatabaseError) as error:
+            except (DomainError, DatabaseError, OSError) as error:
                 pause = PAUSES_S[min(failures, len(PAUSES_S) - 1)]
                 failures += 1
-                self.stderr.write(f"{str(error).splitlines()[0]}; trying again in {pause} s")
+                self.stderr.write(f"{first_line(error)}; trying again in {pause} s")
                 time.sleep(pause)
                 continue
             failures = 0
@@ -60,6 +61,10 @@ class Command(BaseCommand):
                 self.stdout.write(
                     f"{report.checked} memories compared, {report.stale} stale, {report.to_verify} to verify"
                 )
+
+
+def first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def _stop(number: int, frame: object) -> None:

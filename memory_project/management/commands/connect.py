@@ -13,8 +13,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from memories.contract.errors import DomainError, Invalid
-from memory_project.__main__ import program
-from memory_project.clients.connection import DEFAULT_NAME, TOKEN_VARIABLE, Connection, mcp_url
+from memory_project.clients.connection import DEFAULT_NAME, TOKEN_VARIABLE, Connection, mcp_url, stdio_connection
 from memory_project.clients.files import Change, plan, write
 from memory_project.clients.snippets import snippet
 from memory_project.clients.table import BY_NAME, Client, Entry
@@ -163,11 +162,7 @@ def connection_for(options: dict[str, Any], token: str) -> Connection:
         )
     chosen = ["--toolsets", ",".join(names)] if names else []
     chosen += ["--read-only"] if options["read_only"] else []
-    # the client starts the server without the environment of this shell
-    home = os.environ.get("COMMONPLACE_HOME")
-    environment = {"COMMONPLACE_HOME": str(Path(home).expanduser().resolve())} if home else {}
-    command = [*program(), "mcp", "--as", email, *chosen]
-    return Connection(command=command, environment=environment, name=options["name"])
+    return stdio_connection(email, chosen, name=options["name"])
 
 
 def check_toolsets(names: list[str], options: dict[str, Any]) -> None:

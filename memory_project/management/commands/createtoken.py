@@ -42,7 +42,7 @@ class Command(BaseCommand):
         user = User.objects.filter(email=email.strip().lower()).first()
         if user is None:
             raise CommandError(
-                f"There is no account {email!r}: create one on the People page or with `manage.py createsuperuser`."
+                f"There is no account {email!r}: create one on the People page or with the command `createsuperuser`."
             )
         try:
             token, text = create_token(

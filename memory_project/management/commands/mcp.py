@@ -82,9 +82,9 @@ class Command(BaseCommand):
                 applied = set(cursor.fetchall())
         except DatabaseError as error:
             first = str(error).strip().splitlines()[0]
-            raise CommandError(f"The database is not ready ({first}). Run `manage.py migrate` first.") from None
+            raise CommandError(f"The database is not ready ({first}). Run the command `migrate` first.") from None
         if missing := migrations - applied:
-            raise CommandError(f"The database lacks {len(missing)} migrations. Run `manage.py migrate` first.")
+            raise CommandError(f"The database lacks {len(missing)} migrations. Run the command `migrate` first.")
         if newer := sorted(".".join(migration) for migration in applied - migrations):
             raise CommandError(f"The database was migrated by a newer version ({newer[0]}): install that version.")
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import io
-import json
 import os
 import signal
 import socket
@@ -16,21 +15,26 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError, close_old_connections, connection
 from django_q.tasks import async_task
 
 from memory_project import leftovers
-from memory_project.__main__ import program
+from memory_project.__main__ import program, spoken
 from memory_project.accounts import exposure
 from memory_project.arguments import port
 from memory_project.backups.folders import remove_leftovers
+from memory_project.clients.connection import stdio_connection
+from memory_project.clients.snippets import snippet
+from memory_project.clients.table import BY_NAME
 from memory_project.machines import static_files
 from memory_project.models import User
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
 
-READY_WITHIN_S = 90
+TELL_EVERY_S = 10  # seconds between two lines about what `up` waits for
 STOP_SLACK_S = 10  # seconds that a process has to stop, beside those that the web server gives running calls
 MAX_PAUSE_S = 30  # maximum number of seconds between restarts of a process that keeps ending
 
@@ -58,8 +62,7 @@ class Command(BaseCommand):
                 run.start_database()
                 self.prepare(host, no_demo)
                 run.start_processes(commands(host, port))
-                queue_gap_closing()
-                wait_until_ready(host, port, run.processes["web"])
+                self.wait_until_ready(host, port, run)
                 self.panel(host, port)
                 self.watch(run)
             except EmbeddedPostgresError as error:
@@ -91,7 +94,7 @@ class Command(BaseCommand):
         if is_public and (accounts := exposure.open_demo_accounts()):
             raise CommandError(
                 f"Other machines can reach {host} or {settings.COMMONPLACE_URL}, and {', '.join(accounts)} still have "
-                "the demo password. Change each password with `manage.py changepassword EMAIL`."
+                f"the demo password. Change each password with `{spoken('changepassword EMAIL')}`."
             )
         static_files.ensure_collected()
         if not no_demo and not is_public and not User.objects.exists():
@@ -104,9 +107,7 @@ class Command(BaseCommand):
         hostname = "localhost" if host in ("127.0.0.1", "0.0.0.0", "::") else host
         url = f"http://{hostname}:{port}"
         has_demo = User.objects.filter(email=demo.address("maya")).exists()
-        configuration = {
-            "mcpServers": {"commonplace": stdio_client(demo.address("maya") if has_demo else "you@example.org")}
-        }
+        connection = stdio_connection(demo.address("maya") if has_demo else "you@example.org")
         lines = ["", f"  Commonplace is at {url}", ""]
         if has_demo:
             lines += [
@@ -115,9 +116,9 @@ class Command(BaseCommand):
                 f"  Password of all four: {demo.PASSWORD}",
             ]
         else:
-            lines += ["  Create an account: .venv/bin/python manage.py createsuperuser"]
+            lines += [f"  Create an account: {spoken('createsuperuser')}"]
         lines += ["", "  MCP over stdio, ready to paste into your client:", ""]
-        lines += [f"  {line}" for line in json.dumps(configuration, indent=2).splitlines()]
+        lines += [f"  {line}" for line in snippet(BY_NAME["cursor"], connection).splitlines()]
         lines += [
             "",
             f"  MCP over HTTP: {url}/mcp with a token from {url}/connect/",
@@ -127,16 +128,48 @@ class Command(BaseCommand):
         self.stdout.write("\n".join(lines))
         self.stdout.flush()
 
+    def wait_until_ready(self, host: str, port: int, run: ProcessGroup) -> None:
+        """Wait for the first response of the web server, as long as the processes live."""
+        address = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+        request = urllib.request.Request(f"http://{address}:{port}/healthz", headers={"Host": "localhost"})
+        started = told = time.monotonic()
+        while not is_answered(request):
+            if run.processes["web"].died():
+                raise CommandError("The web server did not start; see its output above.")
+            self.look_after(run)
+            if time.monotonic() - told > TELL_EVERY_S:
+                told = time.monotonic()
+                self.stdout.write(f"waiting for the web server, for {told - started:.0f} s so far")
+                self.stdout.flush()
+            time.sleep(0.2)
+
     def watch(self, run: ProcessGroup) -> None:
         """Restart processes that end, with growing pauses, until a signal arrives."""
         while True:
             time.sleep(1)
-            for name, process in run.processes.items():
-                if process.died():
-                    self.stderr.write(f"{name} ended with exit code {process.child.returncode}: restarting it")
-                    process.restart()
-                    run.save()
-                    queue_gap_closing()
+            self.look_after(run)
+
+    def look_after(self, run: ProcessGroup) -> None:
+        """Start what has ended. Whatever fails is tried again at the next look: nothing here may end the others."""
+        for name, process in run.processes.items():
+            if process.died() and process.due is None:
+                self.stderr.write(f"{name} ended with exit code {process.child.returncode}: restarting it")
+                process.plan_restart()
+                run.has_gaps = True
+            if process.due is not None and time.monotonic() >= process.due:
+                try:
+                    process.start()
+                except OSError as error:
+                    process.plan_restart()
+                    self.stderr.write(f"{name} could not be started: {error}")
+                run.is_saved = False
+        if not run.is_saved:
+            try:
+                run.save()
+            except OSError as error:
+                self.stderr.write(f"{run.state} could not be written: {error}")
+        if run.has_gaps and not any(process.due for process in run.processes.values()):
+            run.has_gaps = not queue_gap_closing()
 
 
 class ProcessGroup:
@@ -147,6 +180,8 @@ class ProcessGroup:
         self.server = server
         self.owns_database = owns_database
         self.processes: dict[str, Process] = {}
+        self.is_saved = False
+        self.has_gaps = True  # jobs of an earlier worker may be unfinished
 
     def start_database(self) -> None:
         if self.server:
@@ -160,6 +195,7 @@ class ProcessGroup:
     def save(self) -> None:
         groups = {name: process.child.pid for name, process in self.processes.items()}
         leftovers.save(self.state, groups, owns_database=self.owns_database)
+        self.is_saved = True
 
     def on_second_signal(self, number: int, frame: object) -> None:
         """End the processes at once, with their running calls and tasks. `stop` ends what they leave behind."""
@@ -188,21 +224,21 @@ class Process:
         self.command = command
         self.pause = 1.0
         self.started = 0.0
+        self.due: float | None = None  # when it is started again, as a monotonic time, if it has ended
         self.start()
 
     def start(self) -> None:
-        self.started = time.monotonic()
         self.child = subprocess.Popen(self.command, cwd=settings.BASE_DIR, process_group=0, stdin=subprocess.DEVNULL)
+        self.started, self.due = time.monotonic(), None
 
     def died(self) -> bool:
         return self.child.poll() is not None
 
-    def restart(self) -> None:
+    def plan_restart(self) -> None:
         self.end_group()  # its own children may still be running
         lived_long = time.monotonic() - self.started > 2 * MAX_PAUSE_S
         self.pause = 1.0 if lived_long else min(self.pause * 2, MAX_PAUSE_S)
-        time.sleep(self.pause)
-        self.start()
+        self.due = time.monotonic() + self.pause
 
     def terminate(self) -> None:
         if not self.died():
@@ -230,14 +266,18 @@ def commands(host: str, port: int) -> dict[str, list[str]]:
     return started
 
 
-def stdio_client(email: str) -> dict[str, Any]:
-    python, *line = program()
-    return {"command": python, "args": [*line, "mcp", "--as", email]}
+def queue_gap_closing() -> bool:
+    """Let the worker finish the jobs of an earlier one now, and not at the next scheduled run. Returns whether it will.
 
-
-def queue_gap_closing() -> None:
-    # otherwise unfinished jobs of an earlier worker would wait for the next scheduled run
-    async_task("memories.tasks.close_gaps")
+    The connection may have been lost since its last use, and the database may be away.
+    """
+    close_old_connections()
+    try:
+        async_task("memories.tasks.close_gaps")
+    except (DatabaseError, psycopg.Error, OSError, EmbeddedPostgresError):
+        connection.close()
+        return False
+    return True
 
 
 def stop_within_s() -> float:
@@ -257,23 +297,16 @@ def refuse_taken_port(host: str, port: int) -> None:
         except OSError as error:
             raise CommandError(
                 f"Port {port} on {host} can't be used ({error.strerror}). "
-                f"Choose another: COMMONPLACE_PORT={port + 1} make run"
+                f"Choose another: {spoken(f'up --port {port + 1}')}"
             ) from None
 
 
-def wait_until_ready(host: str, port: int, web: Process) -> None:
-    address = "127.0.0.1" if host in ("0.0.0.0", "::") else host
-    deadline = time.monotonic() + READY_WITHIN_S
-    request = urllib.request.Request(f"http://{address}:{port}/healthz", headers={"Host": "localhost"})
-    while time.monotonic() < deadline:
-        if web.died():
-            raise CommandError("The web server did not start; see its output above.")
-        try:
-            with urllib.request.urlopen(request, timeout=5):
-                return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.2)
-    raise CommandError(f"The web server did not respond within {READY_WITHIN_S} s.")
+def is_answered(request: urllib.request.Request) -> bool:
+    try:
+        with urllib.request.urlopen(request, timeout=5):
+            return True
+    except (urllib.error.URLError, OSError):
+        return False
 
 
 @contextlib.contextmanager

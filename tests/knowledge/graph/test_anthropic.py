@@ -277,3 +277,15 @@ def test_a_file_is_imported_and_exported_by_command(alice: Caller, memory: Sessi
 def test_the_import_command_names_an_invalid_file_name(alice: Caller) -> None:
     with pytest.raises(CommandError, match="source_path: has 5000 characters"):
         call_command("import_memory_json", "x" * 5_000, "--as", alice.email)
+
+
+def test_the_resource_is_the_whole_graph_however_large(memory: Session) -> None:
+    entities = [{"name": f"Team {number}", "entityType": "team", "observations": ["x" * 900]} for number in range(62)]
+    memory("create_entities", entities=entities)
+
+    async def action(client: Any) -> Any:
+        return await client.read_resource(anthropic.RESOURCE)
+
+    graph = json.loads(memory.run(action).contents[0].text)
+    assert graph == memory("read_graph")
+    assert set(graph) == {"entities", "relations"}

@@ -1,0 +1,7 @@
+"""Paths of the MCP endpoint over HTTP. Clients' configurations and the distribution name them, too, without Django."""
+
+from __future__ import annotations
+
+PATH = "/mcp"
+CHOOSING = f"{PATH}/x/"
+READ_ONLY = "readonly"
