@@ -180,7 +180,7 @@ def _method(endpoint: Endpoint) -> Callable[..., Response]:
 def _perform(endpoint: Endpoint, caller: Caller, request: Request, place: Mapping[str, Any]) -> Response:
     selection = sparse_fields.selection(request, endpoint.response)
     operation = read_operation(endpoint, request, place)
-    headers = {}
+    headers: dict[str, str] = {}
     reads = request.method in ("GET", "HEAD")
     # read before the body: of two changes, the earlier version makes a later If-Match fail, and not succeed unseen
     version = endpoint.version.etag(caller, place) if endpoint.version and reads else ""

@@ -130,7 +130,8 @@ const linkOf = (row) => row.querySelector("a[href], .row-link");
 
 document.addEventListener("keydown", (event) => {
   const typing = event.target.closest("input:not([type=checkbox], [type=radio], [type=range]), textarea, select, dialog");
-  if (typing || event.ctrlKey || event.metaKey || event.altKey || document.documentElement.dataset.keys === "off") return;
+  const inPanel = event.target.closest("[data-panel]") || document.querySelector("[data-panel][open]");
+  if (typing || inPanel || event.ctrlKey || event.metaKey || event.altKey || document.documentElement.dataset.keys === "off") return;
   if (event.key === "?") {
     event.preventDefault();
     return sheet?.showModal();

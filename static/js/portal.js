@@ -3,8 +3,8 @@ const root = document.documentElement;
 root.dataset.keys = localStorage.getItem("keys") || "on";
 const texts = document.getElementById("texts").dataset; // in the language of the page; see _script_texts.html
 
-// Keys. A held key acts once. While a panel is open (<details data-panel>, for example the reasons of a rejection), only
-// its own keys act, those that open another panel, and Escape, so that no sequence of keys decides what is not on view.
+// Keys. A held key acts once. While a panel is open (<details data-panel>, for example the reasons of a rejection), or
+// anything of a panel has the focus, no key but Escape acts: whoever types a reason must not decide with its letters.
 const TYPING = "input:not([type=checkbox], [type=radio], [type=range], [type=button], [type=submit]), textarea, select, [contenteditable]";
 const openPanel = () => document.querySelector("[data-panel][open]");
 const summaryOf = (panel) => panel.querySelector(":scope > summary");
@@ -13,7 +13,7 @@ document.addEventListener("keydown", (event) => {
   const at = event.target instanceof Element ? event.target : document.body;
   if (event.key === "Escape") return leave(at, event);
   if (event.repeat || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-  if (at.closest(TYPING) || at.closest("dialog") || document.querySelector("dialog[open]") || root.dataset.keys === "off") return;
+  if (openPanel() || at.closest("[data-panel]") || at.closest(TYPING) || at.closest("dialog") || document.querySelector("dialog[open]") || root.dataset.keys === "off") return;
   const target = event.key === "/" ? document.getElementById("q") : targetOf(event.key);
   if (!target) return;
   event.preventDefault();
@@ -22,23 +22,14 @@ document.addEventListener("keydown", (event) => {
     target.select();
     return;
   }
-  const panel = openPanel();
-  if (panel && !panel.contains(target)) panel.open = false;
-  if (target.matches("summary")) target.focus({ preventScroll: true }); // Tab then leads into the panel
   target.click();
 });
 
 function targetOf(key) {
-  const panel = openPanel();
-  const acts = (element) => {
-    const own = element.closest("[data-panel]");
-    if (own && !own.open && element !== summaryOf(own)) return false; // inside a closed panel
-    if (panel && !panel.contains(element) && !(own && element === summaryOf(own))) return false; // behind the open panel
-    return element.checkVisibility();
-  };
-  const found = [...document.querySelectorAll(`[data-key="${CSS.escape(key)}"]`)].filter(acts);
-  // The key that opened a panel confirms in it, if it has a button with this key, and closes it otherwise.
-  return found.find((element) => panel?.contains(element) && element !== summaryOf(panel)) || found[0];
+  return [...document.querySelectorAll(`[data-key="${CSS.escape(key)}"]`)].find((element) => {
+    const panel = element.closest("[data-panel]"); // a closed one
+    return (!panel || element === summaryOf(panel)) && element.checkVisibility();
+  });
 }
 
 function leave(at, event) {
@@ -46,14 +37,38 @@ function leave(at, event) {
   const panel = openPanel();
   if (!panel || event.defaultPrevented) return;
   panel.open = false;
-  summaryOf(panel).focus({ preventScroll: true });
+  // Not on the summary, where no key would act.
+  const heading = document.querySelector("main h1");
+  heading.tabIndex = -1;
+  heading.focus({ preventScroll: true });
 }
 
-// One panel at a time, also in browsers that don't know <details name>. A click elsewhere closes it.
+// One panel at a time, also in browsers that don't know <details name>. A click elsewhere closes it. An opened one gets
+// the focus in its first field. A button never gets it: a space that is typed would press it.
 document.addEventListener("toggle", ({ target }) => {
   if (!target.open || !target.matches("[data-panel]")) return;
   for (const other of document.querySelectorAll("[data-panel][open]")) if (other !== target) other.open = false;
+  const content = target.querySelector(".panel");
+  const field = [...content.querySelectorAll("input, select, textarea")].find((element) => element.checkVisibility());
+  if (!field) content.tabIndex = -1;
+  (field || content).focus({ preventScroll: true });
 }, true);
+// The note of a decision has a field in each panel that sends it along.
+document.addEventListener("input", ({ target }) => {
+  if (target.name !== "note" || !target.closest("form.decide")) return;
+  for (const field of target.form.querySelectorAll("input[name=note]")) if (field !== target) field.value = target.value;
+});
+
+// What was decided is said aloud. A message that comes with its page is not, so it is repeated in a live region.
+function sayLast() {
+  const message = document.querySelector(".last strong");
+  const undo = document.querySelector(".last button");
+  const text = message ? `${message.textContent} ${undo ? undo.textContent : ""}`.replace(/\s+/g, " ").trim() : "";
+  const said = document.getElementById("said"); // the admin has none
+  if (said) setTimeout(() => { said.textContent = text; }, 150);
+}
+sayLast();
+document.addEventListener("htmx:afterSettle", sayLast);
 document.addEventListener("pointerdown", ({ target }) => {
   const panel = openPanel();
   if (panel && !panel.contains(target) && !target.closest("form.decide")) panel.open = false;

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 SignIn = Callable[..., Any]
 ORDERS = "urn:li:dataset:(urn:li:dataPlatform:snowflake,fernhill.sales.orders,PROD)"
 
@@ -17,9 +19,9 @@ def test_a_curator_asks_the_author_and_sees_the_answer(sign_in: SignIn) -> None:
     author = heading_text.rpartition("by ")[2].split()[0].lower()  # the first name is the name of the account
     claim = curator_page.inner_text(".fact")
     curator_page.keyboard.press("m")
-    curator_page.wait_for_selector("text=Since when?")
+    curator_page.wait_for_selector("#note-question:focus")
     with curator_page.expect_navigation():
-        curator_page.keyboard.press("1")
+        curator_page.click("text=Since when?")
     assert curator_page.inner_text(".fact") != claim
     page = sign_in(author)
     assert int(page.inner_text(".bell .count")) >= 1
@@ -39,13 +41,12 @@ def test_no_sequence_of_keys_decides_what_is_not_on_view(sign_in: SignIn) -> Non
     page = sign_in("priya")
     page.goto("/review/")
     address, keys = page.url, page.keyboard
-    for sequence in ("r Escape m Escape 1", "r a j u e", "Escape z Escape 2", "p Escape 1", "r r 1"):
+    for sequence in ("r Escape m Escape 1", "r a j u e", "Escape z Escape 2", "p Escape 1", "r r 1", "Escape"):
         for key in sequence.split():
             keys.press(key)
     for _ in range(3):  # a held key opens a panel, and confirms nothing in it
         keys.down("p")
     keys.up("p")
-    keys.press("m")
     assert page.locator("[data-panel][open]").count() == 1
     keys.press("Escape")
     keys.press("h")
@@ -62,6 +63,57 @@ def test_no_sequence_of_keys_decides_what_is_not_on_view(sign_in: SignIn) -> Non
     keys.up("a")
     page.reload()
     assert page.inner_text(".queue .quiet") == decided
+
+
+SENTENCES = (
+    "already known",
+    "same as before, ask Jonas",
+    "a note: not true, keep the old one",
+    "zero evidence; please hand over",
+    "unclear! who says so?",
+    "probably right, but since when",
+    "the orders table has moved",
+    "1 of 2 sources agree",
+    "e-mail me next week",
+    "just forget it / reject",
+)
+
+
+def close_panel(page: Any) -> None:
+    """Leave the panel. The first Escape closes the calendar or list of its field, if a typed space has opened it."""
+    for _ in range(3):
+        page.keyboard.press("Escape")
+    page.wait_for_selector("[data-panel][open]", state="detached")
+
+
+@pytest.mark.parametrize("key", ["r", "m", "z", "h", "p"])
+def test_typing_never_decides(sign_in: SignIn, key: str) -> None:
+    page = sign_in("priya")
+    page.goto("/review/")
+    address, before = page.url, page.inner_text(".queue .quiet")
+    for sentence in SENTENCES:
+        page.keyboard.press(key)
+        page.keyboard.type(sentence)  # at once, while the panel opens
+        close_panel(page)
+        page.keyboard.press(key)
+        page.wait_for_selector("[data-panel][open] .panel:focus, [data-panel][open] .panel :focus")
+        page.keyboard.type(sentence)
+        close_panel(page)
+        page.click(f"summary:has(kbd:text-is('{key}'))")  # as with a pointer
+        page.keyboard.type(sentence)
+        close_panel(page)
+    page.reload()
+    assert (page.url, page.inner_text(".queue .quiet")) == (address, before)
+
+
+def test_a_decision_is_said_aloud_with_its_undo(sign_in: SignIn) -> None:
+    page = sign_in("priya")
+    page.goto("/review/")
+    with page.expect_navigation():
+        page.keyboard.press("a")
+    page.wait_for_selector("#said:text-matches('Approved.*Undo')", state="attached")
+    page.keyboard.press("u")
+    page.wait_for_selector("#said:text-matches('Approved.*Undo')", state="detached")
 
 
 def test_two_panes_and_a_double_click(sign_in: SignIn) -> None:
@@ -203,8 +255,11 @@ def test_a_decision_in_a_second_tab_shows_what_the_first_decided(sign_in: SignIn
     second_tab.press("#note", "Escape")
     second_tab.evaluate("document.activeElement.blur()")
     second_tab.keyboard.press("r")
+    second_tab.wait_for_selector("#note-reject:focus")
+    assert second_tab.input_value("#note-reject") == "I asked the till people"
+    second_tab.keyboard.press("Tab")
     with second_tab.expect_navigation():
-        second_tab.keyboard.press("1")
+        second_tab.keyboard.press("Enter")
     conflict = second_tab.inner_text("section[aria-labelledby=conflict]")
     assert "approved it on" in conflict
     assert "It is approved now" in conflict

@@ -340,7 +340,7 @@ def test_the_refusal_to_change_a_superseded_memory_leads_to_its_correction(alice
         lambda: services.verify(Verify(record_id=fact.pk), caller=alice),
     ):
         with pytest.raises(Conflict, match=f"superseded by {newer.pk.hex}: change that one"):
-            refused()
+            refused()  # type: ignore[no-untyped-call]  # a lambda
     services.revise(Revise(record_id=newer.pk, content="Revenue includes refunds since May."), caller=alice)
     assert (status(fact), status(newer)) == (Status.SUPERSEDED, Status.ACTIVE)
 

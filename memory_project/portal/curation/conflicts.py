@@ -109,8 +109,13 @@ def conflict_of(
         "label": label,
         "address": view + queue.query_string,
         "is_possible": insight.state in states and not error.is_about_other and not is_being_applied,
-        "note": request.POST.get("note", ""),
+        "note": typed_note(request),
         "reason": str(REASONS.get(reason) or QUESTIONS.get(reason) or reason),
         "version": version_of(insight),
         "fields": [*(field for field in fields if field[1]), *(("also", pk) for pk in also)],
     }
+
+
+def typed_note(request: HttpRequest) -> str:
+    """Return the note of a decision. Its panels repeat the field; without scripts, only one of them is filled in."""
+    return next((text for note in request.POST.getlist("note") if (text := note.strip())), "")

@@ -35,7 +35,7 @@ from memories.identity.caller import Caller
 from memories.identity.permissions import caller_from_request
 from memories.models import MemoryRecord
 from memory_project.accounts.names import name_of
-from memory_project.portal.curation.conflicts import conflict_of, steps_for
+from memory_project.portal.curation.conflicts import conflict_of, steps_for, typed_note
 from memory_project.portal.error_labels import message_with_label
 from memory_project.portal.proposal_forms import InsightForm
 from memory_project.web import locale
@@ -193,7 +193,7 @@ def _decide_alike(request: HttpRequest, caller: Caller, act: str, duplicates: li
 
 def _note(request: HttpRequest) -> str:
     """Return the note to the author: the chosen reason followed by the typed text."""
-    parts = (request.POST.get("reason", ""), request.POST.get("note", ""))
+    parts = (request.POST.get("reason", ""), typed_note(request))
     return ". ".join(part.strip().rstrip(".") for part in parts if part.strip())
 
 
