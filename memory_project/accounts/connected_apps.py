@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from django.conf import settings
@@ -63,8 +64,10 @@ def resource() -> str:
 
 
 def is_ours(identifier: str) -> bool:
-    """Return whether a resource indicator names /mcp or an address below it."""
-    return identifier.rstrip("/") == resource() or identifier.startswith(f"{resource()}/x/")
+    """Return whether a resource indicator names /mcp or an address below it. Scheme and host have no case."""
+    parts = urlsplit(identifier)
+    named = parts._replace(scheme=parts.scheme.lower(), netloc=parts.netloc.lower()).geturl().rstrip("/")
+    return named == resource() or named.startswith(f"{resource()}/x/")
 
 
 def check_consent(user: User, *, persona: str, toolsets: Sequence[str], read_only: bool, days: str) -> Consent:

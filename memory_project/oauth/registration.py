@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from oauth2_provider import cimd
+from oauth2_provider.settings import oauth2_settings
 from oauth2_provider.views import DynamicClientRegistrationManagementView, DynamicClientRegistrationView
 
 from memories.contract.errors import TooManyRequests
@@ -16,6 +17,7 @@ from memories.outbox import bounded_http
 from memories.outbox.public_http import PublicTransport
 from memory_project import rate_limits
 from memory_project.oauth.redirects import ALLOWED, is_safe
+from memory_project.oauth.validator import granted_scopes
 from memory_project.web.client_address import sender_of
 
 MAX_REDIRECTS, MAX_CHARS = 10, 2_000  # redirect addresses of a client, and characters of each
@@ -55,6 +57,16 @@ def refuse_metadata(request: HttpRequest) -> HttpResponse | None:
     return None
 
 
+def with_scope(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+    """Add the registered scopes to the metadata in a response (RFC 7591, 3.2.1). Unknown ones were left out."""
+    if response.status_code not in (200, 201):
+        return response
+    asked = json.loads(request.body).get("scope")
+    scopes = granted_scopes(asked.split()) if isinstance(asked, str) else list(oauth2_settings.SCOPES)
+    body = {**json.loads(response.content), "scope": " ".join(scopes)}
+    return JsonResponse(body, status=response.status_code)
+
+
 class Register(DynamicClientRegistrationView):  # type: ignore[misc]  # untyped
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         try:
@@ -63,13 +75,13 @@ class Register(DynamicClientRegistrationView):  # type: ignore[misc]  # untyped
             body = {"error": "temporarily_unavailable", "error_description": error.message}
             return JsonResponse(body, status=429, headers={"Retry-After": str(error.retry_after_s)})
         response: HttpResponse = refuse_metadata(request) or super().post(request, *args, **kwargs)
-        return response
+        return with_scope(request, response)
 
 
 class ManageRegistration(DynamicClientRegistrationManagementView):  # type: ignore[misc]  # untyped
     def put(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         response: HttpResponse = refuse_metadata(request) or super().put(request, *args, **kwargs)
-        return response
+        return with_scope(request, response)
 
 
 class LimitFetches:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
 from django.db import transaction
 from oauth2_provider.models import AccessToken, RefreshToken
 from oauth2_provider.oauth2_validators import OAuth2Validator
+from oauth2_provider.settings import oauth2_settings
 from oauthlib.oauth2.rfc6749 import errors
 
 from memory_project.accounts import connected_apps
@@ -45,9 +47,26 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # untyped
         return False
 
     def _check_and_set_request_resource(self, request: Any) -> None:
-        super()._check_and_set_request_resource(request)
-        check_resources(request, request.resource)
+        # The toolkit compares texts, while each address below /mcp names the same resource.
+        named = [value for name, value in request.decoded_body or () if name == "resource" and value.strip()]
+        check_resources(request, named)
         request.resource = [connected_apps.resource()]
+        super()._check_and_set_request_resource(request)
+        request.resource = [connected_apps.resource()]
+
+    def validate_scopes(
+        self, client_id: str, scopes: list[str], client: Any, request: Any, *args: Any, **kwargs: Any
+    ) -> bool:
+        """Leave out unknown scopes, which several clients send whatever the server offers."""
+        request.scopes = granted_scopes(scopes)
+        return True
+
+    def is_within_original_scope(
+        self, request_scopes: list[str], refresh_token: str, request: Any, *args: Any, **kwargs: Any
+    ) -> bool:
+        original = self.get_original_scopes(refresh_token, request)
+        request.scopes = [scope for scope in granted_scopes(request_scopes) if scope in original]
+        return True
 
     def save_bearer_token(self, token: dict[str, Any], request: Any, *args: Any, **kwargs: Any) -> Any:
         if request.grant_type == "refresh_token":
@@ -75,6 +94,12 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # untyped
             return False
         family = request.refresh_token_instance.token_family
         return connected_apps.in_force().filter(pk=family, application=client).exists()
+
+
+def granted_scopes(scopes: Iterable[str]) -> list[str]:
+    """Return the known ones of the scopes, and always those that each app gets."""
+    known = [scope for scope in dict.fromkeys(scopes) if scope in oauth2_settings.SCOPES]
+    return list(dict.fromkeys([*oauth2_settings.DEFAULT_SCOPES, *known]))
 
 
 def branch_if_overtaken(request: Any) -> None:

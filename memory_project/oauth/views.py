@@ -123,10 +123,10 @@ class Token(TokenView):  # type: ignore[misc]  # untyped
 
 
 class ResourceMetadata(OAuthProtectedResourceMetadataView):  # type: ignore[misc]  # untyped
-    """RFC 9728 metadata. The identifier is that of /mcp, also for the addresses below it."""
+    """RFC 9728 metadata. The identifier is the address that was asked about, because clients compare the two."""
 
     def get_resource(self, request: HttpRequest) -> str:
-        return connected_apps.resource()
+        return connected_apps.resource() + self.kwargs.get("below", "")
 
     def get_authorization_servers(self, request: HttpRequest) -> list[str]:
         return [settings.OIDC_ISSUER or settings.COMMONPLACE_URL]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from urllib.parse import quote
 
 from django.conf import settings
 from django.template.loader import render_to_string
@@ -55,7 +56,9 @@ def challenge(scope: Scope) -> str:
     parts = []
     if is_mcp(scope["path"]) and settings.OAUTH_ENABLED:
         base = settings.COMMONPLACE_URL.rstrip("/")
-        parts.append(f'resource_metadata="{base}/.well-known/oauth-protected-resource/mcp"')
+        asked = quote(scope["path"].rstrip("/"), safe="/,")
+        parts.append(f'resource_metadata="{base}/.well-known/oauth-protected-resource{asked}"')
+        parts.append(f'scope="{" ".join(settings.OAUTH2_PROVIDER["SCOPES"])}"')
     if bearer(Headers(scope=scope).get("authorization", "")):
         parts.append('error="invalid_token"')
     return " ".join(["Bearer", ", ".join(parts)]).strip()

@@ -96,10 +96,10 @@ def connected(browser: Client, client_id: str, **choices: Any) -> dict[str, Any]
 # -- metadata ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ending", ["", "/mcp", "/mcp/x/memory,graph/readonly"])
+@pytest.mark.parametrize("ending", ["", "/mcp", "/mcp/", "/mcp/x/memory,graph/readonly"])
 def test_metadata_names_the_configured_address_whatever_the_host_header_says(ending: str) -> None:
     metadata = Client().get(f"/.well-known/oauth-protected-resource{ending}", headers={"host": "127.0.0.1"}).json()
-    assert metadata["resource"] == RESOURCE
+    assert metadata["resource"] == f"{settings.COMMONPLACE_URL}{ending or '/mcp'}"
     assert metadata["authorization_servers"] == [settings.COMMONPLACE_URL]
 
 
@@ -239,7 +239,6 @@ def test_unknown_clients_and_changed_redirects_are_not_redirected(browser: Clien
     ("changes", "error"),
     [
         ({"code_challenge": None, "code_challenge_method": None}, "invalid_request"),
-        ({"scope": "admin"}, "invalid_scope"),
         ({"resource": "https://other.example/mcp"}, "invalid_target"),
         ({"resource": f"{RESOURCE}x"}, "invalid_target"),
         ({"response_type": "token"}, "unsupported_response_type"),
@@ -446,6 +445,39 @@ def test_a_refresh_overtaken_by_an_ending_is_refused(
     answer = refresh(client_id, token["refresh_token"])
     assert (answer.status_code, answer.json()["error"]) == (400, "invalid_grant")
     assert not connected_apps.of_token(token["access_token"]).exists()
+
+
+@pytest.mark.parametrize("below", ["", "/", "/x/memory", "/x/memory/readonly"])
+def test_each_address_below_mcp_names_the_same_resource(browser: Client, client_id: str, below: str) -> None:
+    named = RESOURCE + below
+    code = code_of(consent(browser, client_id, resource=named))
+    answer = exchange(client_id, code, resource=named)
+    assert answer.status_code == 200, answer.content
+    token = answer.json()
+    assert find_token(token["access_token"])
+    for resource in (named, RESOURCE, named.replace("http://localhost", "HTTP://LOCALHOST")):
+        token = refresh(client_id, token["refresh_token"], resource=resource).json()
+        assert find_token(token["access_token"])
+
+
+@pytest.mark.parametrize(
+    ("asked", "granted"),
+    [
+        ("mcp:read mcp:write offline_access", "mcp offline_access"),
+        ("openid profile email", "mcp"),
+        ("mcp  offline_access", "mcp offline_access"),
+        (" offline_access", "mcp offline_access"),
+        ("admin", "mcp"),
+    ],
+)
+def test_unknown_scopes_are_left_out_and_the_answer_names_the_rest(
+    browser: Client, client_id: str, asked: str, granted: str
+) -> None:
+    token = exchange(client_id, code_of(consent(browser, client_id, scope=asked))).json()
+    assert token["scope"] == granted
+    renewed = refresh(client_id, token["refresh_token"], scope="mcp mcp:tools").json()
+    assert renewed["scope"] == "mcp"
+    assert register(scope=asked).json()["scope"] == granted
 
 
 def test_refreshing_for_another_resource_is_refused(browser: Client, client_id: str) -> None:

@@ -96,8 +96,10 @@ def test_the_address_is_all_that_the_sdk_needs(http: str, alice_user: User, sett
 @pytest.mark.django_db(transaction=True)
 def test_every_refusal_says_where_to_ask(http: str, settings: Any) -> None:
     settings.COMMONPLACE_URL = http
-    where = f'resource_metadata="{http}/.well-known/oauth-protected-resource/mcp"'
     for path in ("/mcp", "/mcp/x/memory"):
+        metadata = f"{http}/.well-known/oauth-protected-resource{path}"
+        assert httpx2.get(metadata).json()["resource"] == f"{http}{path}"
+        where = f'resource_metadata="{metadata}", scope="mcp offline_access"'
         bare = httpx2.post(f"{http}{path}", json={})
         assert (bare.status_code, bare.headers["www-authenticate"]) == (401, f"Bearer {where}")
         for token in ("x", "cpl_x", "a.b.c"):
