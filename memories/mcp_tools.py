@@ -181,7 +181,7 @@ def memory_recall(caller: Caller, operation: operations.RecallMemories) -> ToolR
 
     Call it before you analyze data or answer a question about it. Pass a query, entities, or both.
     """
-    return recall_answer(recall(operation, caller=caller), explain=operation.explain)
+    return recall_answer(recall(operation, caller=caller, distant=True), explain=operation.explain)
 
 
 @tool(toolset="memory", title="Report on memories", hints=Hints(idempotent=True), quotes=False)

@@ -45,6 +45,7 @@ def _line(number: int, hit: HitResponse) -> str:
     parts += [f"check: {hit['to_verify']}"] if "to_verify" in hit else []
     parts += [f"holds for {hit['holds_for']}"] if "holds_for" in hit else []
     parts += [f"its check {hit['check']}"] if "check" in hit else []
+    parts += ["distant match"] if "match" in hit else []
     parts += [hit["visibility"]] if "visibility" in hit else []
     parts += [f"confidence {hit['confidence']}"] if "confidence" in hit else []
     parts += [f"score {hit['score']}"] if "score" in hit else []

@@ -78,7 +78,8 @@ class Scores(TypedDict):
 class HitResponse(TypedDict):
     """A recalled memory. Keys whose values are empty or usual are left out.
 
-    If `cut` is true, `content` is the best passage of a longer text. `edited_by` reworded the text of `created_by`.
+    If `cut` is true, `content` is the best passage of a longer text. A `distant` match may be about
+    something else. `edited_by` reworded the text of `created_by`.
     If `changed_since_verified` is true, `verified_by` has seen another text, other entities or other readers.
     """
 
@@ -112,6 +113,7 @@ class HitResponse(TypedDict):
     scope: NotRequired[str]
     holds_for: NotRequired[str]
     check: NotRequired[str]
+    match: NotRequired[str]
     score: NotRequired[float]
     scores: NotRequired[Scores]
 
@@ -353,7 +355,9 @@ def recall_response(recall: Recall, *, explain: bool = False) -> RecallResponse:
         )
         for hit in recall.hits
     ]
-    for response_of_hit in hits:
+    for hit, response_of_hit in zip(recall.hits, hits, strict=True):
+        if hit.is_distant:
+            response_of_hit["match"] = "distant"
         if check := recall.checks.get(UUID(response_of_hit["id"])):
             response_of_hit["check"] = check.text
     memories, omitted = fit_items(hits)
@@ -367,14 +371,19 @@ def recall_response(recall: Recall, *, explain: bool = False) -> RecallResponse:
         response["omitted"] = omitted
     if recall.degraded:
         response["degraded"] = True
-    if recall.note or not memories:
-        response["note"] = "; ".join(filter(None, [recall.note, "" if memories else _nothing_found(recall)]))
+    is_distant = any(hit.is_distant for hit in recall.hits)
+    if recall.note or is_distant or not memories:
+        about_found = DISTANT if is_distant else "" if memories else _nothing_found(recall)
+        response["note"] = "; ".join(filter(None, [recall.note, about_found]))
     left_out = {**recall.left_out, **({"below_threshold": recall.below} if recall.below and not memories else {})}
     if left_out:
         response["left_out"] = left_out
     if memories:
         response["about"] = QUOTED
     return response
+
+
+DISTANT = "nothing close was found; this is a distant match, so check whether it answers the question"
 
 
 def _nothing_found(recall: Recall) -> str:

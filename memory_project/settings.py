@@ -496,7 +496,9 @@ RERANK_API_KEY = env.text("RERANK_API_KEY")
 RERANK_TIMEOUT_S = env.number("RERANK_TIMEOUT_S", 2.0, 0.1, 60.0)
 # score that the hits of a search by meaning must exceed
 RECALL_MIN_SCORE = env.number("RECALL_MIN_SCORE", 0.2, 0.0, 10.0)
-# the same for memories of conversations
+# score that the nearest memory must exceed to be returned, as a distant match, if a search would find nothing
+RECALL_DISTANT_SCORE = env.number("RECALL_DISTANT_SCORE", 0.12, 0.0, 10.0)
+# the same as RECALL_MIN_SCORE for memories of conversations
 RECALL_MIN_SCORE_TURNS = env.number("RECALL_MIN_SCORE_TURNS", 0.1, 0.0, 10.0)
 # Maximum number of rows of a scope that recall scans instead of using the indexes. is_small() in
 # memories/retrieval/ranking.py raises the limit automatically in large installations.

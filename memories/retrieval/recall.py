@@ -37,6 +37,7 @@ from memories.retrieval.scope import (
     Filters,
     compiled_scope,
     compiled_visibility,
+    in_scope,
 )
 from memories.scopes.differing import labels_and_note
 
@@ -67,6 +68,7 @@ class Hit:
     content: str
     status: str
     passage: tuple[int, int] | None = None  # start and stop of the best passage in `content`, for a long text
+    is_distant: bool = False  # scores below RECALL_MIN_SCORE, and is returned because nothing else was found
 
     @property
     def quotation(self) -> str:
@@ -88,8 +90,14 @@ class Recall:
     terms: Sequence[term_statistics.Term] = ()  # the words of the query that were searched for
 
 
-def recall(operation: RecallMemories, *, caller: Caller, filters: Filters = NO_FILTERS) -> Recall:
+def recall(
+    operation: RecallMemories, *, caller: Caller, filters: Filters = NO_FILTERS, distant: bool = False
+) -> Recall:
     """Return the memories that answer the query best.
+
+    A memory whose id is the query comes first. With `distant`, a search that would find nothing returns the nearest
+    memory if it scores above RECALL_DISTANT_SCORE, marked as such: a question in other words than its answer scores
+    hardly more than one that nothing answers.
 
     Raises Invalid if the strategy lacks its input: semantic and lexical need `query`, entity and graph need
     `entity_urns`, and auto needs at least one of them. While the embedder is unavailable, texts are searched by words
@@ -106,6 +114,9 @@ def recall(operation: RecallMemories, *, caller: Caller, filters: Filters = NO_F
         search = _search(caller, filters, question, tokens, looked_at, is_as_of=operation.as_of is not None)
         hits, left_out = search.hits, {}
         if not operation.as_of:
+            if distant and not hits:
+                hits = [replace(hit, is_distant=True) for hit in _first_hits(caller, search.nearest, 1)]
+            hits = _with_named(caller, filters, operation.query, hits)
             best = search.rows[: operation.limit]
             lowest = min((row.plain_score for row in best), default=0.0) if len(hits) >= operation.limit else 0.0
             left_out = _left_out(caller, filters, question, lowest)
@@ -131,6 +142,7 @@ class _Search:
     hits: list[Hit]  # the first of them
     compared: int  # number of candidates
     below: int  # number of those that scored too low
+    nearest: Sequence[Ranked] = ()  # the best of those, if no candidate scored high enough
     formula: str = ""  # of the ranking in the context of conversations, if some candidates are turns
 
 
@@ -152,7 +164,29 @@ def _search(
     else:
         rows = sorted(map(Ranked.of, relevant), key=order)
     hits = _with_passages(_first_hits(caller, rows, limit), question)
-    return _Search(rows, hits, len(found), below, formula)
+    return _Search(rows, hits, len(found), below, () if relevant else _nearest(found, question), formula)
+
+
+def _nearest(found: Sequence[Candidate], question: Question) -> list[Ranked]:
+    """Return the best candidate that is no turn of a conversation, if it scores above RECALL_DISTANT_SCORE."""
+    if question.vector is None:
+        return []
+    weak = [each for each in found if not each.conversation_id and each.score > settings.RECALL_DISTANT_SCORE]
+    return sorted(map(Ranked.of, weak), key=order)[:1]
+
+
+def _with_named(caller: Caller, filters: Filters, query: str, hits: list[Hit]) -> list[Hit]:
+    """Put the memory first whose id is the query, whatever its status, if the other filters choose it."""
+    try:
+        pk = UUID(query.strip())
+    except ValueError:
+        return hits
+    in_any_state = replace(filters, statuses=(Status.ACTIVE, Status.STALE, Status.SUPERSEDED), validity=ANY_TIME)
+    record = in_scope(caller, in_any_state).defer("search").filter(pk=pk).first()
+    if record is None:
+        return hits
+    named = Hit(record, 1.0, None, 0.0, 0.0, record.content, record.status)
+    return [named, *(hit for hit in hits if hit.record.pk != pk)]
 
 
 def _with_terms(caller: Caller, question: Question, query: str) -> Question:

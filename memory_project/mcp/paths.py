@@ -5,3 +5,4 @@ from __future__ import annotations
 PATH = "/mcp"
 CHOOSING = f"{PATH}/x/"
 READ_ONLY = "readonly"
+ASKED_KEY = "commonplace.asked"  # in the ASGI scope: the path that the client asked for

@@ -21,7 +21,7 @@ from memories.contract.tools import Tool
 from memory_project.env import FALSE, TRUE
 from memory_project.mcp.gateway import registry
 from memory_project.mcp.gateway.registry import Snapshot
-from memory_project.mcp.paths import CHOOSING, PATH, READ_ONLY
+from memory_project.mcp.paths import ASKED_KEY, CHOOSING, PATH, READ_ONLY
 
 TOOLSETS_HEADER, READ_ONLY_HEADER = "X-MCP-Toolsets", "X-MCP-Readonly"
 OUTPUT_SCHEMAS = "output_schemas"  # query parameter
@@ -101,7 +101,13 @@ class ChooseTools:
         except DomainError as error:
             body = {"error": error.message, "code": error.code}
             return await JSONResponse(body, status_code=error.status)(scope, receive, send)
-        at_mcp = {"path": PATH, "raw_path": PATH.encode(), "query_string": b"", SELECTION_KEY: selection}
+        at_mcp = {
+            "path": PATH,
+            "raw_path": PATH.encode(),
+            "query_string": b"",
+            SELECTION_KEY: selection,
+            ASKED_KEY: scope["path"],
+        }
         return await self.app({**scope, **at_mcp}, receive, send)
 
     def selection(self, path: str, headers: Headers, query: QueryParams) -> Selection:

@@ -13,6 +13,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope, Send
 
 from memory_project.accounts.bearer import bearer
+from memory_project.mcp.paths import ASKED_KEY
 from memory_project.web.problems import MEDIA_TYPE, problem
 
 TITLES = {
@@ -56,7 +57,7 @@ def challenge(scope: Scope) -> str:
     parts = []
     if is_mcp(scope["path"]) and settings.OAUTH_ENABLED:
         base = settings.COMMONPLACE_URL.rstrip("/")
-        asked = quote(scope["path"].rstrip("/"), safe="/,")
+        asked = quote(scope.get(ASKED_KEY, scope["path"]).rstrip("/"), safe="/,")
         parts.append(f'resource_metadata="{base}/.well-known/oauth-protected-resource{asked}"')
         parts.append(f'scope="{" ".join(settings.OAUTH2_PROVIDER["SCOPES"])}"')
     if bearer(Headers(scope=scope).get("authorization", "")):

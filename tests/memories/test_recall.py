@@ -15,6 +15,7 @@ from memories.contract.errors import Invalid
 from memories.database.queryset_sql import condition
 from memories.extensions import MemoryExtension
 from memories.identity.caller import Caller, system_caller
+from memories.mcp_tools import memory_recall
 from memories.models import MemoryRecord, Passage, Status
 from memories.operations import STRATEGIES, Forget, RecallMemories, Remember, Revise, Share, Supersede
 from memories.retrieval import ranking, term_statistics
@@ -401,3 +402,34 @@ def test_of_equal_scores_the_newest_comes_first(alice: Caller) -> None:
         services.remember(Remember(content=f"Returns wait, case {days}."), caller=alice, created_at=created_at)
     answer = recall(RecallMemories(query="returns", strategy="lexical"), caller=alice)
     assert [record.content[-2] for record in records_of(answer)] == ["1", "2", "3"]
+
+
+# -- ids, and questions in other words ------------------------------------------------------------------------
+
+
+def test_the_id_of_a_memory_finds_it_first(alice: Caller, olga: Caller, fact: MemoryRecord) -> None:
+    services.remember(Remember(content=f"The memory {fact.pk.hex} was discussed on Monday."), caller=alice)
+    for written in (fact.pk.hex, str(fact.pk), f" {str(fact.pk).upper()} "):
+        hits = recall(RecallMemories(query=written), caller=alice).hits
+        assert hits[0].record == fact
+        assert hits[0].score == 1.0
+    assert fact not in [hit.record for hit in recall(RecallMemories(query=fact.pk.hex), caller=olga).hits]
+    newer = services.supersede(Supersede(record_id=fact.pk, content="Revenue includes refunds."), caller=alice).record
+    (hit,) = [hit for hit in recall(RecallMemories(query=fact.pk.hex), caller=alice).hits if hit.record == fact]
+    assert (hit.status, hit.record.superseded_by) == (Status.SUPERSEDED, newer.pk)
+
+
+def test_what_is_weak_is_shown_as_weak_instead_of_nothing(
+    alice: Caller, fact: MemoryRecord, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = "the sales mart and refunds"
+    settings.RECALL_MIN_SCORE = 0.9
+    settings.RECALL_DISTANT_SCORE = 0.1
+    found = memory_recall(alice, query=asked).data
+    assert [hit["match"] for hit in found["memories"]] == ["distant"]
+    assert "distant match" in found["note"]
+    assert "left_out" not in found
+    settings.RECALL_DISTANT_SCORE = 0.89
+    silent = memory_recall(alice, query=asked).data
+    assert (silent["memories"], "below_threshold" in silent["left_out"]) == ([], True)
+    assert recall(RecallMemories(query=asked), caller=alice).hits == []  # only agents get it

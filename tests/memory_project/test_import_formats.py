@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -244,12 +245,6 @@ def test_faulty_json_in_an_exported_table() -> None:
     [
         ("", "has no text"),
         ("---\ntags: [a]\n---\n", "has no text"),
-        ("---\na: &x [1]\nb: *x\n---\nThe text.", "aliases"),
-        ("---\na: 1\na: 2\n---\nThe text.", "key 'a' twice"),
-        ("---\n- 1\n---\nThe text.", "is not a list of keys"),
-        ("---\na: [1\n---\nThe text.", "YAML"),
-        ("---\na: " + "[" * 500 + "\n---\nThe text.", "levels"),
-        ("---\na: " + "x" * 70_000 + "\n---\nThe text.", "characters"),
         ("A text with \0 in it.", "NUL"),
     ],
 )
@@ -258,6 +253,79 @@ def test_faulty_notes(text: str, problem: str) -> None:
     bad, good = rows("markdown", archive, "vault.zip")
     assert problem in bad.problem
     assert (bad.place, contents([good])) == ("bad.md", ["# good\n\nA good note."])
+
+
+@pytest.mark.parametrize(
+    ("front_matter", "problem"),
+    [
+        ("a: &x [1]\nb: *x", "aliases"),
+        ("a: 1\na: 2", "key 'a' twice"),
+        ("- 1", "is not a list of keys"),
+        ("a: [1", "YAML"),
+        ("title: Fwd: Clever Household Hints\ndate: 2014-04-30", "YAML"),
+        ("a: " + "[" * 500, "levels"),
+        ("a: " + "x" * 70_000, "characters"),
+    ],
+)
+@pytest.mark.parametrize("format", ["markdown", "basic-memory"])
+def test_a_note_whose_front_matter_cannot_be_read_keeps_its_text(format: str, front_matter: str, problem: str) -> None:
+    (row,) = rows(format, f"---\n{front_matter}\n---\nStores keep two weeks of soil.\n".encode(), "hints.md")
+    assert row.problem == ""
+    assert "Stores keep two weeks of soil." in row.data["content"]
+    assert problem in str(row.data["metadata"])
+
+
+def test_nested_tags_are_tags() -> None:
+    (row,) = rows("markdown", b"---\ntags: [[misc], [pallets, [freight]], 2026]\n---\nBody of the note.\n", "a.md")
+    assert row.data["tags"] == ["misc", "pallets", "freight", "2026"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1774751400", "2026-03-29T02:30:00+00:00"),
+        ("1774751400.5", "2026-03-29T02:30:00.500000+00:00"),
+        ("1774751400000", "2026-03-29T02:30:00+00:00"),
+        ("2026-060", "2026-03-01T00:00:00+00:00"),
+        ("2026-W10-1", "2026-03-02T00:00:00+00:00"),
+        ("20260301", "2026-03-01T00:00:00+00:00"),
+    ],
+)
+def test_times_that_tables_have(text: str, expected: str) -> None:
+    (row,) = rows("csv", f"content,created_at\nA fact about lanes.,{text}\n".encode(), "facts.csv")
+    assert (row.problem, row.data["created_at"]) == ("", expected)
+
+
+def test_a_time_in_the_future_is_refused_and_not_replaced() -> None:
+    (row,) = rows("csv", b"content,created_at\nA fact about lanes.,3000-01-01\n", "facts.csv")
+    assert "3000-01-01 is in the future" in row.problem
+
+
+@pytest.mark.parametrize("format", ["claude", "chatgpt"])
+def test_a_message_without_a_time_is_not_the_newest(format: str) -> None:
+    times = ["2024-05-01T10:00:00+00:00", None, "2024-05-01T09:00:00+00:00", None]
+    if format == "claude":
+        messages = [
+            {"uuid": str(number), "sender": "human", "text": f"Message {number}", "created_at": stamp}
+            for number, stamp in enumerate(times)
+        ]
+        export: Any = [{"uuid": "c", "name": "T", "created_at": "2024-05-01T08:00:00Z", "chat_messages": messages}]
+    else:
+
+        def parts(number: int) -> dict[str, Any]:
+            return {"content_type": "text", "parts": [f"Message {number}"]}
+
+        seconds = [stamp and datetime.fromisoformat(stamp).timestamp() for stamp in times]
+        mapping = {
+            str(number): {
+                "id": str(number), "parent": str(number - 1) if number else None, "children": [],
+                "message": {"author": {"role": "user"}, "create_time": stamp, "content": parts(number)},
+            }
+            for number, stamp in enumerate(seconds)
+        }  # fmt: skip
+        export = [{"conversation_id": "c", "title": "T", "create_time": 1, "current_node": "3", "mapping": mapping}]
+    read = rows(format, json.dumps(export).encode(), "conversations.json")
+    assert [row.data["created_at"] for row in read] == [times[0], times[0], times[2], times[0]]
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from memories.contract.errors import Invalid
 from memories.models import Dimension
 from memory_project.imports.formats import front_matter, markdown
 from memory_project.imports.formats.memory_rows import problem_row, split_rows, tagged
@@ -34,11 +33,7 @@ def read(file: BinaryIO, name: str) -> Iterator[Row]:
 
 
 def rows_of(path: str, text: str) -> Iterator[Row]:
-    try:
-        values, body = front_matter.split(text)
-    except Invalid as error:
-        yield problem_row(path, error.message, key=path)
-        return
+    values, body = front_matter.split_or_keep(text)
     title = markdown.title_of(path, values)
     fields = markdown.note_fields(values)
     first_line = text[: len(text) - len(body)].count("\n") + 1

@@ -66,10 +66,20 @@ def json_files(file: BinaryIO, name: str, is_wanted: Callable[[str], bool]) -> I
                 yield member.path, stream
 
 
-def turn_rows(place: str, conversation_id: str, title: Any, messages: Sequence[Message]) -> Iterator[Row]:
-    """Yield the turns of a conversation. A message that is too long for one turn becomes several."""
+def turn_rows(
+    place: str, conversation_id: str, title: Any, messages: Sequence[Message], started: Any = None
+) -> Iterator[Row]:
+    """Yield the turns of a conversation. A message that is too long for one turn becomes several.
+
+    A message without a time gets the latest earlier one of its conversation, or when that `started`. Otherwise it would
+    be as new as the import.
+    """
     position = 0
+    times = [timestamp_or_none(message.created_at) for message in messages]
+    latest = timestamp_or_none(started) or next(filter(None, times), None)
     for number, message in enumerate(messages, 1):
+        stated = times[number - 1]
+        latest = max(filter(None, [latest, stated]), default=None)  # texts in UTC, which sort by time
         where = f"{place}, message {number}"
         if not is_storable(message.text):
             yield problem_row(where, "contains a NUL character or half a surrogate pair")
@@ -81,7 +91,7 @@ def turn_rows(place: str, conversation_id: str, title: Any, messages: Sequence[M
                 "position": position,
                 "role": message.role,
                 "content": piece,
-                "created_at": timestamp_or_none(message.created_at),
+                "created_at": stated or latest,
             }
             yield Row(storable(where), data, kind=TURN, key=f"{conversation_id}#{position}")
             position += 1

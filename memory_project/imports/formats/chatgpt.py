@@ -56,7 +56,7 @@ def _conversation_rows(place: str, conversation: Mapping[str, Any]) -> Iterator[
     messages = [shown for node in branch if (shown := _message(node))]
     if not messages:
         yield problem_row(place, "has no messages with text")
-    yield from turn_rows(place, key, title, messages)
+    yield from turn_rows(place, key, title, messages, conversation.get("create_time"))
 
 
 def _remembered(mapping: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

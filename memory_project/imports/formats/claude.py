@@ -64,7 +64,7 @@ def _conversation_rows(place: str, conversation: Mapping[str, Any]) -> Iterator[
     messages = [message for value in values if isinstance(value, dict) and (message := _message(value))]
     if not messages:
         yield problem_row(place, "has no messages with text")
-    yield from turn_rows(place, key, conversation.get("name"), messages)
+    yield from turn_rows(place, key, conversation.get("name"), messages, conversation.get("created_at"))
 
 
 def _message(value: Mapping[str, Any]) -> Message | None:

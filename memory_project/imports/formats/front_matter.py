@@ -26,6 +26,7 @@ TYPED_LOADER: Any = type(
 )
 START = re.compile(r"\ufeff?---[ \t]*\n")
 END = re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE)
+NOT_READ = "front_matter_not_read"  # why the front matter of a note was not read, in the metadata of its memory
 EMPTY = ("", "~", "null", "Null", "NULL")
 
 
@@ -56,6 +57,16 @@ def split(text: str, *, typed: bool = False) -> tuple[dict[str, Any], str]:
     if not isinstance(values, dict):
         raise Invalid("is not a list of keys with values", field="front matter", allowed="key: value")
     return {key: value for key, value in values.items() if value not in EMPTY}, text[end.end() :]
+
+
+def split_or_keep(text: str) -> tuple[dict[str, Any], str]:
+    """Return the front matter and the text. If the front matter can't be read, say so under NOT_READ in its place."""
+    try:
+        return split(text)
+    except Invalid as error:
+        start = START.match(text)
+        end = END.search(text, start.end()) if start else None
+        return {NOT_READ: error.message}, text[end.end() :] if end else text
 
 
 def _check_events(source: str) -> None:

@@ -83,11 +83,7 @@ def _decoded(content: bytes, field: str) -> str:
 
 def rows_of(path: str, text: str) -> Iterator[Row]:
     """Yield the memories of one Markdown file."""
-    try:
-        values, body = front_matter.split(text)
-    except Invalid as error:
-        yield problem_row(path, error.message, key=path)
-        return
+    values, body = front_matter.split_or_keep(text)
     if not body.strip():
         yield problem_row(path, "has no text", key=path)
     elif values.keys() >= own_export.KEYS:

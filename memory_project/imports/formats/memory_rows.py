@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from django.utils import timezone
 from django.utils.dateparse import parse_date
 
 from memories.contract.fields import CONTENT_MAX, TAG_LENGTH, TAGS_MAX, UNSTORABLE
@@ -40,7 +41,7 @@ def memory_row(place: str, data: Mapping[str, Any], *, key: str = "") -> Row:
             return problem_row(place, f"{name}: {UNSTORABLE_VALUE}", key=key)
     try:
         if "created_at" in fields:
-            fields["created_at"] = timestamp(fields["created_at"])
+            fields["created_at"] = not_in_future(timestamp(fields["created_at"]))
     except ValueError as error:
         return problem_row(place, f"created_at: {error}; allowed: ISO 8601, or seconds since 1970", key=key)
     return Row(storable(place), fields, key=storable(key)[:MAX_KEY])
@@ -68,6 +69,11 @@ def storable(text: str) -> str:
     return UNSTORABLE.sub("\ufffd", text)
 
 
+# Nine digits at least: eight are a date.
+SECONDS_AS_TEXT = re.compile(r"[-+]?[0-9]{9,14}(?:\.[0-9]+)?")
+ORDINAL_DATE = re.compile(r"[0-9]{4}-[0-9]{3}")  # year and day of the year, of ISO 8601
+
+
 def timestamp(value: Any) -> str:
     """Return a time in ISO 8601 and UTC, from ISO 8601 or from seconds or milliseconds since 1970.
 
@@ -79,12 +85,23 @@ def timestamp(value: Any) -> str:
             return datetime.fromtimestamp(seconds, UTC).isoformat()
         if isinstance(value, str):
             text = value.strip()
+            if SECONDS_AS_TEXT.fullmatch(text):
+                return timestamp(float(text))
+            if ORDINAL_DATE.fullmatch(text):
+                return datetime.strptime(f"{text} +0000", "%Y-%j %z").isoformat()
             is_date = len(text) <= 10 and parse_date(text) is not None
             if moment := parse_timestamp(f"{text}T00:00:00" if is_date else text):
                 return moment.astimezone(UTC).isoformat()
     except (ValueError, OverflowError, OSError):
         pass
     raise ValueError(f"{str(value)[:60]!r} is not a time")
+
+
+def not_in_future(text: str) -> str:
+    """Return the time. Raises ValueError if it is later than the clocks of two machines may differ."""
+    if datetime.fromisoformat(text) > timezone.now() + timedelta(days=1):
+        raise ValueError(f"{text[:10]} is in the future")
+    return text
 
 
 def timestamp_or_none(value: Any) -> str | None:
@@ -96,7 +113,7 @@ def timestamp_or_none(value: Any) -> str | None:
 
 def usable_tags(values: Any) -> tuple[list[str], list[str]]:
     """Return the values that can be tags, and the others. A text is a list of tags with commas between them."""
-    texts = values.split(",") if isinstance(values, str) else values if isinstance(values, list) else []
+    texts = values.split(",") if isinstance(values, str) else _flattened(values)
     cleaned = [text for value in texts if isinstance(value, str) and (text := value.strip().removeprefix("#"))]
     tags: list[str] = []
     others: list[str] = []
@@ -104,6 +121,15 @@ def usable_tags(values: Any) -> tuple[list[str], list[str]]:
         fits = len(text) <= TAG_LENGTH and "," not in text and len(tags) < TAGS_MAX
         (tags if fits else others).append(text)
     return tags, others
+
+
+def _flattened(values: Any) -> Iterator[Any]:
+    """Yield the values of lists in lists: `[[topic]]` is a link in some programs, and a nested list in YAML."""
+    for value in values if isinstance(values, list) else ():
+        if isinstance(value, list):
+            yield from _flattened(value)
+        elif value is not None:
+            yield value if isinstance(value, str) else str(value)
 
 
 def tagged(values: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
