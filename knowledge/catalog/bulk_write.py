@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import islice
+from typing import Any, cast
 
 from django.db import connection, transaction
 
 from knowledge.catalog.interface import Value
-from knowledge.catalog.json_patch import canonical, patched
+from knowledge.catalog.json_patch import Unpatchable, canonical, patched
 from knowledge.catalog.projections import refresh_entities
 from knowledge.models import CatalogAspect
 
 # maximum number of writes per transaction: each aspect takes a lock, and PostgreSQL's lock table holds a few thousand
 CHUNK = 500
+# What a value in another form than DataHub's leads to, while it is patched or its entity is read.
+UNFIT = (Unpatchable, AttributeError, KeyError, TypeError, IndexError)
 
 
 @dataclass(frozen=True)
 class AspectWrite:
-    """A write of a whole aspect if `path` is None, otherwise an operation at a path of the aspect."""
+    """A write of a whole aspect, or a patch of it: operations that are carried out together or not at all."""
 
     urn: str
     aspect: str
     value: Any
     system_metadata: dict[str, Any]
-    path: tuple[str, ...] | None = None
-    operation: str = "add"
+    operations: Sequence[tuple[tuple[str, ...], str, Any]] = ()  # each a path, "add" or "remove", and a value
+
+    def applied_to(self, value: Value | None) -> Value | None:
+        """Return the aspect's new value. Raises Unpatchable."""
+        if not self.operations:
+            return cast(Value, self.value)
+        for path, operation, new in self.operations:
+            value = patched(self.aspect, value, path, operation, new)
+        return value
 
 
 @dataclass
@@ -34,23 +45,35 @@ class Written:
     writes: int = 0
     unchanged: int = 0
     urns: set[str] = field(default_factory=set)  # entities that changed
+    unusable: Counter[str] = field(default_factory=Counter)  # number of writes that were left out, by reason
 
 
 def put_many(puts: Iterable[AspectWrite]) -> Written:
-    """Write the aspects in order. A write that changes nothing creates no new version."""
-    written, chunk = Written(), []
-    for put in puts:
-        chunk.append(put)
-        if len(chunk) == CHUNK:
+    """Write the aspects in order. A write that changes nothing creates no new version, and one that fits no aspect is
+    left out.
+    """
+    written, remaining = Written(), iter(puts)
+    while chunk := list(islice(remaining, CHUNK)):
+        try:
             _write(chunk, written)
-            chunk = []
-    if chunk:
-        _write(chunk, written)
+        except UNFIT:  # one of them; the others must not be lost with it
+            for put in chunk:
+                _write_alone(put, written)
     return written
+
+
+def _write_alone(put: AspectWrite, written: Written) -> None:
+    try:
+        _write([put], written)
+    except Unpatchable as error:
+        written.unusable[f"patch of {put.aspect}: {error}"] += 1
+    except UNFIT:
+        written.unusable[f"{put.aspect} in another form than DataHub's"] += 1
 
 
 @transaction.atomic
 def _write(chunk: Sequence[AspectWrite], written: Written) -> None:
+    unchanged = 0
     keys = sorted({(put.urn, put.aspect) for put in chunk})
     # The same locks as LocalCatalog._locked takes, sorted so that concurrent writers can't deadlock.
     with connection.cursor() as cursor:
@@ -66,9 +89,9 @@ def _write(chunk: Sequence[AspectWrite], written: Written) -> None:
     new_versions: dict[tuple[str, str], list[CatalogAspect]] = {}
     for put in chunk:
         value, version = current.get((put.urn, put.aspect), (None, 0))
-        after = put.value if put.path is None else patched(put.aspect, value, put.path, put.operation, put.value)
+        after = put.applied_to(value)
         if canonical(value) == canonical(after):
-            written.unchanged += 1
+            unchanged += 1
             continue
         current[put.urn, put.aspect] = after, version + 1
         row = CatalogAspect(
@@ -83,5 +106,6 @@ def _write(chunk: Sequence[AspectWrite], written: Written) -> None:
     CatalogAspect.objects.bulk_create([row for versions in new_versions.values() for row in versions])
     changed = sorted({urn for urn, _ in new_versions})
     refresh_entities(changed)
+    written.unchanged += unchanged
     written.writes += sum(map(len, new_versions.values()))
     written.urns.update(changed)

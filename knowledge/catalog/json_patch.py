@@ -10,16 +10,53 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import unquote
 
-# Aspect → list field → rule. "key" names the fields that identify an element of the list. "inside" has the same kind of
-# rules for lists within an element.
+# Aspect → list field → rule. "key" names the fields that identify an element of the list; none if the element is a
+# text, which is its own key. "inside" has the same kind of rules for lists within an element. FINE_GRAINED is the
+# lineage of columns, whose elements hold lists of columns and so have a form of their own.
 Keys = dict[str, Any]
+TEXTS: Keys = {"key": ()}
+EDGES: Keys = {"key": ("destinationUrn",)}
+FINE_GRAINED: Keys = {"key": ("transformOperation", "downstreams", "query", "upstreams")}
 KEYED: dict[str, Keys] = {
     "globalTags": {"tags": {"key": ("tag",)}},
     "glossaryTerms": {"terms": {"key": ("urn",)}},
     "ownership": {"owners": {"key": ("owner", "type")}},
     "institutionalMemory": {"elements": {"key": ("url",)}},
     "structuredProperties": {"properties": {"key": ("propertyUrn",)}},
+    "upstreamLineage": {"upstreams": {"key": ("dataset",)}, "fineGrainedLineages": FINE_GRAINED},
+    "dataJobInputOutput": {
+        "inputDatajobEdges": EDGES,
+        "inputDatasetEdges": EDGES,
+        "outputDatasetEdges": EDGES,
+        "inputDatajobs": TEXTS,
+        "inputDatasets": TEXTS,
+        "outputDatasets": TEXTS,
+        "inputDatasetFields": TEXTS,
+        "outputDatasetFields": TEXTS,
+        "fineGrainedLineages": FINE_GRAINED,
+    },
+    "dashboardInfo": {
+        "chartEdges": EDGES,
+        "datasetEdges": EDGES,
+        "charts": TEXTS,
+        "datasets": TEXTS,
+        "dashboards": EDGES,
+    },
+    "chartInfo": {"inputEdges": EDGES, "inputs": TEXTS},
+    "domains": {"domains": TEXTS},
+    "siblings": {"siblings": TEXTS},
+    "dataProductProperties": {"assets": EDGES},
+    "schemaMetadata": {
+        "fields": {
+            "key": ("fieldPath",),
+            "inside": {
+                "globalTags": {"tags": {"key": ("tag",)}},
+                "glossaryTerms": {"terms": {"key": ("urn",)}},
+            },
+        }
+    },
     "editableSchemaMetadata": {
         "editableSchemaFieldInfo": {
             "key": ("fieldPath",),
@@ -37,7 +74,12 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "glossaryTerms": {"auditStamp": {"time": 0, "actor": "urn:li:corpuser:unknown"}},
     "ownership": {"lastModified": {"time": 0, "actor": "urn:li:corpuser:unknown"}},
 }
+NONE = "NONE"  # in a path of column lineage: no operation, or no query
 ABSENT = object()  # no value, as opposed to null
+
+
+class Unpatchable(ValueError):
+    """A patch does not fit the aspect. The text says why."""
 
 
 def equal(first: Any, second: Any) -> bool:
@@ -68,7 +110,7 @@ def value_at(aspect: str, value: dict[str, Any] | None, path: Sequence[str]) -> 
     while steps:
         if isinstance(node, dict) and steps[0] in keys and "key" in keys[steps[0]]:
             rule = keys[steps[0]]
-            length = len(rule["key"])
+            length = _length(rule)
             key, elements = steps[1 : 1 + length], node.get(steps[0]) or []
             if not key:
                 return node.get(steps[0], ABSENT)
@@ -101,11 +143,17 @@ def patched(aspect: str, value: dict[str, Any] | None, path: Sequence[str], oper
     return result or None  # an empty aspect is removed, because it may lack required fields
 
 
-def _patch(node: dict[str, Any], keys: Keys, steps: list[str], operation: str, new: Any) -> None:
+def _patch(node: Any, keys: Keys, steps: list[str], operation: str, new: Any) -> None:
+    if not isinstance(node, dict):
+        raise Unpatchable(f"there is no object at {steps[0]!r}")
     name, rest = steps[0], steps[1:]
     rule = keys.get(name, {})
-    if "key" in rule:
-        _patch_list(node.setdefault(name, []), rule, rest, operation, new)
+    if "key" in rule and not rest and operation == "remove":
+        node.pop(name, None)
+    elif "key" in rule:
+        if not isinstance(node.get(name), list):
+            node[name] = []
+        _patch_list(node[name], rule, rest, operation, new)
     elif rest:
         if name not in node and operation == "remove":
             return
@@ -122,25 +170,75 @@ def _patch(node: dict[str, Any], keys: Keys, steps: list[str], operation: str, n
 
 def _patch_list(elements: list[Any], rule: Keys, steps: list[str], operation: str, new: Any) -> None:
     fields = rule["key"]
-    key, rest = steps[: len(fields)], steps[len(fields) :]
+    if operation == "add" and not steps:  # the list as a whole
+        if not isinstance(new, list):
+            raise Unpatchable("a list is needed here")
+        elements[:] = new
+        return
+    if operation == "remove" and len(steps) < _length(rule):  # whatever begins with this part of the key
+        elements[:] = [] if not steps else [each for each in elements if _key(each, fields)[: len(steps)] != steps]
+        return
+    if rule is FINE_GRAINED:
+        return _patch_columns(elements, steps, operation, new)
+    if len(steps) < _length(rule):
+        raise Unpatchable(f"the key of an element has {_length(rule)} parts")
+    key, rest = steps[: _length(rule)], steps[_length(rule) :]
     index = next((position for position, element in enumerate(elements) if _key(element, fields) == key), None)
     if rest:
         if index is None:
             if operation == "remove":
                 return
-            elements.append(dict(zip(fields, key, strict=True)))
+            elements.append(dict(zip(fields, key, strict=True)) if fields else key[0])
             index = len(elements) - 1
         _patch(elements[index], rule.get("inside", {}), rest, operation, new)
     elif operation == "add":
+        if fields and not isinstance(new, dict):
+            raise Unpatchable("an object is needed here")
+        element = new if fields else key[0]
         if index is None:
-            elements.append(new)
+            elements.append(element)
         else:
-            elements[index] = new
+            elements[index] = element
     elif index is not None:
         del elements[index]
 
 
-def _key(element: dict[str, Any], fields: Sequence[str]) -> list[str]:
+def _patch_columns(elements: list[Any], steps: list[str], operation: str, new: Any) -> None:
+    """Add an upstream column to the element with the same operation, downstream column and query, or remove it."""
+    if len(steps) != 4:
+        raise Unpatchable("the key of column lineage has 4 parts: operation, downstream, query and upstream")
+    operated, downstream, query, upstream = steps
+    found = next((each for each in elements if _key(each, FINE_GRAINED["key"])[:3] == steps[:3]), None)
+    if operation == "remove":
+        if found is not None:
+            found["upstreams"] = [urn for urn in found.get("upstreams") or [] if urn != upstream]
+            elements[:] = [each for each in elements if each is not found or found["upstreams"]]
+        return
+    confidence = new.get("confidenceScore", 1.0) if isinstance(new, dict) else 1.0
+    if found is None:
+        found = {
+            "upstreamType": "FIELD_SET", "downstreamType": "FIELD", "upstreams": [], "downstreams": [downstream],
+            "transformOperation": operated, "confidenceScore": confidence,
+            **({} if query == NONE else {"query": query}),
+        }  # fmt: skip
+        elements.append(found)
+    if upstream not in found.setdefault("upstreams", []):
+        found["upstreams"].append(upstream)
+    found["confidenceScore"] = min(found.get("confidenceScore", 1.0), confidence)
+
+
+def _length(rule: Keys) -> int:
+    return len(rule["key"]) or 1
+
+
+def _key(element: Any, fields: Sequence[str]) -> list[str]:
+    if not fields:
+        return [str(element)]
+    if not isinstance(element, dict):
+        return []
+    if tuple(fields) == FINE_GRAINED["key"]:
+        first = [str(urn) for urn in element.get("downstreams") or []]
+        return [str(element.get("transformOperation") or NONE), *first[:1], str(element.get("query") or NONE)]
     return [str(element.get(name, "")) for name in fields]
 
 
@@ -150,4 +248,6 @@ def pointer(path: Sequence[str]) -> str:
 
 
 def from_pointer(text: str) -> tuple[str, ...]:
-    return tuple(step.replace("~1", "/").replace("~0", "~") for step in text.split("/")[1:])
+    """Return the steps of a JSON pointer. Some of DataHub's builders also encode URNs as in a URL."""
+    steps = [step.replace("~1", "/").replace("~0", "~") for step in text.split("/")[1:]]
+    return tuple(unquote(step) if step.startswith("urn%3A") else step for step in steps)

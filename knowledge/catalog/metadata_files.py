@@ -17,7 +17,7 @@ from typing import Any
 from knowledge.catalog import entity_view
 from knowledge.catalog.bulk_write import AspectWrite, put_many
 from knowledge.catalog.interface import entity_type
-from knowledge.catalog.json_patch import from_pointer, pointer
+from knowledge.catalog.json_patch import Unpatchable, from_pointer, pointer
 from knowledge.freshness.comparison import check_entities
 from knowledge.models import CatalogAspect, CatalogEntity, Change
 from memories.contract.errors import Invalid
@@ -49,9 +49,11 @@ class Loaded:
 
 def read_file(path: Path) -> list[Any]:
     try:
-        records = json.loads(path.read_text())
+        records = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         raise Invalid(f"{path}: {error}", field="file", allowed="a JSON file of metadata events") from None
+    if isinstance(records, dict) and {"proposedSnapshot", "aspectName"} & set(records):  # a single record
+        return [records]
     if not isinstance(records, list):
         raise Invalid(f"{path} does not contain a list", field="file", allowed="a JSON list of MCE or MCP records")
     return records
@@ -68,6 +70,7 @@ def load(records: Iterable[Any], *, known_only: bool = False) -> Iterator[Loaded
         count.writes += result.writes
         count.unchanged += result.unchanged
         count.urns |= result.urns
+        count.skipped += result.unusable
         count.records += len(chunk)
         yield count
     analyze_tables(CatalogAspect, CatalogEntity)
@@ -89,12 +92,29 @@ def _puts(records: Iterable[Any], count: Loaded, known_only: bool) -> Iterator[A
                 count.unknown[proposal.aspect] += 1
                 if known_only:
                     continue
+            if not isinstance(proposal.payload, list if proposal.kind == "PATCH" else dict):
+                count.skipped[f"{proposal.aspect} in another form than DataHub's"] += 1
+                continue
             if proposal.kind != "PATCH":
                 yield AspectWrite(proposal.urn, proposal.aspect, proposal.payload, stamp)
                 continue
-            for operation in proposal.payload:
-                path = from_pointer(operation["path"])
-                yield AspectWrite(proposal.urn, proposal.aspect, operation.get("value"), stamp, path, operation["op"])
+            try:
+                operations = [_operation(each) for each in proposal.payload]
+            except Unpatchable as error:
+                count.skipped[f"patch of {proposal.aspect}: {error}"] += 1
+            else:
+                if operations:
+                    yield AspectWrite(proposal.urn, proposal.aspect, None, stamp, operations)
+
+
+def _operation(given: Any) -> tuple[tuple[str, ...], str, Any]:
+    """Return path, operation and value of an operation of a JSON patch. Raises Unpatchable."""
+    path, name = (given.get("path"), given.get("op")) if isinstance(given, dict) else (None, None)
+    if not isinstance(path, str) or not path.startswith("/"):
+        raise Unpatchable("an operation has no path")
+    if name not in ("add", "replace", "remove"):
+        raise Unpatchable(f"the operation {str(name)[:20]!r} is not supported")
+    return from_pointer(path), "remove" if name == "remove" else "add", given.get("value")
 
 
 def proposals(record: Any, count: Loaded) -> Iterator[Proposal]:
@@ -111,11 +131,14 @@ def proposals(record: Any, count: Loaded) -> Iterator[Proposal]:
 
 def _of_snapshot(snapshot: Any, count: Loaded) -> Iterator[Proposal]:
     for body in snapshot.values() if isinstance(snapshot, dict) else ():
-        urn = str(body.get("urn", ""))
+        urn = str(body.get("urn", "")) if isinstance(body, dict) else ""
         if not _is_usable(urn):
             count.skipped["no usable URN"] += 1
             continue
         for aspect in body.get("aspects") or []:
+            if not isinstance(aspect, dict):
+                count.skipped["an aspect that is no object"] += 1
+                continue
             for name, value in aspect.items():
                 yield Proposal(urn, aspect_name(name), "UPSERT", value)
 

@@ -126,7 +126,8 @@ class ResourceMetadata(OAuthProtectedResourceMetadataView):  # type: ignore[misc
     """RFC 9728 metadata. The identifier is the address that was asked about, because clients compare the two."""
 
     def get_resource(self, request: HttpRequest) -> str:
-        return connected_apps.resource() + self.kwargs.get("below", "")
+        below: str = self.kwargs.get("below", "")
+        return connected_apps.resource() + below
 
     def get_authorization_servers(self, request: HttpRequest) -> list[str]:
         return [settings.OIDC_ISSUER or settings.COMMONPLACE_URL]

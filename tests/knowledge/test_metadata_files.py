@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -212,3 +214,106 @@ def test_capture_reports_suggestions_that_cannot_be_applied(small_catalog: None,
     query = {"action_type": "add_curated_query", "target": "", "detail": "Totals"}
     with pytest.raises(Invalid, match="query_sql: is missing"):
         capture_insight(alice, **arguments, suggested_actions=[query])
+
+
+# -- patches and records in other forms ------------------------------------------------------------------------
+
+UPSTREAM = "urn:li:dataset:(urn:li:dataPlatform:snowflake,bulk.upstream,PROD)"
+
+
+def patch(urn: str, aspect: str, *operations: dict[str, Any]) -> dict[str, Any]:
+    return {"entityUrn": urn, "aspectName": aspect, "changeType": "PATCH", "aspect": {"json": list(operations)}}
+
+
+def add(path: str, value: Any) -> dict[str, Any]:
+    return {"op": "add", "path": path, "value": value}
+
+
+def stored(urn: str, aspect: str) -> Any:
+    row = CatalogAspect.objects.filter(urn=urn, aspect=aspect, is_latest=True).first()
+    return row and row.value
+
+
+@pytest.mark.parametrize(
+    ("aspect", "field", "key", "value"),
+    [
+        ("upstreamLineage", "upstreams", UPSTREAM, {"dataset": UPSTREAM, "type": "TRANSFORMED"}),
+        ("dataJobInputOutput", "inputDatajobEdges", JOB, {"destinationUrn": JOB}),
+        ("dataJobInputOutput", "inputDatasetEdges", UPSTREAM, {"destinationUrn": UPSTREAM}),
+        ("dataJobInputOutput", "outputDatasetEdges", UPSTREAM, {"destinationUrn": UPSTREAM}),
+        ("dataJobInputOutput", "inputDatasetFields", f"{UPSTREAM},a", f"{UPSTREAM},a"),
+        ("dashboardInfo", "chartEdges", CHART, {"destinationUrn": CHART}),
+        ("dashboardInfo", "datasetEdges", UPSTREAM, {"destinationUrn": UPSTREAM}),
+        ("dashboardInfo", "charts", CHART, CHART),
+        ("chartInfo", "inputEdges", UPSTREAM, {"destinationUrn": UPSTREAM}),
+        ("domains", "domains", "urn:li:domain:sales", "urn:li:domain:sales"),
+        ("siblings", "siblings", UPSTREAM, UPSTREAM),
+        ("dataProductProperties", "assets", UPSTREAM, {"destinationUrn": UPSTREAM}),
+        ("schemaMetadata", "fields", "amount", {"fieldPath": "amount", "nativeDataType": "int"}),
+        ("globalTags", "tags", "urn:li:tag:PII", {"tag": "urn:li:tag:PII"}),
+    ],
+)
+def test_lists_are_patched_by_key(aspect: str, field: str, key: str, value: Any) -> None:
+    urn = table(1)
+    encoded = key.replace("~", "~0").replace("/", "~1")
+    count = load(patch(urn, aspect, add(f"/{field}/{encoded}", value), add(f"/{field}/{encoded}", value)))
+    assert not count.skipped
+    assert stored(urn, aspect)[field] == [value]
+    other = {**value, next(iter(value)): f"{key}x"} if isinstance(value, dict) else f"{key}x"
+    load(
+        patch(
+            urn,
+            aspect,
+            add(f"/{field}/{encoded}x", other),
+            {"op": "replace", "path": f"/{field}/{encoded}", "value": value},
+        )
+    )
+    assert stored(urn, aspect)[field] == [value, other]
+    load(patch(urn, aspect, {"op": "remove", "path": f"/{field}/{encoded}"}))
+    assert stored(urn, aspect)[field] == [other]
+    load(patch(urn, aspect, add(f"/{field}", [value])))
+    assert stored(urn, aspect)[field] == [value]
+
+
+def test_lineage_of_columns_is_patched_by_operation_downstream_query_and_upstream() -> None:
+    urn, path = table(1), "/fineGrainedLineages/TRANSFORM/urn:li:schemaField:(b,x)/NONE"
+    count = load(
+        patch(
+            urn, "upstreamLineage",
+            add(f"{path}/urn:li:schemaField:(a,x)", {"confidenceScore": 1.0}),
+            add(f"{path}/urn:li:schemaField:(a,y)", {"confidenceScore": 0.5}),
+        )
+    )  # fmt: skip
+    assert not count.skipped
+    (element,) = stored(urn, "upstreamLineage")["fineGrainedLineages"]
+    assert (element["upstreams"], element["downstreams"], element["confidenceScore"]) == (
+        ["urn:li:schemaField:(a,x)", "urn:li:schemaField:(a,y)"], ["urn:li:schemaField:(b,x)"], 0.5,
+    )  # fmt: skip
+    load(patch(urn, "upstreamLineage", {"op": "remove", "path": f"{path}/urn:li:schemaField:(a,x)"}))
+    (element,) = stored(urn, "upstreamLineage")["fineGrainedLineages"]
+    assert element["upstreams"] == ["urn:li:schemaField:(a,y)"]
+
+
+def test_one_bad_record_is_reported_and_the_rest_is_loaded() -> None:
+    bad = [
+        patch(table(1), "globalTags", {"op": "test", "path": "/tags/urn:li:tag:PII", "value": {}}),
+        patch(table(1), "globalTags", add("/tags/urn:li:tag:PII", {"tag": "urn:li:tag:PII"}), {"op": "add"}),
+        patch(table(2), "ownership", add("/owners/urn:li:corpuser:a", {"owner": "urn:li:corpuser:a"})),
+        patch(table(3), "domains", add("/domains", "urn:li:domain:x")),
+        record(table(4), "upstreamLineage", {"upstreams": ["not an object"]}),
+        record(table(5), "upstreamLineage", ["no object"]),
+        {"proposedSnapshot": {"x": {"urn": table(6), "aspects": ["text"]}}},
+        {"proposedSnapshot": {"x": "text"}},
+    ]
+    good = [record(table(n), "datasetProperties", {"name": f"t{n}"}) for n in range(10)]
+    count = load(*good[:5], *bad, *good[5:])
+    assert count.writes == 10
+    assert sum(count.skipped.values()) == len(bad), count.skipped
+    assert stored(table(1), "globalTags") is None  # all operations of a record, or none
+    assert "patch of globalTags: the operation 'test' is not supported" in count.skipped
+
+
+def test_a_file_may_hold_a_single_record(tmp_path: Path) -> None:
+    file = tmp_path / "one.json"
+    file.write_text("\ufeff" + json.dumps(record(table(1), "datasetProperties", {"name": "one"})), encoding="utf-8")
+    assert load(*metadata_files.read_file(file)).writes == 1

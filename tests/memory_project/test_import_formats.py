@@ -316,7 +316,7 @@ def test_a_message_without_a_time_is_not_the_newest(format: str) -> None:
             return {"content_type": "text", "parts": [f"Message {number}"]}
 
         seconds = [stamp and datetime.fromisoformat(stamp).timestamp() for stamp in times]
-        mapping = {
+        mapping: dict[str, Any] = {
             str(number): {
                 "id": str(number), "parent": str(number - 1) if number else None, "children": [],
                 "message": {"author": {"role": "user"}, "create_time": stamp, "content": parts(number)},
