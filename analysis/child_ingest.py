@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from django.utils import timezone
 
 from analysis import records, sessions, sources
-from analysis.completeness import RepeatCheck, shortfall
+from analysis.completeness import RepeatCheck, contradiction, shortfall, statements
 from analysis.findings import index_some, save_page_summary
 from analysis.ingest import MAX_PAGES
 from analysis.models import IngestedRecord, Session
@@ -183,6 +183,7 @@ def _children(upstream: Upstream, parent: str, path: str, id_field: str) -> Chil
     pages: list[int] = []
     repeats, cursor, total, total_pages = RepeatCheck(id_field), "", None, None
     repeated_page = repeated = 0
+    contradicted = ""
     for number in range(1, MAX_PAGES + 1):
         page = upstream.children(parent, path, number, min(PER_PAGE, upstream.resource.per_page_max), cursor)
         total, total_pages = (page.total if total is None else total), page.total_pages or total_pages
@@ -195,8 +196,9 @@ def _children(upstream: Upstream, parent: str, path: str, id_field: str) -> Chil
         skipped += page.skipped
         pages.append(number)
         cursor = page.cursor or (f"{LINK}{page.next}" if page.next else "")
-        is_last = total_pages is not None and number >= total_pages
-        if is_last or ((page.cursor is not None or page.next is not None) and not cursor):
+        more, last = statements(number, page, len(rows) + len(skipped))
+        contradicted = contradicted or contradiction(number, more, last)
+        if not cursor and (page.cursor is not None or (last and not more)):
             break
     else:
         reason = f"only the first {MAX_PAGES} pages of the children were stored"
@@ -207,6 +209,8 @@ def _children(upstream: Upstream, parent: str, path: str, id_field: str) -> Chil
         total_pages=total_pages,
         pages=pages,
         repeated_page=repeated_page,
+        contradicted=contradicted,
+        largest_total=total,
     )
     return Children(rows, repeated, skipped, reason)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from analysis import records
+from analysis.sources.envelopes import PageOf
 
 PAGES_NAMED = 10  # maximum number of missing pages that are named
 
@@ -60,16 +61,63 @@ class RepeatCheck:
         return is_repeat
 
 
+def statements(number: int | None, page: PageOf, delivered: int) -> tuple[list[str], list[str]]:
+    """Return what a page states that leads to more rows, and what states that it is the last.
+
+    `number` is None if it is unknown. `delivered` is the number of rows of all pages so far.
+    """
+    more: list[str] = []
+    last: list[str] = []
+
+    def state(is_more: bool, text: str, text_of_last: str) -> None:
+        (more if is_more else last).append(text if is_more else text_of_last)
+
+    if page.cursor is not None:
+        state(bool(page.cursor), "the cursor of a next page", "no cursor of a next page")
+    if page.next is not None:
+        state(bool(page.next), "a link to a next page", "no link to a next page")
+    if page.has_more is not None:
+        state(page.has_more, "a flag for more pages", "a flag for the last page")
+    if page.stated_pages and number is not None and number > page.stated_pages and page.rows:
+        more.append(f"rows on page {number}")
+    if page.total is not None and delivered > page.total:
+        more.append(f"{delivered} rows so far")
+    if page.stated_pages and number is not None:
+        state(number < page.stated_pages, f"{page.stated_pages} pages", f"{page.stated_pages} pages")
+    if page.total is not None:
+        state(delivered < page.total, f"{page.total} records", f"{page.total} records")
+    return more, last
+
+
+def contradiction(number: int, more: Sequence[str], last: Sequence[str]) -> str:
+    """Return the sentence for a page whose statements disagree, or "" if they agree."""
+    return f"page {number} reports {more[0]}, but also {last[0]}" if more and last else ""
+
+
 def shortfall(
-    *, delivered: int | None, total: int | None, total_pages: int | None, pages: Sequence[int], repeated_page: int
+    *,
+    delivered: int | None,
+    total: int | None,
+    total_pages: int | None,
+    pages: Sequence[int],
+    repeated_page: int,
+    contradicted: str = "",
+    largest_total: int | None = None,
 ) -> str:
     """Return why a download that has ended may lack records, or "" if nothing suggests it.
 
     `delivered` is the number of rows of all pages, or None if it is unknown. `repeated_page` is the page that ended the
-    download because it had no new row, or 0.
+    download because it had no new row, or 0. `contradicted` names two statements of a page that disagree.
+    `largest_total` is the largest of the totals that pages have stated.
     """
+    if total is not None and delivered is not None and delivered < total:
+        return f"the server reports {total} records, but delivered {delivered}"
+    if contradicted:
+        return f"the server contradicts itself: {contradicted}"
+    if largest_total is not None and delivered is not None and delivered > largest_total:
+        return f"the server reports {largest_total} records, but delivered {delivered}"
     if total is not None and delivered is not None:
-        return f"the server reports {total} records, but delivered {delivered}" if delivered < total else ""
+        return ""
     if repeated_page:
         return (
             f"page {repeated_page} has no other rows than the pages before it, and the server doesn't report how many "

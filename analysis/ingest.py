@@ -19,7 +19,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from analysis import records, sessions, sources
-from analysis.completeness import RepeatCheck, shortfall
+from analysis.completeness import RepeatCheck, contradiction, shortfall, statements
 from analysis.findings import index_some, save_page_summary
 from analysis.models import Finding, Ingest, IngestedRecord, IngestState, Session
 from analysis.operations import IngestRecords
@@ -79,8 +79,10 @@ def ingest(operation: IngestRecords, *, caller: Caller) -> IngestResult:
         download = Download(session, model, upstream, row, filters, per_page, fields, result)
         if not operation.ingest_all:
             result.page = page
-            download.save_page(page, upstream.page(page, per_page, filters), counts=False)
-            result.complete = page == result.total_pages == 1
+            first = upstream.page(page, per_page, filters)
+            download.save_page(page, first, counts=False)
+            is_last = not download.leads_on(page, first) and not download.contradicted
+            result.complete = is_last and page == result.total_pages == 1
             index_some(download.summaries)
             return result
         with download.saved_progress(operation.resume):
@@ -116,6 +118,8 @@ class Download:
     result: IngestResult
     stored_ids: set[str] = field(default_factory=set)
     total: int | None = None  # number of records that the upstream reports
+    largest_total: int | None = None  # of those that pages have reported
+    contradicted: str = ""  # two statements of a page that disagree
     repeated_page: int = 0  # number of the page that ended the download because it had no new row
 
     def __post_init__(self) -> None:
@@ -163,6 +167,8 @@ class Download:
             total_pages=self.ingest.total_pages,
             pages=self.ingest.pages_done,
             repeated_page=self.repeated_page,
+            contradicted=self.contradicted,
+            largest_total=self.largest_total,
         )
         self.result.complete = not self.result.shortfall
         self.result.capped = not self.result.complete
@@ -183,25 +189,58 @@ class Download:
         """
         number, cursor = self._first_missing(), self.ingest.next_cursor
         page = self._fetch(number, cursor)
-        while self.save_page(number, page) and not self._is_last(number, page):
+        while self.save_page(number, page) and self.leads_on(number, page):
             if self.result.pages >= MAX_PAGES:
                 self._cap()
                 return
-            if page.total_pages is not None and self._has_page_numbers(page):
-                self._fetch_remaining(page.total_pages)
-                return
+            if page.total_pages and page.total_pages > number and self._may_fetch_at_once(page):
+                last = self._fetch_remaining(page.total_pages)
+                if last is None:
+                    return
+                goes_on = self.leads_on(page.total_pages, last) or self._is_unbounded(page, last)
+                if not goes_on or self.result.pages >= MAX_PAGES:
+                    return
+                number, page = page.total_pages, last
             number, cursor = number + 1, _next_page_request(page)
-            page = self._fetch(number, cursor)
+            page = self._fetch_after(number, page, cursor)
         self.ingest.next_cursor = cursor  # the last page's own cursor, because a later resume reads the page again
 
-    def _fetch_remaining(self, total: int) -> None:
+    def _may_fetch_at_once(self, page: PageOf) -> bool:
+        return self._has_page_numbers(page) and not self.contradicted
+
+    def _is_unbounded(self, first: PageOf, last: PageOf) -> bool:
+        """Return whether the last of the stated pages may not be the last: it is full, and no total is known."""
+        return self.total is None and len(last.rows) >= max(len(first.rows), 1)
+
+    def _fetch_after(self, number: int, previous: PageOf, cursor: str) -> PageOf:
+        """Fetch the page after `previous`. Some servers refuse a page after the last instead of returning an empty one.
+
+        A refusal with 404 is the end if the previous page had rows, and one with 400 if it was shorter than the pages
+        before it, or the last of the stated ones.
+        """
+        try:
+            return self._fetch(number, cursor)
+        except UpstreamFailed as error:
+            is_after_stated = previous.stated_pages is not None and number > previous.stated_pages
+            rows = [of.get("rows", 0) for of in self.ingest.page_contents.values()]
+            is_short = len(previous.rows) < max(rows, default=0)
+            is_end = error.status_code == 404 or (error.status_code == 400 and (is_short or is_after_stated))
+            if not (is_end and previous.rows and not cursor):
+                raise
+            return PageOf([])
+
+    def _fetch_remaining(self, total: int) -> PageOf | None:
+        """Fetch the missing pages up to a number. Return the last page, or None if the download has ended before it."""
+        page = None
         missing = [number for number in range(1, total + 1) if number not in set(self.ingest.pages_done)]
         allowed = missing[: MAX_PAGES - self.result.pages]
         for number, page in self._fetch_each(allowed):
             if not self.save_page(number, page):
-                return
+                return None
         if len(missing) > len(allowed):
             self._cap()
+            return None
+        return page
 
     def _fetch_each(self, numbers: Sequence[int]) -> Iterator[tuple[int, PageOf]]:
         """Yield the pages in order. A few pages are requested ahead if the upstream allows concurrent requests.
@@ -239,7 +278,8 @@ class Download:
         a page is not marked as done either, because it must not affect where a later resume continues.
         """
         self.result.pages += 1
-        self.total = self.total if page.total is None else page.total
+        if page.total is not None:
+            self.total, self.largest_total = page.total, max(page.total, self.largest_total or 0)
         is_expected = number <= (page.total_pages or self.ingest.total_pages or 0)
         if self.repeats.is_repeat(number, page.rows, is_expected=is_expected):
             self.repeated_page = number
@@ -290,19 +330,23 @@ class Download:
             if self.result.irregular <= ROWS_NAMED:
                 notes.append(f"kept an irregular row: {difference}")
 
-    def _is_last(self, number: int, page: PageOf) -> bool:
-        """Return whether the download ends with this page.
+    def leads_on(self, number: int, page: PageOf) -> bool:
+        """Return whether another page is to be requested.
 
-        The response's cursor or link decides. Without them, an empty page ends it, or the total number of pages. A
-        short page doesn't end it, because the server may use a smaller page size than requested.
+        Whatever leads to more rows is followed, also if the page states at the same time that it is the last. If it
+        states nothing, an empty page is the end. A short page is not, because the server may use a smaller page size
+        than requested.
         """
-        if page.cursor is not None:
-            return not page.cursor
-        if page.next is not None:
-            return not page.next
-        if not page.rows and not page.skipped:
+        delivered = sum(of.get("rows", 0) for of in self.ingest.page_contents.values()) or len(page.rows)
+        # With cursors, a resumed download does not know how many empty pages came before.
+        is_known = page.cursor is None or not self.result.resumed_from
+        more, last = statements(number if is_known else None, page, delivered)
+        self.contradicted = self.contradicted or contradiction(number, more, last)
+        if page.cursor or page.next:
             return True
-        return page.total_pages is not None and number >= page.total_pages
+        if page.cursor is not None or not (page.rows or page.skipped):
+            return False  # without a cursor, and after an empty page, there is nothing to request
+        return bool(more) or not last
 
     def _has_page_numbers(self, page: PageOf) -> bool:
         """Return whether pages can be requested by number. If not, each page gives the cursor or link of the next."""

@@ -41,6 +41,7 @@ class Api:
     meta: Callable[[int, int], dict[str, int]] | None = (
         None  # the response's `meta`, from the numbers of rows and of all
     )
+    script: list[tuple[int, Any, dict[str, str]]] = field(default_factory=list)  # status, body and headers of each page
     fail_pages: dict[int, list[int]] = field(default_factory=dict)  # page → statuses of its first responses
     fail_writes: dict[str, list[int]] = field(default_factory=dict)  # id → statuses of its first responses
     retry_after: str = "0.01"  # header of every failure in fail_pages and fail_writes
@@ -110,6 +111,9 @@ class Handler(BaseHTTPRequestHandler):
     def _page(self, rows: list[dict[str, Any]], query: dict[str, str]) -> None:
         api = self.api
         number = 1 if api.ignores_page else int(query.get("page", query.get("cursor", "1")))
+        if api.script:
+            status, body, headers = api.script[number - 1] if number <= len(api.script) else (200, [], {})
+            return self._answer(status, body, headers)
         if statuses := api.fail_pages.get(number):
             return self._answer(statuses.pop(0), {"error": "not now"}, {"Retry-After": api.retry_after})
         size = min(int(query.get("per_page", "50")), api.page_cap)

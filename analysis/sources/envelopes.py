@@ -5,13 +5,21 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 Row = dict[str, Any]
 LINKS = re.compile(r",\s*(?=<)")  # between the links of a Link header; an address may contain commas
 REL_NEXT = re.compile(r'\brel="?next"?')
+FLAGS = ("has_more", "hasMore", "has_next", "hasNext", "has_next_page", "hasNextPage", "more_records")
+LAST = ("last", "is_last", "isLast", "is_last_page")  # flags with the opposite meaning
+NEXT_PAGE = ("next_page", "nextPage")  # the number of the next page, null on the last one
+NEXT_LINKS = ("next_page_url", "nextPageUrl", "@odata.nextLink", "next")  # its address, null or missing on the last one
+PARTS = ("meta", "pagination", "page", "info", "paging", "_meta")  # objects that hold such statements
 TOTALS = ("total", "total_count", "total_entries", "totalElements", "total_items")
+HEADER_TOTALS = ("x-total-count", "x-total", "x-wp-total", "x-pagination-total-count")
+HEADER_PAGES = ("x-total-pages", "x-wp-totalpages", "x-pagination-page-count")
+CONTENT_RANGE = re.compile(r"/\s*([0-9]+)\s*$")
 COUNT = ("count",)  # the number of all records, or of those on the page
 PAGES = ("total_pages", "totalPages", "last_page", "pages", "page_count")
 CURSORS = ("next_cursor", "nextCursor", "cursor_next", "next_page_token")
@@ -26,6 +34,8 @@ class PageOf:
     total: int | None = None
     next: str | None = None  # the URL of the next page; "" on the last page
     cursor: str | None = None  # the cursor of the next page; "" on the last page
+    has_more: bool | None = None  # a flag that says whether there is a next page
+    stated_pages: int | None = None  # the number of pages as the server states it; total_pages may follow from `total`
     skipped: Sequence[str] = ()  # for each row that can't be read, the reason
     irregular: Sequence[str] = ()  # for each row with more or fewer values than its file has columns, the difference
     format: str = ""  # for a text file, how it was read
@@ -38,6 +48,55 @@ class NoRows(ValueError):
 def unwrap(body: Any, headers: Mapping[str, str], envelope: str, per_page: int, *, is_first: bool = True) -> PageOf:
     """Extract the page from a response. Raises NoRows if the response has no list of records."""
     kind = _recognize(body, headers) if envelope == "auto" else envelope
+    page = _of_kind(kind, body, headers, per_page, is_first)
+    return _with_statements(page, body if isinstance(body, dict) else {}, headers, per_page)
+
+
+def _with_statements(page: PageOf, body: Mapping[str, Any], headers: Mapping[str, str], per_page: int) -> PageOf:
+    """Add what body and headers state besides the values of the envelope's kind."""
+    parts = [body, *(body[name] for name in PARTS if isinstance(body.get(name), dict))]
+    flags = [part[name] for part in parts for name in FLAGS if isinstance(part.get(name), bool)]
+    flags += [not part[name] for part in parts for name in LAST if isinstance(part.get(name), bool)]
+    numbers = [part[name] for part in parts for name in NEXT_PAGE if name in part]
+    flags += [isinstance(value, int | str) and bool(value) for value in numbers if not isinstance(value, dict | list)]
+    lower = {name.lower(): value for name, value in headers.items()}
+    total = page.total
+    pages = next((number for part in parts if (number := _number(part, PAGES)) is not None), None)
+    if total is None:
+        total = _number(lower, HEADER_TOTALS)
+    if total is None and (found := CONTENT_RANGE.search(lower.get("content-range", ""))):
+        total = int(found[1])
+    pages = _number(lower, HEADER_PAGES) if pages is None else pages
+    is_computed = bool(total) and pages == math.ceil(
+        (total or 0) / per_page
+    )  # from the total and the page size asked for
+    next_url = page.next
+    if next_url is None and page.cursor is None:
+        next_url = _stated_link(body, parts, lower)
+    return replace(
+        page,
+        total=total,
+        total_pages=page.total_pages or (None if is_computed else pages),
+        next=next_url,
+        has_more=any(flags) if flags else None,
+        stated_pages=None if is_computed else pages,
+    )
+
+
+def _stated_link(body: Mapping[str, Any], parts: Sequence[Mapping[str, Any]], headers: Mapping[str, str]) -> str | None:
+    """Return the address of the next page, "" if it is stated that there is none, or None if nothing is stated."""
+    for part in (*parts, *(body[name] for name in ("links", "_links") if isinstance(body.get(name), dict))):
+        for name in NEXT_LINKS:
+            link = part.get(name)
+            link = link.get("href") if isinstance(link, dict) else link
+            if isinstance(link, str) and ("/" in link or "?" in link):
+                return link
+            if name in part and link is None:
+                return ""
+    return _next_link(headers["link"]) if "link" in headers else None
+
+
+def _of_kind(kind: str, body: Any, headers: Mapping[str, str], per_page: int, is_first: bool) -> PageOf:
     match kind:
         case "array" | "link":
             return _of_array(body, headers)

@@ -135,6 +135,8 @@ class RestUpstream:
             response = self._send("GET", self._resolve(path, cursor.removeprefix(LINK)))
         else:
             response = self._send("GET", path, params=params)
+        if response.status_code == 204:  # no content: the page after the last
+            return PageOf([])
         try:
             return unwrap(response.json(), response.headers, self.resource.envelope, per_page, is_first=is_first)
         except NoRows as error:

@@ -177,3 +177,101 @@ def test_rows_of_children_are_counted_separately(alice: Caller, api: Api) -> Non
     result = children(alice)
     assert (result.records, result.repeated, result.skipped, result.complete) == (3, 2, 1, True)
     assert IngestedRecord.objects.count() == 3
+
+
+# -- statements that agree and disagree ---------------------------------------------------------------------------
+
+
+def rows_of(page: int, count: int = 10) -> list[dict[str, Any]]:
+    return [{"id": 100 * page + number, "title": "x"} for number in range(count)]
+
+
+def bodies(*pages: dict[str, Any], key: str = "data", counts: tuple[int, ...] = (10, 10, 5)) -> list[Any]:
+    return [
+        (200, {key: rows_of(n, count), **page}, {}) for n, (page, count) in enumerate(zip(pages, counts, strict=True))
+    ]
+
+
+def arrays(*headers: dict[str, str], counts: tuple[int, ...] = (10, 10, 5)) -> list[Any]:
+    return [(200, rows_of(n, count), given) for n, (given, count) in enumerate(zip(headers, counts, strict=True))]
+
+
+NEXT = "/books?page={}&per_page=10"
+FIRST, SECOND = {"Link": f'<{NEXT.format(2)}>; rel="next"'}, {"Link": f'<{NEXT.format(3)}>; rel="next"'}
+END_404: Any = (404, {"detail": "Invalid page."}, {})
+END_400: Any = (400, {"code": "rest_post_invalid_page_number"}, {})
+PLAIN: tuple[dict[str, str], ...] = ({}, {}, {})
+TOTALS = {"X-WP-Total": "25", "X-WP-TotalPages": "3"}
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param([*arrays(*PLAIN), END_404], id="404 after the last page"),
+        pytest.param([*arrays(*PLAIN), END_400], id="400 after a short page"),
+        pytest.param([*arrays(TOTALS, TOTALS, TOTALS), END_400], id="totals in headers"),
+        pytest.param([*arrays(*PLAIN, counts=(10, 10, 10)), END_404], id="404 after a full page"),
+        pytest.param(
+            bodies({"info": {"page": 1, "more_records": True}}, {"info": {"page": 2, "more_records": True}},
+                   {"info": {"page": 3, "more_records": False}}), id="a flag"),
+        pytest.param([*bodies(*PLAIN), (204, None, {})], id="204 after the last page"),
+        pytest.param(
+            bodies({"links": {"next": NEXT.format(2)}}, {"links": {"next": NEXT.format(3)}}, {"links": {"next": None}}),
+            id="links in the body"),
+        pytest.param(
+            bodies({"total": 25, "next_page_url": NEXT.format(2)}, {"total": 25, "next_page_url": NEXT.format(3)},
+                   {"total": 25, "next_page_url": None}), id="a total and links"),
+        pytest.param(bodies({"last": False}, {"last": False}, {"last": True}), id="a flag for the last page"),
+        pytest.param(
+            bodies({"meta": {"next_page": 2}}, {"meta": {"next_page": 3}}, {"meta": {"next_page": None}}),
+            id="the number of the next page"),
+        pytest.param(arrays(FIRST, SECOND, {"Link": '</books>; rel="first"'}), id="link headers"),
+    ],
+)  # fmt: skip
+def test_statements_that_agree_are_complete(alice: Caller, api: Api, script: Any) -> None:
+    api.script = script
+    result = everything(alice, per_page=10)
+    assert (result.complete, result.shortfall, result.error) == (True, "", "")
+    assert IngestedRecord.objects.count() == sum(
+        len(body if isinstance(body, list) else body["data"]) for status, body, _ in script if status == 200
+    )
+
+
+@pytest.mark.parametrize(
+    ("script", "records", "named"),
+    [
+        pytest.param(
+            [(200, {"count": 10, "next": NEXT.format(2), "results": rows_of(0)}, {}),
+             (200, {"count": 10, "next": None, "results": rows_of(1)}, {})],
+            20, ("a link to a next page", "10 records"), id="a count and a link"),
+        pytest.param(
+            bodies({"total": 10, "has_more": True}, {"total": 10, "has_more": True}, {"total": 10, "has_more": False}),
+            25, ("a flag for more pages", "10 records"), id="a total and a flag"),
+        pytest.param(
+            bodies(*3 * [{"total": 10, "total_pages": 3}]), 25, ("3 pages", "10 records"), id="a total and pages"),
+        pytest.param(
+            [(200, {"count": 25, "next": None, "results": rows_of(0)}, {}),
+             (200, {"count": 25, "next": None, "results": rows_of(1)}, {}),
+             (200, {"count": 25, "next": None, "results": rows_of(2, 5)}, {})],
+            25, ("25 records", "no link to a next page"), id="a count without links"),
+        pytest.param(
+            arrays(*3 * [{"Link": '</books>; rel="first"', "X-Total-Pages": "3"}]),
+            25, ("3 pages", "no link to a next page"), id="headers"),
+        pytest.param(
+            bodies(*3 * [{"next_cursor": "", "has_more": True}]), 10, ("a flag for more pages", "no cursor"),
+            id="a cursor"),
+        pytest.param(bodies(*3 * [{"total": 0}]), 25, ("0 records",), id="no records"),
+        pytest.param(
+            bodies(*3 * [{"total_pages": 2}], counts=(10, 10, 10)), 30, ("2 pages",), id="a full last page"),
+    ],
+)  # fmt: skip
+def test_statements_that_disagree_are_followed_and_named(
+    alice: Caller, api: Api, script: Any, records: int, named: tuple[str, ...]
+) -> None:
+    api.script = script
+    result = everything(alice, per_page=10)
+    assert IngestedRecord.objects.count() == records
+    check_incomplete(result, named[0])
+    assert all(text in result.shortfall for text in named), result.shortfall
+    single = everything(alice, per_page=10, ingest_all=False, page=1, analysis_id="single")
+    assert not single.complete
