@@ -93,6 +93,12 @@ def remember(operation: operations.Remember, *, caller: Caller, created_at: date
     return store(operation, caller=caller, created_at=created_at, find_existing=find_existing)
 
 
+SECRET_NOTE = (
+    "the text looks as if it states a password, a token or a key, so it is private: remove the secret, or share the "
+    "memory if it is none"
+)
+
+
 def store(
     operation: operations.Remember,
     *,
@@ -127,7 +133,11 @@ def store(
             after_save(record)
         checked = prepared(record) if prepared else ""
     remembered = _with_similar(caller, record, encoded.passages.vectors if encoded else None, problem)
-    return replace(remembered, note="; ".join(filter(None, [checked, remembered.note])))
+    return replace(remembered, note="; ".join(filter(None, [secret_note(record), checked, remembered.note])))
+
+
+def secret_note(record: MemoryRecord) -> str:
+    return SECRET_NOTE if record.was_made_private else ""
 
 
 def store_note(operation: operations.StoreNote, *, caller: Caller) -> Remembered:
@@ -192,7 +202,8 @@ def supersede(operation: operations.Supersede, *, caller: Caller, created_at: da
             _note_quoting_reason(old, new, operation.reason)
         checked = pass_on_checks(old, new, prepared, keep=operation.keep_checks)
     remembered = index_now(caller, new)
-    return replace(remembered, note="; ".join(filter(None, [pending, note, checked, remembered.note])))
+    notes = [secret_note(new), pending, note, checked, remembered.note]
+    return replace(remembered, note="; ".join(filter(None, notes)))
 
 
 def _require_correctable(caller: Caller, old: MemoryRecord) -> None:
@@ -255,8 +266,12 @@ def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
                 record.metadata = with_editor(caller, record, record.metadata)
             if is_new_text and record.status == Status.STALE:
                 activate(record)
-        if prepared:
-            record.pending_message = prepared(record)
+        messages = [
+            "updated" if record.was_made_private else "",
+            secret_note(record),
+            prepared(record) if prepared else "",
+        ]
+        record.pending_message = "; ".join(filter(None, messages))
         text_changed = record.embedding_text_hash is None
     if text_changed:
         index_now(caller, record)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 
 from django.conf import settings
 from django.db.models import Case, IntegerField, Q, QuerySet, Value, When
@@ -39,6 +40,9 @@ def entities_like(text: str, *, kinds: Sequence[str] = ()) -> QuerySet[CatalogEn
     return rows.filter(matches).annotate(rank=rank).order_by("rank", "name", "urn")
 
 
+MAX_COMPARED = 2_000  # names that are compared with a misspelt one
+
+
 def urn_of(text: str) -> str:
     """Return the URN of the entity with this name. A valid URN is returned unchanged, without a query.
 
@@ -70,12 +74,25 @@ def urn_of(text: str) -> str:
         raise Invalid(
             gettext("%(text)r is ambiguous") % {"text": text[:80]}, field="entity_urns", allowed=candidates + more
         )
-    similar = "; ".join(str(row) for row in entities_like(text)[:CANDIDATES_SHOWN])
+    similar = "; ".join(str(row) for row in entities_like(text)[:CANDIDATES_SHOWN]) or "; ".join(_misspelt(text))
     raise Invalid(
         gettext("%(text)r is not in the catalog") % {"text": text[:80]},
         field="entity_urns",
         allowed=similar or gettext("the name or URN of a catalog entity"),
     )
+
+
+def _misspelt(text: str) -> list[str]:
+    """Return qualified names that differ from the text by a slip of the pen."""
+    lowered = text.lower()
+    tail = lowered.rpartition(".")[2]
+    rows = CatalogEntity.objects.filter(removed=False).exclude(tail="")
+    same_start = Q(tail__startswith=tail[:2]) | Q(tail__endswith=tail[-3:])
+    names: dict[str, str] = {}
+    for qualified, last in rows.filter(same_start).values_list("qualified_name", "tail")[:MAX_COMPARED]:
+        shortened = ".".join(qualified.lower().split(".")[-(lowered.count(".") + 1) :]) if qualified else last
+        names.setdefault(shortened, qualified or last)
+    return [names[each] for each in get_close_matches(lowered, names, n=CANDIDATES_SHOWN, cutoff=0.75)]
 
 
 def _best_matches(name: str) -> list[CatalogEntity]:

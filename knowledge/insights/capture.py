@@ -19,6 +19,7 @@ from knowledge.operations import Capture
 from knowledge.review import assignment, events
 from memories import services
 from memories.contract.errors import Invalid, NotFound
+from memories.contract.secrets import states_secret
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Visibility
 from memories.models.validity import VALIDITY_FIELDS
@@ -51,6 +52,13 @@ def capture(operation: Capture, *, caller: Caller) -> Captured:
         wanted_visibility=operation.visibility,
         replaces=replaced,
     )
+
+    if states_secret(fact.content):  # curators would read it
+        raise Invalid(
+            "looks as if it states a password, a token or a key, so it was not proposed",
+            field="insight_text",
+            allowed="the text without the secret",
+        )
 
     def find_existing() -> MemoryRecord | None:
         same_text = lock_same_text(caller, [fact.content])

@@ -21,7 +21,7 @@ from pydantic import TypeAdapter
 
 from memories.contract import schemas
 from memories.contract.confirmation import Question
-from memories.contract.errors import Forbidden, Invalid, check_choice
+from memories.contract.errors import Forbidden, Invalid, check_choice, nearest
 from memories.contract.operations import Operation
 from memories.identity.caller import Caller
 
@@ -102,10 +102,10 @@ class Tool:
         if self.selector:
             choices = self.choices_for(caller)
             choice = choice or str(values.pop(self.selector, ""))
-            if not choice and not self.needs_choice:
+            if not choice and not self.needs_choice and not values:
                 return None
             if not choice:
-                raise Invalid("is missing", field=self.selector, allowed=", ".join(choices))
+                raise Invalid(self._missing(choices, values), field=self.selector, allowed=", ".join(choices))
             check_choice(self.selector, choice, self.choices)
             if choice not in choices:
                 raise Forbidden(f"this persona or connection may not {choice}", field=self.selector)
@@ -120,6 +120,18 @@ class Tool:
         properties = schema.get("properties", {})
         parsed = {name: _parse_json(value, properties.get(name, {})) for name, value in values.items()}
         return choice, operation.read(schemas.without_absent(parsed, schema))
+
+    def _missing(self, choices: Sequence[str], values: Mapping[str, Any]) -> str:
+        """Return the problem of a call without a choice, with the choices that take all of its arguments."""
+        fitting = [choice for choice in choices if self._takes(choice, values)]
+        needed = [c for c in fitting if set(self.operation(c).input_schema().get("required", [])) <= set(values)]
+        likely = (needed or fitting)[:3]
+        guess = f": did you mean {' or '.join(likely)}?" if values and likely and len(likely) < len(choices) else ""
+        return f"is missing, so nothing was done{guess}" if values else "is missing"
+
+    def _takes(self, choice: str, values: Mapping[str, Any]) -> bool:
+        operation = self.operation(choice)
+        return set(operation.rename(dict(values))) <= set(operation.input_schema().get("properties", {}))
 
     def choices_for(self, caller: Caller) -> list[str]:
         """Return the choices that the caller's persona and connection allow."""
@@ -177,11 +189,15 @@ class Tool:
             return
         allowed = ", ".join(takes) or "no argument"
         if unknown[0] not in self.input_schema["properties"]:
-            everything = ", ".join(self.input_schema["properties"])
-            raise Invalid("is not an argument of this tool", field=unknown[0], allowed=everything)
+            everything = self.input_schema["properties"]
+            guess = nearest(unknown[0], [name for name in (takes or everything) if name not in values])
+            meant = f": did you mean {guess}?" if guess else ""
+            raise Invalid(f"is not an argument of this tool{meant}", field=unknown[0], allowed=", ".join(everything))
         if choice:
             place = f"by {self.selector} {choice}" if self.selector else f"together with {choice}"
-            raise Invalid(f"is not accepted {place}", field=unknown[0], allowed=allowed)
+            others = [each for each in self.choices if each != choice and self._takes(each, {unknown[0]: ""})]
+            also = f" (but by {', '.join(others[:3])})" if self.selector and others else ""
+            raise Invalid(f"is not accepted {place}{also}", field=unknown[0], allowed=allowed)
         raise Invalid("is not accepted here", field=unknown[0], allowed=allowed)
 
     @functools.cached_property

@@ -244,6 +244,7 @@ class MemoryRecord(models.Model):
     mentions: Sequence[Any] = ()  # not a column: what the last detection of entities found, to be reported
     has_reports = True  # not a column: False if the query has found that there are no reports that the caller may see
     has_citations = True  # not a column: False if the query has found that no document cites the memory
+    was_made_private = False  # not a column: whether this write has, because the text states a secret
     pending_message = ""  # not a column: the message for the caller if the edit waits for a curator's approval
 
     objects = MemoryRecordQuerySet.as_manager()

@@ -16,6 +16,7 @@ from memories.citations.changes import note_change
 from memories.contract.errors import Forbidden, NotFound
 from memories.contract.fields import Id, Reason
 from memories.contract.operations import validate
+from memories.contract.secrets import states_secret
 from memories.database import identity, prepared_statements
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, MemoryRevision, Passage, Status, Tier, Visibility
@@ -94,6 +95,8 @@ def revised(
     yield
     if any(getattr(record, name) != before[name] for name in DETECTION_FIELDS):
         detect_entities([record])
+    if record.content != before["content"]:
+        keep_secret_private(record)
     if record.unsettled and not record.lacks_entities:
         record.unsettled = False
     if any(getattr(record, name) != before[name] for name in COUNTED_FIELDS):
@@ -144,6 +147,7 @@ def save_new(record: MemoryRecord, encoded: Stamped | None = None) -> MemoryReco
     Every new record is saved by this function or by `save_many`, so that extensions are notified of all new records.
     """
     detect_entities([record])
+    keep_secret_private(record)
     for name, value in (stamp_of(record.spoken, encoded.model) if encoded else {}).items():
         setattr(record, name, value)
     prepared_statements.insert([record])
@@ -157,6 +161,7 @@ def save_many(records: Sequence[tuple[MemoryRecord, Stamped | None]]) -> None:
     """Save new records like `save_new`, in few statements."""
     detect_entities([record for record, _ in records])
     for record, encoded in records:
+        keep_secret_private(record)
         for name, value in (stamp_of(record.spoken, encoded.model) if encoded else {}).items():
             setattr(record, name, value)
     prepared_statements.insert([record for record, _ in records])
@@ -164,6 +169,13 @@ def save_many(records: Sequence[tuple[MemoryRecord, Stamped | None]]) -> None:
     keep({record.pk: encoded.passages for record, encoded in records if encoded}, turns)
     for record, _ in records:
         _notify_saved(record, created=True)
+
+
+def keep_secret_private(record: MemoryRecord) -> None:
+    """Make a record private whose text states a password, a token or a key. Its owner may share it all the same."""
+    if record.visibility != Visibility.PRIVATE and states_secret(record.content):
+        record.visibility = Visibility.PRIVATE
+        record.was_made_private = True
 
 
 def _notify_saved(record: MemoryRecord, *, created: bool = False) -> None:

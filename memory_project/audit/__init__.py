@@ -13,6 +13,7 @@ from uuid import UUID
 
 from memories.database import prepared_statements
 from memories.identity.caller import Caller
+from memory_project.hooks.masking import masked
 from memory_project.models import AuditEvent
 from memory_project.observability import request_context
 
@@ -41,11 +42,14 @@ def redacted(value: Any, depth: int = 0) -> Any:
     if depth > MAX_DEPTH:
         return "…"
     if isinstance(value, Mapping):
-        return {_clean(str(key))[:100]: _redacted_item(str(key), item, depth) for key, item in list(value.items())[:50]}
+        return {
+            masked(_clean(str(key)))[:100]: _redacted_item(str(key), item, depth)
+            for key, item in list(value.items())[:50]
+        }
     if isinstance(value, list | tuple):
         return [redacted(item, depth + 1) for item in value[:50]]
     if isinstance(value, str):
-        clean = _clean(value)
+        clean = masked(_clean(value))
         return clean if len(clean) <= MAX_TEXT else f"[{len(value)} characters]"
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)

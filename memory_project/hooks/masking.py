@@ -27,7 +27,9 @@ PATTERNS = (
     ),
     # tokens that can be told by how they begin
     (
-        re.compile(r"\b(?:cpl_|sk-|ghp_|gho_|ghs_|github_pat_|glpat-|xox[abp]-|AKIA|dapi|eyJ)[\w.-]{12,2000}"),
+        re.compile(
+            r"\b(?:cpl_|whsec_|sk[-_]|gh[opsur]_|github_pat_|glpat-|xox[abeprs]-|A[KS]IA|AIza|dapi|eyJ)[\w.+/=-]{8,2000}"
+        ),
         MASK,
     ),
     (re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[^-]{0,10000}"), MASK),

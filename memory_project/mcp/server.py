@@ -38,6 +38,7 @@ from memory_project.mcp.caller_cache import CallerCache
 from memory_project.mcp.gateway import finding, registry
 from memory_project.mcp.gateway.calls import Gateway
 from memory_project.mcp.gateway.registry import ProxiedTool
+from memory_project.mcp.paths import CHOOSING
 from memory_project.mcp.protocol_errors import respond_with_protocol_errors
 from memory_project.mcp.resources_and_prompts import ReadingServer
 from memory_project.mcp.responses import (
@@ -191,7 +192,8 @@ class CommonplaceServer(ReadingServer):
         own, proxied = self._listed_for(caller)
         names = [*own, *(tool.name for tool in proxied)]
         similar = get_close_matches(name[:MAX_NAME], names, n=SIMILAR_NAMES)
-        error = NotFound(f"unknown tool {name[:MAX_NAME]!r}", allowed=" or ".join(similar) or "the tools of tools/list")
+        allowed = elsewhere(name) or " or ".join(similar) or "the tools of tools/list"
+        error = NotFound(f"unknown tool {name[:MAX_NAME]!r}", allowed=allowed)
         with connections.session():
             self.audit(caller, name[:MAX_NAME], arguments, {}, error, 0.0)
         return error.message
@@ -298,7 +300,8 @@ class CommonplaceServer(ReadingServer):
         tool = self._tool(name)
         assert tool is not None  # call_tool() has checked it
         if not caller.may_use(tool.name):
-            raise Forbidden(f"the persona {caller.persona!r}, or this connection, may not use {name}")
+            refused = f"the persona {caller.persona!r}, or this connection, may not use {name}"
+            raise Forbidden(refused, allowed=elsewhere(name))
         return tool
 
     def _run_tool(self, name: str, arguments: dict[str, Any], caller: Caller, agreed: str) -> ToolResponse[Any]:
@@ -336,6 +339,14 @@ def internal_error(name: str) -> InternalError:
     """Log the current exception and return an error without its message, which may contain confidential data."""
     log.exception("%s failed", name)
     return InternalError("something went wrong; the details are in the server's log")
+
+
+def elsewhere(name: str) -> str:
+    """Return which toolset has a tool that a connection lacks, and how to get it, or "" if there is no such tool."""
+    tool = next((tool for tool in enabled_tools(["all"]) if name in (tool.name, *tool.aliases)), None)
+    if tool is None:
+        return ""
+    return f"a connection to {CHOOSING}{tool.toolset}, or with --toolsets {tool.toolset}, if the persona may use it"
 
 
 def enabled_tools(names: Sequence[str], *, read_only: bool = False) -> list[Tool]:

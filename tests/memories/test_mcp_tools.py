@@ -24,6 +24,33 @@ def test_without_a_command_the_usage_is_returned(alice: Caller) -> None:
     assert memory_manage(alice)["commands"] == memory_manage.usage(list(memory_manage.choices))
 
 
+def test_a_call_without_a_command_that_says_something_is_an_error(alice: Caller) -> None:
+    with pytest.raises(Invalid, match=r"is missing, so nothing was done: did you mean remember\?"):
+        memory_manage(alice, content="Revenue excludes refunds.", category="business_context")
+    assert not MemoryRecord.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        ({"command": "correct"}, "did you mean supersede?"),
+        ({"command": "delete"}, "did you mean forget?"),
+        ({"command": "edit"}, "did you mean update?"),
+        ({"command": "add"}, "did you mean remember?"),
+        ({"command": "remeber"}, "did you mean remember?"),
+        ({"command": "remember", "text": "Revenue excludes refunds."}, "did you mean content?"),
+        ({"command": "remember", "contnet": "Revenue excludes refunds."}, "did you mean content?"),
+        ({"command": "get", "memory_id": "1" * 32}, "did you mean id?"),
+        ({"command": "get", "id": "1" * 32, "content": "Revenue excludes refunds."}, "(but by remember, update"),
+        ({"content": "Revenue excludes refunds.", "id": "1" * 32}, "did you mean"),
+    ],
+)
+def test_a_near_miss_names_what_was_meant(alice: Caller, arguments: dict[str, Any], meant: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        memory_manage(alice, **arguments)
+    assert meant in caught.value.message
+
+
 def test_the_error_of_an_unknown_command_lists_all_commands(alice: Caller) -> None:
     with pytest.raises(Invalid) as caught:
         memory_manage(alice, "delete")

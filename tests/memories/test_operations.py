@@ -118,7 +118,7 @@ def test_commands_share_one_flat_schema(alice: Caller) -> None:
     assert "description" not in properties["id"]  # described once, because both commands accept it
     assert tool(alice, "keep", id=ID, content="Long enough.").text == "kept Long enough."
     assert tool(alice, command="drop", id=ID, colour="green") == {"dropped": "green"}
-    with pytest.raises(Invalid, match="content: is not accepted by command drop; allowed: id, colour"):
+    with pytest.raises(Invalid, match=r"content: is not accepted by command drop \(but by keep\); allowed: id, colour"):
         tool(alice, "drop", id=ID, content="Long enough.")
     with pytest.raises(Invalid, match="command: 'burn' is unknown; allowed: keep, drop"):
         tool(alice, "burn", id=ID)

@@ -17,6 +17,7 @@ from memories.identity.caller import Caller, system_caller
 from memories.models import IndexJob, MemoryRecord, MemoryRevision, Passage, Status, Tombstone, Visibility
 from memories.operations import Erase, Forget, Remember, Restore, Revise, Share, Supersede, Verify
 from memories.writing import erasure, ownership
+from memories.writing.bulk_import import remember_many
 from memory_project.models import AuditEvent
 from tests.conftest import REFUNDS
 
@@ -343,6 +344,22 @@ def test_the_refusal_to_change_a_superseded_memory_leads_to_its_correction(alice
             refused()  # type: ignore[no-untyped-call]  # a lambda
     services.revise(Revise(record_id=newer.pk, content="Revenue includes refunds since May."), caller=alice)
     assert (status(fact), status(newer)) == (Status.SUPERSEDED, Status.ACTIVE)
+
+
+def test_a_text_that_states_a_secret_is_private_in_every_way_in(alice: Caller, fact: MemoryRecord) -> None:
+    text = "The warehouse password is hunter22!"
+    stored = services.remember(Remember(content=text), caller=alice)
+    assert (stored.record.visibility, "so it is private" in stored.note) == (Visibility.PRIVATE, True)
+    revised = services.revise(Revise(record_id=fact.pk, content=f"{text} Since May."), caller=alice)
+    assert (revised.visibility, "so it is private" in revised.pending_message) == (Visibility.PRIVATE, True)
+    other = services.remember(Remember(content="Stock is counted at four in the morning."), caller=alice).record
+    newer = services.supersede(Supersede(record_id=other.pk, content=f"{text} Since June."), caller=alice)
+    assert (newer.record.visibility, "so it is private" in newer.note) == (Visibility.PRIVATE, True)
+    ((bulk, _),) = remember_many(caller=alice, facts=[{"content": f"{text} Since July."}])
+    assert bulk.visibility == Visibility.PRIVATE
+    services.share(Share(record_id=bulk.pk, visibility="persona"), caller=alice)  # its owner knows better
+    bulk.refresh_from_db()
+    assert bulk.visibility == Visibility.PERSONA
 
 
 def test_erase_removes_every_trace_of_the_text(alice: Caller, fact: MemoryRecord) -> None:

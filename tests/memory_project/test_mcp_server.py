@@ -116,7 +116,7 @@ def test_remember_and_recall(alice: Caller, mode: str) -> None:
             "memory_recall",
             {"query": "x", "limmit": 1},
             "invalid",
-            "limmit: is not an argument of this tool; allowed: query",
+            "limmit: is not an argument of this tool: did you mean limit?; allowed: query",
         ),
         ("memory_recall", {"query": "x", "limit": "many"}, "invalid", "limit: "),
         ("memory_recall", {"query": ["x"]}, "invalid", "query: "),
@@ -355,6 +355,14 @@ def test_reading_connections_offer_only_the_commands_that_read(http: str, alice_
     assert content_of(listed)["total"] == 0
     usage = over_http(http, token, lambda client: client.call_tool("memory_manage", {}), path)
     assert set(content_of(usage)["commands"]) == {"history", "get", "list", "review_stale"}
+
+
+def test_a_tool_of_another_toolset_names_the_way_to_it(http: str, alice_user: User) -> None:
+    token = create_token(caller=system_caller(), user=alice_user, name="test")[1]
+    call = {"query": "orders"}
+    refused = over_http(http, token, lambda client: client.call_tool("catalog_search", call), "/x/memory")
+    assert refused.is_error
+    assert "/mcp/x/knowledge" in content_of(refused)["error"]
 
 
 def test_schemas_of_responses_are_listed_on_request(http: str, alice_user: User) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from base64 import b64encode
 from pathlib import Path
+from secrets import token_bytes, token_urlsafe
 
 import pytest
 
-from memories.contract.secrets import contains_secret
+from memories.contract.secrets import contains_secret, states_secret
 from memory_project.hooks.candidates import Candidate, Message, find_candidates
+from memory_project.hooks.masking import masked
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
 
@@ -128,3 +131,53 @@ def test_the_rules_need_no_django() -> None:
 )
 def test_secrets(text: str, expected: bool) -> None:
     assert contains_secret(text) == expected
+
+
+SECRETS = (
+    "the password for warehouse: hunter2!",
+    "DB_PASSWORD=hunter22",
+    "pwd: geheim12",
+    "The API key of the mail service is 9fk2-33ab-77",
+    "postgres://ana:geheim@db/sales",
+    "mysql -u root -phunter2 sales",
+    "Authorization: Basic dXNlcjpwYXNzMTIz",
+    "AccountKey=Zm9vYmFy0123==;EndpointSuffix=core",
+    "-----BEGIN RSA PRIVATE KEY-----",
+    "token glpat-abcdefghijklmnop1234 for the runner",
+)
+FACTS = (
+    "The password is stored hashed in the users table.",
+    "The token is required for every call.",
+    "authorization: curators only",
+    "The column api_key: text is never exported.",
+    "Passwords expire after 90 days, so expect failed logins.",
+    "The secret of good revenue numbers is a clean calendar.",
+    "The table credentials has 12 columns.",
+    "Access key holders are listed in sales.keys_2025.",
+    "usage_by_customer_and_month_2025 counts tokens.",
+    "urn:li:dataset:(urn:li:dataPlatform:postgres,sales.revenue_mart_daily_2025,PROD)",
+)
+
+
+@pytest.mark.parametrize("text", SECRETS)
+def test_stated_secrets(text: str) -> None:
+    assert states_secret(text)
+
+
+@pytest.mark.parametrize("text", FACTS)
+def test_facts_about_secrets_state_none(text: str) -> None:
+    assert not states_secret(text)
+
+
+def test_tokens_of_our_own_are_always_recognized_and_masked() -> None:
+    for number in range(3_000):
+        made = [
+            f"cpl_{token_urlsafe(32)}",
+            f"whsec_{token_urlsafe(18 + number % 15)}",
+            f"whsec_{b64encode(token_bytes(24)).decode()}",
+        ]
+        for token in made:
+            text = f"The agent uses {token} for its calls."
+            assert contains_secret(text), token
+            assert states_secret(text), token
+            assert token not in masked(text), token
