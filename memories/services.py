@@ -55,7 +55,7 @@ from memories.writing.correction_chains import (
     require_in_use,
 )
 from memories.writing.duplicates import find_duplicate, lock_duplicates, normalized_key
-from memories.writing.revision import locked, revised, save_new
+from memories.writing.revision import locked, locked_to_verify, revised, save_new
 from memories.writing.staleness import require_unchanged, with_current_status
 from memories.writing.text_places import REASONS
 from memories.writing.verification import record_verification
@@ -391,7 +391,7 @@ def verify(operation: operations.Verify, *, caller: Caller) -> MemoryRecord:
     The verification is about the memory's present text, entities and readers.
     """
     with transaction.atomic():
-        record = locked(caller, operation.record_id, deciding=True)
+        record = locked_to_verify(caller, operation.record_id)
         require_in_use(caller, record)
         validity.require_not_ended(record)
         with revised(caller, record, "verify", operation.note):

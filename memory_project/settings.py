@@ -438,7 +438,10 @@ X_FRAME_OPTIONS = "DENY"
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "filters": {"request": {"()": "memory_project.observability.logs.WithRequest"}},
+    "filters": {
+        "request": {"()": "memory_project.observability.logs.WithRequest"},
+        "refusals": {"()": "memory_project.observability.logs.WithoutTracebackOfRefusals"},
+    },
     "formatters": {
         "line": {
             "()": "memory_project.observability.logs.LineFormatter",
@@ -459,6 +462,7 @@ LOGGING = {
         "level": env.choice("LOG_LEVEL", "WARNING", ("DEBUG", "INFO", "WARNING", "ERROR")),
     },
     "loggers": {
+        "django.request": {"filters": ["refusals"]},
         "axes": {"level": "ERROR"},  # sign-in attempts are in the audit log
         # below these levels they log statements with their values, messages with their texts, and URLs
         **{name: {"level": "INFO"} for name in ("django.db.backends", "mcp", "sse_starlette", "botocore", "datahub")},

@@ -100,3 +100,10 @@ def test_the_tool_reference_matches_the_tools() -> None:
     block = re.search(r"<!-- reference.*?-->\n(.*?)<!-- end of reference -->", text, re.DOTALL)
     assert block is not None
     assert block[1].strip() == reference(enabled_tools(["all"])).strip()
+
+
+def test_the_contents_of_the_decisions_name_each_of_them() -> None:
+    text = (ROOT / "docs/decisions.md").read_text()
+    headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    listed = re.findall(r"^- \d{4}-\d\d-\d\d · \[(.+)\]\(#", text, re.MULTILINE)
+    assert listed == headings

@@ -87,6 +87,9 @@ class Resource(Part):
     path: str = Field(default="", description="for file sources: the file, relative to ANALYSIS_FILES")
     delimiter: str = Field(default="", max_length=1, description="for CSV files; detected if empty")
     encoding: str = Field(default="", description="for text files, such as utf-8 or latin-1; detected if empty")
+    skip: int | None = Field(
+        default=None, ge=0, le=100, description="for CSV files: rows before the header; detected if empty"
+    )
     id_field: str = "id"
     envelope: Envelope = "auto"
     page_param: str = "page"

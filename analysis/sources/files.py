@@ -17,7 +17,7 @@ from analysis.sources.declaration import Resource
 from analysis.sources.envelopes import PageOf, Row
 from analysis.sources.interface import UpstreamFailed
 from analysis.sources.messages import without_private
-from analysis.sources.text_format import detect_delimiter, detect_encoding
+from analysis.sources.text_format import detect_encoding, layout
 
 csv.field_size_limit(10_000_000)
 
@@ -97,16 +97,18 @@ class FileUpstream:
 
     def _read_csv(self, start: int) -> Iterator[Entry]:
         encoding = self.resource.encoding or detect_encoding(self._path)
-        delimiter = self.resource.delimiter or (
-            "\t" if self._path.suffix.lower() == ".tsv" else detect_delimiter(self._path, encoding)
-        )
+        stated = self.resource.delimiter or ("\t" if self._path.suffix.lower() == ".tsv" else "")
+        delimiter, skip = layout(self._path, encoding, stated)
+        skip = skip if self.resource.skip is None else self.resource.skip
         declared = self.resource.encoding and self.resource.delimiter
         self._format = f"read as CSV with the delimiter {delimiter!r} and the encoding {encoding}"
+        self._format += f", after {skip} rows before the header" if skip else ""
         self._format += "" if declared else "; declare `delimiter` and `encoding` if this is wrong"
         with _open(self._path, encoding, newline="") as handle:
             reader = csv.reader(handle, delimiter=delimiter)
-            names = _column_names(next((values for values in reader if values), []))
-            for values in islice(filter(None, reader), start, None):
+            table = islice(filter(None, reader), skip, None)
+            names = _column_names(next(table, []))
+            for values in islice(table, start, None):
                 yield _csv_entry(names, values, reader.line_num)
 
     def _read_json_lines(self, start: int) -> Iterator[Entry]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import codecs
 import csv
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 CHUNK = 1 << 20
 SAMPLE = 1 << 16  # number of bytes in which the delimiter is detected
 DELIMITERS = ",;\t|"
+SEPARATOR_LINE = re.compile(r"sep=([,;\t|])", re.IGNORECASE)
+MAX_TITLES = 20  # rows in which a header is looked for
 BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 C1 = bytes(range(0x80, 0xA0))  # control characters in latin-1, printable characters in cp1252
 NOT_IN_CP1252 = b"\x81\x8d\x8f\x90\x9d"
@@ -46,16 +50,47 @@ def _chunks(path: Path) -> Iterator[bytes]:
             yield chunk
 
 
-def detect_delimiter(path: Path, encoding: str) -> str:
-    """Return the delimiter that splits most rows into as many values as the header.
-
-    If no delimiter splits the header, return ",".
-    """
+def _sample(path: Path, encoding: str) -> list[str]:
+    """Return the first lines of a file."""
     with path.open("rb") as file:
         text = file.read(SAMPLE).decode(encoding, "replace")
     lines = text.splitlines(keepends=True)
-    lines = lines[:-1] if len(lines) > 1 and not text.endswith(("\n", "\r")) else lines  # the last one may be cut
-    return delimiter_of(lines, DELIMITERS)
+    return lines[:-1] if len(lines) > 1 and not text.endswith(("\n", "\r")) else lines  # the last one may be cut
+
+
+def layout(path: Path, encoding: str, delimiter: str = "") -> tuple[str, int]:
+    """Return the delimiter of a CSV file, and the number of rows before its header.
+
+    Such rows are titles and comments, which are less than half as wide as the table, and the line `sep=;` of
+    spreadsheet programs.
+    """
+    lines = _sample(path, encoding)
+    if lines and (stated := SEPARATOR_LINE.fullmatch(lines[0].strip("\ufeff\r\n"))):
+        return _best_layout(lines[1:], delimiter or stated[1], 1)
+    return _best_layout(lines, delimiter or DELIMITERS, 0)
+
+
+def _best_layout(lines: Sequence[str], delimiters: str, skipped: int) -> tuple[str, int]:
+    best, best_score = (delimiters[0], skipped), (0.0, 1)
+    for delimiter in delimiters:
+        widths = [len(row) for row in csv.reader(lines, delimiter=delimiter) if row]
+        start = _header_row(widths)
+        rest = widths[start:]
+        if rest and rest[0] > 1:
+            score = (rest.count(rest[0]) / len(rest), rest[0])
+            if score > best_score:
+                best, best_score = (delimiter, skipped + start), score
+    return best
+
+
+def _header_row(widths: Sequence[int]) -> int:
+    """Return the number of narrow rows before the first row of the usual width."""
+    if not widths:
+        return 0
+    usual = Counter(widths).most_common(1)[0][0]
+    if 2 * widths[0] > usual or usual not in widths[:MAX_TITLES]:
+        return 0
+    return widths.index(usual)
 
 
 def delimiter_of(lines: Sequence[str], delimiters: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Self
 from urllib.parse import urlsplit
 
@@ -16,13 +17,17 @@ MAX_DOCUMENTS = 2_000  # documents of one person
 MAX_PASTED = 200_000  # characters of a text that is searched for addresses
 MAX_ADDRESS = 500
 SCHEMES = ("http", "https")
+# A scheme of a URL, but not a drive, as in `C:\\reports`.
+SCHEME = re.compile(r"[a-z][a-z0-9+.-]+", re.IGNORECASE)
+# What browsers leave out of an address: at its start, and within it.
+AT_START, WITHIN = "".join(map(chr, range(0x21))), str.maketrans("", "", "\t\r\n")
 
 
 def check_address(address: str) -> str:
     """Return the address of a document. Raises a validation error for a URL that no page could link to safely."""
     if "\n" in address:
         raise validation_error(gettext("has several lines"), gettext("one line"))
-    if "://" not in address:
+    if "://" not in address and not _has_scheme(address):
         return address
     allowed = gettext("a URL with http or https, or words without ://")
     try:
@@ -34,6 +39,12 @@ def check_address(address: str) -> str:
     if url.username is not None or url.password is not None:
         raise validation_error(gettext("has a user name or password"), gettext("a URL without credentials"))
     return address
+
+
+def _has_scheme(address: str) -> bool:
+    """Return whether a browser would read a scheme, as in `javascript:alert(1)` but not in `Report: May`."""
+    start, colon, rest = address.lstrip(AT_START).translate(WITHIN).partition(":")
+    return bool(colon) and not rest.startswith(" ") and SCHEME.fullmatch(start) is not None
 
 
 Address = Annotated[str, Text(1, MAX_ADDRESS), AfterValidator(check_address)]

@@ -19,7 +19,18 @@ from memories.contract.operations import validate
 from memories.contract.secrets import states_secret
 from memories.database import identity, prepared_statements
 from memories.identity.caller import Caller
-from memories.models import MemoryRecord, MemoryRevision, Passage, Status, Tier, Visibility
+from memories.models import (
+    DOUBTS,
+    Feedback,
+    MemoryRecord,
+    MemoryRevision,
+    Passage,
+    Report,
+    Status,
+    Tier,
+    Verdict,
+    Visibility,
+)
 from memories.models.verification import VERIFIED_FIELDS
 from memories.retrieval.passages import Stamped, keep, stamp_of
 from memories.writing.entity_detection import detect_entities
@@ -53,18 +64,57 @@ def can_review(caller: Caller, record: MemoryRecord) -> bool:
     return record.status == Status.STALE and shared and caller.can_review_for(record.persona)
 
 
+def may_verify(caller: Caller, record: MemoryRecord) -> bool:
+    """Return whether the caller, who can read the memory, may say that it is true.
+
+    Whoever may decide about it may, and curators of its persona. Other readers may while it is shared, active and
+    doubted by nobody: they can't overrule the catalog, or the doubts of another reader.
+    """
+    if can_review(caller, record):
+        return True
+    if record.visibility == Visibility.PRIVATE:
+        return False
+    return caller.can_review_for(record.persona) or (record.status == Status.ACTIVE and not is_doubted(record))
+
+
+def is_doubted(record: MemoryRecord) -> bool:
+    marks = Feedback.objects.filter(record=record, verdict=Verdict.WRONG, counts=True)
+    reports = Report.objects.filter(record=record, verdict__in=DOUBTS, content_key=record.content_key)
+    if record.last_verified_at:
+        marks, reports = marks.filter(at__gt=record.last_verified_at), reports.filter(at__gt=record.last_verified_at)
+    return marks.exists() or reports.exists()
+
+
+def locked_to_verify(caller: Caller, record_id: UUID | str) -> MemoryRecord:
+    """Return the record, locked for update. Raises NotFound, and Forbidden if the caller may not verify it."""
+    record = _locked(caller, record_id)
+    if not may_verify(caller, record):
+        raise Forbidden(
+            gettext(
+                "is stale, private or doubted by a reader: its owner, a curator of its persona or an admin decides"
+            ),
+            field="id",
+        )
+    return record
+
+
 def locked(caller: Caller, record_id: UUID | str, *, deciding: bool = False) -> MemoryRecord:
     """Return the record, locked for update.
 
     Raises NotFound if the caller may not see it, and Forbidden if the caller may not change it. With `deciding`,
     curators may change it too (see `can_review`).
     """
-    pk = validate(Id, record_id, "id")
-    record = MemoryRecord.objects.visible_to(caller).select_for_update().filter(pk=pk).first()
-    if record is None:
-        raise NotFound(gettext("no such memory"), field="id")
+    record = _locked(caller, record_id)
     if not (can_review(caller, record) if deciding else caller.can_edit_for(record.created_by)):
         raise Forbidden(gettext("belongs to another user: only its owner or an admin can change it"), field="id")
+    return record
+
+
+def _locked(caller: Caller, record_id: UUID | str) -> MemoryRecord:
+    pk = validate(Id, record_id, "id")
+    record: MemoryRecord | None = MemoryRecord.objects.visible_to(caller).select_for_update().filter(pk=pk).first()
+    if record is None:
+        raise NotFound(gettext("no such memory"), field="id")
     return record
 
 

@@ -19,6 +19,15 @@ PLACE = re.compile(r'^\s+File "[^"\n]+", line \d+, in [\w<>]+$')
 NAME_OF_ERROR = re.compile(r"^[A-Za-z_][\w.]*(?=:|$)")
 
 
+class WithoutTracebackOfRefusals(logging.Filter):
+    """Leaves out tracebacks of answers below 500: a refusal is no defect, and its line names the address."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno < logging.ERROR:
+            record.exc_info = record.exc_text = None
+        return True
+
+
 class WithRequest(logging.Filter):
     """Adds the ids of the current request and trace to each line."""
 

@@ -19,7 +19,7 @@ from analysis.operations import IngestRecords
 from analysis.sources.declaration import Resource, parse
 from analysis.sources.files import FileUpstream
 from analysis.sources.interface import UpstreamFailed
-from analysis.sources.text_format import delimiter_of
+from analysis.sources.text_format import delimiter_of, detect_encoding, layout
 from memories.contract.errors import Invalid
 from memories.identity.caller import Caller
 
@@ -184,3 +184,30 @@ def test_nothing_uses_the_sniffer_of_the_standard_library() -> None:
         path for app in ("memories", "knowledge", "analysis", "memory_project") for path in (root / app).rglob("*.py")
     ]
     assert [str(path) for path in files if "Sniffer(" in path.read_text()] == []
+
+
+TABLE = "idImpianto;Gestore;Bandiera;Comune\n" + "".join(f"{n};STAZIONE {n};Agip;ROMA\n" for n in range(20))
+
+
+@pytest.mark.parametrize(
+    ("before", "skipped"),
+    [
+        ("", 0),
+        ("Estrazione del 2025-01-06\n", 1),
+        ("sep=;\n", 1),
+        ("\ufeffsep=;\n", 1),
+        ("sep=;\nEstrazione del 2025-01-06\n\n", 2),
+        ("# exported by hand\n# in May\n", 2),
+    ],
+)
+def test_rows_before_the_header_are_named_and_left_out(tmp_path: Path, before: str, skipped: int) -> None:
+    file = tmp_path / "stations.csv"
+    file.write_text(before + TABLE, encoding="utf-8")
+    assert layout(file, detect_encoding(file)) == (";", skipped)
+    assert layout(file, detect_encoding(file), ";") == (";", skipped)
+
+
+def test_a_ragged_table_keeps_its_first_line_as_the_header(tmp_path: Path) -> None:
+    file = tmp_path / "ragged.csv"
+    file.write_text("a,b\n1,2,3\n1,2,3\n1,2,3\n")
+    assert layout(file, "utf-8") == (",", 0)

@@ -15,6 +15,7 @@ from django.urls import reverse
 from knowledge.context.memory_context import attach_memories
 from knowledge.context.recent_changes import about_my_entities
 from memories import responses, services
+from memories.contract.errors import Forbidden, NotFound
 from memories.contract.tools import Call
 from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
@@ -22,6 +23,7 @@ from memories.models import MemoryRecord, Verification
 from memories.operations import (
     DismissEntity,
     Forget,
+    MarkFeedback,
     Reassign,
     RecallMemories,
     Remember,
@@ -33,7 +35,7 @@ from memories.operations import (
 )
 from memories.rendering import as_text
 from memories.retrieval.recall import recall
-from memories.writing import entity_detection, ownership, undo
+from memories.writing import entity_detection, feedback, ownership, undo
 from memories.writing.verification import last_verifications
 from memory_project.accounts import people
 from memory_project.models import Notification, User
@@ -314,3 +316,38 @@ def test_verifications_in_the_history_count_if_the_memory_has_not_changed_since(
         migration.keep_verifications(apps, editor)
     assert attached(olga) == before == [verified.pk.hex]
     assert Verification.objects.count() == 3
+
+
+# -- a second person ---------------------------------------------------------------------------------------------
+
+
+def test_a_colleague_or_a_curator_is_the_second_person(
+    small_catalog: None, alice: Caller, bob: Caller, cora: Caller, olga: Caller
+) -> None:
+    for number, second in enumerate((bob, cora)):
+        content = f"Orders of store {number} are counted at night."
+        record = services.remember(
+            Remember(content=content, entity_urns=[ORDERS], visibility="everyone"), caller=alice
+        ).record
+        services.verify(Verify(record_id=record.pk), caller=second)
+        verification = Verification.objects.get(record=record)
+        assert (verification.by, verification.is_own) == (second.email, False)
+        undo.undo(caller=second, record_id=record.pk, change="verify")
+        assert not Verification.objects.filter(record=record).exists()
+
+
+def test_a_reader_overrules_neither_a_doubt_nor_the_catalog(
+    small_catalog: None, alice: Caller, bob: Caller, cora: Caller, olga: Caller, ada: Caller
+) -> None:
+    fact = Remember(content="Orders are counted at night.", entity_urns=[ORDERS], visibility="everyone")
+    record = services.remember(fact, caller=alice).record
+    feedback.mark(MarkFeedback(record_id=record.pk, verdict="wrong", note="No longer."), caller=bob)
+    with pytest.raises(Forbidden, match="doubted by a reader"):
+        services.verify(Verify(record_id=record.pk), caller=olga)
+    services.mark_stale(caller=ada, record_id=record.pk, reason="a column was removed")
+    with pytest.raises(Forbidden, match="stale"):
+        services.verify(Verify(record_id=record.pk), caller=bob)
+    services.verify(Verify(record_id=record.pk), caller=cora)
+    services.share(Share(record_id=record.pk, visibility="private"), caller=alice)
+    with pytest.raises(NotFound):
+        services.verify(Verify(record_id=record.pk), caller=bob)

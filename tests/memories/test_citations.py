@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -10,13 +11,15 @@ from uuid import UUID
 import pytest
 from django.conf import settings
 from django.utils import timezone
+from pydantic_core import PydanticCustomError
 
 from memories import services
 from memories.citations import changes, queries
 from memories.citations.addresses import cited_ids
-from memories.citations.operations import MAX_CITATIONS, ChangeCiting, Cite, RemoveCiting
+from memories.citations.operations import MAX_CITATIONS, ChangeCiting, Cite, RemoveCiting, check_address
 from memories.citations.responses import detail_response
 from memories.citations.services import change, cite, remove
+from memories.contract.csv import escape_formula
 from memories.contract.errors import DomainError, Invalid, NotFound
 from memories.identity.caller import Caller
 from memories.models import Citation, CitingDocument, MemoryRecord
@@ -278,3 +281,21 @@ def test_a_hand_over_moves_documents(ada: Caller, alice: Caller, bob: Caller, fa
     assert queries.document(alice, document.pk) == document
     ownership.undo_hand_over(caller=ada, hand_over_id=row.pk)
     assert queries.document(bob, document.pk) == document
+
+
+@pytest.mark.parametrize(
+    ("address", "is_refused"),
+    [
+        ("javascript:alert(1)", True), (" java\tscript:alert(1)", True), ("data:text/html,x", True),
+        ("Report: May", False), ("C:\\reports\\may.xlsx", False), ("Board deck, page 4", False),
+    ],
+)  # fmt: skip
+def test_an_address_with_another_scheme_is_refused(address: str, is_refused: bool) -> None:
+    with pytest.raises(PydanticCustomError) if is_refused else nullcontext():
+        assert check_address(address) == address
+
+
+@pytest.mark.parametrize("start", ["=", "\uff1d", "\uff0b", "\uff20", " =", "\u00a0=", "\u200b=", "\n=", "\0="])
+def test_formulas_of_a_table_are_quoted_however_they_begin(start: str) -> None:
+    assert escape_formula(f"{start}1+1") == f"'{start}1+1"
+    assert escape_formula("plain = text") == "plain = text"

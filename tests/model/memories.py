@@ -258,7 +258,12 @@ def _undo_verification(e: Expected, m: Memory, last: Last) -> None:
 
 
 def may_verify(e: Expected, person: Person, m: Memory) -> Refusals:
-    return may_change(e, person, m, deciding=True) | conflict_if(not m.is_living)
+    refusals = may_change(e, person, m, deciding=True)
+    if refusals == {FORBIDDEN} and m.visibility != "private":
+        is_doubted = any(mark.in_force and mark.counts for mark in m.marks.values())
+        if person.curates(m.persona) or (m.status == "active" and not is_doubted):
+            refusals = set()
+    return refusals | conflict_if(not m.is_living, m.ends == "past")
 
 
 def verify(e: Expected, person: Person, m: Memory) -> None:

@@ -71,7 +71,8 @@ def may_review(e: Expected, person: Person, m: Memory) -> Refusals:
 def may_approve(e: Expected, person: Person, m: Memory) -> Refusals:
     insight = insight_of(m)
     is_open = insight.pending_edit or (insight.state == "pending" and not insight.changeset)
-    return may_review(e, person, m) | conflict_if(not is_open)
+    has_ended = (insight.pending_edit or {}).get("ends", m.ends) == "past"
+    return may_review(e, person, m) | conflict_if(not is_open, has_ended)
 
 
 def approve(e: Expected, person: Person, m: Memory) -> None:
@@ -165,7 +166,7 @@ def may_apply(e: Expected, person: Person, m: Memory, entity: Entity) -> Refusal
 def may_put_in_force(e: Expected, person: Person, m: Memory) -> Refusals:
     """Check the memory, and the one that it replaces. What one insight has replaced, no other one replaces."""
     insight = insight_of(m)
-    refusals = conflict_if(not m.is_living, bool(insight.pending_edit))
+    refusals = conflict_if(not m.is_living, bool(insight.pending_edit), m.ends == "past")
     replaced = e.memories.get(insight.replaces)
     if replaced is None:
         return refusals

@@ -266,6 +266,7 @@ def readable_changes(changes: Any, applied: bool = False) -> dict[str, Any]:
 
 # Two changes with fewer unchanged words than this between them are easier to read as one change.
 MIN_UNCHANGED_WORDS = 2
+MAX_COMPARED = 20_000  # characters of a text; a memory has at most 4,000
 MIN_RATIO = 0.4  # minimum similarity, from 0 to 1, for a word-by-word diff; other texts are shown one after the other
 
 
@@ -277,7 +278,7 @@ def word_diff(before: str, after: str) -> SafeString:
 
     Each mark contains the hidden label “removed” or “added” for screen readers.
     """
-    before, after = visible_text(before), visible_text(after)
+    before, after = visible_text(before[:MAX_COMPARED]), visible_text(after[:MAX_COMPARED])
     old, new = re.findall(r"\S+\s*", before), re.findall(r"\S+\s*", after)
     matcher = sequence_matching.matcher([word.strip() for word in old], [word.strip() for word in new])
     if matcher is None or matcher.ratio() < MIN_RATIO:

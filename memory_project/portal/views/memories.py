@@ -22,6 +22,7 @@ from knowledge.review import decisions
 from memories import queries, services
 from memories.citations import queries as citations
 from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
+from memories.contract.fields import CONTENT_MAX
 from memories.contract.list_export import MEMORY_COLUMNS, download, is_wanted
 from memories.history import HistoryEntry, chain, history
 from memories.identity.caller import Caller
@@ -49,7 +50,7 @@ from memories.retrieval import impressions
 from memories.retrieval.recall import hints_about
 from memories.scopes.choices import choices, labels
 from memories.writing import erasure, feedback, ownership, reports, settling, undo, validity
-from memories.writing.revision import can_review
+from memories.writing.revision import can_review, may_verify
 from memories.writing.seen import memory_versions, unchanged, version_after
 from memories.writing.verification import last_verifications
 from memory_project.pages.default_views import default_view
@@ -98,7 +99,11 @@ def close_first_run(request: HttpRequest) -> HttpResponse:
 def diff(request: HttpRequest, record_id: UUID) -> HttpResponse:
     """Render what a correction changes, while the user is typing it."""
     record = queries.get(caller_from_request(request, channel="portal"), record_id)
-    return render(request, "portal/_diff.html", {"before": record.content, "after": request.POST.get("content", "")})
+    return render(
+        request,
+        "portal/_diff.html",
+        {"before": record.content, "after": request.POST.get("content", "")[: CONTENT_MAX + 1]},
+    )
 
 
 @require_safe
@@ -129,7 +134,7 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
         "offer": settling.offer(caller, [record]),
         "is_settled_now": may_change and is_settled_by(caller, changes),
         "hint": hints_about([record.pk]).get(record.pk, ""),
-        "seen": _version(record, changes, knows_all=may_change) if may_review else "",
+        "seen": _version(record, changes, knows_all=may_change),
         "verification": last_verifications([record.pk]).get(record.pk) if record.last_verified_at else None,
         "may_change": may_change,
         "may_extend": validity.may_extend(caller, record),
@@ -138,6 +143,7 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
         "may_check": may_change_checks(caller, record, is_approved=is_approved),
         "personas": _other_personas(caller, record),
         "can_review": may_review,
+        "may_verify": not may_review and record.status == Status.ACTIVE and may_verify(caller, record),
         "successor": next((version for version in versions if record.superseded_by == version.pk), None),
     }
     return render(request, "portal/memory.html", context)
