@@ -700,6 +700,7 @@ MAX_BODY_BYTES = env.number("MAX_BODY_BYTES", 5_000_000, 10_000, 1_000_000_000)
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
 # maximum size of an imported file in bytes
 IMPORT_MAX_BYTES = env.number("IMPORT_MAX_BYTES", 600_000_000, 10_000, 100_000_000_000)
+IMPORTS_AT_ONCE = env.number("IMPORTS_AT_ONCE", 5, 1, 1_000)  # running imports of a person
 
 # -- backups ----------------------------------------------------------------------------------------------
 

@@ -115,7 +115,7 @@ OTHER_WORDS: Mapping[str, Sequence[str]] = {
 def nearest(value: str, options: Iterable[str]) -> str:
     """Return the option that was most likely meant: by another word for it, or by a slip of the pen; "" if none."""
     known = list(options)
-    word = value.strip().lower().replace("-", "_")
+    word = str(value).strip().lower().replace("-", "_")
     meant = next((name for name, words in OTHER_WORDS.items() if name in known and word in words), "")
     return meant or next(iter(get_close_matches(word, known, n=1)), "")
 

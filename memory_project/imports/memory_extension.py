@@ -31,4 +31,6 @@ class ImportsMemoryExtension(MemoryExtension):
 @receiver(post_delete, sender=Import)
 def delete_file(instance: Import, **_: object) -> None:
     """Delete the uploaded file with its import, whoever deletes that, once this is committed."""
-    transaction.on_commit(lambda: (shared_files.folder("imports") / instance.pk.hex).unlink(missing_ok=True))
+    folder = shared_files.folder("imports")
+    names = (instance.pk.hex, f"{instance.pk.hex}.rows")
+    transaction.on_commit(lambda: [(folder / name).unlink(missing_ok=True) for name in names])

@@ -18,6 +18,7 @@ class ImportState(models.TextChoices):
     UNDOING = "undoing", gettext_lazy("Undoing")
     UNDONE = "undone", gettext_lazy("Undone")
     FAILED = "failed", gettext_lazy("Failed")
+    CANCELED = "canceled", gettext_lazy("Canceled")
 
 
 class RowOutcome(models.TextChoices):
@@ -51,6 +52,9 @@ class Import(models.Model):
         default=False, help_text=gettext_lazy("Whether the visibility holds for all rows.")
     )
     rows_read = models.PositiveIntegerField(default=0)
+    read_to = models.BigIntegerField(
+        default=0, help_text=gettext_lazy("Bytes of the parsed rows that have been read so far.")
+    )
     is_read = models.BooleanField(default=False, help_text=gettext_lazy("Whether the end of the file was reached."))
     error = models.TextField(blank=True)
     created_at = models.DateTimeField(default=timezone.now)

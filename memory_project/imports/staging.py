@@ -6,9 +6,14 @@ Parsing goes on in slices. If a worker is killed, the next slice continues after
 from __future__ import annotations
 
 import itertools
+import json
+import os
+import re
 import shutil
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from hashlib import md5
 from pathlib import Path
@@ -32,7 +37,7 @@ from memories.scopes.choices import scope_for
 from memories.writing import validity
 from memories.writing.duplicates import normalized_key, same_texts
 from memory_project.imports.formats import FORMATS
-from memory_project.imports.models import Import, ImportRow, ImportState, RowOutcome
+from memory_project.imports.models import WORKING, Import, ImportRow, ImportState, RowOutcome
 from memory_project.imports.rows import Row
 from memory_project.imports.takers_of_conversations import check_turn_row
 from memory_project.machines import shared_files
@@ -41,18 +46,42 @@ BATCH = 500  # number of rows saved in one transaction
 MAX_ROWS = 1_000_000
 HEAD = 64 * 1024  # bytes by which a format is recognized
 MAX_REASON, MAX_PLACE = 500, 300
+UUID_NAME = re.compile(r"[0-9a-f]{32}\b")
 UNKNOWN_AFTER_S = 3_600  # age in seconds from which a file without an import is deleted
 SOURCE_KEY = "source_key"  # metadata key: the name of an imported item within its source
 
 
+class Stopped(Exception):
+    """An import was canceled or undone while a worker was busy with it. What the worker did last is rolled back."""
+
+
+def advance(staged: Import, **fields: Any) -> None:
+    """Save the progress of a slice, in its transaction. Raises Stopped if the import is no longer in its state."""
+    is_current = Import.objects.filter(pk=staged.pk, state=staged.state).update(**fields)
+    if not is_current:
+        raise Stopped
+    for name, value in fields.items():
+        setattr(staged, name, value)
+
+
 def start(*, caller: Caller, file: BinaryIO, name: str, format: str = "") -> Import:
-    """Store a file to be parsed by a worker. Raises Invalid if its format is not recognized."""
+    """Store a file to be parsed by a worker.
+
+    Raises Invalid if its format is not recognized, and LimitReached if IMPORTS_AT_ONCE of the caller's are running.
+    """
     require_user(caller)
     if format:
         check_choice("format", format, FORMATS)
     head = file.read(HEAD)
     file.seek(0)
     chosen = format or _recognized(head, name)
+    running = Import.objects.filter(created_by=caller.email, state__in=WORKING).count()
+    if running >= settings.IMPORTS_AT_ONCE:
+        raise LimitReached(
+            gettext("%(running)s of your imports are running (IMPORTS_AT_ONCE): wait until one is done, or cancel one")
+            % {"running": running},
+            field="file",
+        )
     with transaction.atomic():
         staged = Import.objects.create(
             created_by=caller.email, persona=caller.persona, file_name=Path(name).name[:255] or "file", format=chosen
@@ -97,6 +126,15 @@ def path_of(staged: Import) -> Path:
     return folder() / staged.pk.hex
 
 
+def parsed_path_of(staged: Import) -> Path:
+    return folder() / f"{staged.pk.hex}.rows"
+
+
+def delete_files(staged: Import) -> None:
+    for path in (path_of(staged), parsed_path_of(staged)):
+        path.unlink(missing_ok=True)
+
+
 def delete_unknown_files() -> int:
     """Delete files whose import is gone, such as after a wipe or a crash, and return how many. Called by a worker.
 
@@ -104,10 +142,12 @@ def delete_unknown_files() -> int:
     """
     before = time.time() - UNKNOWN_AFTER_S
     old = {path.name: path for path in folder().glob("*") if path.stat().st_mtime < before}
-    known = {pk.hex for pk in Import.objects.filter(pk__in=list(old)).values_list("pk", flat=True)}
-    for name in old.keys() - known:
-        old[name].unlink(missing_ok=True)
-    return len(old.keys() - known)
+    imports = {name.partition(".")[0] for name in old if UUID_NAME.match(name)}
+    known = {pk.hex for pk in Import.objects.filter(pk__in=imports).values_list("pk", flat=True)}
+    unknown = [path for name, path in old.items() if name.partition(".")[0] not in known]
+    for path in unknown:
+        path.unlink(missing_ok=True)
+    return len(unknown)
 
 
 def get(caller: Caller, import_id: UUID | str) -> Import:
@@ -118,31 +158,61 @@ def get(caller: Caller, import_id: UUID | str) -> Import:
 
 
 def parse(caller: Caller, staged: Import, *, until: float) -> None:
-    """Parse the file from where an earlier call has stopped, until its end or the time `until` (time.monotonic)."""
+    """Stage rows from where an earlier call has stopped, until the end or the time `until` (time.monotonic).
+
+    The first call parses the file as a whole, because few formats can be read from the middle.
+    """
     try:
-        rows = itertools.islice(_rows(staged), staged.rows_read, None)
-        while not staged.is_read and time.monotonic() < until:
-            _save_batch(caller, staged, list(itertools.islice(rows, BATCH)))
+        if not parsed_path_of(staged).exists():
+            _parse_all(staged)
+        with parsed_path_of(staged).open("rb") as file:
+            file.seek(staged.read_to)
+            while not staged.is_read and time.monotonic() < until:
+                batch = [Row(**json.loads(line)) for line in itertools.islice(file, BATCH)]
+                _save_batch(caller, staged, batch, file.tell() if batch else staged.read_to)
     except Invalid as error:
         fail(staged, error.message)
 
 
-def _save_batch(caller: Caller, staged: Import, batch: Sequence[Row]) -> None:
+def _parse_all(staged: Import) -> None:
+    """Write one JSON object for each row of the file. A file that is written in part has another name."""
+    target = parsed_path_of(staged)
+    with tempfile.NamedTemporaryFile("w", dir=target.parent, prefix=f"{staged.pk.hex}.", delete=False) as draft:
+        try:
+            for number, row in enumerate(_rows(staged)):
+                if number == MAX_ROWS:
+                    raise _too_many_rows()
+                draft.write(json.dumps(asdict(row), ensure_ascii=True, default=str) + "\n")
+        except BaseException:
+            Path(draft.name).unlink(missing_ok=True)
+            raise
+    os.replace(draft.name, target)
+
+
+def _too_many_rows() -> Invalid:
+    return Invalid(
+        gettext("has more than %(max_rows)s rows") % {"max_rows": f"{MAX_ROWS:,}"},
+        field="file",
+        allowed=gettext("a part of it at a time"),
+    )
+
+
+def _save_batch(caller: Caller, staged: Import, batch: Sequence[Row], read_to: int) -> None:
     if staged.rows_read + len(batch) > MAX_ROWS:
-        raise Invalid(
-            gettext("has more than %(max_rows)s rows") % {"max_rows": f"{MAX_ROWS:,}"},
-            field="file",
-            allowed=gettext("a part of it at a time"),
-        )
+        raise _too_many_rows()
+    is_read = len(batch) < BATCH
     with locks.fenced(), transaction.atomic():
         _save(caller, staged, batch)
-        staged.rows_read += len(batch)
-        staged.worked_at = timezone.now()
-        if len(batch) < BATCH:
-            staged.is_read, staged.state = True, ImportState.PARSED
-        staged.save(update_fields=["rows_read", "worked_at", "is_read", "state"])
+        advance(
+            staged,
+            rows_read=staged.rows_read + len(batch),
+            read_to=read_to,
+            worked_at=timezone.now(),
+            is_read=is_read,
+            state=ImportState.PARSED if is_read else staged.state,
+        )
     if staged.is_read:
-        path_of(staged).unlink(missing_ok=True)
+        delete_files(staged)
 
 
 def _rows(staged: Import) -> Iterator[Row]:
@@ -151,9 +221,8 @@ def _rows(staged: Import) -> Iterator[Row]:
 
 
 def fail(staged: Import, message: str) -> None:
-    staged.state, staged.error, staged.finished_at = ImportState.FAILED, message, timezone.now()
-    staged.save(update_fields=["state", "error", "finished_at"])
-    path_of(staged).unlink(missing_ok=True)
+    advance(staged, state=ImportState.FAILED, error=message, finished_at=timezone.now())
+    delete_files(staged)
 
 
 def _save(caller: Caller, staged: Import, batch: Sequence[Row]) -> None:
@@ -217,6 +286,8 @@ def created_at(data: Mapping[str, Any]) -> datetime | None:
 def _find_repetitions(staged: Import, rows: Sequence[ImportRow]) -> None:
     keys = [row.text_key for row in rows if row.text_key]
     earlier = ImportRow.objects.filter(of=staged, text_key__in=keys).exclude(outcome=RowOutcome.REFUSED)
+    # without the repetitions, of which a file may have thousands
+    earlier = earlier.exclude(outcome=RowOutcome.DUPLICATE, existing=None)
     first = dict(earlier.order_by("-number").values_list("text_key", "place"))
     for row in rows:
         if not row.text_key:

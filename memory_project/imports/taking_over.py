@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 from uuid import UUID
 
@@ -17,9 +18,10 @@ from django.utils import timezone
 from django.utils.translation import gettext
 
 from memories import services
-from memories.contract.errors import Conflict, DomainError
+from memories.contract.errors import Conflict, DomainError, NotFound
+from memories.contract.fields import Id
 from memories.contract.operations import validate
-from memories.database import locks
+from memories.database import identity, locks
 from memories.identity.caller import Caller
 from memories.models.validity import VALIDITY_FIELDS
 from memories.operations import Restore, Supersede, VisibilityName
@@ -34,6 +36,8 @@ from memory_project.imports.rows import Outcome
 from memory_project.imports.takers_of_conversations import take_turns
 
 BATCH = 200
+UNDOABLE = (ImportState.DONE, ImportState.TAKING_OVER, ImportState.FAILED, ImportState.CANCELED)
+CANCELABLE = (ImportState.PARSING, ImportState.PARSED, ImportState.TAKING_OVER)
 finished = Signal()  # sent with the import `staged`, in the transaction in which its last row was taken over
 UNDONE = "its import was undone"
 STAYS = "stays:"  # begins the reason of a row that an undo has left
@@ -68,16 +72,14 @@ def take(caller: Caller, staged: Import, *, until: float) -> None:
         with locks.fenced(), transaction.atomic():
             rows = list(waiting(staged).select_for_update()[:BATCH])
             if not rows:
-                staged.state, staged.finished_at = ImportState.DONE, timezone.now()
-                staged.save(update_fields=["state", "finished_at"])
+                staging.advance(staged, state=ImportState.DONE, finished_at=timezone.now())
                 finished.send(Import, staged=staged)
                 return
             kind, is_version = rows[0].kind, rows[0].outcome == RowOutcome.CONFLICTING
             same = [row for row in rows if row.kind == kind and (row.outcome == RowOutcome.CONFLICTING) == is_version]
             taker = _correct if is_version else TAKERS.get(kind, _restore)
             _note(same, taker(caller, staged, same))
-            staged.worked_at = timezone.now()
-            staged.save(update_fields=["worked_at"])
+            staging.advance(staged, worked_at=timezone.now())
 
 
 def waiting(staged: Import) -> QuerySet[ImportRow]:
@@ -151,6 +153,31 @@ TAKERS: dict[str, Taker] = {
 }  # the other kinds are those of an export of this program
 
 
+# -- cancel --------------------------------------------------------------------------------------------------
+
+
+def cancel(*, caller: Caller, import_id: UUID | str) -> Import:
+    """Stop an import for good. What it has stored so far stays, and can be undone.
+
+    Its owner and operators may. Raises NotFound, and Conflict if it is finished, or being undone.
+    """
+    with identity.service("operation") if caller.is_operator else nullcontext(), transaction.atomic():
+        pk = validate(Id, import_id, "import_id")
+        rows = Import.objects.all() if caller.is_operator else Import.objects.filter(created_by=caller.email)
+        staged = rows.select_for_update().filter(pk=pk).first()
+        if staged is None:
+            raise NotFound(gettext("no such import"), field="import_id")
+        if staged.state not in CANCELABLE:
+            raise Conflict(
+                gettext("can't be canceled any more: it is %(staged)s")
+                % {"staged": staged.get_state_display().lower()},
+                field="import_id",
+            )
+        staging.advance(staged, state=ImportState.CANCELED, finished_at=timezone.now())
+        transaction.on_commit(lambda: staging.delete_files(staged))
+    return staged
+
+
 # -- undo ----------------------------------------------------------------------------------------------------
 
 
@@ -158,7 +185,7 @@ def start_undo(*, caller: Caller, import_id: UUID | str) -> Import:
     """Start to take back what an import has stored. What somebody has changed since stays, and is reported."""
     with transaction.atomic():
         staged = _locked(caller, import_id)
-        if staged.state not in (ImportState.DONE, ImportState.TAKING_OVER, ImportState.FAILED):
+        if staged.state not in UNDOABLE:
             raise Conflict(
                 gettext("can't be undone: it is %(staged)s") % {"staged": staged.get_state_display().lower()},
                 field="import_id",
@@ -175,12 +202,10 @@ def undo(caller: Caller, staged: Import, *, until: float) -> None:
             kept = kept.order_by("-number")
             rows = list(kept.select_for_update()[:BATCH])
             if not rows:
-                staged.state, staged.finished_at = ImportState.UNDONE, timezone.now()
-                staged.save(update_fields=["state", "finished_at"])
+                staging.advance(staged, state=ImportState.UNDONE, finished_at=timezone.now())
                 return
             _take_back(caller, staged, rows)
-            staged.worked_at = timezone.now()
-            staged.save(update_fields=["worked_at"])
+            staging.advance(staged, worked_at=timezone.now())
 
 
 def _take_back(caller: Caller, staged: Import, rows: Sequence[ImportRow]) -> None:

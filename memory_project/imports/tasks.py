@@ -23,7 +23,7 @@ FILE_IS_GONE = (
     "the file is not on the machine of this worker: import it again. With several machines, COMMONPLACE_FILES must "
     "name a folder that all of them share"
 )
-SLICE_S = 30.0  # seconds of work after which other tasks get their turn
+SLICE_S = 5.0  # seconds of work after which other tasks get their turn
 IDLE = timedelta(minutes=2)  # a working import without progress for this long has lost its worker
 WORK: dict[str, Callable[..., None]] = {
     ImportState.PARSING: staging.parse,
@@ -33,8 +33,18 @@ WORK: dict[str, Callable[..., None]] = {
 
 
 def queue(staged: Import) -> None:
-    """Let a worker go on with an import once the transaction is committed."""
-    transaction.on_commit(lambda: async_task("memory_project.imports.tasks.go_on", staged.pk.hex))
+    """Let a worker go on with an import once the transaction is committed.
+
+    Only the first of a person's running imports has a task, and each finished one starts the next. So one person's
+    uploads never stand before other people's work more than once.
+    """
+    transaction.on_commit(lambda: _start_first(staged.created_by))
+
+
+def _start_first(owner: str) -> None:
+    first = Import.objects.filter(created_by=owner, state__in=WORKING).order_by("created_at", "pk").first()
+    if first is not None:
+        async_task("memory_project.imports.tasks.go_on", first.pk.hex)
 
 
 def go_on(import_id: str) -> str:
@@ -48,8 +58,7 @@ def go_on(import_id: str) -> str:
             work(staged, person)
     except Conflict as error:
         return error.message
-    if staged.is_working:
-        queue(staged)
+    queue(staged)  # its next slice, or the person's next import
     return f"{staged.state}, {staged.rows_read} rows read"
 
 
@@ -63,6 +72,8 @@ def work(staged: Import, person: Any, seconds: float = SLICE_S) -> None:
                 WORK[staged.state](caller, staged, until=time.monotonic() + seconds)
         except LeaseLost:  # another worker goes on with it
             raise
+        except staging.Stopped:
+            staged.refresh_from_db()
         except DomainError as error:
             staging.fail(staged, error.message)
         except FileNotFoundError:
@@ -72,7 +83,9 @@ def work(staged: Import, person: Any, seconds: float = SLICE_S) -> None:
 def go_on_with_all() -> int:
     """Queue the imports that have lost their worker, and delete files that belong to none. Return the number queued."""
     staging.delete_unknown_files()
-    lost = list(Import.objects.filter(state__in=WORKING, worked_at__lt=timezone.now() - IDLE))
+    running = Import.objects.filter(state__in=WORKING).order_by("created_by", "created_at", "pk")
+    first_of_each = running.distinct("created_by")
+    lost = [staged for staged in first_of_each if staged.worked_at < timezone.now() - IDLE]
     for staged in lost:
         queue(staged)
     return len(lost)

@@ -42,6 +42,7 @@ urlpatterns = [
     path("memories/import/<id:import_id>/", imports.import_detail, name="import"),
     path("memories/import/<id:import_id>/rows/", imports.choose_import_rows, name="choose-import-rows"),
     path("memories/import/<id:import_id>/take-over/", imports.take_import, name="take-import"),
+    path("memories/import/<id:import_id>/cancel/", imports.cancel_import, name="cancel-import"),
     path("memories/import/<id:import_id>/undo/", imports.undo_import, name="undo-import"),
     path("memories/import/<id:import_id>/report/", imports.import_report, name="import-report"),
     path("memories/<id:record_id>/", memories.memory, name="memory"),

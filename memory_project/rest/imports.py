@@ -118,6 +118,10 @@ class UndoImport(ShowImport):
     """Take back what an import has stored, in the background"""
 
 
+class CancelImport(ShowImport):
+    """Stop an import for good; what it has stored so far stays"""
+
+
 def _response(staged: Import) -> ImportResponse:
     return {
         "id": staged.pk.hex,
@@ -196,6 +200,10 @@ def _undo(caller: Caller, operation: UndoImport) -> ImportResponse:
     return _response(staged)
 
 
+def _cancel(caller: Caller, operation: CancelImport) -> ImportResponse:
+    return _response(taking_over.cancel(caller=caller, import_id=operation.import_id))
+
+
 @dataclass(frozen=True)
 class Upload:
     """POST of a file as multipart/form-data."""
@@ -266,5 +274,6 @@ urlpatterns = [
         post=_endpoint("choose_import_rows", _choose),
     ),
     route(TAG, f"{ONE}take-over/", post=_endpoint("take_over_import", _take_over, status=202)),
+    route(TAG, f"{ONE}cancel/", post=_endpoint("cancel_import", _cancel)),
     route(TAG, f"{ONE}undo/", post=_endpoint("undo_import", _undo, status=202)),
 ]

@@ -59,7 +59,8 @@ def challenge(scope: Scope) -> str:
         base = settings.COMMONPLACE_URL.rstrip("/")
         asked = quote(scope.get(ASKED_KEY, scope["path"]).rstrip("/"), safe="/,")
         parts.append(f'resource_metadata="{base}/.well-known/oauth-protected-resource{asked}"')
-        parts.append(f'scope="{" ".join(settings.OAUTH2_PROVIDER["SCOPES"])}"')
+        scopes: dict[str, str] = settings.OAUTH2_PROVIDER["SCOPES"]
+        parts.append(f'scope="{" ".join(scopes)}"')
     if bearer(Headers(scope=scope).get("authorization", "")):
         parts.append('error="invalid_token"')
     return " ".join(["Bearer", ", ".join(parts)]).strip()

@@ -35,7 +35,7 @@ NO_PAGES = {
     "indexing-act", "invite", "export-file", "delete-export", "person-act",
     "logout", "login", "favicon", "autocomplete", "jsi18n", "view_on_site", "password_change",
     "password_change_done", "auth_user_password_change",
-    "import", "choose-import-rows", "take-import", "undo-import", "import-report",
+    "import", "choose-import-rows", "take-import", "undo-import", "cancel-import", "import-report",
     "citing-document", "change-citing",  # test_citation_pages.py opens these
     "edit-check", "change-check", "review-checks",  # linked once there are checks; test_check_doors.py opens them
     "news-group",  # linked once a person has more than three notifications of a kind; test_notifications.py opens it

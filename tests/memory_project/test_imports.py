@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 
 from memories import services
-from memories.contract.errors import Conflict, DomainError, Invalid, NotFound
+from memories.contract.errors import Conflict, DomainError, Invalid, LimitReached, NotFound
 from memories.identity.caller import Caller
 from memories.models import IndexJob, MemoryRecord, MemoryRevision
 from memories.operations import Erase, Revise
@@ -331,3 +331,85 @@ def test_a_finished_import_is_announced_to_its_owners_webhooks(alice: Caller) ->
     created = taken(alice)
     event = Event.objects.get()
     assert (event.kind, event.record_id, event.owner) == ("import.finished", created.pk, alice.email)
+
+
+# -- canceling, and other people's turns -------------------------------------------------------------------------
+
+
+def test_a_canceled_import_stays_canceled_though_a_slice_was_running(alice: Caller) -> None:
+    created = staged(alice)
+    taking_over.start(caller=alice, import_id=created.pk)
+    running = Import.objects.get(pk=created.pk)  # what a worker holds
+    taking_over.cancel(caller=alice, import_id=created.pk)
+    with pytest.raises(staging.Stopped):
+        taking_over.take(alice, running, until=float("inf"))
+    created.refresh_from_db()
+    assert created.state == "canceled"
+    assert not MemoryRecord.objects.exists()  # the batch that was being stored is rolled back
+    assert not staging.path_of(created).exists()
+    finish(created)
+    assert created.state == "canceled"
+    with pytest.raises(Conflict, match="can't be canceled any more"):
+        taking_over.cancel(caller=alice, import_id=created.pk)
+
+
+def test_an_undo_is_not_overwritten_by_a_slice_that_was_running(alice: Caller) -> None:
+    created = staged(alice)
+    taking_over.start(caller=alice, import_id=created.pk)
+    running = Import.objects.get(pk=created.pk)
+    taking_over.start_undo(caller=alice, import_id=created.pk)
+    with pytest.raises(staging.Stopped):
+        taking_over.take(alice, running, until=float("inf"))
+    finish(created)
+    assert created.state == "undone"
+
+
+def test_only_the_owner_and_operators_cancel(alice: Caller, bob: Caller, ada: Caller) -> None:
+    first, second = staged(alice, work=False), staged(alice, name="more.csv", work=False)
+    with pytest.raises(NotFound):
+        taking_over.cancel(caller=bob, import_id=first.pk)
+    taking_over.cancel(caller=ada, import_id=first.pk)
+    taking_over.cancel(caller=alice, import_id=second.pk)
+    assert set(Import.objects.values_list("state", flat=True)) == {"canceled"}
+
+
+def test_the_running_imports_of_a_person_are_limited(alice: Caller, bob: Caller, settings: Any) -> None:
+    settings.IMPORTS_AT_ONCE = 2
+    first, _ = staged(alice, work=False), staged(alice, work=False)
+    with pytest.raises(LimitReached, match=r"2 of your imports are running \(IMPORTS_AT_ONCE\)"):
+        staged(alice, work=False)
+    staged(bob, work=False)
+    taking_over.cancel(caller=alice, import_id=first.pk)
+    staged(alice, work=False)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_task_for_each_person_however_many_imports_wait(
+    alice: Caller, bob: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queued: list[str] = []
+    monkeypatch.setattr(tasks, "async_task", lambda _, pk: queued.append(pk))
+    mine = [staged(alice, name=f"{number}.csv", work=False) for number in range(3)]
+    theirs = staged(bob, work=False)
+    for created in (*mine, theirs):
+        tasks.queue(created)
+    assert set(queued) == {mine[0].pk.hex, theirs.pk.hex}
+    queued.clear()
+    assert tasks.go_on_with_all() == 0  # they have just been uploaded
+    tasks.go_on(mine[0].pk.hex)
+    assert queued == [mine[1].pk.hex]  # the first is parsed, and waits for its owner
+
+
+def test_a_slice_goes_on_where_the_last_one_stopped(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "BATCH", 5)
+    text = "content\n" + "".join(f"Store number {number} opened that year.\n" for number in range(50))
+    created = staged(alice, text, work=False)
+    times_parsed: list[Import] = []
+    parse, clock = staging._rows, iter(range(1_000))
+    monkeypatch.setattr(staging, "_rows", lambda staged: [times_parsed.append(staged), parse(staged)][1])
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    while created.is_working:
+        staging.parse(alice, created, until=next(clock) + 3)
+        created.refresh_from_db()
+    assert len(times_parsed) == 1
+    assert [row.number for row in ImportRow.objects.filter(of=created).order_by("number")] == list(range(1, 51))

@@ -150,6 +150,13 @@ def take_import(request: HttpRequest, import_id: UUID) -> HttpResponse:
 
 @require_POST
 @login_required
+def cancel_import(request: HttpRequest, import_id: UUID) -> HttpResponse:
+    taking_over.cancel(caller=caller_from_request(request, channel="portal"), import_id=import_id)
+    return redirect("import", import_id=import_id)
+
+
+@require_POST
+@login_required
 def undo_import(request: HttpRequest, import_id: UUID) -> HttpResponse:
     staged = taking_over.start_undo(caller=caller_from_request(request, channel="portal"), import_id=import_id)
     tasks.queue(staged)

@@ -229,6 +229,7 @@ class Hit(TypedDict):
     score: NotRequired[float]
     scores: NotRequired[Scores]
     check: NotRequired[str]
+    match: NotRequired[str]
 
 
 class Recall(TypedDict):
