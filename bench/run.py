@@ -30,6 +30,7 @@ RUNS = {
     "conversations": ["bench/recall_quality.py", "CONVERSATIONS"],
     "conversations-together": ["bench/recall_quality.py", "CONVERSATIONS", "--together"],
     "documents": ["bench/recall_quality.py", "DOCUMENTS"],
+    "distant-matches": ["bench/distant_matches.py", "CONVERSATIONS"],
     "off-topic": ["bench/off_topic.py", "DOCUMENTS", "CONVERSATIONS"],
     "long-texts": ["bench/long_texts.py"],
     "recall-speed": ["bench/recall_speed.py", "one", "--size", "5000"],

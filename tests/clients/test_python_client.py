@@ -89,7 +89,7 @@ def test_an_edit_of_what_has_changed_meanwhile_shows_the_current_state(alice_use
         client.update(memory_id, etag=seen, content=f"{REFUNDS} (second)")
     assert stale.value.current["content"] == f"{REFUNDS} (first)"
     assert stale.value.etag == updated["etag"]
-    assert client.get(memory_id)["etag"].startswith(f'{updated["etag"][:-1]}-')  # with a digest of the answer
+    assert client.get(memory_id)["etag"].startswith(f"{updated['etag'][:-1]}-")  # with a digest of the answer
     again = client.update(memory_id, etag=stale.value.etag, content=f"{REFUNDS} (second)", tags=[])
     assert again["memory"]["content"] == f"{REFUNDS} (second)"
     with pytest.raises(StaleEdit):
