@@ -22,7 +22,8 @@ MANIFESTS = ROOT / "deploy" / "kubernetes"
 VERSION = "1.34"
 SETTINGS = set(re.findall(r'env\.\w+\(\s*"([A-Z_]+)"', (ROOT / "memory_project" / "settings.py").read_text()))
 # what the image sets for Python itself
-OF_PYTHON = {"PYTHONDONTWRITEBYTECODE"}
+# Python's own, and one that only words the hints of commands
+NO_SETTINGS = {"PYTHONDONTWRITEBYTECODE", "COMMONPLACE_IN_CONTAINER"}
 
 
 def objects() -> list[dict[str, Any]]:
@@ -77,7 +78,7 @@ def test_every_variable_is_a_setting() -> None:
     named = {*config["data"], *(one["name"] for container in containers() for one in container.get("env", []))}
     image = re.findall(r"(\b[A-Z_]+)=", " ".join(re.findall(r"^ENV (.*)$", dockerfile(), re.MULTILINE)))
     compose = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]["web"]["environment"]
-    assert {name for name in (*named, *image, *compose) if not is_setting(name)} <= OF_PYTHON
+    assert {name for name in (*named, *image, *compose) if not is_setting(name)} <= NO_SETTINGS
     # each file that a setting names is mounted
     for container in containers():
         paths = tuple(mount["mountPath"] for mount in container["volumeMounts"])

@@ -55,9 +55,9 @@ def capture(operation: Capture, *, caller: Caller) -> Captured:
 
     if states_secret(fact.content):  # curators would read it
         raise Invalid(
-            "looks as if it states a password, a token or a key, so it was not proposed",
+            gettext("looks as if it states a password, a token or a key, so it was not proposed"),
             field="insight_text",
-            allowed="the text without the secret",
+            allowed=gettext("the text without the secret"),
         )
 
     def find_existing() -> MemoryRecord | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from uuid import UUID
 
 from django.db import transaction
@@ -32,5 +33,5 @@ class ImportsMemoryExtension(MemoryExtension):
 def delete_file(instance: Import, **_: object) -> None:
     """Delete the uploaded file with its import, whoever deletes that, once this is committed."""
     folder = shared_files.folder("imports")
-    names = (instance.pk.hex, f"{instance.pk.hex}.rows")
-    transaction.on_commit(lambda: [(folder / name).unlink(missing_ok=True) for name in names])
+    for name in (instance.pk.hex, f"{instance.pk.hex}.rows"):
+        transaction.on_commit(partial((folder / name).unlink, missing_ok=True))

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
-from django.urls import path, re_path
+from django.urls import path
 from oauth2_provider import views as toolkit
 
 from memory_project.oauth.registration import ManageRegistration, Register
@@ -32,7 +32,8 @@ def switched(view: Callable[..., Any]) -> Callable[..., HttpResponse]:
 urlpatterns = [
     path(RESOURCE, switched(ResourceMetadata.as_view()), name="oauth-resource-metadata"),
     path(f"{RESOURCE}/mcp", switched(ResourceMetadata.as_view()), name="mcp-metadata"),
-    re_path(rf"^{RESOURCE}/mcp(?P<below>/|/x/.+)$", switched(ResourceMetadata.as_view()), name="mcp-choice-metadata"),
+    path(f"{RESOURCE}/mcp/", switched(ResourceMetadata.as_view()), {"below": "/"}, name="mcp-slash-metadata"),
+    path(f"{RESOURCE}/mcp/x/<path:choice>", switched(ResourceMetadata.as_view()), name="mcp-choice-metadata"),
     path(
         ".well-known/oauth-authorization-server",
         switched(toolkit.OAuthServerMetadataView.as_view()),

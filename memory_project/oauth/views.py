@@ -126,7 +126,8 @@ class ResourceMetadata(OAuthProtectedResourceMetadataView):  # type: ignore[misc
     """RFC 9728 metadata. The identifier is the address that was asked about, because clients compare the two."""
 
     def get_resource(self, request: HttpRequest) -> str:
-        below: str = self.kwargs.get("below", "")
+        choice = self.kwargs.get("choice", "")
+        below: str = f"/x/{choice}" if choice else self.kwargs.get("below", "")
         return connected_apps.resource() + below
 
     def get_authorization_servers(self, request: HttpRequest) -> list[str]:

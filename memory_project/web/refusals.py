@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import cast
 from urllib.parse import quote
 
 from django.conf import settings
@@ -59,7 +60,7 @@ def challenge(scope: Scope) -> str:
         base = settings.COMMONPLACE_URL.rstrip("/")
         asked = quote(scope.get(ASKED_KEY, scope["path"]).rstrip("/"), safe="/,")
         parts.append(f'resource_metadata="{base}/.well-known/oauth-protected-resource{asked}"')
-        scopes: dict[str, str] = settings.OAUTH2_PROVIDER["SCOPES"]
+        scopes = cast(dict[str, str], settings.OAUTH2_PROVIDER["SCOPES"])
         parts.append(f'scope="{" ".join(scopes)}"')
     if bearer(Headers(scope=scope).get("authorization", "")):
         parts.append('error="invalid_token"')

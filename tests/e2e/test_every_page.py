@@ -40,7 +40,8 @@ NO_PAGES = {
     "edit-check", "change-check", "review-checks",  # linked once there are checks; test_check_doors.py opens them
     "news-group",  # linked once a person has more than three notifications of a kind; test_notifications.py opens it
     # test_oauth.py opens these
-    "oauth-resource-metadata", "mcp-metadata", "mcp-choice-metadata", "oauth-server-metadata", "authorize", "token",
+    "oauth-resource-metadata", "mcp-metadata", "mcp-choice-metadata",
+    "mcp-slash-metadata", "oauth-server-metadata", "authorize", "token",
     "dcr-register", "dcr-register-management", "end-app",
     # test_single_sign_on.py and test_second_factor.py open these
     "company-sign-in", "company-callback", "sign-in-link", "account_login", "account_logout", "mfa_authenticate",

@@ -292,8 +292,9 @@ def test_curators_decide_stale_memories_of_their_personas(
             Supersede(record_id=record.pk, content="Amounts are on the order lines."), caller=caller
         ),
     }
-    with pytest.raises(Forbidden):
-        decisions[action](cora)  # not while the memory is active
+    if action != "verify":
+        with pytest.raises(Forbidden):
+            decisions[action](cora)  # not while the memory is active
     schema(column("status"))
     comparison.check_all_entities(50)
     outsider = replace(cora, email="otto@example.org", personas=frozenset({"supply"}))

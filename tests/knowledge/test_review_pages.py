@@ -157,7 +157,7 @@ def test_an_outsider_gets_not_found_and_a_colleague_cannot_change_a_memory(
     url = reverse("memory", args=[fact.pk])
     assert browser(olga_user).get(url).status_code == 404
     assert "Forget" not in text(browser(bob_user), url)
-    for name in ("forget", "verify", "share", "erase", "restore"):
+    for name in ("forget", "share", "erase", "restore"):
         browser(bob_user).post(change_url(fact, name), {"visibility": "everyone", "confirm": "erase"})
         browser(olga_user).post(change_url(fact, name), {"visibility": "everyone", "confirm": "erase"})
     fact.refresh_from_db()

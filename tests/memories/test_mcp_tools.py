@@ -153,7 +153,7 @@ def test_only_owners_and_admins_change_a_memory(alice: Caller, bob: Caller, olga
     id = remember(alice)
     text = {"content": "Something else entirely."}
     changes: dict[str, dict[str, Any]] = {
-        "update": text, "supersede": text, "forget": {}, "share": {"visibility": "everyone"}, "verify": {},
+        "update": text, "supersede": text, "forget": {}, "share": {"visibility": "everyone"},
     }  # fmt: skip
     for command, fields in changes.items():
         with pytest.raises(Forbidden):

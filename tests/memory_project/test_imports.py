@@ -388,7 +388,11 @@ def test_one_task_for_each_person_however_many_imports_wait(
     alice: Caller, bob: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queued: list[str] = []
-    monkeypatch.setattr(tasks, "async_task", lambda _, pk: queued.append(pk))
+
+    def queue(_: str, import_id: str) -> None:
+        queued.append(import_id)
+
+    monkeypatch.setattr(tasks, "async_task", queue)
     mine = [staged(alice, name=f"{number}.csv", work=False) for number in range(3)]
     theirs = staged(bob, work=False)
     for created in (*mine, theirs):
@@ -406,7 +410,12 @@ def test_a_slice_goes_on_where_the_last_one_stopped(alice: Caller, monkeypatch: 
     created = staged(alice, text, work=False)
     times_parsed: list[Import] = []
     parse, clock = staging._rows, iter(range(1_000))
-    monkeypatch.setattr(staging, "_rows", lambda staged: [times_parsed.append(staged), parse(staged)][1])
+
+    def counted(staged: Import) -> Any:
+        times_parsed.append(staged)
+        return parse(staged)
+
+    monkeypatch.setattr(staging, "_rows", counted)
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
     while created.is_working:
         staging.parse(alice, created, until=next(clock) + 3)

@@ -20,7 +20,7 @@ MAX_QUERIES = 12
 CHANGE_PAGE = "shows history, correction chain and related rows, each scoped by the caller"
 # Pages that need more, with the number that they may take and the reason. None depends on the number of rows.
 EXCEPTIONS: dict[str, tuple[int, str]] = {
-    "memory": (15, "history, chain, verdicts, verification and insight of a memory"),
+    "memory": (16, "history, chain, verdicts, verification, version and insight of a memory"),
     "review-one": (15, "reads the evidence of an insight, the effect on the catalog and the queue"),
     "roll-back": (14, "plans the roll-back against current values in the catalog"),
     "stale-review": (17, "the first page lists memories to verify beside the stale ones"),

@@ -206,6 +206,7 @@ OPEN = {
     "sign-in", "forgot-password", "password_reset_done", "password_reset_confirm", "sign-in-link", "health", "favicon",
     "admin:logout",  # leads to the admin's index, which leads to the sign-in page
     "oauth2_provider:oauth-resource-metadata", "oauth2_provider:mcp-metadata", "oauth2_provider:mcp-choice-metadata",
+    "oauth2_provider:mcp-slash-metadata",
     "oauth2_provider:oauth-server-metadata",
 }  # fmt: skip
 
