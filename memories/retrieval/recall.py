@@ -114,9 +114,9 @@ def recall(
         search = _search(caller, filters, question, tokens, looked_at, is_as_of=operation.as_of is not None)
         hits, left_out = search.hits, {}
         if not operation.as_of:
+            hits = _with_named(caller, filters, operation.query, hits)
             if distant and not hits:
                 hits = [replace(hit, is_distant=True) for hit in _first_hits(caller, search.nearest, 1)]
-            hits = _with_named(caller, filters, operation.query, hits)
             best = search.rows[: operation.limit]
             lowest = min((row.plain_score for row in best), default=0.0) if len(hits) >= operation.limit else 0.0
             left_out = _left_out(caller, filters, question, lowest)
