@@ -98,6 +98,7 @@ SERVICES = {
     "memory_project.mcp.gateway.stored_credentials",
     "memory_project.imports.memory_extension",
     "memory_project.imports.report",
+    "memory_project.imports.slices",
     "memory_project.imports.staging",
     "memory_project.imports.taking_over",
     "memory_project.memory_extension",

@@ -13,8 +13,8 @@ from django.dispatch import receiver
 
 from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn
 from memories.identity.caller import Caller
+from memory_project.imports import files
 from memory_project.imports.models import Import, ImportRow
-from memory_project.machines import shared_files
 
 
 class ImportsMemoryExtension(MemoryExtension):
@@ -30,8 +30,6 @@ class ImportsMemoryExtension(MemoryExtension):
 
 
 @receiver(post_delete, sender=Import)
-def delete_file(instance: Import, **_: object) -> None:
-    """Delete the uploaded file with its import, whoever deletes that, once this is committed."""
-    folder = shared_files.folder("imports")
-    for name in (instance.pk.hex, f"{instance.pk.hex}.rows"):
-        transaction.on_commit(partial((folder / name).unlink, missing_ok=True))
+def delete_files(instance: Import, **_: object) -> None:
+    """Delete the files with their import, whoever deletes that, once this is committed."""
+    transaction.on_commit(partial(files.delete, instance.pk))

@@ -8,11 +8,11 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import re
 import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
 from hashlib import md5
@@ -36,6 +36,7 @@ from memories.operations import Remember
 from memories.scopes.choices import scope_for
 from memories.writing import validity
 from memories.writing.duplicates import normalized_key, same_texts
+from memory_project.imports import files
 from memory_project.imports.formats import FORMATS
 from memory_project.imports.models import WORKING, Import, ImportRow, ImportState, RowOutcome
 from memory_project.imports.rows import Row
@@ -46,8 +47,6 @@ BATCH = 500  # number of rows saved in one transaction
 MAX_ROWS = 1_000_000
 HEAD = 64 * 1024  # bytes by which a format is recognized
 MAX_REASON, MAX_PLACE = 500, 300
-UUID_NAME = re.compile(r"[0-9a-f]{32}\b")
-UNKNOWN_AFTER_S = 3_600  # age in seconds from which a file without an import is deleted
 SOURCE_KEY = "source_key"  # metadata key: the name of an imported item within its source
 
 
@@ -103,7 +102,7 @@ def _recognized(head: bytes, name: str) -> str:
 
 
 def _store(staged: Import, file: BinaryIO) -> int:
-    path = path_of(staged)
+    path = files.path_of(staged)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with path.open("wb") as target:
         shutil.copyfileobj(file, target)
@@ -116,38 +115,6 @@ def _store(staged: Import, file: BinaryIO) -> int:
             field="file",
         )
     return size
-
-
-def folder() -> Path:
-    return shared_files.folder("imports")
-
-
-def path_of(staged: Import) -> Path:
-    return folder() / staged.pk.hex
-
-
-def parsed_path_of(staged: Import) -> Path:
-    return folder() / f"{staged.pk.hex}.rows"
-
-
-def delete_files(staged: Import) -> None:
-    for path in (path_of(staged), parsed_path_of(staged)):
-        path.unlink(missing_ok=True)
-
-
-def delete_unknown_files() -> int:
-    """Delete files whose import is gone, such as after a wipe or a crash, and return how many. Called by a worker.
-
-    A younger file may belong to an upload whose transaction is not committed yet.
-    """
-    before = time.time() - UNKNOWN_AFTER_S
-    old = {path.name: path for path in folder().glob("*") if path.stat().st_mtime < before}
-    imports = {name.partition(".")[0] for name in old if UUID_NAME.match(name)}
-    known = {pk.hex for pk in Import.objects.filter(pk__in=imports).values_list("pk", flat=True)}
-    unknown = [path for name, path in old.items() if name.partition(".")[0] not in known]
-    for path in unknown:
-        path.unlink(missing_ok=True)
-    return len(unknown)
 
 
 def get(caller: Caller, import_id: UUID | str) -> Import:
@@ -163,9 +130,9 @@ def parse(caller: Caller, staged: Import, *, until: float) -> None:
     The first call parses the file as a whole, because few formats can be read from the middle.
     """
     try:
-        if not parsed_path_of(staged).exists():
+        if not files.parsed_path_of(staged).exists():
             _parse_all(staged)
-        with parsed_path_of(staged).open("rb") as file:
+        with files.parsed_path_of(staged).open("rb") as file:
             file.seek(staged.read_to)
             while not staged.is_read and time.monotonic() < until:
                 batch = [Row(**json.loads(line)) for line in itertools.islice(file, BATCH)]
@@ -176,7 +143,7 @@ def parse(caller: Caller, staged: Import, *, until: float) -> None:
 
 def _parse_all(staged: Import) -> None:
     """Write one JSON object for each row of the file. A file that is written in part has another name."""
-    target = parsed_path_of(staged)
+    target = files.parsed_path_of(staged)
     with tempfile.NamedTemporaryFile("w", dir=target.parent, prefix=f"{staged.pk.hex}.", delete=False) as draft:
         try:
             for number, row in enumerate(_rows(staged)):
@@ -212,17 +179,19 @@ def _save_batch(caller: Caller, staged: Import, batch: Sequence[Row], read_to: i
             state=ImportState.PARSED if is_read else staged.state,
         )
     if staged.is_read:
-        delete_files(staged)
+        files.delete(staged.pk)
 
 
 def _rows(staged: Import) -> Iterator[Row]:
-    with path_of(staged).open("rb") as file:
+    with files.path_of(staged).open("rb") as file:
         yield from FORMATS[staged.format].read(file, staged.file_name)
 
 
 def fail(staged: Import, message: str) -> None:
-    advance(staged, state=ImportState.FAILED, error=message, finished_at=timezone.now())
-    delete_files(staged)
+    """End an import with an error, unless it has been canceled or undone meanwhile."""
+    with suppress(Stopped):
+        advance(staged, state=ImportState.FAILED, error=message, finished_at=timezone.now())
+    files.delete(staged.pk)
 
 
 def _save(caller: Caller, staged: Import, batch: Sequence[Row]) -> None:

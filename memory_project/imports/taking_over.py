@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -29,7 +30,7 @@ from memories.scopes.choices import scope_for
 from memories.writing.bulk_import import remember_batch, take_back
 from memories.writing.validity import outside_note
 from memory_project.exports.restoring import restore
-from memory_project.imports import staging
+from memory_project.imports import files, staging
 from memory_project.imports.formats.commonplace import RESTORED_MEMORY
 from memory_project.imports.models import Import, ImportRow, ImportState, RowOutcome
 from memory_project.imports.rows import Outcome
@@ -174,7 +175,7 @@ def cancel(*, caller: Caller, import_id: UUID | str) -> Import:
                 field="import_id",
             )
         staging.advance(staged, state=ImportState.CANCELED, finished_at=timezone.now())
-        transaction.on_commit(lambda: staging.delete_files(staged))
+        transaction.on_commit(partial(files.delete, staged.pk))
     return staged
 
 

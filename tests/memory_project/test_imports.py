@@ -10,6 +10,7 @@ from django.contrib.auth import get_user_model
 from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from memories import services
 from memories.contract.errors import Conflict, DomainError, Invalid, LimitReached, NotFound
@@ -17,7 +18,7 @@ from memories.identity.caller import Caller
 from memories.models import IndexJob, MemoryRecord, MemoryRevision
 from memories.operations import Erase, Revise
 from memories.writing import erasure
-from memory_project.imports import report, staging, taking_over, tasks
+from memory_project.imports import files, report, slices, staging, taking_over, tasks
 from memory_project.imports.models import Import, ImportRow, ImportState
 from memory_project.models import User
 from memory_project.webhooks.models import Endpoint, Event
@@ -65,7 +66,7 @@ def test_a_file_is_staged_with_a_report_and_nothing_is_stored(alice: Caller) -> 
     assert "category" in created.rows.get(number=3).reason
     assert created.rows.get(number=1).place in created.rows.get(number=5).reason
     assert not MemoryRecord.objects.exists()
-    assert not staging.path_of(created).exists()
+    assert not files.path_of(created).exists()
 
 
 def test_chosen_rows_become_private_memories_that_workers_embed(alice: Caller) -> None:
@@ -213,7 +214,7 @@ def test_a_faulty_file_fails_with_its_reason(alice: Caller) -> None:
     created = staging.start(caller=alice, file=io.BytesIO(content), name="facts.csv", format="csv")
     finish(created)
     assert (created.state, "colour" in created.error) == (ImportState.FAILED, True)
-    assert not staging.path_of(created).exists()
+    assert not files.path_of(created).exists()
 
 
 def test_a_file_that_is_too_large_is_refused(alice: Caller, settings: Any) -> None:
@@ -258,14 +259,14 @@ def test_imports_that_lost_their_worker_go_on(alice: Caller) -> None:
 
 def test_files_of_imports_that_are_gone_are_deleted(alice: Caller) -> None:
     created, other = staged(alice, work=False), staged(alice, name="other.csv", work=False)
-    files = [staging.path_of(created), staging.path_of(other)]
+    paths = [files.path_of(created), files.path_of(other)]
     Import.objects.filter(pk=other.pk).delete()
     tasks.go_on_with_all()
-    assert all(file.exists() for file in files)
-    for file in files:
-        os.utime(file, (0, 0))
+    assert all(path.exists() for path in paths)
+    for path in paths:
+        os.utime(path, (0, 0))
     tasks.go_on_with_all()
-    assert [file.exists() for file in files] == [True, False]
+    assert [path.exists() for path in paths] == [True, False]
 
 
 def test_the_pages_lead_from_the_file_to_the_memories(alice_user: User) -> None:
@@ -346,7 +347,7 @@ def test_a_canceled_import_stays_canceled_though_a_slice_was_running(alice: Call
     created.refresh_from_db()
     assert created.state == "canceled"
     assert not MemoryRecord.objects.exists()  # the batch that was being stored is rolled back
-    assert not staging.path_of(created).exists()
+    assert not files.path_of(created).exists()
     finish(created)
     assert created.state == "canceled"
     with pytest.raises(Conflict, match="can't be canceled any more"):
@@ -397,11 +398,17 @@ def test_one_task_for_each_person_however_many_imports_wait(
     theirs = staged(bob, work=False)
     for created in (*mine, theirs):
         tasks.queue(created)
-    assert set(queued) == {mine[0].pk.hex, theirs.pk.hex}
+    assert queued == [mine[0].pk.hex, theirs.pk.hex]
+    assert tasks.go_on_with_all() == 0  # their slices wait in the queue
     queued.clear()
-    assert tasks.go_on_with_all() == 0  # they have just been uploaded
-    tasks.go_on(mine[0].pk.hex)
-    assert queued == [mine[1].pk.hex]  # the first is parsed, and waits for its owner
+    tasks.go_on(mine[0].pk.hex)  # it is parsed, and waits for its owner
+    assert queued == [mine[1].pk.hex]
+    taking_over.cancel(caller=alice, import_id=mine[1].pk)
+    tasks.go_on(mine[1].pk.hex)
+    assert queued == [mine[1].pk.hex, mine[2].pk.hex]
+    Import.objects.update(worked_at=timezone.now() - 2 * slices.IDLE, queued_at=timezone.now() - 2 * slices.LOST)
+    assert tasks.go_on_with_all() == 2  # the queue has lost both
+    assert len(queued) == 4
 
 
 def test_a_slice_goes_on_where_the_last_one_stopped(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:

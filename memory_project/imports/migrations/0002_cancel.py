@@ -15,6 +15,11 @@ class Migration(migrations.Migration):
             name='read_to',
             field=models.BigIntegerField(default=0, help_text='Bytes of the parsed rows that have been read so far.'),
         ),
+        migrations.AddField(
+            model_name='import',
+            name='queued_at',
+            field=models.DateTimeField(blank=True, help_text='When its next slice was queued, until a worker begins it.', null=True),
+        ),
         migrations.AlterField(
             model_name='import',
             name='state',
