@@ -53,6 +53,7 @@ from memories.writing.correction_chains import (
     reactivate,
     reference,
     require_in_use,
+    superseded_by,
 )
 from memories.writing.duplicates import find_duplicate, lock_duplicates, normalized_key
 from memories.writing.revision import locked, locked_to_verify, revised, save_new
@@ -301,7 +302,7 @@ def restore(operation: operations.Restore, *, caller: Caller) -> MemoryRecord:
             extension.check_restore(record)
         successor = active_correction(record)
         if successor and record.status == Status.SUPERSEDED:
-            require_in_use(caller, record)
+            raise superseded_by(caller, successor)
         other_correction = None if successor or old is None else active_correction(old)
         if record.status == Status.ARCHIVED and other_correction and other_correction.pk != record.pk:
             raise Conflict(

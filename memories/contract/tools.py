@@ -21,7 +21,8 @@ from pydantic import TypeAdapter
 
 from memories.contract import schemas
 from memories.contract.confirmation import Question
-from memories.contract.errors import Forbidden, Invalid, check_choice, nearest
+from memories.contract.errors import Forbidden, Invalid, check_choice
+from memories.contract.near_misses import nearest
 from memories.contract.operations import Operation
 from memories.identity.caller import Caller
 

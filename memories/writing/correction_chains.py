@@ -54,24 +54,31 @@ def active_correction(record: MemoryRecord) -> MemoryRecord | None:
 
 def reference(caller: Caller, record: MemoryRecord) -> str:
     """Return the id of a memory for a message, or words in its place if the caller may not read the memory."""
-    is_readable = MemoryRecord.objects.visible_to(caller).filter(pk=record.pk).exists()
-    return record.pk.hex if is_readable else "a memory that you may not read"
+    return record.pk.hex if _is_readable(caller, record) else "a memory that you may not read"
+
+
+def _is_readable(caller: Caller, record: MemoryRecord) -> bool:
+    return MemoryRecord.objects.visible_to(caller).filter(pk=record.pk).exists()
 
 
 def require_in_use(caller: Caller, record: MemoryRecord) -> None:
     """Raise Conflict if a memory is archived or superseded. It names the step that loses no knowledge."""
     if record.status in (Status.ACTIVE, Status.STALE):
         return
-    successor = active_correction(record)
-    if successor is not None and MemoryRecord.objects.visible_to(caller).filter(pk=successor.pk).exists():
-        raise Conflict(
-            gettext("was superseded by %(memory)s: change that one instead") % {"memory": successor.pk.hex}, field="id"
-        )
-    if successor is not None:
-        raise Conflict(gettext("was superseded by a memory that you may not read: ask its owner"), field="id")
+    if successor := active_correction(record):
+        raise superseded_by(caller, successor)
     raise Conflict(
         gettext("is %(status)s: restore it first") % {"status": record.get_status_display().lower()}, field="id"
     )
+
+
+def superseded_by(caller: Caller, successor: MemoryRecord) -> Conflict:
+    """Return the refusal to change a memory that has a correction."""
+    if _is_readable(caller, successor):
+        problem = gettext("was superseded by %(memory)s: change that one instead") % {"memory": successor.pk.hex}
+    else:
+        problem = gettext("was superseded by a memory that you may not read: ask its owner")
+    return Conflict(problem, field="id")
 
 
 def activate(record: MemoryRecord) -> None:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 from django.utils.translation import gettext
 
@@ -19,19 +20,9 @@ from memories.contract.operations import validate
 from memories.contract.secrets import states_secret
 from memories.database import identity, prepared_statements
 from memories.identity.caller import Caller
-from memories.models import (
-    DOUBTS,
-    Feedback,
-    MemoryRecord,
-    MemoryRevision,
-    Passage,
-    Report,
-    Status,
-    Tier,
-    Verdict,
-    Visibility,
-)
+from memories.models import MemoryRecord, MemoryRevision, Passage, Status, Tier, Visibility
 from memories.models.verification import VERIFIED_FIELDS
+from memories.queries import open_reports, unresolved_marks
 from memories.retrieval.passages import Stamped, keep, stamp_of
 from memories.writing.entity_detection import detect_entities
 from memories.writing.verification import notify_outdated, verifiers_of
@@ -78,11 +69,9 @@ def may_verify(caller: Caller, record: MemoryRecord) -> bool:
 
 
 def is_doubted(record: MemoryRecord) -> bool:
-    marks = Feedback.objects.filter(record=record, verdict=Verdict.WRONG, counts=True)
-    reports = Report.objects.filter(record=record, verdict__in=DOUBTS, content_key=record.content_key)
-    if record.last_verified_at:
-        marks, reports = marks.filter(at__gt=record.last_verified_at), reports.filter(at__gt=record.last_verified_at)
-    return marks.exists() or reports.exists()
+    """Return whether a mark as wrong, or a report as wrong or outdated, is still open."""
+    doubts = Q(Exists(unresolved_marks())) | Q(Exists(open_reports().filter(record=OuterRef("pk"))))
+    return MemoryRecord.objects.filter(doubts, pk=record.pk).exists()
 
 
 def locked_to_verify(caller: Caller, record_id: UUID | str) -> MemoryRecord:
