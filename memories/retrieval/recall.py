@@ -113,9 +113,10 @@ def recall(
         question = _with_terms(caller, question, operation.query)
         search = _search(caller, filters, question, tokens, looked_at, is_as_of=operation.as_of is not None)
         hits, left_out = search.hits, {}
+        named = None
         if not operation.as_of:
-            hits = _with_named(caller, filters, operation.query, hits)
-            if distant and not hits:
+            named = _named(caller, filters, operation.query)
+            if distant and not hits and not named:
                 hits = [replace(hit, is_distant=True) for hit in _first_hits(caller, search.nearest, 1)]
             best = search.rows[: operation.limit]
             lowest = min((row.plain_score for row in best), default=0.0) if len(hits) >= operation.limit else 0.0
@@ -128,6 +129,8 @@ def recall(
         result = replace(result, ranking=search.formula)
     if should_rerank and hits:
         hits, result = _reranked(operation.query, hits, result)
+    if named:
+        hits = [named, *(hit for hit in hits if hit.record.pk != named.record.pk)]
     hits = hits[: operation.limit]
     with_entities = [hit.record.pk for hit in hits if hit.record.entity_urns or hit.record.detected_urns]
     hints = hints_about(with_entities) if with_entities else {}
@@ -175,18 +178,15 @@ def _nearest(found: Sequence[Candidate], question: Question) -> list[Ranked]:
     return sorted(map(Ranked.of, weak), key=order)[:1]
 
 
-def _with_named(caller: Caller, filters: Filters, query: str, hits: list[Hit]) -> list[Hit]:
-    """Put the memory first whose id is the query, whatever its status, if the other filters choose it."""
+def _named(caller: Caller, filters: Filters, query: str) -> Hit | None:
+    """Return the memory whose id is the query, whatever its status, if the other filters choose it."""
     try:
         pk = UUID(query.strip())
     except ValueError:
-        return hits
+        return None
     in_any_state = replace(filters, statuses=(Status.ACTIVE, Status.STALE, Status.SUPERSEDED), validity=ANY_TIME)
     record = in_scope(caller, in_any_state).defer("search").filter(pk=pk).first()
-    if record is None:
-        return hits
-    named = Hit(record, 1.0, None, 0.0, 0.0, record.content, record.status)
-    return [named, *(hit for hit in hits if hit.record.pk != pk)]
+    return Hit(record, 1.0, None, 0.0, 0.0, record.content, record.status) if record else None
 
 
 def _with_terms(caller: Caller, question: Question, query: str) -> Question:
