@@ -49,8 +49,9 @@ class Written:
 
 
 def put_many(puts: Iterable[AspectWrite]) -> Written:
-    """Write the aspects in order. A write that changes nothing creates no new version, and one that fits no aspect is
-    left out.
+    """Write the aspects in order. A write that changes nothing creates no new version.
+
+    A write in another form than DataHub's is left out and counted.
     """
     written, remaining = Written(), iter(puts)
     while chunk := list(islice(remaining, CHUNK)):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -34,6 +35,7 @@ class Mirrored:
     entities: int = 0
     writes: int = 0  # aspects that were new or had changed
     removals: int = 0
+    unusable: Counter[str] = field(default_factory=Counter)  # aspects that could not be read, by reason
     changed: Sequence[str] = ()  # entities that were new, changed or removed since the previous count
 
 
@@ -49,6 +51,7 @@ def mirror(catalog: Mirrorable, types: Sequence[str] = TYPES) -> Iterator[Mirror
         for urns in catalog.all_urns(kind, PAGE_SIZE):
             result = copy(catalog, urns)
             count.writes += result.writes
+            count.unusable += result.unusable
             count.changed = sorted(result.urns)
             source_urns.update(urns)
             count.entities += len(urns)

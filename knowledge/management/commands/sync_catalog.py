@@ -30,3 +30,5 @@ class Command(BaseCommand):
         self.stdout.write(
             f"{count.entities} entities, {count.writes} aspects new or changed, {count.removals} entities removed"
         )
+        for reason, number in count.unusable.most_common():
+            self.stderr.write(f"not copied: {number} × {reason}")
