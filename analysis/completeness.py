@@ -70,7 +70,10 @@ def statements(number: int | None, page: PageOf, delivered: int) -> tuple[list[s
     last: list[str] = []
 
     def state(is_more: bool, text: str, text_of_last: str) -> None:
-        (more if is_more else last).append(text if is_more else text_of_last)
+        if is_more:
+            more.append(text)
+        else:
+            last.append(text_of_last)
 
     if page.cursor is not None:
         state(bool(page.cursor), "the cursor of a next page", "no cursor of a next page")

@@ -279,7 +279,8 @@ class Download:
         """
         self.result.pages += 1
         if page.total is not None:
-            self.total, self.largest_total = page.total, max(page.total, self.largest_total or 0)
+            self.total = page.total
+            self.largest_total = max(page.total, self.largest_total or 0)
         is_expected = number <= (page.total_pages or self.ingest.total_pages or 0)
         if self.repeats.is_repeat(number, page.rows, is_expected=is_expected):
             self.repeated_page = number
@@ -331,7 +332,7 @@ class Download:
                 notes.append(f"kept an irregular row: {difference}")
 
     def leads_on(self, number: int, page: PageOf) -> bool:
-        """Return whether another page is to be requested.
+        """Return whether another page is to be requested, and note a page that contradicts itself.
 
         Whatever leads to more rows is followed, also if the page states at the same time that it is the last. If it
         states nothing, an empty page is the end. A short page is not, because the server may use a smaller page size

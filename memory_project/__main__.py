@@ -61,7 +61,7 @@ def end_process_after(serve: Callable[[], None]) -> NoReturn:
         if isinstance(stop.code, str):
             sys.stderr.write(f"{stop.code}\n")
     except BaseException as error:
-        if not is_closed_pipe(error):
+        if not is_normal_end(error):
             traceback.print_exc()
             code = 1
     for stream in (sys.stdout, sys.stderr):
@@ -70,9 +70,10 @@ def end_process_after(serve: Callable[[], None]) -> NoReturn:
     os._exit(code)
 
 
-def is_closed_pipe(error: BaseException) -> bool:
+def is_normal_end(error: BaseException) -> bool:
+    """Return whether an exception only says that the client has gone, or that somebody pressed Ctrl-C."""
     if isinstance(error, BaseExceptionGroup):
-        return all(map(is_closed_pipe, error.exceptions))
+        return all(map(is_normal_end, error.exceptions))
     return isinstance(error, BrokenPipeError | KeyboardInterrupt) or type(error).__name__ == "BrokenResourceError"
 
 

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from tempfile import gettempdir
 
 from django.apps import apps
+from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
 
@@ -54,7 +54,8 @@ def _fingerprint() -> str:
 @contextmanager
 def _alone() -> Iterator[None]:
     """Let the processes of a run wait for the one that creates the template."""
-    with open(Path(gettempdir()) / f"commonplace-{PREFIX}template.lock", "w") as file:
+    settings.COMMONPLACE_HOME.mkdir(parents=True, exist_ok=True)
+    with (settings.COMMONPLACE_HOME / "template.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

@@ -168,7 +168,7 @@ class Command(BaseCommand):
                 run.save()
             except OSError as error:
                 self.stderr.write(f"{run.state} could not be written: {error}")
-        if run.has_gaps and not any(process.due for process in run.processes.values()):
+        if run.has_gaps:
             run.has_gaps = not queue_gap_closing()
 
 
@@ -229,7 +229,8 @@ class Process:
 
     def start(self) -> None:
         self.child = subprocess.Popen(self.command, cwd=settings.BASE_DIR, process_group=0, stdin=subprocess.DEVNULL)
-        self.started, self.due = time.monotonic(), None
+        self.started = time.monotonic()
+        self.due = None
 
     def died(self) -> bool:
         return self.child.poll() is not None
