@@ -14,6 +14,7 @@ from memories.citations.operations import Address
 from memories.contract.errors import Forbidden, Invalid, check_count
 from memories.contract.fields import CONTENT_MAX, CONTENT_MIN, TEXT_MAX, URN_PATTERN, Columns, Id, JsonObject
 from memories.contract.operations import validate
+from memories.contract.secrets import states_secret
 from memories.identity.caller import Caller
 from memories.models import (
     DOUBTS,
@@ -55,6 +56,9 @@ def adapt_memory(caller: Caller, values: Values, remarks: list[str]) -> None:
         remarks.append(f"You do not hold the persona {values['persona']!r}: it is stored privately.")
         values["persona"], values["visibility"] = caller.persona, Visibility.PRIVATE
     if values.get(PROPOSAL):
+        values["visibility"] = Visibility.PRIVATE
+    if values["visibility"] != Visibility.PRIVATE and states_secret(values["content"]):
+        remarks.append("The text looks as if it states a password, a token or a key: it is stored privately.")
         values["visibility"] = Visibility.PRIVATE
     if remark := check_imported(values):
         remarks.append(remark)

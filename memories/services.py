@@ -94,12 +94,6 @@ def remember(operation: operations.Remember, *, caller: Caller, created_at: date
     return store(operation, caller=caller, created_at=created_at, find_existing=find_existing)
 
 
-SECRET_NOTE = (
-    "the text looks as if it states a password, a token or a key, so it is private: remove the secret, or share the "
-    "memory if it is none"
-)
-
-
 def store(
     operation: operations.Remember,
     *,
@@ -138,7 +132,12 @@ def store(
 
 
 def secret_note(record: MemoryRecord) -> str:
-    return SECRET_NOTE if record.was_made_private else ""
+    if not record.was_made_private:
+        return ""
+    return gettext(
+        "the text looks as if it states a password, a token or a key, so it is private: remove the secret, or share "
+        "the memory if it is none"
+    )
 
 
 def store_note(operation: operations.StoreNote, *, caller: Caller) -> Remembered:

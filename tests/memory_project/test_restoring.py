@@ -258,6 +258,13 @@ def test_what_others_did_is_not_stated_by_a_file(alice: Caller, bob: Caller) -> 
     assert record.metadata == {"applied_by": alice.email, "note": "mine"}
 
 
+def test_a_text_with_a_secret_is_restored_as_private(alice: Caller) -> None:
+    text = "The key of the bucket is AKIAIOSFODNN7EXAMPLE."
+    outcome = outcome_of(alice, content=text, visibility="everyone")
+    assert (outcome.outcome, "a password, a token or a key" in outcome.reason) == ("kept", True)
+    assert MemoryRecord.objects.get(content=text).visibility == "private"
+
+
 def test_only_admins_restore_an_installation(alice: Caller, ada: Caller, fact: MemoryRecord) -> None:
     rows = exported(ada, "installation")
     with pytest.raises(Forbidden):
