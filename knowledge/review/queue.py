@@ -21,6 +21,7 @@ from knowledge.models import Insight, InsightState
 from knowledge.models.insight import InsightQuerySet
 from knowledge.review.reviewers import without_assignee
 from memories.contract.fields import UNSTORABLE
+from memories.contract.normal_form import normal_form
 from memories.database.queryset_sql import Statement
 from memories.identity.caller import Caller
 from memories.models import Category, Confidence
@@ -156,7 +157,7 @@ class Queue:
         }
         rule = Q(**{column: value for column, value in exact.items() if value})
         for word in self.q.split()[:10]:
-            rule &= Q(record__content__icontains=word)
+            rule &= Q(record__content__normal_form__icontains=normal_form(word))
         if self.entity:
             is_none = self.entity == NO_ENTITY
             rule &= Q(record__entity_urns=[]) if is_none else Q(record__entity_urns__contains=[self.entity])

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from django.conf import settings
 
 from memories import lazy_numpy
+from memories.contract.normal_form import normal_form
 from memories.database import connections
 from memories.embedding.circuit_breaker import Breaker
 from memories.embedding.interface import Embedder, EmbedderUnavailable, TokenEmbedder, Tokens, Vectors, Waiting
@@ -95,7 +96,8 @@ def embed(
     after several failures in a row, raise it immediately.
     """
     with _guarded_model(wait_s, waiting) as model:
-        return _checked(model, model.embed(texts, timeout_s=waiting.timeout_s), len(texts)), model.name
+        vectors = model.embed(_normal_forms(texts), timeout_s=waiting.timeout_s)
+        return _checked(model, vectors, len(texts)), model.name
 
 
 def embed_tokens(
@@ -107,9 +109,15 @@ def embed_tokens(
     """
     with _guarded_model(wait_s, waiting) as model:
         if not isinstance(model, TokenEmbedder):
-            return _checked(model, model.embed(texts, timeout_s=waiting.timeout_s), len(texts)), None, model.name
-        vectors, tokens = model.embed_tokens(texts, timeout_s=waiting.timeout_s)
+            vectors = model.embed(_normal_forms(texts), timeout_s=waiting.timeout_s)
+            return _checked(model, vectors, len(texts)), None, model.name
+        vectors, tokens = model.embed_tokens(_normal_forms(texts), timeout_s=waiting.timeout_s)
         return _checked(model, vectors, len(texts)), tokens, model.name
+
+
+def _normal_forms(texts: Sequence[str]) -> list[str]:
+    """Return texts in the normal form, because models know few full-width letters and ligatures."""
+    return [normal_form(text) for text in texts]
 
 
 @contextmanager

@@ -25,6 +25,11 @@ class EmbeddingField(VectorField):
 
 # Characters that are searched by pairs, because spaces don't separate all words: kana, CJK ideographs, hangul.
 UNSPACED = "\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
+# Characters that are words of their own: currencies, arrows, mathematical operators, shapes, dingbats and emoji.
+SYMBOLS = (
+    "\u00a2-\u00a5\u00a7\u00b1\u00d7\u00f7\u20a0-\u20cf\u2190-\u23ff\u2500-\u27bf\u2900-\u29ff\u2b00-\u2bff"
+    "\U0001f000-\U0001faff"
+)
 # ISO 639-1 code → text-search configuration of PostgreSQL, with stemmer and stop words.
 CONFIGURATIONS = {
     "ar": "arabic", "ca": "catalan", "da": "danish", "de": "german", "el": "greek", "en": "english", "es": "spanish",
@@ -77,15 +82,18 @@ def search_vector_sql(text: str, configuration: str = "") -> str:
     """Return SQL for the text-search vector of an SQL text expression. The expression must not have parameters.
 
     Runs of UNSPACED characters are split into overlapping pairs. Queries use the same SQL, and so they are split in the
-    same way.
+    same way. Each of SYMBOLS is a lexeme, which PostgreSQL's parser would leave out.
     """
+    text = f"normalize({text}, NFKC)"  # as normal_form() in Python
     spaced = f"regexp_replace({text}, '[{UNSPACED}]{{3,}}', ' ', 'g')"
     parts = rf"regexp_replace({spaced}, '([a-z0-9])([A-Z])|[^[:alnum:]]+', '\1 \2', 'g')"
     runs = f"regexp_replace({text}, '[^{UNSPACED}]+', ' ', 'g')"
     shifted = f"regexp_replace({runs}, '(^| )[^ ]', ' ', 'g')"  # for the pairs that begin at the second character
     pairs = " || ' ' || ".join(rf"regexp_replace({run}, '([^ ]{{2}})|[^ ]', '\1 ', 'g')" for run in (runs, shifted))
     name = configuration or text_search_config()
-    return f"to_tsvector('{name}'::regconfig, {spaced} || ' ' || {parts} || ' ' || {pairs})"
+    words = f"to_tsvector('{name}'::regconfig, {spaced} || ' ' || {parts} || ' ' || {pairs})"
+    symbols = f"array_remove(regexp_split_to_array({text}, '[^{SYMBOLS}]*'), '')"
+    return f"({words} || array_to_tsvector({symbols}))"
 
 
 def other_configurations() -> dict[str, str]:
@@ -105,6 +113,14 @@ def text_search_config() -> str:
 def exact_words(*columns: str) -> SearchVector:
     """Return the text-search vector of columns with their very words, without stems and stop words."""
     return SearchVector(*columns, config="simple")
+
+
+@models.TextField.register_lookup
+class NormalForm(models.Transform):
+    """A text in the form in which texts are compared: `content__normal_form__icontains=normal_form(word)`."""
+
+    lookup_name = "normal_form"
+    template = "normalize(%(expressions)s, NFKC)"
 
 
 class ContentKey(Func):

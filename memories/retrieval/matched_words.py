@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memories.database import prepared_statements
-from memories.models.fields import text_search_config
+from memories.models.fields import SYMBOLS, text_search_config
 from memories.retrieval.language import configuration_of
 from memories.retrieval.term_statistics import Term
 
-WORD = re.compile(r"[^\W_]+")
+WORD = re.compile(rf"[^\W_]+|[{SYMBOLS}]")
 MAX_WORDS = 5_000  # maximum number of distinct words of all texts that are looked up
 LEXEMES = """
-    SELECT config, word, tsvector_to_array(to_tsvector(config::regconfig, word))
+    SELECT config, word, tsvector_to_array(to_tsvector(config::regconfig, normalize(word, NFKC))) || word
     FROM unnest(%s::text[], %s::text[]) AS given(config, word)"""
 
 

@@ -22,6 +22,7 @@ from typing import Any
 
 from django.db import connection, transaction
 
+from memories.contract.normal_form import normal_form
 from memories.database import prepared_statements
 from memories.identity.caller import Caller
 from memories.models.fields import search_vector_sql, text_search_config
@@ -133,6 +134,7 @@ def query_terms(query: str, caller: Caller | None = None) -> list[Term]:
     missing from memory_lexemes has frequency 0.
     """
     reader = reader_values(caller)
+    query = normal_form(query)
     names = list(dict.fromkeys(IDENTIFIER.findall(query)))[:MAX_IDENTIFIERS]
     statements: list[tuple[str, Any]] = [(_query_terms_sql(language_of(query)), {**reader, "query": query})]
     if names:

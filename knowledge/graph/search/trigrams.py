@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import re
 
+from memories.contract.normal_form import normal_form
+
 GRAM = 3
 WORD = re.compile(r"\w+")
 MAX_QUERY_GRAMS = 64  # maximum number of trigrams that select rows; the full texts of these rows are then compared
 
 
 def folded(text: str) -> str:
-    return text.casefold()
+    return normal_form(text).casefold()
 
 
 def grams(folded_text: str) -> list[str]:

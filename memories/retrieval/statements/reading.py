@@ -8,7 +8,6 @@ passive voice, in a genitive or in the place of a question word have the same st
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -16,6 +15,7 @@ from functools import lru_cache
 
 from django.conf import settings
 
+from memories.contract.normal_form import normal_form
 from memories.retrieval.language import language_of
 from memories.retrieval.statements import words
 from memories.retrieval.statements.parts import AT_END, Kind, PlacedTime, Statement, Token
@@ -46,7 +46,7 @@ CODE = re.compile(r"[./:#@_\d]|[A-ZÄÖÜ]{2}|[a-z][A-Z]")
 
 @lru_cache(maxsize=2_000)  # each of several candidates is compared with the same text
 def read_statement(text: str, language: str) -> Statement:
-    plain = PRIVATE_USE.sub("", unicodedata.normalize("NFKC", text)).replace("’", "'").replace("‘", "'")
+    plain = PRIVATE_USE.sub("", normal_form(text)).replace("’", "'").replace("‘", "'")
     plain, times = lift_times(plain, language)
     for pattern, replacement in (*words.CONTRACTIONS.get(language, ()), *words.PHRASES.get(language, ())):
         plain = re.sub(pattern, replacement, plain, flags=re.IGNORECASE)
