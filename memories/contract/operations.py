@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from memories.contract import schemas
 from memories.contract.errors import Invalid
-from memories.contract.fields import TEXT_MAX, kind_of
+from memories.contract.fields import TEXT_MAX, ResultLimit, kind_of
 
 
 class Operation(BaseModel):
@@ -61,6 +61,20 @@ class Operation(BaseModel):
         except ValidationError as error:
             aliases = {} if by_alias else {field.alias: name for name, field in cls.model_fields.items() if field.alias}
             raise to_invalid(error, cls.input_schema(by_alias=by_alias), aliases=aliases) from None
+
+    @classmethod
+    def lowered(cls, given: Mapping[str, Any]) -> str:
+        """Return a sentence on the arguments that count as their maximum because they are larger, or ""."""
+        sentences = []
+        for name, field in cls.model_fields.items():
+            value = str(given.get(field.alias or name, given.get(name, "")))
+            maximum = next((item.maximum for item in field.metadata if isinstance(item, ResultLimit)), None)
+            if maximum is not None and value.isdecimal() and int(value) > maximum:
+                sentences.append(
+                    gettext("%(name)s counts as %(maximum)s, the maximum, so there may be more")
+                    % {"name": field.alias or name, "maximum": maximum}
+                )
+        return "; ".join(sentences)
 
     def values(self, *names: str) -> dict[str, Any]:
         """Return the values of the fields `names`, or of all fields if no names are given."""

@@ -43,6 +43,18 @@ class ToolResponse(Generic[Shape]):
     whole: bool = False  # if true, the response is not shortened to the response size limit
 
 
+def with_note(answer: Any, note: str) -> Any:
+    """Add a sentence to the answer's `note`, and to its text if it has one."""
+    if not note:
+        return answer
+    if isinstance(answer, ToolResponse):
+        text = f"{answer.text}\n{note}" if answer.text else ""
+        return replace(answer, data=with_note(answer.data, note), text=text)
+    if not isinstance(answer, Mapping):
+        return answer
+    return {**answer, "note": "; ".join(filter(None, [answer.get("note"), note]))}
+
+
 @dataclass(frozen=True)
 class Hints:
     """MCP's ToolAnnotations."""
@@ -85,7 +97,7 @@ class Tool:
         if selected is None:
             return {f"{self.selector}s": self.usage(self.choices_for(caller)), "message": f"name a {self.selector}"}
         choice, operation = selected
-        answer = self.choices[choice](caller, operation)
+        answer = with_note(self.choices[choice](caller, operation), operation.lowered(operation.rename(arguments)))
         return {self.selector: choice, **answer} if self.repeats_choice else answer
 
     def question(self, caller: Caller, /, **arguments: Any) -> Question | None:

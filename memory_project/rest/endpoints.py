@@ -22,7 +22,7 @@ from rest_framework.views import APIView
 from memories.contract import schemas
 from memories.contract.errors import Invalid, NotFound
 from memories.contract.operations import Operation
-from memories.contract.tools import Handler, Tool, ToolResponse, signature_of
+from memories.contract.tools import Handler, Tool, ToolResponse, signature_of, with_note
 from memories.identity.caller import Caller
 from memory_project.reading import reading_post
 from memory_project.rest import sparse_fields, throttle
@@ -40,6 +40,7 @@ from memory_project.rest.schema import (
 )
 from memory_project.rest.versions import Version, check_none_match, matching, of_body
 
+READS_QUERY = ("GET", "HEAD", "DELETE")  # methods whose arguments are in the query string
 PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
 
 
@@ -185,7 +186,7 @@ def _perform(endpoint: Endpoint, caller: Caller, request: Request, place: Mappin
     # read before the body: of two changes, the earlier version makes a later If-Match fail, and not succeed unseen
     version = endpoint.version.etag(caller, place) if endpoint.version and reads else ""
     with matching(endpoint.version, caller, request, place, is_required=endpoint.needs_match):
-        answer = endpoint.perform(caller, operation)
+        answer = with_note(endpoint.perform(caller, operation), operation.lowered(_data(type(operation), request)))
     is_unsigned = isinstance(answer, ToolResponse) and answer.unsigned
     body = answer.data if isinstance(answer, ToolResponse) else answer
     if endpoint.version and not reads:
@@ -204,8 +205,8 @@ def _perform(endpoint: Endpoint, caller: Caller, request: Request, place: Mappin
 def read_operation(endpoint: Endpoint, request: Request, place: Mapping[str, Any]) -> Operation:
     """Read the operation from the query string of a GET or DELETE request, or from the JSON body, and from the path."""
     operation = endpoint.operation
-    reads_query = request.method in ("GET", "HEAD", "DELETE")
-    data = _from_query(operation, request) if reads_query else request.data
+    reads_query = request.method in READS_QUERY
+    data = _data(operation, request)
     if not isinstance(data, dict):
         raise Invalid("the body is not a JSON object")
     in_path = {endpoint.path.get(name, name): value for name, value in place.items()}
@@ -218,6 +219,10 @@ def read_operation(endpoint: Endpoint, request: Request, place: Mapping[str, Any
     present = schemas.without_absent(data, operation.input_schema(by_alias=False), absent=(None,))
     values = {**present, **{name: _plain(value) for name, value in stated.items()}}
     return operation.read(values, by_alias=False, strict=not reads_query)
+
+
+def _data(operation: type[Operation], request: Request) -> Any:
+    return _from_query(operation, request) if request.method in READS_QUERY else request.data
 
 
 def _plain(value: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, cast
 
 import pytest
 from pydantic import Field
@@ -194,3 +194,40 @@ def test_null_and_empty_values_of_declared_objects_count_as_absent() -> None:
     }
     values = [{"urn": "", "note": None, "data": {"a": None}}, {"urn": "u", "note": ""}]
     assert schemas.without_absent(values, {"items": schema}) == [{"urn": "", "data": {"a": None}}, {"urn": "u"}]
+
+
+def operations_with_limits() -> list[tuple[str, type[Operation], str, int]]:
+    """Return the tool, operation, argument and maximum of each number of results."""
+    return [
+        (tool.name, operation, field.alias or name, item.maximum)
+        for tool in TOOLS
+        for operation in map(tool.operation, tool.choices)
+        for name, field in operation.model_fields.items()
+        for item in field.metadata
+        if isinstance(item, ResultLimit)
+    ]
+
+
+def test_each_limit_above_its_maximum_is_stated() -> None:
+    limits = operations_with_limits()
+    assert len(limits) > 15
+    for tool, operation, name, maximum in limits:
+        stated = f"{name} counts as {maximum}, the maximum, so there may be more"
+        assert operation.lowered({name: maximum + 1}) == operation.lowered({name: f"{maximum * 10}"}) == stated, tool
+        assert operation.lowered({name: maximum}) == operation.lowered({}) == ""
+
+
+def test_a_lowered_limit_is_stated_in_data_and_text() -> None:
+    someone = cast("Caller", None)  # the handlers don't look at who calls
+
+    def data(caller: Caller, operation: Keep) -> dict[str, Any]:
+        return {"limit": operation.limit}
+
+    def text(caller: Caller, operation: Keep) -> ToolResponse[dict[str, Any]]:
+        return ToolResponse({"limit": operation.limit, "note": "cut"}, text="ten rows")
+
+    given = {"id": ID, "content": "A fact about stores.", "limit": 51}
+    stated = "limit counts as 50, the maximum, so there may be more"
+    assert Tool("keep", "memory", "", "", {"": data})(someone, **given) == {"limit": 50, "note": stated}
+    answer = Tool("keep", "memory", "", "", {"": text})(someone, **given)
+    assert (answer.data["note"], answer.text) == (f"cut; {stated}", f"ten rows\n{stated}")

@@ -42,6 +42,14 @@ def test_create_recall_and_list(alice_user: User, bob_user: User, olga_user: Use
         assert [memory["id"] for memory in page["items"]] == expected
 
 
+def test_a_limit_above_the_maximum_is_stated(alice_user: User) -> None:
+    sender = client(alice_user)
+    post(sender, LIST, {"content": "Revenue excludes refunds."})
+    assert "note" not in post(sender, RECALL, {"query": "refunds", "limit": 3}).json()
+    note = post(sender, RECALL, {"query": "refunds", "limit": 3000}).json()["note"]
+    assert "limit counts as 50, the maximum" in note
+
+
 def test_a_memory_is_read_and_corrected(alice_user: User, bob_user: User, olga_user: User) -> None:
     record = post(client(alice_user), LIST, {"content": "Revenue excludes refunds."}).json()["memory"]
     url = f"{LIST}{record['id']}/"
