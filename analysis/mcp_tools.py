@@ -257,7 +257,7 @@ def query_sql(caller: Caller, operation: operations.QuerySql) -> SqlResponse:
         "dialect": DIALECTS[answer.source.engine],
         "took_ms": round(answer.took_ms, 1),
     }
-    if notes := execute.notes_of(result):
+    if notes := execute.notes_of(result, operation.sql):
         response["note"] = "; ".join(notes)
     return response
 

@@ -99,9 +99,11 @@ def try_source(source: SqlSource, timeout_s: float) -> list[str]:
     ]
 
 
-def notes_of(result: Result) -> list[str]:
-    """Return what the result lacks, for whoever reads it."""
+def notes_of(result: Result, sql: str = "") -> list[str]:
+    """Return what the result of a statement lacks, for whoever reads it."""
     notes = ["there are more rows: aggregate, filter, or raise limit"] if result.is_cut else []
+    if not result.rows and sql.replace(";", " ").lower().split() == ["show", "tables"]:
+        notes.append("the current schema has no tables: SHOW ALL TABLES lists those of every schema")
     if result.columns_left_out:
         notes.append(f"{result.columns_left_out} more columns do not fit: name the columns you need")
     if result.shortened:

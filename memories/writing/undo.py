@@ -34,6 +34,7 @@ UNDOABLE = (
     "rescope",
     "settle",
     "choose_attachment",
+    "supersede",
 )
 SETTLED_FIELDS = ("entity_urns", "related_columns", "unsettled")
 RESTORED_FIELDS = (
@@ -46,8 +47,9 @@ RESTORED_FIELDS = (
 def undo(*, caller: Caller, record_id: UUID | str, change: str) -> MemoryRecord:
     """Undo the last change of a memory, if it was `change`.
 
-    Raises Conflict if the last change is another one or not in UNDOABLE, or if another memory has taken the place of
-    this one. Raises Forbidden if another user made the change and the caller is not an admin.
+    Undoing `supersede` archives the correction. Raises Conflict if the last change is another one or not in UNDOABLE,
+    if another memory has taken the place of this one, or if the correction has changed since. Raises Forbidden if
+    another user made the change and the caller is not an admin.
     """
     pk = validate(Id, record_id, "id")
     with transaction.atomic():
@@ -64,7 +66,9 @@ def undo(*, caller: Caller, record_id: UUID | str, change: str) -> MemoryRecord:
                 % {"changed_by": last.changed_by},
                 field="id",
             )
-        if change in ("forget", "reassign"):
+        if change == "supersede":
+            _archive_correction(caller, record)
+        if change in ("forget", "reassign", "supersede"):
             _check_no_replacement(caller, record, last)
         if change in ("share", "reassign") and not caller.is_admin:
             for extension in extensions.registered():
@@ -79,6 +83,16 @@ def undo(*, caller: Caller, record_id: UUID | str, change: str) -> MemoryRecord:
         else:
             _restore_predecessor(caller, record, old, last)
     return with_current_status(record)
+
+
+def _archive_correction(caller: Caller, old: MemoryRecord) -> None:
+    """Archive the correction of the locked memory `old`. Raise Conflict if it is not as it was first stored."""
+    active = MemoryRecord.objects.visible_to(caller).select_for_update().filter(status=Status.ACTIVE)
+    correction = active.filter(pk=old.superseded_by).first() if old.superseded_by else None
+    if correction is None or last_revision(correction.pk) is not None:
+        raise Conflict(gettext("was changed since then and can no longer be undone"), field="id")
+    with revised(caller, correction, "forget", "the correction was undone"):
+        correction.status = Status.ARCHIVED
 
 
 def _check_no_review(caller: Caller, record: MemoryRecord, last: MemoryRevision) -> None:

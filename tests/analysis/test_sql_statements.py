@@ -38,6 +38,13 @@ def test_statements_that_explore_a_warehouse_are_answered(alice: Caller, sql: st
     assert query_sql(alice, sql=sql)["rows"][0][: len(expected)] == expected
 
 
+def test_show_tables_of_an_empty_schema_says_where_tables_are(alice: Caller) -> None:
+    response = query_sql(alice, sql="show tables;")
+    assert response["rows"] == []
+    assert response["note"] == "the current schema has no tables: SHOW ALL TABLES lists those of every schema"
+    assert "note" not in query_sql(alice, sql="SHOW TABLES FROM sales")
+
+
 @pytest.mark.parametrize(
     "sql",
     [

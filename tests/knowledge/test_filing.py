@@ -262,6 +262,9 @@ def test_the_page_of_a_memory_asks_its_owner_alone(alice: Caller, alice_user: Us
         [urn_of("fernhill.web.carts")],
         ["checked_out"],
     )
+    said = client.get(address).content.decode()  # its message has the button
+    assert said.count(f'action="{reverse("change-memory", args=[record.pk, "undo"])}"') == 1
+    assert "You have settled" not in said
     assert "You have settled" in page_of(alice_user, address)
 
 

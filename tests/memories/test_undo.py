@@ -8,7 +8,7 @@ from memories import services
 from memories.contract.errors import Conflict, Forbidden
 from memories.identity.caller import Caller
 from memories.models import Batch, MemoryRecord
-from memories.operations import Forget, Reassign, RecallMemories, Remember, Restore, Revise, Supersede, Verify
+from memories.operations import Forget, Reassign, RecallMemories, Remember, Restore, Revise, Share, Supersede, Verify
 from memories.retrieval.recall import recall
 from memories.tasks import finish_batch
 from memories.writing import bulk_actions, undo
@@ -115,3 +115,41 @@ def test_a_move_is_not_undone_onto_the_same_text(alice: Caller, ada: Caller) -> 
         undo.undo(caller=ada, record_id=record.pk, change="reassign")
     record.refresh_from_db()
     assert record.persona == "supply"
+
+
+def correct(caller: Caller) -> tuple[MemoryRecord, MemoryRecord]:
+    old = services.remember(Remember(content="The mart is rebuilt every night."), caller=caller).record
+    return old, services.supersede(
+        Supersede(record_id=old.pk, content="The mart is rebuilt at noon."), caller=caller
+    ).record
+
+
+def test_undoing_a_correction_brings_the_earlier_text_back(alice: Caller, bob: Caller) -> None:
+    old, new = correct(alice)
+    with pytest.raises(Forbidden):
+        undo.undo(caller=bob, record_id=old.pk, change="supersede")
+    undo.undo(caller=alice, record_id=old.pk, change="supersede")
+    states = {row.pk: (row.status, row.superseded_by) for row in MemoryRecord.objects.all()}
+    assert states == {old.pk: ("active", None), new.pk: ("archived", None)}
+    assert recall(RecallMemories(query="when is the mart rebuilt"), caller=alice).hits[0].record == old
+    services.restore(Restore(record_id=new.pk), caller=alice)  # nothing is lost
+    assert MemoryRecord.objects.get(pk=old.pk).superseded_by == new.pk
+
+
+def test_a_correction_that_was_changed_since_is_not_undone(alice: Caller) -> None:
+    old, new = correct(alice)
+    services.share(Share(record_id=new.pk, visibility="private"), caller=alice)
+    with pytest.raises(Conflict, match="was changed since then"):
+        undo.undo(caller=alice, record_id=old.pk, change="supersede")
+
+
+def test_a_correction_is_not_undone_onto_a_text_that_was_remembered_again(alice: Caller) -> None:
+    old, new = correct(alice)
+    again = services.remember(Remember(content=old.content), caller=alice).record
+    assert again.pk != old.pk
+    with pytest.raises(Conflict, match=again.pk.hex):
+        undo.undo(caller=alice, record_id=old.pk, change="supersede")
+    assert set(MemoryRecord.objects.filter(pk__in=[old.pk, new.pk]).values_list("status", flat=True)) == {
+        "superseded",
+        "active",
+    }

@@ -140,3 +140,41 @@ def test_sharing_and_moving_can_be_undone(ada: Caller, ada_user: User, alice: Ca
         fact.refresh_from_db()
         assert getattr(fact, column) == before
     assert Batch.objects.count() == 4
+
+
+@pytest.mark.parametrize(
+    ("act", "fields", "said"),
+    [
+        ("forget", {}, "Forgotten."),
+        ("share", {"visibility": "everyone"}, "visible to everyone"),
+        ("verify", {}, "Verified as still true."),
+    ],
+)
+def test_the_next_page_offers_to_undo_a_change(
+    alice_user: User, fact: MemoryRecord, act: str, fields: dict[str, str], said: str
+) -> None:
+    before = MemoryRecord.objects.filter(pk=fact.pk).values("status", "visibility", "last_verified_at").get()
+    browser = Client()
+    browser.force_login(alice_user)
+    page = browser.post(f"/memories/{fact.pk}/{act}/", fields, follow=True).content.decode()
+    assert said in page
+    assert f'action="/memories/{fact.pk}/undo/"' in page
+    assert f'name="change" value="{act}"' in page
+    undone = browser.post(f"/memories/{fact.pk}/undo/", {"change": act}, follow=True).content.decode()
+    assert "Undone." in undone
+    assert f'action="/memories/{fact.pk}/undo/"' not in undone
+    assert MemoryRecord.objects.filter(pk=fact.pk).values("status", "visibility", "last_verified_at").get() == before
+
+
+def test_a_correction_is_undone_on_its_page(alice_user: User, fact: MemoryRecord) -> None:
+    browser = Client()
+    browser.force_login(alice_user)
+    corrected = {"correct": "1", "content": "A corrected text of the fact.", "dimension": fact.dimension}
+    corrected |= {"category": fact.category, "confidence": fact.confidence, "visibility": fact.visibility}
+    answer = browser.post(f"/memories/{fact.pk}/edit/", corrected, follow=True)
+    new = MemoryRecord.objects.get(supersedes=fact)
+    assert answer.request["PATH_INFO"] == f"/memories/{new.pk}/"
+    assert f'action="/memories/{fact.pk}/undo/"' in answer.content.decode()
+    browser.post(f"/memories/{fact.pk}/undo/", {"change": "supersede"})
+    assert MemoryRecord.objects.get(pk=fact.pk).status == "active"
+    assert MemoryRecord.objects.get(pk=new.pk).status == "archived"

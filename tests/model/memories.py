@@ -25,7 +25,9 @@ from tests.model.expected import (
 )
 
 Refusals = set[str]
-UNDOABLE = ("forget", "restore", "verify", "share", "reassign", "extend", "rescope", "settle", "choose_attachment")
+UNDOABLE = (
+    "forget", "restore", "verify", "share", "reassign", "extend", "rescope", "settle", "choose_attachment", "supersede",
+)  # fmt: skip
 
 
 def may_change(e: Expected, person: Person, m: Memory, *, deciding: bool = False) -> Refusals:
@@ -204,7 +206,20 @@ def may_undo(e: Expected, person: Person, m: Memory, change: str) -> Refusals:
         refusals |= conflict_if(e.duplicate(m) is not None, has_other)
         is_open = any(other.is_living for other in e.chain(m)) or e.has_rival(m)
         refusals |= {ALLOWED, CONFLICT} if is_open else set()
+    if change == "supersede":
+        refusals |= _may_undo_correction(e, m)
     return refusals if m.last.sure else refusals | {ALLOWED, CONFLICT}
+
+
+def _may_undo_correction(e: Expected, m: Memory) -> Refusals:
+    correction = e.memories.get(m.superseded_by)
+    if correction is None or not correction.is_living:
+        return {CONFLICT}
+    refusals = conflict_if(e.duplicate(m) is not None)
+    others = [other for other in e.chain(m) if other.is_living and other is not correction]
+    is_as_stored = correction.last is None and correction.status == "active" and not correction.unsettled
+    is_open = not is_as_stored or bool(others) or e.has_rival(m)
+    return refusals | ({ALLOWED, CONFLICT} if is_open else set())
 
 
 def undo(e: Expected, person: Person, m: Memory) -> None:
@@ -224,6 +239,9 @@ def undo(e: Expected, person: Person, m: Memory) -> None:
         if predecessor and is_same and predecessor.superseded_by == m.name:
             e.come_back(predecessor)
             predecessor.changed()
+    elif last.change == "supersede":
+        forget(e, person, e.memories[m.superseded_by])
+        e.come_back(m)
     elif last.change == "verify":
         m.verified.pop()
         _undo_verification(e, m, last)

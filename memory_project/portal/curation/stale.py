@@ -14,7 +14,6 @@ from memories.contract.fields import UNSTORABLE
 from memories.contract.list_export import MEMORY_COLUMNS, list_export
 from memories.contract.paging import page
 from memories.identity.permissions import caller_from_request
-from memory_project.portal.views.memories import LAST_ACT
 
 MAX_TO_VERIFY = 20  # maximum number of active memories to verify that are listed; only the first page lists them
 
@@ -46,7 +45,6 @@ def stale_list(request: HttpRequest) -> HttpResponseBase:
         "cause": cause,
         "causes": [] if everyone else stale_review.causes(caller),
         "everyone": everyone,
-        "last": request.session.pop(LAST_ACT, None),
         "after": current_page.after,
         "next_page": "?" + urlencode({name: value for name, value in query.items() if value}),
     }

@@ -31,10 +31,12 @@ from memory_project.accounts.names import name_of
 from memory_project.portal import labels, memory_list, validity_texts
 from memory_project.portal.error_labels import message_with_label
 from memory_project.portal.search import passages
+from memory_project.portal.undo_messages import undo_in
 from memory_project.web import locale
 from memory_project.web.page_version import page_version
 
 register = template.Library()
+register.simple_tag(undo_in, name="undo_of")
 MARKUP = re.compile(r"[*_`#>|\[\]]+")  # characters of Markdown syntax, which the rendered page doesn't show
 MAX_HEADING = 120  # characters of a memory's text in a heading
 EDGE_WORDS = 4  # number of words at each end of a passage by which the browser finds it

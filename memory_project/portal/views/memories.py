@@ -59,6 +59,7 @@ from memory_project.portal.error_labels import message_with_label
 from memory_project.portal.forms import MemoryForm
 from memory_project.portal.memory_list import Browse
 from memory_project.portal.search import saved_views
+from memory_project.portal.undo_messages import undo_tag
 from memory_project.portal.views.redirects import local_page
 from memory_project.web import locale
 
@@ -77,8 +78,6 @@ def my_knowledge(request: HttpRequest) -> HttpResponseBase:
     context: dict[str, Any] = {"browse": browse, "result": browse.result()}
     if browse.q and not request.session.get(onboarding.SEARCHED):
         request.session[onboarding.SEARCHED] = True
-    if browse.filters.unsettled and request.session.get(LAST_ACT, {}).get("act") == "settle":
-        context["last"] = request.session.pop(LAST_ACT)
     if not is_fragment:
         context |= {"default": default, "rail": browse.rail(), "first_steps": onboarding.steps(request, browse.caller)}
     response = render(request, template, context)
@@ -201,12 +200,12 @@ def edit_memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
             form.refuse(Invalid(error.fault, field=error.field, allowed=error.allowed))
         else:
             message = gettext("Corrected. The old text is kept in the history.") if correcting else gettext("Saved.")
-            messages.success(
-                request,
-                f"{target.pending_message[0].upper()}{target.pending_message[1:]}."
-                if target.pending_message
-                else message,
-            )
+            if target.pending_message:
+                messages.success(request, f"{target.pending_message[0].upper()}{target.pending_message[1:]}.")
+            elif correcting:
+                messages.success(request, message, extra_tags=undo_tag(record_id, "supersede"))
+            else:
+                messages.success(request, message)
             return redirect("memory", record_id=target.pk)
     title = gettext("Correct memory") if correcting else gettext("Edit memory")
     verb = gettext("Save correction") if correcting else gettext("Save")
@@ -228,9 +227,7 @@ def change_memory(request: HttpRequest, record_id: UUID, act: str) -> HttpRespon
     except DomainError as error:
         messages.error(request, message_with_label(error))
     else:
-        messages.success(request, message)
-        if act in UNDOABLE:
-            request.session[LAST_ACT] = {"id": str(record_id), "act": act, "message": UNDOABLE[act]}
+        messages.success(request, message, extra_tags=undo_tag(record_id, act) if act in UNDOABLE else "")
     if act == "erase" and not MemoryRecord.objects.visible_to(caller).filter(pk=record_id).exists():
         return redirect("my-knowledge")
     if page := local_page(request.POST.get("next") or request.POST.get("back_to", "")):
@@ -383,8 +380,7 @@ def _appeal(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     return gettext("Appealed. A curator will review it again, with your reason.")
 
 
-LAST_ACT = "last_act"  # session key of the last action, which the stale review offers to undo
-UNDOABLE = {"forget": "Forgotten", "restore": "Restored", "verify": "Still true", "settle": "Settled"}
+UNDOABLE = ("forget", "restore", "verify", "settle", "share", "reassign", "extend")  # the message offers it
 NOTHING = "nothing"  # value of the button that says that a memory is about nothing in the catalog
 ACTS: dict[str, Callable[[Caller, UUID, HttpRequest], str]] = {
     "forget": _forget,
