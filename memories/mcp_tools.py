@@ -152,6 +152,7 @@ memory_manage = Tool(
     "migrations, preferences. Never secrets. If a memory is wrong, supersede it. Without a command, returns the "
     "arguments of each.",
     selector="command",
+    other_tools=dict.fromkeys(("search", "find", "recall", "query"), "memory_recall"),
     choices={
         "remember": _remember,
         "update": _update,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from django.db import DatabaseError, DataError
 from django.utils.translation import gettext
@@ -92,15 +92,19 @@ class Upstream(DomainError):
     status = 502
 
 
-def check_choice(field: str, value: str, allowed: Iterable[str]) -> str:
+def check_choice(field: str, value: str, allowed: Iterable[str], *, never: Collection[str] = ()) -> str:
+    """Return the value. Raise Invalid with the nearest allowed one, unless that is in `never`."""
     options = list(allowed)
     if value in options:
         return value
-    if guess := nearest(value, options):
-        problem = gettext("%(value)r is unknown: did you mean %(guess)s?") % {"value": value, "guess": guess}
-    else:
-        problem = gettext("%(value)r is unknown") % {"value": value}
-    raise Invalid(problem, field=field, allowed=", ".join(options))
+    raise Invalid(unknown(value, nearest(value, options, never=never)), field=field, allowed=", ".join(options))
+
+
+def unknown(value: str, guess: str) -> str:
+    """Return the problem of an unknown value, with what was probably meant."""
+    if guess:
+        return gettext("%(value)r is unknown: did you mean %(guess)s?") % {"value": value, "guess": guess}
+    return gettext("%(value)r is unknown") % {"value": value}
 
 
 def check_length(field: str, value: str, low: int, high: int) -> str:

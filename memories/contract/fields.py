@@ -30,7 +30,8 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from typing_extensions import TypedDict
 
 from memories.contract import schemas
-from memories.contract.errors import Invalid
+from memories.contract.errors import Invalid, unknown
+from memories.contract.near_misses import nearest
 from memories.contract.registry import Registry
 from memories.contract.timestamps import parse_timestamp
 
@@ -124,7 +125,8 @@ class OneOf:
 
     def _member(self, value: Any) -> str:
         if not isinstance(value, str) or value not in self.values:
-            raise validation_error(gettext("%(value)r is unknown") % {"value": str(value)[:80]}, ", ".join(self.values))
+            text = str(value)[:80]
+            raise validation_error(unknown(text, nearest(text, self.values)), ", ".join(self.values))
         return str(value)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:

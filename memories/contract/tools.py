@@ -87,6 +87,7 @@ class Tool:
     reading: Sequence[str] = ()  # the choices that change nothing, if the tool has other choices, too
     reads_for: Sequence[str] = ()  # toolsets that also offer this tool when a client asks for read-only access
     further_toolsets: Sequence[str] = ()  # other toolsets that offer this tool
+    other_tools: Mapping[str, str] = field(default_factory=dict)  # choice that another tool has → that tool
     aliases: Sequence[str] = ()  # further names under which clients may call the tool; not listed
     quotes: bool = True  # whether responses may contain texts by others: people, agents, catalogs or upstream systems
     confirms: Mapping[str, Asks] = field(default_factory=dict)  # choice → what to ask the person before it is performed
@@ -119,7 +120,11 @@ class Tool:
                 return None
             if not choice:
                 raise Invalid(self._missing(choices, values), field=self.selector, allowed=", ".join(choices))
-            check_choice(self.selector, choice, self.choices)
+            if choice in self.other_tools:
+                problem = f"{choice!r} is no {self.selector} of this tool: use the tool {self.other_tools[choice]}"
+                raise Invalid(problem, field=self.selector, allowed=", ".join(choices))
+            if choice not in self.choices:
+                check_choice(self.selector, choice, choices, never=self.confirms)
             if choice not in choices:
                 raise Forbidden(f"this persona or connection may not {choice}", field=self.selector)
             if self.check_permission:
@@ -135,12 +140,24 @@ class Tool:
         return choice, operation.read(schemas.without_absent(parsed, schema))
 
     def _missing(self, choices: Sequence[str], values: Mapping[str, Any]) -> str:
-        """Return the problem of a call without a choice, with the choices that take all of its arguments."""
-        fitting = [choice for choice in choices if self._takes(choice, values)]
-        needed = [c for c in fitting if set(self.operation(c).input_schema().get("required", [])) <= set(values)]
-        likely = (needed or fitting)[:3]
-        guess = f": did you mean {' or '.join(likely)}?" if values and likely and len(likely) < len(choices) else ""
-        return f"is missing, so nothing was done{guess}" if values else "is missing"
+        """Return the problem of a call without a choice, with those that were probably meant.
+
+        These are the choices that only read, or else the one whose required arguments are most of those given.
+        """
+        if not values:
+            return "is missing"
+        if other := next((name for name in SELECTORS if str(values.get(name, "")) in self.choices), ""):
+            return f"is missing, so nothing was done: pass it as {self.selector}, not as {other}"
+        fitting = [choice for choice in choices if choice not in self.confirms and self._takes(choice, values)]
+        required = {choice: set(self.operation(choice).input_schema().get("required", [])) for choice in fitting}
+        complete = [choice for choice in fitting if required[choice] <= set(values)]
+        likely = [choice for choice in complete if choice in self.reading]
+        if not likely and complete:
+            most = max(len(required[choice]) for choice in complete)
+            likely = [choice for choice in complete if len(required[choice]) == most]
+            likely = likely if len(likely) == 1 else []
+        guess = f": did you mean {' or '.join(likely[:3])}?" if likely else ""
+        return f"is missing, so nothing was done{guess}"
 
     def _takes(self, choice: str, values: Mapping[str, Any]) -> bool:
         operation = self.operation(choice)
@@ -201,15 +218,18 @@ class Tool:
         if not unknown:
             return
         allowed = ", ".join(takes) or "no argument"
-        if unknown[0] not in self.input_schema["properties"]:
-            everything = self.input_schema["properties"]
-            guess = nearest(unknown[0], [name for name in (takes or everything) if name not in values])
-            meant = f": did you mean {guess}?" if guess else ""
+        everything = self.input_schema["properties"]
+        guess = nearest(unknown[0], [name for name in (takes or everything) if name not in values])
+        meant = f": did you mean {guess}?" if guess else ""
+        if unknown[0] not in everything:
             raise Invalid(f"is not an argument of this tool{meant}", field=unknown[0], allowed=", ".join(everything))
         if choice:
             place = f"by {self.selector} {choice}" if self.selector else f"together with {choice}"
-            others = [each for each in self.choices if each != choice and self._takes(each, {unknown[0]: ""})]
-            also = f" (but by {', '.join(others[:3])})" if self.selector and others else ""
+            takers = [each for each in self.choices if each != choice and self._takes(each, {unknown[0]: ""})]
+            others = [each for each in takers if each not in self.confirms]
+            if takers and not others:
+                place += ", which does not need it"
+            also = meant or (f" (but by {', '.join(others[:3])})" if self.selector and others else "")
             raise Invalid(f"is not accepted {place}{also}", field=unknown[0], allowed=allowed)
         raise Invalid("is not accepted here", field=unknown[0], allowed=allowed)
 
@@ -264,6 +284,9 @@ class Tool:
 
     def usage(self, choices: Sequence[str]) -> dict[str, str]:
         return {choice: usage_of(self.operation(choice)) for choice in choices}
+
+
+SELECTORS = ("command", "action", "cmd", "mode", "operation", "act", "verb")  # what clients call the selector
 
 
 def _summary(choice: str, operation: type[Operation]) -> str:

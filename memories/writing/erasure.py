@@ -49,7 +49,13 @@ def erase(operation: Erase, *, caller: Caller) -> Erasure:
     the memory is applied to the catalog.
     """
     if not operation.confirm:
-        raise Invalid(gettext("is not set: erasing can't be undone"), field="confirm", allowed=gettext("true"))
+        raise Invalid(
+            gettext(
+                "is not set, so nothing was erased: forget archives the memory and can be undone; erasing can't be, "
+                "and needs a person's yes"
+            ),
+            field="confirm",
+        )
     with transaction.atomic():
         record, old = locked_with_predecessor(caller, operation.record_id)
         with identity.service("erasure"):

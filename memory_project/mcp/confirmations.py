@@ -86,7 +86,10 @@ async def ask(context: Context[Any, Any], question: Question) -> InputRequiredRe
                 question.message, FORM, related_request_id=context.request_context.request_id
             )
         except (MCPError, ValidationError):
-            raise Declined("the client could not ask the person: nothing was done; pass confirm instead") from None
+            raise Declined(
+                "the client could not ask the person, so nothing was done: ask them yourself, and pass confirm only if "
+                "they agree"
+            ) from None
     if response is None:
         raise Declined(f"the person did not answer within {ANSWER_S // 60} minutes: nothing was done")
     _require_consent(response)
@@ -109,4 +112,4 @@ def _require_consent(response: Any) -> None:
     action, content = getattr(response, "action", "cancel"), getattr(response, "content", None) or {}
     if action != "accept" or content.get(KEY) is not True:
         verb = "dismissed the question" if action == "cancel" else "declined"
-        raise Declined(f"the person {verb}: nothing was done")
+        raise Declined(f"the person {verb}: nothing was done; don't try another way")

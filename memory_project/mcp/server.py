@@ -10,7 +10,7 @@ import functools
 import logging
 import operator
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import replace
 from difflib import get_close_matches
@@ -28,6 +28,7 @@ from mcp.types import Tool as OfferedTool
 from memories.contract import beside, progress
 from memories.contract.confirmation import Question
 from memories.contract.errors import DomainError, Forbidden, NotFound, from_database_error
+from memories.contract.near_misses import nearest
 from memories.contract.tools import Call, Tool, ToolResponse, load_toolset, toolsets
 from memories.database import connections, identity
 from memories.identity.caller import Caller
@@ -192,7 +193,8 @@ class CommonplaceServer(ReadingServer):
         own, proxied = self._listed_for(caller)
         names = [*own, *(tool.name for tool in proxied)]
         similar = get_close_matches(name[:MAX_NAME], names, n=SIMILAR_NAMES)
-        allowed = elsewhere(name) or " or ".join(similar) or "the tools of tools/list"
+        guess = nearest(name[:MAX_NAME], names) or " or ".join(similar)
+        allowed = elsewhere(name, own.values()) or guess or "the tools of tools/list"
         error = NotFound(f"unknown tool {name[:MAX_NAME]!r}", allowed=allowed)
         with connections.session():
             self.audit(caller, name[:MAX_NAME], arguments, {}, error, 0.0)
@@ -301,7 +303,8 @@ class CommonplaceServer(ReadingServer):
         assert tool is not None  # call_tool() has checked it
         if not caller.may_use(tool.name):
             refused = f"the persona {caller.persona!r}, or this connection, may not use {name}"
-            raise Forbidden(refused, allowed=elsewhere(name))
+            own, _ = self._listed_for(caller)
+            raise Forbidden(refused, allowed=elsewhere(name, own.values()))
         return tool
 
     def _run_tool(self, name: str, arguments: dict[str, Any], caller: Caller, agreed: str) -> ToolResponse[Any]:
@@ -341,12 +344,17 @@ def internal_error(name: str) -> InternalError:
     return InternalError("something went wrong; the details are in the server's log")
 
 
-def elsewhere(name: str) -> str:
-    """Return which toolset has a tool that a connection lacks, and how to get it, or "" if there is no such tool."""
+def elsewhere(name: str, listed: Iterable[Tool]) -> str:
+    """Return the address that has a tool besides those that are `listed`.
+
+    Returns "" if there is no such tool, or if the connection has its toolset and lacks it for another reason.
+    """
     tool = next((tool for tool in enabled_tools(["all"]) if name in (tool.name, *tool.aliases)), None)
-    if tool is None:
+    present = dict.fromkeys(each.toolset for each in listed)
+    if tool is None or tool.toolset in present:
         return ""
-    return f"a connection to {CHOOSING}{tool.toolset}, or with --toolsets {tool.toolset}, if the persona may use it"
+    names = ",".join([*present, tool.toolset])
+    return f"a connection to {CHOOSING}{names}, or with --toolsets {names}, if the persona may use it"
 
 
 def enabled_tools(names: Sequence[str], *, read_only: bool = False) -> list[Tool]:

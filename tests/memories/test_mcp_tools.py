@@ -42,13 +42,36 @@ def test_a_call_without_a_command_that_says_something_is_an_error(alice: Caller)
         ({"command": "remember", "contnet": "Revenue excludes refunds."}, "did you mean content?"),
         ({"command": "get", "memory_id": "1" * 32}, "did you mean id?"),
         ({"command": "get", "id": "1" * 32, "content": "Revenue excludes refunds."}, "(but by remember, update"),
-        ({"content": "Revenue excludes refunds.", "id": "1" * 32}, "did you mean"),
+        ({"content": "Revenue excludes refunds.", "id": "1" * 32}, "did you mean supersede?"),
+        ({"id": "1" * 32}, "did you mean history or get?"),
+        ({"action": "list"}, "pass it as command, not as action"),
+        ({"command": "search", "query": "refunds"}, "use the tool memory_recall"),
+        ({"command": "unforget", "id": "1" * 32}, "did you mean restore?"),
+        ({"command": "report", "id": "1" * 32}, "did you mean feedback?"),
+        ({"command": "list", "category": "correction"}, "did you mean filter_category?"),
+        ({"command": "remember", "content": "Revenue excludes refunds.", "confidence": "hihg"}, "did you mean high?"),
+        ({"command": "forget", "id": "1" * 32, "confirm": True}, "which does not need it"),
+        ({"command": "erase", "id": "1" * 32}, "forget archives the memory and can be undone"),
     ],
 )
 def test_a_near_miss_names_what_was_meant(alice: Caller, arguments: dict[str, Any], meant: str) -> None:
     with pytest.raises(Invalid) as caught:
         memory_manage(alice, **arguments)
     assert meant in caught.value.message
+
+
+@pytest.mark.parametrize("command", ["unshare", "reshare", "reverse", "rephrase", "release", "earse", "erased"])
+def test_no_guess_may_do_harm(alice: Caller, command: str) -> None:
+    """Neither what can't be undone nor the opposite of what was meant is suggested."""
+    with pytest.raises(Invalid) as caught:
+        memory_manage(alice, command, id="1" * 32)
+    assert "did you mean" not in caught.value.message
+
+
+def test_a_connection_that_only_reads_is_offered_no_other_command(alice: Caller) -> None:
+    with pytest.raises(Invalid) as caught:
+        memory_manage.only(["get", "list"])(alice, "forgett", id="1" * 32)
+    assert "forget?" not in caught.value.message
 
 
 def test_the_error_of_an_unknown_command_lists_all_commands(alice: Caller) -> None:

@@ -362,7 +362,7 @@ def test_a_tool_of_another_toolset_names_the_way_to_it(http: str, alice_user: Us
     call = {"query": "orders"}
     refused = over_http(http, token, lambda client: client.call_tool("catalog_search", call), "/x/memory")
     assert refused.is_error
-    assert "/mcp/x/knowledge" in content_of(refused)["error"]
+    assert "/mcp/x/memory,knowledge" in content_of(refused)["error"]
 
 
 def test_schemas_of_responses_are_listed_on_request(http: str, alice_user: User) -> None:
