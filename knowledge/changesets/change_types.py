@@ -50,12 +50,20 @@ TAGGABLE = ("dataset", "container", "chart", "dashboard", "dataJob", "dataFlow")
 
 
 def _column(request: Request, context: Context) -> str:
-    """Return the exact path of the column in a target `column:<path>`, or "" for any other target.
+    """Return the exact path of the column in a target `column:<path>`, or "" for an empty target.
 
-    Raises Invalid for an unknown column, because the catalog would accept the write and never show it.
+    Raises Invalid for any other target, which may be meant as a column, and for an unknown column, because the catalog
+    would accept the write and never show it.
     """
-    if not request.target.startswith(COLUMN):
+    if not request.target:
         return ""
+    if not request.target.startswith(COLUMN):
+        raise Invalid(
+            gettext("is %(target)r") % {"target": request.target[:60]},
+            field="target",
+            allowed=gettext("column:%(name)s for a column, or empty for the whole entity")
+            % {"name": request.target[:60]},
+        )
     name = request.target.removeprefix(COLUMN).strip()
     match = context.entity.column(name) if context.entity else None
     if match is None:
@@ -86,6 +94,8 @@ def _association(
 
     def plan(request: Request, context: Context) -> list[Step]:
         urn = make_urn(kind, detail_of(request, gettext("a %(kind)s's name or URN") % {"kind": kind}))
+        if adds and kind == "glossaryTerm":
+            _require_existing(urn, context)
         path: tuple[str, ...] = (list_name, urn)
         target_aspect = aspect
         if column := _column(request, context):
@@ -125,14 +135,19 @@ def deprecate(request: Request, context: Context) -> list[Step]:
 
 
 def set_domain(request: Request, context: Context) -> list[Step]:
-    return [
-        add(
-            context.urn,
-            "domains",
-            ("domains",),
-            [make_urn("domain", detail_of(request, gettext("a domain's name or URN")))],
+    urn = make_urn("domain", detail_of(request, gettext("a domain's name or URN")))
+    _require_existing(urn, context)
+    return [add(context.urn, "domains", ("domains",), [urn])]
+
+
+def _require_existing(urn: str, context: Context) -> None:
+    """Raise NotFound for an entity that the catalog lacks. It would accept the write and show an empty reference."""
+    if not context.exists(urn):
+        raise NotFound(
+            gettext("%(urn)s is not in the catalog") % {"urn": urn},
+            field="detail",
+            allowed=gettext("a name or URN that catalog_search finds"),
         )
-    ]
 
 
 def _structured_property(request: Request, context: Context) -> str:
@@ -331,6 +346,12 @@ BUILT_IN = (
 
 def check_entity_type(request: Request, urn: str) -> None:
     change_type = CHANGE_TYPES[request.change_type]
+    if request.target and not change_type.target:
+        raise Invalid(
+            gettext("is not taken by %(change_type)s") % {"change_type": change_type.name},
+            field="target",
+            allowed=gettext("empty"),
+        )
     if not change_type.kinds:
         return
     if not urn:

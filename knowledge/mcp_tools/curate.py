@@ -267,7 +267,7 @@ def _apply(caller: Caller, operation: operations.Apply) -> AppliedResponse | Pre
         "entity_urn": preview.entity_urn,
         "changes_count": len(operation.changes),
         "preview": [responses.planned_response(planned, preview.entities) for planned in preview.planned],
-        "message": "nothing was written; to write this, repeat with confirm=true and without dry_run",
+        "message": UNCHANGED if all(planned.is_noop for planned in preview.planned) else PREVIEWED,
     }
     if preview.replaces:
         response["replaces"] = preview.replaces
@@ -276,6 +276,8 @@ def _apply(caller: Caller, operation: operations.Apply) -> AppliedResponse | Pre
     return response
 
 
+PREVIEWED = "nothing was written: show the person this preview, and repeat it with confirm=true if they agree"
+UNCHANGED = "nothing was written, and nothing would be: the catalog has these values already"
 MESSAGES = {
     "applied": "applied",
     "partial": "some changes were not written: action resume continues, action rollback undoes the written changes",
@@ -348,7 +350,7 @@ def _rollback(caller: Caller, operation: operations.RollBack) -> RolledBackRespo
 def _rollback_preview(caller: Caller, operation: operations.RollBack) -> PreviewResponse:
     preview = rollback.roll_back_preview(caller=caller, changeset_id=operation.changeset_id)
     changes = [_undo_response(undo) for undo in preview.undos]
-    steps = "to roll this back, repeat with confirm=true and without dry_run"
+    steps = "nothing was rolled back: show the person this preview, and repeat it with confirm=true if they agree"
     response: PreviewResponse = {
         "confirmation_required": not operation.dry_run,
         "dry_run": operation.dry_run,

@@ -77,6 +77,7 @@ def small_catalog_aspects() -> Iterator[tuple[str, str, Any]]:
     yield MART, "upstreamLineage", {"upstreams": [upstream(ORDERS), upstream(REFUNDS)]}
     term = {"name": "Net revenue", "definition": "After refunds.", "termSource": "INTERNAL", "customProperties": {}}
     yield "urn:li:glossaryTerm:net", "glossaryTermInfo", term
+    yield "urn:li:domain:sales", "domainProperties", {"name": "Sales"}
 
 
 STAMP = {"time": 0, "actor": "urn:li:corpuser:unknown"}

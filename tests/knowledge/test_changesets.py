@@ -163,6 +163,11 @@ def test_analysts_cannot_apply_and_outsiders_find_nothing(
         (change("create_glossary_term", "Net revenue", "again"), Conflict, "urn:li:glossaryTerm:net"),
         (change("update_context_document", "nowhere", "x"), NotFound, "nowhere"),
         (change("deprecate", "nonsense", "x"), Invalid, "target"),
+        (change("update_description", "amount", "After tax."), Invalid, "column:amount for a column"),
+        (change("add_tag", "amount", "Training"), Invalid, "column:amount for a column"),
+        (change("flag_quality_issue", "column:amount", "It is late."), Invalid, "is not taken by"),
+        (change("set_domain", "", "Finence"), NotFound, "Finence is not in the catalog"),
+        (change("add_glossary_term", "", "nett"), NotFound, "nett is not in the catalog"),
     ],
 )
 def test_one_invalid_change_prevents_all(

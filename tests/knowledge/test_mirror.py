@@ -41,7 +41,7 @@ def away(settings: Any) -> Callable[[], None]:
 @pytest.mark.django_db(transaction=True)
 def test_a_second_copy_writes_only_changes(gms: Faults, capsys: Any) -> None:
     call_command("sync_catalog", verbosity=0)
-    assert "4 entities, 12 aspects new or changed, 0 entities removed" in capsys.readouterr().out
+    assert "5 entities, 14 aspects new or changed, 0 entities removed" in capsys.readouterr().out
     call_command("sync_catalog", verbosity=0)
     assert "4 entities, 0 aspects new or changed, 0 entities removed" in capsys.readouterr().out
     assert DataHubCatalog.configured().existing([ORDERS, MART]) == {ORDERS, MART}
