@@ -8,7 +8,7 @@ the graph was changed in the meantime. If an exported file is imported into an e
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Prefetch
 
-from knowledge.graph import graphs, names
+from knowledge.graph import dumps, graphs, names
 from knowledge.graph.entities import put_entities
 from knowledge.graph.models import Entity, Observation, Relation
 from knowledge.graph.operations import MAX_NAME, Migrate
@@ -84,7 +84,8 @@ def migrate(operation: Migrate, *, caller: Caller) -> Imported:
 def import_lines(caller: Caller, lines: Iterable[str | bytes]) -> Imported:
     """Import entities, then relations, in batches. Each batch is one transaction.
 
-    Names are compared with those of the graph after normalization. Different spellings within the file stay apart.
+    The lines may also be those of one JSON value that holds entities and relations (dumps.py). Names are compared with
+    those of the graph after normalization. Different spellings within the file stay apart.
     """
     imported = Imported()
     items = _read(lines, imported)
@@ -109,23 +110,54 @@ def import_lines(caller: Caller, lines: Iterable[str | bytes]) -> Imported:
 
 
 def _read(lines: Iterable[str | bytes], imported: Imported) -> _Items:
+    lines = list(lines)
+    dumped = _dumped(lines)
+    unit, values = ("item", dumped) if dumped else ("line", lines)
     items = _Items()
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(values, start=1):
         try:
             item = _parse(line)
         except (_Unusable, RecursionError, ValueError) as error:
             is_json = isinstance(error, _Unusable)
             imported.errors, imported.skipped = imported.errors + (not is_json), imported.skipped + is_json
-            imported.problems.append(f"line {number}: {error if is_json else 'is not JSON in UTF-8'}")
+            imported.problems.append(f"{unit} {number}: {error if is_json else 'is not JSON in UTF-8'}")
             continue
         if item is None:
             continue
-        imported.problems += [f"line {number}: {problem}" for problem in item.pop("problems", [])]
+        imported.problems += [f"{unit} {number}: {problem}" for problem in item.pop("problems", [])]
         ends = [item["name"]] if "name" in item else [item["from"], item["to"]]
         for name in ends:
             items.first_lines.setdefault(name, number)
         (items.entities if "name" in item else items.relations).append(item)
     return items
+
+
+def _dumped(lines: Sequence[str | bytes]) -> list[Any]:
+    """Return the items of a file that is one JSON value, or [] if each of its lines is one."""
+    texts = (_text_of(line) for line in lines)
+    try:
+        first = next(filter(None, texts), "")
+        if dumps.kind_of(_loads(first)):
+            return []
+    except (ValueError, RecursionError):
+        pass  # a value that goes on in the next line
+    try:
+        return dumps.items_of(_loads("\n".join(map(_text_of, lines))))
+    except (ValueError, RecursionError):
+        return []
+
+
+def _text_of(line: str | bytes) -> str:
+    """Return a line without what surrounds its JSON. Raises ValueError if it isn't UTF-8."""
+    return (line if isinstance(line, str) else line.decode()).removeprefix("\ufeff").strip(JSON_SPACE)
+
+
+def _loads(text: str) -> Any:
+    return json.loads(text, parse_constant=_no_constant)
+
+
+def _no_constant(text: str) -> Any:
+    raise ValueError(f"has {text}, which is not JSON")
 
 
 def _collisions(first_lines: Mapping[str, int]) -> list[str]:
@@ -156,19 +188,21 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _parse(line: str | bytes) -> dict[str, Any] | None:
-    """Return the entity or relation of a line, or None if the line is blank.
+def _parse(line: Any) -> dict[str, Any] | None:
+    """Return the entity or relation of a line or of a dump's item, or None if the line is blank.
 
     Raises ValueError if it isn't JSON, and _Unusable if it is neither an entity nor a relation.
     """
-    text = (line if isinstance(line, str) else line.decode()).removeprefix("\ufeff").strip(JSON_SPACE)
-    if not text:
-        return None
-    item = json.loads(text)
-    match item.get("type") if isinstance(item, dict) else None:
-        case "entity":
+    item = line
+    if isinstance(line, str | bytes):
+        text = _text_of(line)
+        if not text:
+            return None
+        item = _loads(text)
+    match dumps.kind_of(item):
+        case dumps.ENTITY:
             return _parse_entity(item)
-        case "relation":
+        case dumps.RELATION:
             return _parse_relation(item)
         case _:
             raise _Unusable("is neither an entity nor a relation")

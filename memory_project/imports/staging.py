@@ -5,6 +5,7 @@ Parsing goes on in slices. If a worker is killed, the next slice continues after
 
 from __future__ import annotations
 
+import codecs
 import itertools
 import json
 import os
@@ -37,7 +38,8 @@ from memories.scopes.choices import scope_for
 from memories.writing import validity
 from memories.writing.duplicates import normalized_key, same_texts
 from memory_project.imports import files
-from memory_project.imports.formats import FORMATS
+from memory_project.imports.formats import FORMATS, comma_separated
+from memory_project.imports.formats.archives import is_archive
 from memory_project.imports.models import WORKING, Import, ImportRow, ImportState, RowOutcome
 from memory_project.imports.rows import Row
 from memory_project.imports.takers_of_conversations import check_turn_row
@@ -95,10 +97,22 @@ def _recognized(head: bytes, name: str) -> str:
     if not head:
         raise Invalid(gettext("is empty"), field="file")
     fitting = [format.name for format in FORMATS.values() if format.recognizes(head, name)]
+    if not fitting and not is_archive(head) and not _is_utf8(head):
+        raise Invalid(gettext("is not encoded in UTF-8"), field="file", allowed=gettext("the file saved as UTF-8"))
+    if not fitting and name.lower().endswith(comma_separated.EXTENSIONS):
+        return "csv"  # whose reader says what is wrong with the header
     if not fitting:
         titles = ", ".join(format.title for format in FORMATS.values())
         raise Invalid(gettext("is in no format that is known here"), field="file", allowed=titles)
     return fitting[0]
+
+
+def _is_utf8(head: bytes) -> bool:
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)  # whose last character may be cut
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _store(staged: Import, file: BinaryIO) -> int:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import stat
+import struct
 import warnings
 import zipfile
+import zlib
 from collections.abc import Callable
 
 import pytest
@@ -146,3 +148,23 @@ def test_members_at_the_start(method: int, is_stream: bool) -> None:
     assert dict(members_at_start(buffer.getvalue())) == {name: text.encode() for name, text in files.items()}
     cut = dict(members_at_start(buffer.getvalue()[:60]))
     assert list(cut) == ["a.md"]
+
+
+def test_names_from_windows_are_read() -> None:
+    """Folders with backslashes, and the Unicode name beside one in a code page."""
+    raw = named("Notizen/Fracht.md").replace(b"Notizen/Fracht.md", b"Notizen\\Fracht.md")
+    assert problems(raw) == {"Notizen/Fracht.md": ""}
+    assert [path for path, _ in members_at_start(raw)] == ["Notizen/Fracht.md"]
+    assert "leaves the archive" in problems(raw.replace(b"Notizen\\Fr", b"..\\otizen\\"))["../otizen/acht.md"]
+
+
+@pytest.mark.parametrize(("checksum", "path"), [(0, "Größe Łódź.md"), (1, "Gr??e ??d?.md")])
+def test_the_unicode_name_of_a_member_is_taken_if_it_is_of_this_name(checksum: int, path: str) -> None:
+    ascii_name = "Gr??e ??d?.md"
+
+    def with_field(info: zipfile.ZipInfo) -> None:
+        name = "Größe Łódź.md".encode()
+        field = struct.pack("<BL", 1, zlib.crc32(ascii_name.encode()) + checksum) + name
+        info.extra = struct.pack("<HH", 0x7075, len(field)) + field
+
+    assert problems(named(ascii_name, change=with_field)) == {path: ""}

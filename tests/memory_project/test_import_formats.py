@@ -13,6 +13,7 @@ import pytest
 from memories.contract.errors import Invalid
 from memories.operations import Remember
 from memory_project.imports.formats import FORMATS, comma_separated, json_items, markdown
+from memory_project.imports.formats.chat_exports import Message, turn_rows
 from memory_project.imports.formats.memory_rows import split_text
 from memory_project.imports.formats.sections import split_at_headings
 from memory_project.imports.rows import Row
@@ -550,3 +551,54 @@ def test_the_callers_file_stays_open() -> None:
 def test_names_of_csv_and_markdown_extensions_are_compared_without_case() -> None:
     assert comma_separated.recognizes(b"content\nx", "A.CSV")
     assert markdown.recognizes(b"A text", "README.MD")
+
+
+GRAPH = {"entities": [ENTITY], "relations": [RELATION]}
+TEXT_RESULT = {"content": [{"type": "text", "text": json.dumps(GRAPH)}]}
+
+
+@pytest.mark.parametrize(
+    "dump",
+    [
+        GRAPH,
+        [ENTITY, RELATION],
+        [{key: value for key, value in item.items() if key != "type"} for item in (ENTITY, RELATION)],
+        {"result": GRAPH},
+        {"structuredContent": GRAPH},
+        TEXT_RESULT,
+        TEXT_RESULT["content"],
+        {"result": TEXT_RESULT},
+    ],
+)
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_graph_is_read_in_each_form_in_which_it_is_saved(dump: Any, indent: int | None) -> None:
+    content = json.dumps(dump, indent=indent).encode()
+    assert FORMATS["mcp-memory"].recognizes(content[: 1 << 16], "memory.json")
+    expected = [row.data for row in rows("mcp-memory", lines(ENTITY, RELATION))]
+    assert [row.data for row in rows("mcp-memory", content)] == expected
+
+
+def test_an_empty_part_of_a_chat_export_loses_nothing() -> None:
+    whole = rows("claude", zipped({"conversations.json": json.dumps([CLAUDE_CONVERSATION])}))
+    parts = {"conversations.json": json.dumps([CLAUDE_CONVERSATION]), "projects.json": "[]", "memories.json": "[]"}
+    assert rows("claude", zipped(parts)) == whole
+    broken = rows("claude", zipped({**parts, "projects.json": '[{"uuid": '}))
+    assert broken[: len(whole)] == whole
+    assert broken[-1].place == "projects.json"
+    assert broken[-1].problem
+
+
+def test_a_message_from_the_future_gets_the_time_of_its_neighbors() -> None:
+    messages = [
+        Message("a", "human", "What is a pallet?", "2026-03-01T10:00:00Z"),
+        Message("b", "ai", "A unit.", "2999-01-01"),
+    ]
+    assert [row.data["created_at"][:10] for row in turn_rows("x", "claude:1", "", messages)] == ["2026-03-01"] * 2
+
+
+@pytest.mark.parametrize("start", ["sep=;\r\n", "\r\n\r\n", ";;\r\n"])
+def test_a_csv_may_begin_with_blank_lines_and_the_separator(start: str) -> None:
+    content = f"{start}content;tags\r\nRevenue excludes refunds, always.;a,b\r\n".encode()
+    assert FORMATS["csv"].recognizes(content, "facts.csv")
+    (row,) = rows("csv", content)
+    assert (row.data["content"], row.data["tags"]) == ("Revenue excludes refunds, always.", ["a", "b"])

@@ -1,6 +1,7 @@
 """Files of the MCP reference server "memory": entities with observations, and relations between entities.
 
-The server writes JSON lines. The answer of its tool read_graph, saved as one object, is read as well.
+The server writes JSON lines. A list of such objects and the answer of its tool read_graph, saved with or without what
+clients wrap it in, are read as well.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
+from knowledge.graph import dumps
 from memories.contract.errors import Invalid
 from memories.models import Dimension
 from memory_project.imports.formats.json_items import keys_at_start, read_items
@@ -15,8 +17,11 @@ from memory_project.imports.formats.json_lines import read_lines
 from memory_project.imports.formats.memory_rows import AGENT_FIELDS, problem_row, split_rows, tagged
 from memory_project.imports.rows import Row
 
-ENTITY_KEYS, RELATION_KEYS = {"name", "entityType", "observations"}, {"from", "to", "relationType"}
-LISTS = {"entities.item": "entity", "relations.item": "relation"}
+ENTITY_KEYS, RELATION_KEYS = {"name", "observations"}, {"from", "to", "relationType"}
+OUTER = ("", *(f"{name}." for name in dumps.WRAPPERS))
+# Paths of the items in a file that is one JSON value.
+PATHS = ("item", *(f"{outer}{name}.item" for outer in OUTER for name in ("entities", "relations")))
+TEXTS = ("content.item", "result.content.item", "item")  # of a result whose text is JSON
 
 
 def read(file: BinaryIO, name: str) -> Iterator[Row]:
@@ -24,23 +29,27 @@ def read(file: BinaryIO, name: str) -> Iterator[Row]:
     start = file.read(1 << 16)
     file.seek(0)
     if _is_graph(start):
-        for item in read_items(file, LISTS):
-            kind = LISTS.get(item.path, "")
-            yield from [problem_row(item.place, item.problem)] if item.problem else _rows(item.place, kind, item.value)
+        for item in read_items(file, PATHS):
+            yield from [problem_row(item.place, item.problem)] if item.problem else _rows(item.place, item.value)
+        return
+    if _is_result(start):
+        for part in read_items(file, TEXTS):
+            for number, value in enumerate(dumps.items_of([part.value]), start=1):
+                yield from _rows(f"item {number}", value)
         return
     is_empty = True
     for line in read_lines(file):
         is_empty = False
-        kind = str(line.value.get("type"))
-        yield from [problem_row(line.place, line.problem)] if line.problem else _rows(line.place, kind, line.value)
+        yield from [problem_row(line.place, line.problem)] if line.problem else _rows(line.place, line.value)
     if is_empty:
         raise Invalid("is empty", field="file", allowed="JSON lines with entities and relations")
 
 
-def _rows(place: str, kind: str, value: Mapping[str, Any]) -> Iterator[Row]:
-    if kind == "entity" and value.keys() >= ENTITY_KEYS:
+def _rows(place: str, value: Any) -> Iterator[Row]:
+    kind = dumps.kind_of(value)
+    if kind == dumps.ENTITY and value.keys() >= ENTITY_KEYS:
         yield from _observations(place, value)
-    elif kind == "relation" and value.keys() >= RELATION_KEYS:
+    elif kind == dumps.RELATION and value.keys() >= RELATION_KEYS:
         yield from _relation(place, value)
     else:
         keys = "name, entityType and observations, or from, to and relationType"
@@ -54,7 +63,8 @@ def _observations(place: str, entity: Mapping[str, Any]) -> Iterator[Row]:
         return
     if not observations:
         yield problem_row(place, f"{name[:80]!r} has no observations")
-    metadata = {"mcp_memory": {"entity": name, "entity_type": entity["entityType"]}}
+    kind = entity.get("entityType") or ""
+    metadata = {"mcp_memory": {"entity": name, "entity_type": kind}}
     for number, text in enumerate(observations, 1):
         where = f"{place}, observation {number}"
         if not isinstance(text, str) or not text.strip():
@@ -62,7 +72,7 @@ def _observations(place: str, entity: Mapping[str, Any]) -> Iterator[Row]:
             continue
         # An observation such as “prefers tea” can only be understood with the name.
         content = text if name.casefold() in text.casefold() else f"{name}: {text}"
-        data = {"content": content, "dimension": Dimension.ENTITY.value, **tagged([entity["entityType"]], metadata)}
+        data = {"content": content, "dimension": Dimension.ENTITY.value, **tagged([kind] if kind else [], metadata)}
         yield from split_rows(where, {**AGENT_FIELDS, **data})
 
 
@@ -79,9 +89,16 @@ def _relation(place: str, relation: Mapping[str, Any]) -> Iterator[Row]:
 
 def _is_graph(start: bytes) -> bool:
     keys = keys_at_start(start)
-    return keys.get("entities.item", set()) >= ENTITY_KEYS or keys.get("relations.item", set()) >= RELATION_KEYS
+    return any(keys.get(path, set()) >= names for path in PATHS for names in (ENTITY_KEYS, RELATION_KEYS))
+
+
+def _is_result(start: bytes) -> bool:
+    """Return whether a file is the result of a call whose text is a graph."""
+    keys = keys_at_start(start)
+    is_result = any(keys.get(path, set()) >= {"type", "text"} for path in TEXTS)
+    return is_result and (b"entityType" in start or b"relationType" in start)
 
 
 def recognizes(start: bytes, name: str) -> bool:
     first = keys_at_start(start).get("", set())
-    return first >= {"type", *ENTITY_KEYS} or first >= {"type", *RELATION_KEYS} or _is_graph(start)
+    return first >= ENTITY_KEYS or first >= RELATION_KEYS or _is_graph(start) or _is_result(start)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import lzma
 import stat
+import struct
 import unicodedata
 import zipfile
 import zlib
@@ -26,6 +27,7 @@ MAX_RATIO = 200  # of unpacked to packed size. Texts reach 20, and deflate 1,032
 RATIO_COUNTS_FROM = 1 << 20  # bytes. A smaller member is harmless, whatever its ratio.
 MAX_NAME = 400  # characters
 SIGNATURE = b"PK\x03\x04"  # of the header before each member
+UNICODE_PATH = 0x7075  # an extra field of a member
 EMPTY_SIGNATURE = b"PK\x05\x06"  # of the directory's end, with which an empty archive begins
 METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}  # others may need gigabytes of memory to unpack
 ENCRYPTED, UTF8_NAME, SIZE_FOLLOWS = 0x1, 0x800, 0x8  # bits of ZipInfo.flag_bits
@@ -146,19 +148,38 @@ def _checked(infos: list[zipfile.ZipInfo]) -> Iterator[Member]:
 
 
 def _path(info: zipfile.ZipInfo) -> str:
-    name = info.orig_filename
+    name = _unicode_path(info) or info.orig_filename
     if not info.flag_bits & UTF8_NAME:
         # zipfile reads the name as cp437 as the format says, but most programs write UTF-8 without the flag.
         with suppress(UnicodeError):
             name = name.encode("cp437").decode("utf-8")
-    return unicodedata.normalize("NFC", name)
+    # Some programs of Windows separate folders with backslashes.
+    return unicodedata.normalize("NFC", name.replace("\\", "/"))
+
+
+def _unicode_path(info: zipfile.ZipInfo) -> str:
+    """Return the name in the field Info-ZIP Unicode Path (APPNOTE.TXT, 4.6.9), or "" if there is none.
+
+    Programs of Windows write it beside a name in a code page that the archive does not tell.
+    """
+    raw = info.orig_filename.encode("utf-8" if info.flag_bits & UTF8_NAME else "cp437", "replace")
+    rest = info.extra
+    while len(rest) >= 4:
+        kind, size = struct.unpack_from("<HH", rest)
+        field, rest = rest[4 : 4 + size], rest[4 + size :]
+        if kind != UNICODE_PATH or size <= 5:
+            continue
+        version, checksum = struct.unpack_from("<BL", field)
+        if version == 1 and checksum == zlib.crc32(raw):  # otherwise the archive was renamed without it
+            return field[5:].decode("utf-8", "replace")
+    return ""
 
 
 def _problem(info: zipfile.ZipInfo, path: str) -> str:
     if len(path) > MAX_NAME:
         return f"has a name of {len(path)} characters; allowed: at most {MAX_NAME}"
-    if not path.isprintable() or "\\" in path:
-        return "has a name with control characters or backslashes"
+    if not path.isprintable():
+        return "has a name with control characters"
     parts = path.split("/")
     if path.startswith("/") or ":" in parts[0] or ".." in parts:
         return "has a path that leaves the archive"
@@ -191,7 +212,7 @@ def members_at_start(start: bytes) -> Iterator[tuple[str, bytes]]:
         packed_size = int.from_bytes(header[18:22], "little")
         name_end = position + 30 + int.from_bytes(header[26:28], "little")
         begin = name_end + int.from_bytes(header[28:30], "little")
-        name = start[position + 30 : name_end].decode("utf-8", "replace")
+        name = start[position + 30 : name_end].decode("utf-8", "replace").replace("\\", "/")
         packed = start[begin:] if flags & SIZE_FOLLOWS else start[begin : begin + packed_size]
         content, rest = _unpacked_start(packed, method)
         yield name, content

@@ -7,20 +7,20 @@ kept about the person become memories.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from memories.contract.errors import Invalid
 from memories.conversation.operations import MAX_MESSAGE
 from memory_project.imports.formats.archives import Archive, is_archive, members_at_start
-from memory_project.imports.formats.json_items import keys_at_start
+from memory_project.imports.formats.json_items import NOTHING, Item, keys_at_start, read_items
 from memory_project.imports.formats.memory_rows import (
     is_storable,
+    past_or_none,
     problem_row,
     split_text,
     storable,
-    timestamp_or_none,
 )
 from memory_project.imports.rows import Row
 
@@ -66,6 +66,33 @@ def json_files(file: BinaryIO, name: str, is_wanted: Callable[[str], bool]) -> I
                 yield member.path, stream
 
 
+def items_of_files(
+    file: BinaryIO, name: str, is_wanted: Callable[[str], bool], paths: Collection[str]
+) -> Iterator[tuple[str, Item | Row]]:
+    """Yield the path and each item of an export's files, or a row with a problem.
+
+    A file without items loses nothing of the others: an account without projects has an empty list of them. Raises
+    Invalid if no file has an item.
+    """
+    is_empty, refusal = True, None
+    problems: list[tuple[str, Row]] = []
+    for path, content in json_files(file, name, is_wanted):
+        if isinstance(content, Row):
+            yield path, content
+            continue
+        try:
+            for item in read_items(content, paths):
+                is_empty = False
+                yield path, item
+        except Invalid as error:
+            refusal = refusal or error
+            if error.fault != NOTHING:
+                problems.append((path, problem_row(path, error.fault)))
+    if refusal is not None and is_empty:
+        raise refusal
+    yield from problems
+
+
 def turn_rows(
     place: str, conversation_id: str, title: Any, messages: Sequence[Message], started: Any = None
 ) -> Iterator[Row]:
@@ -75,8 +102,8 @@ def turn_rows(
     be as new as the import.
     """
     position = 0
-    times = [timestamp_or_none(message.created_at) for message in messages]
-    latest = timestamp_or_none(started) or next(filter(None, times), None)
+    times = [past_or_none(message.created_at) for message in messages]
+    latest = past_or_none(started) or next(filter(None, times), None)
     for number, message in enumerate(messages, 1):
         stated = times[number - 1]
         latest = max(filter(None, [latest, stated]), default=None)  # texts in UTC, which sort by time

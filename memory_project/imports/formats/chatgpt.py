@@ -14,11 +14,10 @@ from memory_project.imports.formats.chat_exports import (
     Message,
     conversation_key,
     has_conversations,
-    json_files,
+    items_of_files,
     service_at_start,
     turn_rows,
 )
-from memory_project.imports.formats.json_items import read_items
 from memory_project.imports.formats.memory_rows import AGENT_FIELDS, joined, problem_row, split_rows
 from memory_project.imports.rows import Row
 
@@ -29,16 +28,15 @@ MEMORY_TOOL = "bio"
 
 def read(file: BinaryIO, name: str) -> Iterator[Row]:
     """Yield the memories and the turns of each conversation."""
-    for path, content in json_files(file, name, has_conversations):
-        if isinstance(content, Row):
-            yield content
+    for path, item in items_of_files(file, name, has_conversations, ["item"]):
+        if isinstance(item, Row):
+            yield item
             continue
-        for item in read_items(content, ["item"]):
-            place = f"{path}, conversation {item.number}" if item.number else path
-            if item.problem:
-                yield problem_row(place, item.problem)
-            else:
-                yield from _conversation_rows(place, item.value)
+        place = f"{path}, conversation {item.number}" if item.number else path
+        if item.problem:
+            yield problem_row(place, item.problem)
+        else:
+            yield from _conversation_rows(place, item.value)
 
 
 def _conversation_rows(place: str, conversation: Mapping[str, Any]) -> Iterator[Row]:

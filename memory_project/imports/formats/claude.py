@@ -12,11 +12,10 @@ from memory_project.imports.formats.chat_exports import (
     Message,
     conversation_key,
     has_conversations,
-    json_files,
+    items_of_files,
     service_at_start,
     turn_rows,
 )
-from memory_project.imports.formats.json_items import read_items
 from memory_project.imports.formats.markdown import section_rows, titled
 from memory_project.imports.formats.memory_rows import AGENT_FIELDS, joined, problem_row
 from memory_project.imports.rows import Row
@@ -29,13 +28,12 @@ ACCOUNT_MEMORY, PROJECT_MEMORIES = "conversations_memory", "project_memories"
 
 def read(file: BinaryIO, name: str) -> Iterator[Row]:
     """Yield turns of the conversations, and memories from the projects' documents and from Claude's own memory."""
-    for path, content in json_files(file, name, _is_wanted):
-        if isinstance(content, Row):
-            yield content
+    for path, item in items_of_files(file, name, _is_wanted, PATHS):
+        if isinstance(item, Row):
+            yield item
             continue
-        for item in read_items(content, PATHS):
-            place = f"{path}, {item.place}"
-            yield from [problem_row(place, item.problem)] if item.problem else _rows(place, item.value)
+        place = f"{path}, {item.place}"
+        yield from [problem_row(place, item.problem)] if item.problem else _rows(place, item.value)
 
 
 def _is_wanted(path: str) -> bool:

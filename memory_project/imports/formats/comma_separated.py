@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
-from analysis.sources.text_format import delimiter_of
+from analysis.sources.text_format import SEPARATOR_LINE, delimiter_of
 from memories.contract.csv import FORMULA
 from memories.contract.errors import Invalid
 from memories.models.validity import VALIDITY_FIELDS
@@ -29,6 +29,7 @@ JSON_COLUMNS = {"tags", "entity_urns", "related_columns", "metadata"}  # in an e
 MAX_ROW = 200_000  # characters. A quote that is never closed would otherwise swallow the rest of the file.
 WIDE_ENCODINGS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)  # UTF-32's other BOM begins like one
 TAB_EXTENSIONS = (".tsv", ".tab")
+EXTENSIONS = (".csv", *TAB_EXTENSIONS)
 NOT_UTF8 = re.compile("[\udc80-\udcff]")  # how the decoder marks bytes that aren't UTF-8
 ENCODING = "is not encoded in UTF-8"
 
@@ -68,7 +69,7 @@ def read(file: BinaryIO, name: str) -> Iterator[Row]:
     """
     lines = Lines(file)
     try:
-        delimiter, names = _header(next(lines, ""), name)
+        delimiter, names = _header(*_first_line(lines), name)
         yield from _rows(lines, delimiter, names)
     except RowTooLong as error:  # of the header
         raise Invalid(str(error), field="file", allowed="CSV with a header") from None
@@ -76,12 +77,24 @@ def read(file: BinaryIO, name: str) -> Iterator[Row]:
         lines.text.detach()  # closing the wrapper would close the caller's file
 
 
-def _header(line: str, name: str) -> tuple[str, list[str]]:
+def _first_line(lines: Lines) -> tuple[str, str]:
+    """Return the first line that is not blank, and the delimiter that a line `sep=;` before it states."""
+    stated = ""
+    for line in lines:
+        if separator := SEPARATOR_LINE.fullmatch(line.strip("\r\n")):
+            stated = separator[1]
+        elif line.strip(" \t\r\n,;"):
+            return line, stated
+    return "", stated
+
+
+def _header(line: str, stated: str, name: str) -> tuple[str, list[str]]:
     start = line[:4].encode("utf-8", "surrogateescape")
     if start.startswith(WIDE_ENCODINGS) or NOT_UTF8.search(line) or "\0" in line:
         raise Invalid(ENCODING, field="file", allowed="CSV saved as UTF-8")
     try:
-        delimiter = "\t" if name.lower().endswith(TAB_EXTENSIONS) else delimiter_of([line], DELIMITERS)
+        is_tabs = name.lower().endswith(TAB_EXTENSIONS)
+        delimiter = stated or ("\t" if is_tabs else delimiter_of([line], DELIMITERS))
         cells = next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])
     except csv.Error as error:
         raise Invalid(f"can't be read as CSV ({error})", field="file") from None
@@ -161,9 +174,8 @@ def _without_escape(value: str) -> str:
 def recognizes(start: bytes, name: str) -> bool:
     if name.lower().endswith((".md", ".markdown")):  # a note may consist of the word “content”
         return False
-    line = re.split("[\r\n]", start.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace"), maxsplit=1)[0]
     try:
-        _header(line, name)
-    except Invalid:
+        _header(*_first_line(Lines(io.BytesIO(start))), name)
+    except (Invalid, RowTooLong):
         return False
     return True

@@ -20,6 +20,7 @@ MAX_DEPTH = 100
 START_EVENTS = ("start_map", "start_array")
 END_EVENTS = ("end_map", "end_array")
 NOT_JSON = "can't be read as JSON"
+NOTHING = "has nothing to import"
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ def read_items(file: BinaryIO, paths: Collection[str]) -> Iterator[Item]:
                 elif event in START_EVENTS:
                     kinds.append(event)
                     names.append("item" if event == "start_array" else "")
-        problem = "has nothing to import" if is_empty else ""
+        problem = NOTHING if is_empty else ""
     except _parse_errors() as error:
         problem = _reason(error)
     except Invalid as error:
@@ -211,7 +212,7 @@ class _Joined(io.RawIOBase):
 
 
 def keys_at_start(start: bytes) -> dict[str, set[str]]:
-    """Return the keys of the objects at each path of at most two names, as far as `start` reaches."""
+    """Return the keys of the objects at each path of at most three names, as far as `start` reaches."""
     found: dict[str, set[str]] = {}
     names: list[str] = []
     expected: tuple[type[Exception], ...] = (*_parse_errors(), Invalid)  # at the end of `start`, or without JSON
@@ -224,7 +225,7 @@ def keys_at_start(start: bytes) -> dict[str, set[str]]:
             elif event in END_EVENTS:
                 names.pop()
             elif event == "map_key":
-                if len(names) <= 3:
+                if len(names) <= 4:
                     found.setdefault(".".join(names[:-1]), set()).add(value)
                 names[-1] = value
     except expected:

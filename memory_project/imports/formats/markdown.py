@@ -15,7 +15,7 @@ from memories.models import Category, Confidence, Dimension, Visibility
 from memory_project.imports.formats import front_matter, own_export
 from memory_project.imports.formats.archives import Archive, Member, is_archive, members_at_start
 from memory_project.imports.formats.chat_exports import service_at_start
-from memory_project.imports.formats.memory_rows import memory_row, problem_row, tagged, timestamp_or_none
+from memory_project.imports.formats.memory_rows import memory_row, past_or_none, problem_row, tagged
 from memory_project.imports.formats.sections import split_at_headings
 from memory_project.imports.rows import Row
 
@@ -148,7 +148,7 @@ def note_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     entities = rest.pop("entities", None)
     if entities is not None:
         data["entity_urns"] = entities.replace(";", " ").split() if isinstance(entities, str) else entities
-    created = next((stamp for key in CREATED_KEYS if (stamp := timestamp_or_none(values.get(key)))), None)
+    created = next((stamp for key in CREATED_KEYS if (stamp := past_or_none(values.get(key)))), None)
     tags = rest.pop("tags", rest.pop("tag", None))
     if isinstance(tags, str) and "," not in tags:
         tags = tags.split()  # Obsidian's older notation

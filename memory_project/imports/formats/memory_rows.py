@@ -111,6 +111,14 @@ def timestamp_or_none(value: Any) -> str | None:
         return None
 
 
+def past_or_none(value: Any) -> str | None:
+    """Return a time as `timestamp` does. One in the future is wrong, and so counts as missing."""
+    try:
+        return not_in_future(timestamp(value))
+    except ValueError:
+        return None
+
+
 def usable_tags(values: Any) -> tuple[list[str], list[str]]:
     """Return the values that can be tags, and the others. A text is a list of tags with commas between them."""
     texts = values.split(",") if isinstance(values, str) else _flattened(values)

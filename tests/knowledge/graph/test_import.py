@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 
 from knowledge.graph import anthropic, jsonl
 from knowledge.graph.models import Entity, Graph, Observation
@@ -182,3 +182,32 @@ def test_the_same_name_may_exist_in_two_graphs(alice: Caller) -> None:
     for caller in (alice, replace(alice, graph="sales")):
         call(caller, "create_entities", entities=[{"name": COMPOSED, "observations": ["one"]}])
     assert (Graph.objects.count(), Observation.objects.count()) == (2, 2)
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("wrapper", ["", "result", "structuredContent", "content"])
+def test_a_saved_answer_of_read_graph_is_imported(alice: Caller, wrapper: str, indent: int | None) -> None:
+    graph: Any = {
+        "entities": [{"name": "Ana", "entityType": "person", "observations": ["likes tea"]}, {"name": "Bob"}],
+        "relations": [{"from": "Ana", "to": "Bob", "relationType": "knows"}],
+    }
+    if wrapper == "content":
+        graph = {"content": [{"type": "text", "text": json.dumps(graph)}]}
+    elif wrapper:
+        graph = {wrapper: graph}
+    imported = import_text(alice, *json.dumps(graph, indent=indent).split("\n"))
+    assert (imported.entities, imported.relations, imported.errors) == (1, 1, 0)
+    assert imported.problems == ["item 2: is neither an entity nor a relation"]
+    assert names(call(alice, "read_graph"))[:1] == ["Ana"]
+
+
+def test_a_list_of_entities_is_imported(alice: Caller) -> None:
+    imported = import_text(alice, f"[{entity('Ana', 'likes tea')},", f"{relation('Ana', 'Ana')}]")
+    assert (imported.entities, imported.relations, imported.problems) == (1, 1, [])
+
+
+def test_the_command_fails_if_nothing_could_be_imported(alice: Caller, tmp_path: Path) -> None:
+    file = tmp_path / "memory.json"
+    file.write_text('{"memories": []}')
+    with pytest.raises(CommandError, match="nothing was imported"):
+        call_command("import_memory_json", str(file), "--as", alice.email)
