@@ -322,6 +322,8 @@ class Download:
         notes = self.result.notes
         if page.format and page.format not in notes:
             notes.append(page.format)
+        if stored.nulled:
+            notes.append(f"{stored.nulled} values that are NaN or infinite were stored as null")
         for reason in (*page.skipped, *stored.skipped):
             self.result.skipped += 1
             if self.result.skipped <= ROWS_NAMED:

@@ -46,6 +46,7 @@ class StoredPage:
     ids: list[str]  # of the stored records, without duplicates
     repeated: int  # number of rows with the id of another row of the page; the last of them was stored
     skipped: list[str]  # for each row that can't be stored, the reason
+    nulled: int = 0  # number of values that are NaN or infinite, and were stored as null
 
 
 def store(
@@ -63,7 +64,7 @@ def store(
     so that equal rows stay separate records.
     """
     by_id: dict[str, tuple[bool, str]] = {}
-    kept, skipped = [], []
+    kept, skipped, nulled = [], [], 0
     for index, given in enumerate(rows):
         row, text = _as_json(given)
         record_id = id_of(row, id_field)
@@ -75,13 +76,14 @@ def store(
             record_id = "~" + hashlib.sha256(f"{origin}:{index}".encode()).hexdigest()
         by_id[record_id] = (has_id, text)
         kept.append(row)
+        nulled += _not_finite(given) if row is not given else 0
     if by_id:
         has_ids = [has_id for has_id, _ in by_id.values()]
         # One text with a line per row, because psycopg takes longer to quote an array than PostgreSQL to store it.
         lines = "\n".join(text for _, text in by_id.values())
         with connection.cursor() as cursor:
             cursor.execute(UPSERT, [session.pk, model, now, expires_at, list(by_id), has_ids, lines])
-    return StoredPage(kept, list(by_id), len(kept) - len(by_id), skipped)
+    return StoredPage(kept, list(by_id), len(kept) - len(by_id), skipped, nulled)
 
 
 def id_of(row: Mapping[str, Any], id_field: str) -> str | None:
@@ -100,6 +102,15 @@ def _as_json(row: Row) -> tuple[Row, str]:
         pass  # the row has values of other types, numbers that are not finite, or half a surrogate pair
     converted: Row = clean(row)
     return converted, json.dumps(converted, ensure_ascii=False, separators=(",", ":"))
+
+
+def _not_finite(value: Any) -> int:
+    """Return how many numbers in a value are NaN or infinite."""
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    if isinstance(value, Mapping):
+        return sum(map(_not_finite, value.values()))
+    return sum(map(_not_finite, value)) if isinstance(value, list | tuple) else 0
 
 
 def clean(value: Any) -> Any:

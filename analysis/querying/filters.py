@@ -22,6 +22,7 @@ DATE = re.compile(r"\d{4}-\d\d-\d\d")
 NUMBER = re.compile(r"[-+]?[0-9]{1,60}(\.[0-9]{1,60})?([eE][-+]?[0-9]{1,2})?")
 COMPARISONS = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 OPERATORS = (*COMPARISONS, "$eq", "$ne", "$in", "$nin", "$exists", "$contains", "$not")
+BARE = (*COMPARISONS, "$eq", "$ne", "$nin")  # whose names without the sign are hardly those of fields
 JOINS = {"$and": " AND ", "$or": " OR "}
 MAX_DEPTH = 8
 MAX_CONDITIONS = 200
@@ -31,9 +32,17 @@ MAX_LIST = 1_000  # maximum number of values in all lists of a `where` together
 ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 # PostgreSQL also accepts NaN, Infinity, 0x1F and 1_000 as numbers. They aren't cast: the first two would distort
 # comparisons and sums, and the others are more likely codes or part numbers.
-DECIMAL = r"^\s*[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)(e[-+]?[0-9]+)?\s*$"
-NUMERIC = f"CASE WHEN {{0}} ~* '{DECIMAL}' AND pg_input_is_valid({{0}}, 'numeric') THEN ({{0}})::numeric END"
-TIMESTAMP = "CASE WHEN {0} ~ '^\\s*\\d' AND pg_input_is_valid({0}, 'timestamptz') THEN ({0})::timestamptz END"
+DECIMAL = r"^\s*[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)(e[-+]?[0-9]{1,2})?\s*$"
+NUMERIC = f"CASE WHEN VALUE ~* '{DECIMAL}' AND pg_input_is_valid(VALUE, 'numeric') THEN (VALUE)::numeric END"
+ISO_DATE = r"^\s*\d\d\d\d[-/]?\d\d?[-/]?\d\d?"
+# With points, the day comes first everywhere. With slashes, it depends on the country, so such a text isn't cast.
+DATE_WITH_POINTS = r"^\s*(\d\d?)\.(\d\d?)\.(\d\d\d\d)"
+REORDERED = rf"regexp_replace(VALUE, '{DATE_WITH_POINTS}', '\3-\2-\1')"
+TIMESTAMP = f"""CASE
+    WHEN VALUE ~ '{ISO_DATE}' AND pg_input_is_valid(VALUE, 'timestamptz') THEN (VALUE)::timestamptz
+    WHEN VALUE ~ '{DATE_WITH_POINTS}' AND pg_input_is_valid({REORDERED}, 'timestamptz') THEN ({REORDERED})::timestamptz
+    END"""
+OTHER_DATE = re.compile(r"\d\d?([./-])\d\d?\1(\d\d|\d\d\d\d)\b")
 
 
 @dataclass
@@ -60,7 +69,8 @@ class Where:
 def cast(name: str, kind: str) -> tuple[str, list[Any]]:
     """Return SQL and its parameters. The SQL yields the field's value as this type, or NULL if it can't be cast."""
     text, params = field_text(name)
-    return (NUMERIC if kind == "numeric" else TIMESTAMP).format(text), params * 3
+    template = NUMERIC if kind == "numeric" else TIMESTAMP
+    return template.replace("VALUE", text), params * template.count("VALUE")
 
 
 def field_text(name: str) -> tuple[str, list[Any]]:
@@ -132,6 +142,9 @@ def _field(name: str, value: Any, clause: Where, path: str, depth: int) -> str:
     if not isinstance(value, Mapping) or set(value) != {"$exists"}:
         clause.names.append(name)
     if not isinstance(value, Mapping) or not any(str(key).startswith("$") for key in value):
+        if isinstance(value, Mapping) and value and all(f"${key}" in BARE for key in value):
+            operator = next(iter(value))
+            raise Invalid(f"{operator!r} is not an operator: did you mean ${operator}?", field=path)
         return _exact(name, value, clause, path)
     parts = []
     for operator, operand in value.items():
@@ -183,6 +196,8 @@ def operand_kind(operand: Any, path: str) -> tuple[str, str]:
         return "numeric", text
     if UNSTORABLE.search(text):
         raise Invalid("contains a NUL character or half a surrogate pair", field=path)
+    if OTHER_DATE.match(text):  # compared as a text, it would select other records than those meant
+        raise Invalid(f"{text[:40]!r} is a date in another form", field=path, allowed="ISO 8601, such as 2026-03-31")
     return ("timestamptz", valid_time(text, path)) if DATE.match(text) else ("text", text)
 
 

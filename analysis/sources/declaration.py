@@ -90,6 +90,10 @@ class Resource(Part):
     skip: int | None = Field(
         default=None, ge=0, le=100, description="for CSV files: rows before the header; detected if empty"
     )
+    decimal: Literal["", ".", ","] = Field(
+        default="",
+        description="for CSV files: the decimal sign of numbers; the other one separates thousands; detected if empty",
+    )
     id_field: str = "id"
     envelope: Envelope = "auto"
     page_param: str = "page"

@@ -7,17 +7,18 @@ import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any, TextIO
 
 from django.conf import settings
 
+from analysis.sources.decimal_sign import decimal_sign, plain, unsure_column
 from analysis.sources.declaration import Resource
 from analysis.sources.envelopes import PageOf, Row
 from analysis.sources.interface import UpstreamFailed
 from analysis.sources.messages import without_private
-from analysis.sources.text_format import detect_encoding, layout
+from analysis.sources.text_format import detect_encoding, layout, sample_rows
 
 csv.field_size_limit(10_000_000)
 
@@ -103,13 +104,26 @@ class FileUpstream:
         declared = self.resource.encoding and self.resource.delimiter
         self._format = f"read as CSV with the delimiter {delimiter!r} and the encoding {encoding}"
         self._format += f", after {skip} rows before the header" if skip else ""
+        sign = self._decimal_sign(sample_rows(self._path, encoding, delimiter, skip))
         self._format += "" if declared else "; declare `delimiter` and `encoding` if this is wrong"
         with _open(self._path, encoding, newline="") as handle:
-            reader = csv.reader(handle, delimiter=delimiter)
-            table = islice(filter(None, reader), skip, None)
-            names = _column_names(next(table, []))
-            for values in islice(table, start, None):
-                yield _csv_entry(names, values, reader.line_num)
+            table = islice(_csv_rows(handle, delimiter), skip, None)
+            names = _column_names(next(table, _CsvRow([], 0)).values)
+            for row in islice(table, start, None):
+                values = [plain(value, sign) for value in row.values] if sign else row.values
+                yield _csv_entry(names, values, row)
+
+    def _decimal_sign(self, sample: Sequence[Sequence[str]]) -> str:
+        """Return the decimal sign of the numbers, and add it to the description of the format if it isn't declared."""
+        if self.resource.decimal:
+            return self.resource.decimal
+        sign = decimal_sign(sample)
+        if sign:
+            self._format += "; numbers have decimal commas (declare `decimal` if not)"
+        elif (place := unsure_column(sample)) is not None:
+            value = next(row[place] for row in sample if row[place].strip())
+            self._format += f"; {value.strip()} was read with a decimal point (declare `decimal` = ',' if not)"
+        return sign
 
     def _read_json_lines(self, start: int) -> Iterator[Entry]:
         encoding = self.resource.encoding or detect_encoding(self._path)
@@ -146,7 +160,7 @@ def _column_names(header: Sequence[str]) -> list[str]:
     """Return distinct names: the second `a` becomes `a_2`, and an empty third name `column_3`."""
     names: list[str] = []
     for place, given in enumerate(header, start=1):
-        name = base = given.strip() or f"column_{place}"
+        name = base = given.strip("\ufeff \t\r\n") or f"column_{place}"
         count = 1
         while name in names:
             count += 1
@@ -155,12 +169,86 @@ def _column_names(header: Sequence[str]) -> list[str]:
     return names
 
 
-def _csv_entry(names: Sequence[str], values: Sequence[str], line: int) -> Entry:
+MAX_UNCLOSED = 50  # quotation marks that are never closed; after them, all are read as characters
+
+
+@dataclass(frozen=True)
+class _CsvRow:
+    values: list[str]
+    line: int  # number of its last line
+    is_unclosed: bool = False  # a quotation mark that is never closed was read as a character
+
+
+def _csv_rows(handle: TextIO, delimiter: str) -> Iterator[_CsvRow]:
+    """Yield the rows of a file except blank ones.
+
+    A quotation mark that is never closed, or only by one that opens another value, would swallow the lines after it.
+    Its line is read again without quotation marks, and the lines after it as usual.
+    """
+    lines = _Lines(handle)
+    unclosed = 0
+    while not lines.has_ended:
+        quote = '"' if unclosed < MAX_UNCLOSED else None
+        yield from _well_formed(csv.reader(lines, delimiter=delimiter, quotechar=quote, strict=True), lines)
+        first, *following = lines.current or [""]
+        if following:
+            lines.put_back(following)
+        is_unclosed = bool(following)
+        unclosed += is_unclosed
+        if values := next(csv.reader([first], delimiter=delimiter, quotechar=None if is_unclosed else quote), []):
+            yield _CsvRow(values, lines.number, is_unclosed)
+
+
+def _well_formed(reader: Iterator[list[str]], lines: _Lines) -> Iterator[_CsvRow]:
+    """Yield rows until the file ends, or until one that is not well-formed, whose lines are left in `lines`."""
+    while True:
+        lines.current.clear()
+        try:
+            values = next(reader, None)
+        except csv.Error:
+            return
+        if values is None:
+            lines.current.clear()
+            return
+        if values:
+            yield _CsvRow(values, lines.number)
+
+
+class _Lines(Iterator[str]):
+    """The lines of a file, of which some can be put back."""
+
+    def __init__(self, handle: TextIO) -> None:
+        self._rest: Iterator[str] = iter(handle)
+        self.current: list[str] = []  # lines of the current row
+        self.number = 0
+        self.has_ended = False
+
+    def __next__(self) -> str:
+        line = next(self._rest, None)
+        if line is None:
+            self.has_ended = True
+            raise StopIteration
+        self.number += 1
+        self.current.append(line)
+        return line
+
+    def put_back(self, lines: Sequence[str]) -> None:
+        self._rest, self.has_ended = chain(lines, self._rest), False
+        self.number -= len(lines)
+
+
+def _csv_entry(names: Sequence[str], values: Sequence[str], source: _CsvRow) -> Entry:
     row: Row = dict(zip_longest(names, values[: len(names)]))
     if len(values) > len(names):
         row[MORE] = list(values[len(names) :])
-    is_regular = len(values) == len(names)
-    return Entry(row, irregularity="" if is_regular else f"line {line} has {len(values)} values, not {len(names)}")
+    differences = []
+    if len(values) != len(names):
+        differences.append(f"has {len(values)} values, not {len(names)}")
+    if source.is_unclosed:
+        differences.append("has a quotation mark that is never closed, which was read as a character")
+    if any("\ufffd" in value for value in values):
+        differences.append("has bytes that are not of the encoding, which were replaced")
+    return Entry(row, irregularity=f"line {source.line} {' and '.join(differences)}" if differences else "")
 
 
 def _parquet(path: Path) -> Iterator[Row]:

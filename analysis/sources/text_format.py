@@ -13,22 +13,35 @@ CHUNK = 1 << 20
 SAMPLE = 1 << 16  # number of bytes in which the delimiter is detected
 DELIMITERS = ",;\t|"
 SEPARATOR_LINE = re.compile(r"sep=([,;\t|])", re.IGNORECASE)
+NUMBER = re.compile(r"[-+]?[\d.,]*\d")
 MAX_TITLES = 20  # rows in which a header is looked for
-BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+BOMS = {  # that of UTF-32 begins like one of UTF-16
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+NULS = 0.02  # minimum share of NUL bytes at the odd or even places of UTF-16, which has them in spaces and digits
+FOREIGN = 0.5  # share of the bytes beyond ASCII that stand together in a text in another script than the Latin one
+TOGETHER = re.compile("[\x80-\xff]{3,}")
 C1 = bytes(range(0x80, 0xA0))  # control characters in latin-1, printable characters in cp1252
 NOT_IN_CP1252 = b"\x81\x8d\x8f\x90\x9d"
 
 
 def detect_encoding(path: Path) -> str:
-    """Return utf-8, utf-8-sig or utf-16 (by its BOM), latin-1 or cp1252.
+    """Return the encoding by its BOM or NUL bytes, or else utf-8, cp1252, latin-1, or one of another script.
 
     A file is still utf-8 if far more of its characters are valid than invalid.
     """
     with path.open("rb") as file:
-        start = file.read(3)
+        start = file.read(SAMPLE)
     for bom, encoding in BOMS.items():
         if start.startswith(bom):
             return encoding
+    even, odd = start[::2].count(0), start[1::2].count(0)
+    if max(even, odd) > max(NULS * len(start) / 2, 10 * min(even, odd)):
+        return "utf-16-le" if odd > even else "utf-16-be"
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     valid = invalid = 0
     has_c1, is_cp1252 = False, True
@@ -41,7 +54,18 @@ def detect_encoding(path: Path) -> str:
         is_cp1252 = is_cp1252 and len(chunk.translate(None, NOT_IN_CP1252)) == len(chunk)
     if invalid + decoder.decode(b"", final=True).count("\ufffd") <= valid / 10:
         return "utf-8"
-    return "cp1252" if has_c1 and is_cp1252 else "latin-1"
+    return _encoding_of_script(start) or ("cp1252" if has_c1 and is_cp1252 else "latin-1")
+
+
+def _encoding_of_script(start: bytes) -> str:
+    """Return the encoding of a text in another script than the Latin one, or "" for any other."""
+    beyond = sum(byte >= 0x80 for byte in start)
+    if sum(map(len, TOGETHER.findall(start.decode("latin-1")))) <= FOREIGN * beyond:
+        return ""
+    from charset_normalizer import from_bytes  # noqa: PLC0415 - only for such files
+
+    best = from_bytes(start).best()
+    return best.encoding if best and best.encoding not in ("ascii", "utf_8") else ""
 
 
 def _chunks(path: Path) -> Iterator[bytes]:
@@ -71,26 +95,37 @@ def layout(path: Path, encoding: str, delimiter: str = "") -> tuple[str, int]:
 
 
 def _best_layout(lines: Sequence[str], delimiters: str, skipped: int) -> tuple[str, int]:
-    best, best_score = (delimiters[0], skipped), (0.0, 1)
+    best, best_score = ("", skipped), (0.0, 0, 1)
+    absent = ""  # a delimiter that splits no line
     for delimiter in delimiters:
-        widths = [len(row) for row in csv.reader(lines, delimiter=delimiter) if row]
-        start = _header_row(widths)
-        rest = widths[start:]
-        if rest and rest[0] > 1:
-            score = (rest.count(rest[0]) / len(rest), rest[0])
+        rows = [row for row in csv.reader(lines, delimiter=delimiter) if row]
+        start = _header_row(rows)
+        widths = [len(row) for row in rows[start:]]
+        if widths and max(widths) == 1:
+            absent = absent or delimiter
+        if widths and widths[0] > 1:
+            score = (widths.count(widths[0]) / len(widths), -start, widths[0])
             if score > best_score:
                 best, best_score = (delimiter, skipped + start), score
-    return best
+    return (best[0] or absent or delimiters[0], best[1])
 
 
-def _header_row(widths: Sequence[int]) -> int:
-    """Return the number of narrow rows before the first row of the usual width."""
+def _header_row(rows: Sequence[Sequence[str]]) -> int:
+    """Return the number of narrow rows before the first row of the usual width, if that is a row of names."""
+    widths = [len(row) for row in rows]
     if not widths:
         return 0
     usual = Counter(widths).most_common(1)[0][0]
     if 2 * widths[0] > usual or usual not in widths[:MAX_TITLES]:
         return 0
-    return widths.index(usual)
+    start = widths.index(usual)
+    return 0 if any(NUMBER.fullmatch(cell.strip()) for cell in rows[start]) else start
+
+
+def sample_rows(path: Path, encoding: str, delimiter: str, skip: int) -> list[list[str]]:
+    """Return the first rows below the header."""
+    rows = filter(None, csv.reader(_sample(path, encoding), delimiter=delimiter))
+    return list(rows)[skip + 1 :]
 
 
 def delimiter_of(lines: Sequence[str], delimiters: str) -> str:

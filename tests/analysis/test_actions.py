@@ -331,7 +331,10 @@ def test_action_id_cannot_be_combined_with_other_arguments(api: Api, alice: Call
     result = actions.act(operation(), caller=alice)
     with pytest.raises(Invalid) as caught:
         analysis_act(alice, action_id=result.action.pk.hex, dry_run=True)
-    assert caught.value.message == "dry_run: is not accepted together with action_id; allowed: action_id"
+    assert (
+        caught.value.message
+        == "dry_run: is not accepted together with action_id, which does not need it; allowed: action_id"
+    )
 
 
 def test_a_write_that_never_left_is_a_failure_and_not_unknown(

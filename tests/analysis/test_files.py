@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -211,3 +212,81 @@ def test_a_ragged_table_keeps_its_first_line_as_the_header(tmp_path: Path) -> No
     file = tmp_path / "ragged.csv"
     file.write_text("a,b\n1,2,3\n1,2,3\n1,2,3\n")
     assert layout(file, "utf-8") == (",", 0)
+
+
+def sums(folder: Path, content: str, caller: Caller, declared: str = "") -> tuple[list[str], str]:
+    """Return the values of the last column of a CSV file, and how it was read."""
+    result = read(folder, "a.csv", content.encode(), caller, declared)
+    name = re.split("[,;\t]", content.split("\n")[0])[-1]
+    return [row[name] for row in stored()], result.notes[0]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("content", "declared", "values", "note"),
+    [
+        ("Datum;Wert\n01.01.2025;3,5\n02.01.2025;4,5\n", "", ["3.5", "4.5"], "numbers have decimal commas"),
+        ("id;preis;brutto\n1;3,5;4,2\n2;1,0;2,0\n", "", ["4.2", "2.0"], "numbers have decimal commas"),
+        ("id\tpreis\n1\t3,5\n2\t1,0\n", "", ["3.5", "1.0"], "numbers have decimal commas"),
+        ("name;a;b;c\nx;1,5;2,5;3,5\ny;1,5;2,5;3,5\n", "", ["3.5", "3.5"], "numbers have decimal commas"),
+        ("preis\n3,5\n4,5\n", "", ["3.5", "4.5"], "numbers have decimal commas"),
+        ("id;preis\n1;1.234,56\n2;2.000\n3;999\n", "", ["1234.56", "2000", "999"], "numbers have decimal commas"),
+        ("id;preis\n1;1.234\n2;2.000\n", "", ["1.234", "2.000"], "1.234 was read with a decimal point"),
+        ("id;preis\n1;1.234\n2;2.000\n", 'decimal = ","', ["1234", "2000"], "read as CSV"),
+        ('id,preis\n1,"1,234.5"\n2,12\n', 'decimal = "."', ["1234.5", "12"], "read as CSV"),
+        ("id;ver\n1;1.2.3\n2;10,20,30\n", "", ["1.2.3", "10,20,30"], "read as CSV"),
+    ],
+)
+def test_a_number_is_never_read_as_a_thousandth(
+    folder: Path, alice: Caller, content: str, declared: str, values: list[str], note: str
+) -> None:
+    found, text = sums(folder, content, alice, declared)
+    assert found == values
+    assert note in text
+
+
+@pytest.mark.django_db
+def test_a_quotation_mark_that_is_never_closed_swallows_no_row(folder: Path, alice: Caller) -> None:
+    content = 'id;grp;t\n1;x;"5 Zoll Rohr\n2;x;"two\nlines"\n3;x;"again\n4;x;y\n'
+    result = read(folder, "a.csv", content.encode(), alice)
+    assert [row["t"] for row in stored()] == ['"5 Zoll Rohr', "two\nlines", '"again', "y"]
+    assert [note for note in result.notes if "never closed" in note] == [
+        f"kept an irregular row: line {n} has a quotation mark that is never closed, which was read as a character"
+        for n in (2, 5)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "found"),
+    [("utf-16-le", "utf-16-le"), ("utf-16-be", "utf-16-be"), ("utf-32", "utf-32"), ("cp1251", "cp1251")],
+)
+def test_more_encodings_are_detected(tmp_path: Path, encoding: str, found: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes("id,город,заметка\n1,Москва,Склад закрыт в понедельник\n2,Казань,Пустой склад\n".encode(encoding))
+    assert detect_encoding(path) == found
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"), [("shift_jis", "東京の倉庫は月曜日に休みです"), ("gb18030", "上海仓库周一关闭，请周二再来")]
+)
+def test_encodings_of_east_asia_are_detected(tmp_path: Path, encoding: str, text: str) -> None:
+    path = tmp_path / "a.csv"
+    content = "id,note\n" + "".join(f"{n},{text}\n" for n in range(20))
+    path.write_bytes(content.encode(encoding))
+    assert path.read_bytes().decode(detect_encoding(path)) == content
+
+
+@pytest.mark.django_db
+def test_bytes_that_are_replaced_are_stated(folder: Path, alice: Caller) -> None:
+    text = "id,text\n" + "".join(f"{n},größe süß\n" for n in range(50))
+    result = read(folder, "a.csv", text.encode() + b"99,K\xf6ln\n", alice)
+    assert "line 52 has bytes that are not of the encoding" in result.notes[-1]
+    result = read(folder, "b.csv", "id;t\n1;x\n".encode("utf-16"), alice, 'encoding = "utf-16-le"', analysis_id="g")
+    assert {"id": "1", "t": "x"} in stored()
+
+
+@pytest.mark.django_db
+def test_values_that_are_no_numbers_are_counted(folder: Path, alice: Caller) -> None:
+    content = b'{"id": 1, "v": NaN, "w": [Infinity, 1e999]}\n{"id": 2, "v": null}\n'
+    result = read(folder, "a.jsonl", content, alice)
+    assert "3 values that are NaN or infinite were stored as null" in result.notes

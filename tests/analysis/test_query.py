@@ -39,6 +39,29 @@ def matching_ids(session: Session, conditions: dict[str, Any]) -> set[int]:
     return {row["id"] for row in query.filtered(scope(session, "", conditions), limit=200).rows}
 
 
+def test_dates_with_points_have_the_day_first_and_others_are_no_dates(hold: Hold) -> None:
+    """With slashes, the order depends on the country, so such a text is no date."""
+    texts = ["01.02.2025", "31.12.2024", "2025-01-02", "01/02/2025", "1.2.25", "32.01.2025"]
+    session = hold([{"id": number, "at": text} for number, text in enumerate(texts)])
+    assert matching_ids(session, {"at": {"$gte": "2025-01-15"}}) == {0}
+    assert matching_ids(session, {"at": {"$lt": "2025-01-15"}}) == {1, 2}
+    for wrong in ("01.11.2026", "11/28/2026", "1-2-26"):
+        with pytest.raises(Invalid, match="is a date in another form; allowed: ISO 8601"):
+            matching_ids(session, {"at": {"$gt": wrong}})
+
+
+def test_an_operator_without_its_sign_is_refused(hold: Hold) -> None:
+    session = hold([{"id": 1, "n": 2, "of": {"in": 3}}])
+    with pytest.raises(Invalid, match=r"did you mean \$gt\?"):
+        matching_ids(session, {"n": {"gt": 1}})
+    assert matching_ids(session, {"of": {"in": 3}}) == {1}
+
+
+def test_a_part_number_is_no_number(hold: Hold) -> None:
+    session = hold([{"id": 1, "nr": "1E8001"}, {"id": 2, "nr": "0.5"}])
+    assert matching_ids(session, {"nr": {"$gt": 0}}) == {2}
+
+
 @pytest.mark.parametrize(
     ("conditions", "ids"),
     [
