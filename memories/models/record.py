@@ -405,9 +405,13 @@ class MemoryRecord(models.Model):
 
     @property
     def lacks_entities(self) -> bool:
-        """Return whether it is a fact about data that states no entity. Notes and conversations are no such facts."""
+        """Return whether it is a fact about data of which it is unknown which entity it is about.
+
+        A text that names exactly one entity is about that one. Notes and conversations are no such facts.
+        """
         is_fact = self.tier == Tier.NONE and self.source != Source.NOTE
-        return is_fact and self.dimension in ABOUT_DATA and not self.entity_urns
+        is_told = bool(self.entity_urns) or len(self.detected_urns) == 1
+        return is_fact and self.dimension in ABOUT_DATA and not is_told
 
     @property
     def spoken(self) -> str:

@@ -136,8 +136,7 @@ def revised(
         detect_entities([record])
     if record.content != before["content"]:
         keep_secret_private(record)
-    if record.unsettled and not record.lacks_entities:
-        record.unsettled = False
+    record.unsettled = record.unsettled and record.lacks_entities
     if any(getattr(record, name) != before[name] for name in COUNTED_FIELDS):
         record.quiet_at, record.counted_from = None, moment or timezone.now()
     changed = [f for f in columns if getattr(record, f.attname) != before[f.attname]]
@@ -186,6 +185,7 @@ def save_new(record: MemoryRecord, encoded: Stamped | None = None) -> MemoryReco
     Every new record is saved by this function or by `save_many`, so that extensions are notified of all new records.
     """
     detect_entities([record])
+    record.unsettled = record.unsettled and record.lacks_entities
     keep_secret_private(record)
     for name, value in (stamp_of(record.spoken, encoded.model) if encoded else {}).items():
         setattr(record, name, value)
@@ -200,6 +200,7 @@ def save_many(records: Sequence[tuple[MemoryRecord, Stamped | None]]) -> None:
     """Save new records like `save_new`, in few statements."""
     detect_entities([record for record, _ in records])
     for record, encoded in records:
+        record.unsettled = record.unsettled and record.lacks_entities
         keep_secret_private(record)
         for name, value in (stamp_of(record.spoken, encoded.model) if encoded else {}).items():
             setattr(record, name, value)

@@ -246,6 +246,10 @@ class Expected:
         self.take_baselines(memory, memory.subjects)
         return memory
 
+    def is_told(self, text: Text) -> bool:
+        """Return whether a text names one entity of the catalog, so that nobody is asked what it is about."""
+        return text.style == "dotted" and self.entities[text.entity].exists
+
     # -- who sees what ----------------------------------------------------------------------------------------
 
     def sees(self, person: Person, memory: Memory) -> bool:

@@ -60,7 +60,7 @@ def remember(
     e: Expected, person: Person, text: Text, visibility: str, entities: list[str], columns: dict[str, set[str]]
 ) -> Memory:
     new = Memory("", person.name, person.personas[0], visibility, text, list(entities), dict(columns))
-    new.asked = not entities
+    new.asked = not entities and not e.is_told(text)
     return existing(e, person, text) or e.add(new)
 
 
@@ -90,7 +90,7 @@ def edit(e: Expected, m: Memory, changes: dict[str, Any], by: str) -> None:
     if "text" in changes:
         m.edited_by = "" if by == m.owner else by
     m.entities = changes.get("entities", m.entities)
-    m.asked = m.asked and not m.entities
+    m.asked = m.asked and not m.entities and not ({"text", "entities"} & changes.keys() and e.is_told(m.text))
     m.columns = changes.get("columns", m.columns)
     for name in set(before) - set(m.subjects):
         m.baselines.pop(name, None)
@@ -115,7 +115,8 @@ def correct(e: Expected, person: Person, m: Memory, text: Text) -> Memory:
     columns = {name: set(listed) for name, listed in m.columns.items()}
     new = Memory("", m.owner, m.persona, m.visibility, text, list(m.entities), columns)
     new.scope, new.is_caveat = m.scope, m.is_caveat
-    new.edited_by, new.asked = "" if person.name == m.owner else person.name, m.asked
+    new.edited_by = "" if person.name == m.owner else person.name
+    new.asked = m.asked and not e.is_told(text)
     new.ends = "" if m.ends == "past" else m.ends
     if m.is_in_force and m.insight:
         new.visibility, new.insight = "private", Insight("pending", m.insight.wanted, replaces=m.name)
@@ -129,8 +130,9 @@ def correct(e: Expected, person: Person, m: Memory, text: Text) -> Memory:
 
 
 def supersede(old: Memory, new: Memory, person: Person) -> None:
+    before = {"state": old.state, "superseded_by": old.superseded_by}
     old.state, old.superseded_by = "superseded", new.name
-    old.changed("supersede", person.name)
+    old.changed("supersede", person.name, **before)
 
 
 # -- forgetting and restoring -----------------------------------------------------------------------------------
@@ -241,13 +243,16 @@ def undo(e: Expected, person: Person, m: Memory) -> None:
             predecessor.changed()
     elif last.change == "supersede":
         forget(e, person, e.memories[m.superseded_by])
-        e.come_back(m)
+        if last.before["state"] == "living":
+            e.come_back(m)
+        else:  # its correction before that one was archived
+            m.state, m.superseded_by = last.before["state"], last.before["superseded_by"]
     elif last.change == "verify":
         m.verified.pop()
         _undo_verification(e, m, last)
     elif last.change == "settle":
         edit(e, m, last.before, person.name)
-        m.asked = True
+        m.asked = not e.is_told(m.text)
     else:
         m.visibility = last.before.get("visibility", m.visibility)
         m.persona = last.before.get("persona", m.persona)
