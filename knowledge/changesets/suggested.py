@@ -95,7 +95,7 @@ class Preview:
 
     @property
     def change_count(self) -> int:
-        return sum(len(entry.effect.readable) for entry in self.possible)
+        return sum(entry.effect.writes for entry in self.possible)
 
 
 def preview(insights: Sequence[Insight]) -> Preview:

@@ -23,6 +23,7 @@ from knowledge.models import CatalogAspect, Change, ChangeOutcome, Changeset, Ch
 from memories.contract.urls import url_for
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
+from memories.models.record import about_any
 
 EVENTS = 25
 KINDS = ("catalog", "changesets", "corrections", "claims")  # events that the history can be restricted to
@@ -89,7 +90,7 @@ def entity_timeline(caller: Caller, urn: str, limit: int = EVENTS, *, kind: str 
 
 
 def _claims(caller: Caller, urn: str, limit: int, kind: str) -> list[Event]:
-    rows = MemoryRecord.objects.visible_to(caller).facts().filter(entity_urns__contains=[urn])
+    rows = MemoryRecord.objects.visible_to(caller).facts().filter(about_any([urn]))
     if kind:
         rows = rows.filter(supersedes__isnull=kind == "claims")
     records = list(rows.defer("search").order_by("-created_at", "id")[:limit])
@@ -201,12 +202,10 @@ def _add(stories: dict[str, ColumnStory], name: str, record: MemoryRecord) -> No
 
 
 def memory_counts(caller: Caller, urns: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """Return for each entity the number of memories that the caller may see, and how many of them are stale."""
-    rows = MemoryRecord.objects.visible_to(caller).facts().filter(entity_urns__overlap=list(urns) or [""])
+    """Return for each entity the number of memories about it that the caller may see, and how many are stale."""
+    rows = MemoryRecord.objects.visible_to(caller).facts().filter(about_any(list(urns) or [""]))
     rows = rows.filter(status__in=[Status.ACTIVE, Status.STALE]).order_by()
-    counts = (
-        rows.annotate(urn=Func(F("entity_urns"), function="unnest", output_field=TextField()))
-        .values("urn")
-        .annotate(total=Count("pk"), stale=Count("pk", filter=Q(status=Status.STALE)))
-    )
+    urn = Func(F("entity_urns"), F("detected_urns"), function="unnest", arg_joiner=" || ", output_field=TextField())
+    stale = Count("pk", filter=Q(status=Status.STALE), distinct=True)
+    counts = rows.annotate(urn=urn).values("urn").annotate(total=Count("pk", distinct=True), stale=stale)
     return {row["urn"]: (row["total"], row["stale"]) for row in counts if row["urn"] in set(urns)}

@@ -24,7 +24,7 @@ from knowledge.context.call_subject import MAX_QUERY
 from knowledge.freshness.baselines import urns_of
 from knowledge.insights import queries
 from knowledge.insights.similar_claims import ClosestMemory, closest_memories
-from knowledge.models import Insight, InsightState
+from knowledge.models import ChangeOutcome, Insight, InsightState
 from knowledge.models.insight import InsightQuerySet
 from knowledge.review.evidence import evidence_for
 from memories.contract.errors import DomainError
@@ -94,6 +94,11 @@ class Effect:
     @property
     def is_possible(self) -> bool:
         return bool(self.readable) and not self.error
+
+    @property
+    def writes(self) -> int:
+        """Return the number of changes that write something, because the catalog does not have the value yet."""
+        return sum(change.outcome != ChangeOutcome.NOOP for change in self.readable)
 
 
 @dataclass(frozen=True)

@@ -47,9 +47,10 @@ def test_the_first_example_of_the_readme_works_word_for_word(alice: Caller, bob:
         return await client.call_tool("memory_recall", {"query": question})
 
     remembered = content_of(as_caller(alice, remember))
-    assert remembered["status"] == "active"
+    assert (remembered["status"], [found["name"] for found in remembered["detected"]]) == ("active", [TABLE])
+    assert "settle" not in remembered  # its text says what it is about
     result = as_caller(bob, query)
-    assert len(content_of(result)["rows"]) == 12
+    assert len(content_of(result)["rows"]) == 1
     (attached,) = json.loads(result.content[1].text)["memory_context"]
     assert (attached["id"], attached["content"], attached["created_by"]) == (remembered["id"], fact, alice.email)
     assert attached["why"] == f"about {TABLE}, detected in the text"

@@ -114,6 +114,7 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
     verdicts, own_feedback = feedback.feedback_for(caller, record)
     insight, may_review = curation.insight_of(caller, record), can_review(caller, record)
     may_change, changes = caller.can_edit_for(record.created_by), history(caller, record, versions)
+    traces = traces_of(caller, [link.pk for link in versions]) if insight or len(versions) > 1 else []
     is_approved = insight is not None and insight.state in decisions.IN_FORCE
     context = {
         "record": record,
@@ -124,7 +125,8 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
         "reports": reports.reports_about(caller, record),
         "citing": citations.citing(caller, record),
         "useful": feedback.useful_count(record, verdicts),
-        "traces": traces_of(caller, [link.pk for link in versions]) if insight or len(versions) > 1 else [],
+        "reads_changeset": insight is not None and insight.changeset_id in {trace.changeset.pk for trace in traces},
+        "traces": traces,
         "own_word": own_feedback,
         "mark_counts": feedback.counts_for_others(caller, record),
         "chain": list(zip(versions, [None, *versions], strict=False)),
