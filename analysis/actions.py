@@ -112,7 +112,7 @@ def act(operation: RunAction, *, caller: Caller) -> ActionResult:
     if len(ids) > MAX_UNCONFIRMED or operation.confirm:
         _require_confirmed(caller, request, ids, operation.confirm)
     elif unfinished := interrupted(caller, request.session, request.model.name):
-        hint = "resume it with action_id, or do a dry run and pass its confirm to start over"
+        hint = gettext("resume it with action_id, which repeats nothing that succeeded")
         raise Conflict(
             gettext("an earlier action, %(hex)s, was interrupted: %(hint)s")
             % {"hex": unfinished[0].pk.hex, "hint": hint},
@@ -272,7 +272,8 @@ def _digest(caller: Caller, request: Request, ids: Sequence[str]) -> dict[str, A
 def _require_confirmed(caller: Caller, request: Request, ids: Sequence[str], confirm: str) -> None:
     if not confirm:
         raise Invalid(
-            gettext("is missing: %(count)s records match") % {"count": len(ids)},
+            gettext("is missing, so nothing was changed: %(count)s records match; show the person a dry run first")
+            % {"count": len(ids)},
             field="confirm",
             allowed=gettext("the token of a dry run, which is needed for more than %(max_unconfirmed)s records")
             % {"max_unconfirmed": MAX_UNCONFIRMED},

@@ -15,8 +15,9 @@ from django.db import connection, transaction
 from analysis import operations, sessions
 from analysis.querying.filters import field_name
 from analysis.querying.query import Scope, documents, projected, require_fields, run, scope
+from analysis.sources import declared
 from memories.contract.csv import escape_formula
-from memories.contract.errors import Invalid, NotFound
+from memories.contract.errors import Forbidden, Invalid, NotFound
 from memories.identity.caller import Caller
 
 MEDIA_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
@@ -56,7 +57,8 @@ def prepare(operation: operations.Export, *, caller: Caller) -> tuple[Export, st
 def open_export(caller: Caller, token: str) -> Export:
     """Return the export that a token describes, without its total.
 
-    Raises Invalid if the token is not valid or has expired, and NotFound if the caller has no such session.
+    Raises Invalid if the token is not valid or has expired, NotFound if the caller has no such session, and Forbidden
+    if the caller may no longer read the model's source.
     """
     try:
         payload = signing.loads(token, salt=SALT, max_age=VALID_S)
@@ -65,6 +67,9 @@ def open_export(caller: Caller, token: str) -> Export:
     session = sessions.by_key(caller, payload["session"])
     if session is None:
         raise NotFound("no such export of yours", field="export")
+    model = declared().get(payload["model"])
+    if model is not None and not model.is_readable_by(caller):
+        raise Forbidden(f"you may no longer read {model.name}", field="export")
     return Export(scope(session, payload["model"], payload["where"]), payload["format"], payload["fields"], 0)
 
 

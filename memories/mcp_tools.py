@@ -140,7 +140,7 @@ def _list(caller: Caller, operation: operations.ListMemories) -> PageResponse:
 
 def _review_stale(caller: Caller, operation: operations.ReviewStale) -> PageResponse:
     page = responses.page_response(queries.stale_memories(caller), operation.limit, operation.offset)
-    return {**page, "message": f"{page['total']} stale: verify, update, supersede or forget each"}
+    return {**page, "message": f"{page['total']} stale: verify each that still holds, and supersede what is wrong"}
 
 
 memory_manage = Tool(

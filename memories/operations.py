@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from django.conf import settings
 from django.utils.translation import gettext
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from memories.citations.operations import Address
 from memories.contract.fields import (
@@ -28,6 +28,7 @@ from memories.contract.fields import (
     Urns,
     ValidFrom,
     ValidUntil,
+    is_none,
     validation_error,
 )
 from memories.contract.operations import Operation
@@ -68,9 +69,14 @@ SourceName = Annotated[
     str, OneOf([source for source in Source.values if source != Source.NOTE]), Field(description="Where it comes from.")
 ]
 VisibilityName = Annotated[str, OneOf(Visibility.values)]
-Scope = Annotated[str, Text(0, SCOPE_LENGTH), AfterValidator(check_form)]
+Scope = Annotated[
+    str,
+    Text(0, SCOPE_LENGTH),
+    AfterValidator(check_form),
+    BeforeValidator(lambda value: "" if is_none(value) else value),
+]
 LanguageCode = Annotated[str, OneOf(settings.RECALL_LANGUAGES)]
-ValidWhile = Annotated[str, Text(0, 600)]
+ValidWhile = Annotated[str, Text(0, 600), BeforeValidator(lambda value: "" if is_none(value) else value)]
 MemoryId = Annotated[Id, Field(alias="id", description="Id of the memory.")]
 
 FACT = "The fact, understandable on its own."
@@ -82,14 +88,14 @@ WHY = "The reason, kept in the history."
 LANGUAGE = "Detected if not given."
 NOTE = "What you checked, or what is wrong."
 METADATA = "Further data."
-HOLDS = "Where alone it holds: persona:NAME, domain:NAME or purpose:NAME."
+HOLDS = "Where alone it holds: persona:NAME, domain:NAME, purpose:NAME, or none."
 CHECK = "Query that proves it: {source, sql or call: last, expects, value or low, high}."
 CHECK_OF_MEMORY = f"{CHECK[:-1]}; in update also {{id, run or remove: true}}."
 AT_MOST = "How many to return."
 FROM_MEMORIES = "Memories it repeats; erasing one erases it, too."
 SKIPPED = "How many to skip."
 VALID_FROM = "First day or moment on which it is true."
-VALID_UNTIL = "Last day or moment on which it is true."
+VALID_UNTIL = "Last day or moment on which it is true, or none."
 VALID_WHILE = "True until this ends: incident:<URN>, deprecated:<URN>, period:<name>."
 STRATEGY = (
     "semantic: by meaning and words; lexical: exact words; entity: about these entities; graph: also about related "

@@ -208,13 +208,9 @@ def supersede(operation: operations.Supersede, *, caller: Caller, created_at: da
 
 def _require_correctable(caller: Caller, old: MemoryRecord) -> None:
     if successor := active_correction(old):
-        raise Conflict(
-            gettext("was already corrected, by %(memory)s: correct that one")
-            % {"memory": reference(caller, successor)},
-            field="id",
-        )
+        raise superseded_by(caller, successor)
     if old.status == Status.ARCHIVED:
-        raise Conflict(gettext("is archived: restore it before correcting it"), field="id")
+        require_in_use(caller, old)
 
 
 def _note_quoting_reason(old: MemoryRecord, new: MemoryRecord, reason: str) -> None:

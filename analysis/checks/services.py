@@ -203,7 +203,10 @@ def _one(caller: Caller, record_id: UUID, check_id: UUID) -> MemoryCheck:
 
 def _check_count(record: MemoryRecord) -> None:
     if MemoryCheck.objects.filter(record=record).count() >= MAX_CHECKS:
-        raise LimitReached(gettext("the memory has %(count)s checks already: remove one first") % {"count": MAX_CHECKS})
+        raise LimitReached(
+            gettext("the memory has %(count)s checks, the most there may be: change one of them")
+            % {"count": MAX_CHECKS}
+        )
 
 
 def _definition(caller: Caller, values: Mapping[str, Any], call: str) -> Definition:
@@ -232,9 +235,7 @@ def _tried_edit(operation: EditCheck, caller: Caller) -> Tried:
     """Run a stored check with the changes of the operation."""
     check = _one(caller, operation.record_id, operation.check_id)
     if check.source not in readable_sources(caller):  # errors of the source quote the statement
-        raise Forbidden(
-            gettext("is about a source that you may not read: remove it, or ask its author"), field="check_id"
-        )
+        raise Forbidden(gettext("is about a source that you may not read: its author can change it"), field="check_id")
     given = operation.explicit_values(*DEFINED)
     needed = expectations.VALUES.get(given.get("expects") or check.expects, ())
     kept = [name for name in DEFINED if name not in ("value", "low", "high") or name in needed]

@@ -182,7 +182,9 @@ def check(caller: Caller, insights: Sequence[Insight]) -> None:
         require_curator_of(caller, insight.record)
         if insight.record.status not in (Status.ACTIVE, Status.STALE):
             raise Conflict(
-                gettext("the memory of %(insight)s is %(status)s")
+                gettext(
+                    "the memory of %(insight)s is %(status)s: its owner can restore it, or the changeset be declined"
+                )
                 % {"insight": insight.pk.hex, "status": insight.record.status},
                 field="insight_ids",
             )

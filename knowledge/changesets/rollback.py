@@ -102,6 +102,11 @@ def changeset_to_undo(caller: Caller, changeset_id: UUID | str) -> Changeset:
     """Return the changeset. Raises Conflict if its state rules out a rollback."""
     require_curator(caller)
     changeset = get_changeset(caller, changeset_id)
+    if changeset.state == ChangesetState.WAITING:
+        raise Conflict(
+            gettext("waits for a second approval, so nothing was written: it can be declined (decline_changeset)"),
+            field="changeset_id",
+        )
     if changeset.state not in (ChangesetState.APPLIED, ChangesetState.PARTIAL, ChangesetState.PLANNED):
         raise Conflict(
             gettext("is %(changeset)s: there is nothing to roll back")

@@ -213,7 +213,8 @@ def _withdraw(caller: Caller, record: MemoryRecord) -> None:
     is_reviewed = insight is not None and insight.state != InsightState.PENDING
     if is_reviewed or MemoryRevision.objects.filter(record=record).exists():
         raise Conflict(
-            gettext("has an answer that was changed or reviewed since: archive it on its own page"),
+            gettext("has an answer that was changed or reviewed since, so it stays: correct %(memory)s if it is wrong")
+            % {"memory": record.pk.hex},
             field="question_id",
         )
     services.forget(Forget.read({"id": record.pk.hex}), caller=caller)

@@ -71,7 +71,9 @@ def save_edit(operation: Edit, *, caller: Caller) -> Insight:
     require_unchanged(insight, operation.seen, operation.override)
     if insight.state != InsightState.PENDING:
         raise Conflict(
-            gettext("is %(state)s: only pending insights can be edited") % {"state": insight.state}, field="insight_id"
+            gettext("is %(state)s: only pending insights can be edited here. Its memory can be updated")
+            % {"state": insight.state},
+            field="insight_id",
         )
     if "scope" in changes:
         changes["scope"] = scope_for(caller, changes["scope"], of=insight.record)
@@ -97,7 +99,10 @@ def replaceable_memory(caller: Caller, record_id: UUID) -> MemoryRecord:
     if record.superseded_by:
         correction = correction_chains.active_correction(record)
         named = correction_chains.reference(caller, correction) if correction else "a memory"
-        raise Conflict(gettext("was already corrected, by %(named)s") % {"named": named}, field="supersedes")
+        allowed = gettext("its correction") if correction and named == correction.pk.hex else ""
+        raise Conflict(
+            gettext("was already corrected, by %(named)s") % {"named": named}, field="supersedes", allowed=allowed
+        )
     return record
 
 
@@ -196,7 +201,7 @@ def require_replaceable(caller: Caller, insights: Sequence[Insight]) -> None:
             raise Conflict(
                 gettext(
                     "%(insight)s replaces %(old)s, which %(named)s has replaced already, or replaces at "
-                    "the same time: let %(insight)s replace that one, or no memory"
+                    "the same time: a curator can choose on the page of %(insight)s that it replaces that one"
                 )
                 % {"insight": insight.pk.hex, "old": old.pk.hex, "named": named},
                 field="insight_ids",

@@ -220,7 +220,7 @@ def synthesize(caller: Caller, urn: str, insights: Sequence[Insight]) -> tuple[l
         if proposal["change_type"] == "update_description" and not proposal["target"]:
             proposal["current_value"] = current
     if not proposed:
-        note = note or "no approved insights: approve some first"
+        note = note or "no approved insights: a curator reviews the waiting ones first"
     return proposed, note
 
 

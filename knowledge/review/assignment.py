@@ -79,7 +79,9 @@ def save_rule(operation: SaveRule, *, caller: Caller) -> tuple[AssignmentRule, i
             rule = get_rule(caller, operation.rule_id, lock=True)
         elif AssignmentRule.objects.filter(persona=operation.persona).count() >= MAX_RULES:
             raise Conflict(
-                gettext("has %(max_rules)s rules already: delete one first") % {"max_rules": MAX_RULES}, field="persona"
+                gettext("has %(max_rules)s rules, the most there may be: change one of them")
+                % {"max_rules": MAX_RULES},
+                field="persona",
             )
         for name, value in values.items():
             setattr(rule, name, value)

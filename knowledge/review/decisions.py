@@ -26,7 +26,7 @@ from knowledge.insights.lifecycle import (
     require_curator_of,
     save_edit,
 )
-from knowledge.models import Decision, DecisionKind, Insight, InsightState
+from knowledge.models import ChangesetState, Decision, DecisionKind, Insight, InsightState
 from knowledge.operations import Appeal, EditAndApprove
 from knowledge.review import assignment, events
 from knowledge.review.seen import overridden, require_own_or_seen, require_unchanged
@@ -132,7 +132,7 @@ def undo_review(*, caller: Caller, insight_id: UUID | str, seen: str = "", overr
                 gettext("is %(state)s: there is no decision to undo") % {"state": insight.state}, field="insight_id"
             )
         if insight.changeset_id:
-            raise Conflict(gettext("is being applied: roll back the changeset instead"), field="insight_id")
+            raise Conflict(_being_applied(insight), field="insight_id")
         if insight.reviewed_by != caller.email and not caller.is_admin:
             raise Forbidden(_not_yours(insight.reviewed_by), field="insight_id")
         require_own_or_seen(caller, insight, insight.reviewed_by, seen=seen, override=override)
@@ -234,7 +234,7 @@ def defer_edit(caller: Caller, record: MemoryRecord, changes: Mapping[str, Any])
     if insight is None:
         return ""
     if insight.state == InsightState.APPROVED and insight.changeset_id:
-        raise Conflict(gettext("is being applied to the catalog right now"), field="id")
+        raise Conflict(_being_applied(insight), field="id")
     validate(JsonObject, record.metadata | differs.get("metadata", {}), "metadata")
     insight.pending_edit, insight.edit_by, insight.edit_at = differs, caller.email, timezone.now()
     insight.save(update_fields=["pending_edit", "edit_by", "edit_at"])
@@ -254,7 +254,9 @@ def keep_proposal(record: MemoryRecord, replaces: MemoryRecord) -> None:
     """
     waiting = Insight.objects.filter(replaces=replaces, state=InsightState.PENDING, record__content=record.content)
     if waiting.filter(record__status__in=[Status.ACTIVE, Status.STALE]).exists():
-        raise Conflict(gettext("is the same as a correction that waits for a curator"), field="content")
+        raise Conflict(
+            gettext("is the same as a correction that waits for a curator, so nothing more is needed"), field="content"
+        )
     before = Insight.objects.get(pk=replaces.pk)
     insight = Insight(record=record, wanted_visibility=before.wanted_visibility, replaces=replaces)
     assignment.assign(insight)
@@ -370,16 +372,27 @@ def _require_state(insight: Insight, allowed: set[InsightState]) -> None:
         )
         # An approval of a rejected insight is possible, once its curator has seen the rejection.
         is_open = insight.state == InsightState.REJECTED and InsightState.REJECTED not in allowed
-        hint = "override=true, to decide otherwise" if is_open and InsightState.APPROVED not in allowed else ""
+        hint = "its author can appeal" if is_open and InsightState.APPROVED not in allowed else ""
         raise Conflict(
             fault % {"state": insight.state, "person": insight.reviewed_by}, field="insight_id", allowed=hint
         )
 
 
+def _being_applied(insight: Insight) -> str:
+    """Return why an insight of a changeset can't be changed, and what comes first."""
+    changeset = insight.changeset
+    if changeset is not None and changeset.state == ChangesetState.WAITING:
+        problem = gettext("waits in changeset %(changeset)s for a second approval: decline that changeset first")
+    else:
+        problem = gettext("is being applied by changeset %(changeset)s: it can be changed after a rollback of that one")
+    return problem % {"changeset": insight.changeset_id.hex if insight.changeset_id else ""}
+
+
 def _require_no_duplicate(caller: Caller, insight: Insight) -> None:
     if duplicate := find_duplicate(insight.record):
         raise Conflict(
-            gettext("has the same text as another memory, %(memory)s") % {"memory": reference(caller, duplicate)},
+            gettext("has the same text as another memory, %(memory)s: decide on that one")
+            % {"memory": reference(caller, duplicate)},
             field="insight_id",
         )
 

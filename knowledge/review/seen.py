@@ -48,6 +48,7 @@ VERBS = {
     "edited": "edited it",
     "edited_again": "wrote another edit",
 }
+AS_IT_IS = "a decision on what it is now, with the `seen` of review"
 
 
 @dataclass(frozen=True)
@@ -140,9 +141,8 @@ def require_unchanged(insight: Insight, seen: str, override: bool) -> None:
         return
     steps = _steps(insight, before, now)
     changes = "; ".join(map(str, steps)) or "its text was edited"
-    hint = "a decision on what it is now" if is_about_other else "the new `seen`, or override=true"
     error = ChangedMeanwhile(
-        f"has changed since you saw it: {changes}. It is {insight.state} now", field="insight_id", allowed=hint
+        f"has changed since you saw it: {changes}. It is {insight.state} now", field="insight_id", allowed=AS_IT_IS
     )
     error.is_about_other, error.steps = is_about_other, steps
     raise error
@@ -154,9 +154,7 @@ def require_own_or_seen(caller: Caller, insight: Insight, decided_by: str, *, se
         return
     decision = Decision.objects.filter(insight=insight, by=decided_by).order_by("-pk").first()
     step = step_of(decision) if decision else Step("", decided_by)
-    error = ChangedMeanwhile(
-        f"was decided by somebody else: {step}", field="insight_id", allowed="the new `seen`, or override=true"
-    )
+    error = ChangedMeanwhile(f"was decided by somebody else: {step}", field="insight_id", allowed=AS_IT_IS)
     error.steps = [step]
     raise error
 

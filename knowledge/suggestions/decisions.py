@@ -175,7 +175,9 @@ def _archive(caller: Caller, record: MemoryRecord) -> None:
     is_reviewed = insight is not None and insight.state != InsightState.PENDING
     if is_reviewed or MemoryRevision.objects.filter(record=record).exists():
         raise Conflict(
-            gettext("became a memory that has changed since: archive it on its own page"), field="suggestion_ids"
+            gettext("became %(memory)s, which has changed since, so it stays: correct it if it is wrong")
+            % {"memory": record.pk.hex},
+            field="suggestion_ids",
         )
     services.forget(Forget.read({"id": record.pk.hex}), caller=caller)
 

@@ -144,7 +144,11 @@ def _document(caller: Caller, operation: Cite, *, is_whole: bool) -> CitingDocum
     if document is None:
         if own.count() >= MAX_DOCUMENTS:
             raise LimitReached(
-                gettext("you have registered %(limit)s documents: remove some first") % {"limit": MAX_DOCUMENTS}
+                gettext(
+                    "you have registered %(limit)s documents, the most there may be: report without cited_in; this "
+                    "document is not watched"
+                )
+                % {"limit": MAX_DOCUMENTS}
             )
         # Of two calls at the same time, one creates it and the other one finds it.
         document, _ = own.select_for_update().get_or_create(

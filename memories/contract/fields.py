@@ -46,7 +46,7 @@ CONTENT_MIN, CONTENT_MAX = 10, 4000  # characters of a memory's text, as the mem
 MAX_SUMMARY = 1000
 MAX_REASON = 1000
 ISO = "ISO 8601, for example 2026-03-31T12:00:00Z"
-BOUND = "a date or time in ISO 8601, for example 2026-03-31, or an empty text for none"
+BOUND = "a date or time in ISO 8601, for example 2026-03-31, or none"
 METADATA_BYTES = 16_000
 METADATA_DEPTH = 20  # maximum number of nesting levels, because clients' JSON parsers have a limit, too
 MAX_OFFSET = 1_000_000
@@ -112,6 +112,11 @@ def trimmed(value: Any) -> Any:
     if UNSTORABLE.search(value):
         raise validation_error(gettext("contains a NUL character or half a surrogate pair"), gettext("Unicode text"))
     return value.replace("\r\n", "\n").strip()
+
+
+def is_none(value: Any) -> bool:
+    """Return whether a text says that there is no value, which removes the one that there was."""
+    return isinstance(value, str) and value.strip().lower() in ("", "none")
 
 
 class OneOf:
@@ -313,15 +318,16 @@ StartMoment = Annotated[
     PlainValidator(lambda value: _timestamp(value, time.min)),
     WithJsonSchema({"type": "string", schemas.ALLOWED: ISO, schemas.EXACT: {"format": "date-time"}}),
 ]
-# Bounds of a validity. An empty text removes the bound. A date means the start or the end of that day.
+# Bounds of a validity. An empty text or "none" removes the bound: tools take an empty text for an argument that is left
+# out. A date means the start or the end of that day.
 ValidFrom = Annotated[
     datetime | None,
-    PlainValidator(lambda value: None if value == "" else _timestamp(value, time.min)),
+    PlainValidator(lambda value: None if is_none(value) else _timestamp(value, time.min)),
     WithJsonSchema({"type": "string", schemas.ALLOWED: BOUND, schemas.OR_EMPTY: True}),
 ]
 ValidUntil = Annotated[
     datetime | None,
-    PlainValidator(lambda value: None if value == "" else _timestamp(value)),
+    PlainValidator(lambda value: None if is_none(value) else _timestamp(value)),
     WithJsonSchema({"type": "string", schemas.ALLOWED: BOUND, schemas.OR_EMPTY: True}),
 ]
 Offset = Annotated[int, Field(ge=0, le=MAX_OFFSET)]

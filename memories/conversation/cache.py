@@ -155,7 +155,7 @@ def invalidate_cache(operation: InvalidateCache, *, caller: Caller) -> int:
             raise Invalid(
                 gettext("is missing"),
                 field="pattern",
-                allowed=gettext("a pattern, entity_urns, or invalidate_all true"),
+                allowed=gettext("a pattern, or entity_urns"),
             )
         if operation.entity_urns:
             rows = rows.filter(entity_urns__overlap=operation.entity_urns)

@@ -50,9 +50,8 @@ def delete_memories(operation: DeleteMemories, *, caller: Caller) -> Deletion:
         return Deletion(count, _copies(user, rows).count(), dry_run=True)
     if not operation.memory_id and not operation.confirm:
         raise Invalid(
-            gettext("is not set: this deletes all matching memories"),
+            gettext("is not set, so nothing was deleted: count with dry_run, and show the person the number"),
             field="confirm",
-            allowed=gettext("true, or dry_run to count"),
         )
     with transaction.atomic():
         pks, copies = _ids(user, rows)

@@ -67,18 +67,36 @@ def require_in_use(caller: Caller, record: MemoryRecord) -> None:
         return
     if successor := active_correction(record):
         raise superseded_by(caller, successor)
-    raise Conflict(
-        gettext("is %(status)s: restore it first") % {"status": record.get_status_display().lower()}, field="id"
-    )
+    if record.status == Status.SUPERSEDED:
+        archived = MemoryRecord.objects.visible_to(caller).filter(supersedes=record).order_by("-created_at").first()
+        named = archived.pk.hex if archived else gettext("a memory that you may not read")
+        raise Conflict(
+            gettext("was superseded by %(memory)s, which is archived: restore that one if it still holds")
+            % {"memory": named},
+            field="id",
+        )
+    if caller.can_edit_for(record.created_by):
+        raise Conflict(gettext("is archived: restore it first, if it still holds"), field="id")
+    raise Conflict(gettext("is archived: its owner can restore it, if it still holds"), field="id")
 
 
 def superseded_by(caller: Caller, successor: MemoryRecord) -> Conflict:
-    """Return the refusal to change a memory that has a correction."""
+    """Return the refusal to change a memory that has a correction. It names the correction in force."""
+    successor = _in_force(caller, successor)
     if _is_readable(caller, successor):
         problem = gettext("was superseded by %(memory)s: change that one instead") % {"memory": successor.pk.hex}
     else:
-        problem = gettext("was superseded by a memory that you may not read: ask its owner")
+        problem = gettext("was superseded by a memory that you may not read: an admin can tell you whose it is")
     return Conflict(problem, field="id")
+
+
+def _in_force(caller: Caller, record: MemoryRecord) -> MemoryRecord:
+    """Return the end of the chain from a record on, as far as the caller may read it."""
+    visited = {record.pk}
+    while (following := active_correction(record)) and following.pk not in visited and _is_readable(caller, following):
+        visited.add(following.pk)
+        record = following
+    return record
 
 
 def activate(record: MemoryRecord) -> None:

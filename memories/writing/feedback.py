@@ -20,13 +20,13 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from memories.contract.errors import Conflict, NotFound
+from memories.contract.errors import NotFound
 from memories.contract.fields import Id
 from memories.contract.operations import validate
 from memories.identity.caller import Caller
 from memories.models import Feedback, MemoryRecord, Status, Verdict
 from memories.operations import MarkFeedback
-from memories.writing.correction_chains import activate
+from memories.writing.correction_chains import activate, require_in_use
 from memories.writing.revision import revised
 
 MAX_SHOWN = 50
@@ -42,8 +42,7 @@ def mark(operation: MarkFeedback, *, caller: Caller) -> Feedback:
     with transaction.atomic():
         record = _readable(caller, operation.record_id)
         counts = counts_for_others(caller, record)
-        if record.status not in (Status.ACTIVE, Status.STALE):
-            raise Conflict(gettext("is %(status)s: there is nothing to rate") % {"status": record.status}, field="id")
+        require_in_use(caller, record)
         _remove_mark(caller, record)
         reason = ""
         if verdict == Verdict.WRONG and _is_decisive(caller, record):

@@ -95,7 +95,13 @@ def locked(caller: Caller, record_id: UUID | str, *, deciding: bool = False) -> 
     """
     record = _locked(caller, record_id)
     if not (can_review(caller, record) if deciding else caller.can_edit_for(record.created_by)):
-        raise Forbidden(gettext("belongs to another user: only its owner or an admin can change it"), field="id")
+        raise Forbidden(
+            gettext(
+                "belongs to another user: only its owner or an admin can change it. Propose a correction "
+                "(capture_insight with supersedes), or mark it as wrong (memory_manage feedback)"
+            ),
+            field="id",
+        )
     return record
 
 

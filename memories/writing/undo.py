@@ -59,7 +59,10 @@ def undo(*, caller: Caller, record_id: UUID | str, change: str) -> MemoryRecord:
             raise NotFound(gettext("no such memory"), field="id")
         last = last_revision(record.pk)
         if last is None or last.change != change or change not in UNDOABLE:
-            raise Conflict(gettext("was changed since then and can no longer be undone"), field="id")
+            raise Conflict(
+                gettext("was changed since then and can no longer be undone; its history has the earlier text"),
+                field="id",
+            )
         if last.changed_by != caller.email and not caller.is_admin:
             raise Forbidden(
                 gettext("was changed by %(changed_by)s: only they or an admin can undo it")

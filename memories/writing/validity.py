@@ -85,7 +85,7 @@ def inherited(old: MemoryRecord, explicit: Mapping[str, Any]) -> tuple[dict[str,
 def outside_note(record: MemoryRecord) -> str:
     """Return what to tell somebody who states the text of a memory again that is outside its validity, or ""."""
     if record.validity == EXPIRED:
-        return "it is no longer valid, so it is not recalled: update it with a later valid_until, or an empty one"
+        return "it is no longer valid, so it is not recalled: update it with a later valid_until"
     return "it is not valid yet, so it is not recalled: update its valid_from" if record.validity else ""
 
 
@@ -93,7 +93,8 @@ def require_not_ended(record: MemoryRecord, field: str = "id") -> None:
     """Raise Conflict if a memory is no longer valid: neither a curator nor a reader can confirm what has ended."""
     if record.validity == EXPIRED:
         raise Conflict(
-            gettext("%(memory)s is no longer valid: extend it first, if it is still true") % {"memory": record.pk.hex},
+            gettext("%(memory)s is no longer valid: its owner can give it a later valid_until, if it is still true")
+            % {"memory": record.pk.hex},
             field=field,
         )
 
@@ -103,8 +104,7 @@ def require_valid_now(record: MemoryRecord, field: str) -> None:
     require_not_ended(record, field)
     if record.validity:
         raise Conflict(
-            gettext("%(memory)s is not valid yet: apply it when it is, or change its valid_from")
-            % {"memory": record.pk.hex},
+            gettext("%(memory)s is not valid yet: apply it when it is") % {"memory": record.pk.hex},
             field=field,
         )
 

@@ -46,7 +46,7 @@ def save(*, caller: Caller, name: str, page: str, query: str) -> SavedView:
     pairs = [(key, value) for key, value in parse_qsl(query) if key not in POSITION_PARAMETERS]
     if person.saved_views.count() >= MAX_VIEWS:
         raise Conflict(
-            gettext("can't be saved: you have %(max_views)s views already, so remove one first")
+            gettext("can't be saved: you have %(max_views)s views, the most there may be: change one of them")
             % {"max_views": MAX_VIEWS},
             field="name",
         )

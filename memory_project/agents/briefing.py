@@ -36,7 +36,7 @@ ENTITIES_SHOWN = 2
 CATALOG, WAITING = "catalog", "waiting"
 # In the order of the text. The points of all kinds take turns until the room is used up.
 HEADINGS = {
-    briefing.ASKED: "Asked of you (answer the question; verify, update, supersede or forget the memory):",
+    briefing.ASKED: "Asked of you (answer the question; verify the memory if it still holds, supersede it if not):",
     WAITING: "",
     briefing.CHANGED: "Corrected or outdated since {since}:",
     CATALOG: "Changed in the catalog since {since}:",

@@ -58,7 +58,8 @@ def plan(client: Client, path: Path, name: str, entry: Entry | None, *, replace:
             raise NotFound(f"{path} has no entry {name!r}")
         if existing is not None and entry not in (None, existing) and not replace:
             raise Conflict(
-                f"{path} has another entry {name!r}. Pass --replace to overwrite it, or --name for a second one."
+                f"{path} has another entry {name!r}. "
+                "Pass --name for a second one; --replace replaces this one and keeps a copy of the file."
             )
         after = text if existing == entry else _edit(client, text, keys, entry)
         if not _is_right(client, after, _expected(data, keys, entry)):

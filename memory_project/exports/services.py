@@ -49,7 +49,12 @@ def start_export(*, caller: Caller, scope: str = "person", persona: str = "", fo
         raise Conflict(gettext("the same export is being written already"), field="scope")
     if mine.count() >= MAX_EXPORTS:
         raise LimitReached(
-            gettext("you have %(max_exports)s exports: delete one first") % {"max_exports": MAX_EXPORTS}, field="scope"
+            gettext(
+                "you have %(max_exports)s exports, the most there may be: download one of them, or wait until one "
+                "expires"
+            )
+            % {"max_exports": MAX_EXPORTS},
+            field="scope",
         )
     with transaction.atomic():
         export = Export.objects.create(

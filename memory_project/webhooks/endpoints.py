@@ -68,7 +68,10 @@ def create_endpoint(operation: CreateEndpoint, *, caller: Caller) -> tuple[Endpo
     url = check_url(operation.url)
     if Endpoint.objects.filter(owner=caller.email).count() >= MAX_ENDPOINTS:
         raise LimitReached(
-            gettext("you have %(max_endpoints)s webhook endpoints already: delete one first")
+            gettext(
+                "you have %(max_endpoints)s webhook endpoints, the most there may be: let one of them take these "
+                "events, too"
+            )
             % {"max_endpoints": MAX_ENDPOINTS}
         )
     nonce = signing.new_nonce()

@@ -171,7 +171,7 @@ def test_only_those_who_may_edit_a_memory_change_its_checks(
             checks.run_check(RunCheck(**place), caller=caller)
     for _ in range(4):
         add(alice, checked, sql="SELECT 1", expects="not_empty")
-    with pytest.raises(LimitReached, match="5 checks already"):
+    with pytest.raises(LimitReached, match="5 checks, the most there may be"):
         add(alice, checked, sql="SELECT 1", expects="not_empty")
     other = services.remember(Remember(content="Another fact of the shop."), caller=alice).record
     with pytest.raises(NotFound):

@@ -222,6 +222,8 @@ def test_only_its_owner_downloads_an_export(
     assert browser(bob_user).get(path).status_code == 404
     assert browser(alice_user).get(path[:-3] + "xxx").status_code == 400
     assert Browser().get(path).status_code == 302
+    alice_user.memberships.all().delete()  # the personas that may read the source
+    assert browser(alice_user).get(path).status_code == 403
 
 
 # -- declarations ------------------------------------------------------------------------------------------------------

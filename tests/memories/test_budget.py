@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from django.test import override_settings
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memories.contract import budget
@@ -91,6 +91,7 @@ def test_the_largest_values_are_shortened_first() -> None:
     assert re.fullmatch(r"… \d+ more", shortened["c"][-1])
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.recursive(
         st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)

@@ -60,6 +60,17 @@ def test_a_near_miss_names_what_was_meant(alice: Caller, arguments: dict[str, An
     assert meant in caught.value.message
 
 
+def test_none_removes_what_an_empty_text_can_t(alice: Caller) -> None:
+    """Tools take an empty text for an argument that is left out."""
+    id = remember(alice, scope="persona:sales", valid_until="2060-01-01")
+    memory_manage(alice, "update", id=id, scope="", valid_until="", tags=["a"])
+    record = MemoryRecord.objects.get(pk=id)
+    assert (record.scope, record.valid_until is None) == ("persona:sales", False)
+    memory_manage(alice, "update", id=id, scope="none", valid_until="None")
+    record.refresh_from_db()
+    assert (record.scope, record.valid_until) == ("", None)
+
+
 @pytest.mark.parametrize("command", ["unshare", "reshare", "reverse", "rephrase", "release", "earse", "erased"])
 def test_no_guess_may_do_harm(alice: Caller, command: str) -> None:
     """Neither what can't be undone nor the opposite of what was meant is suggested."""

@@ -224,9 +224,9 @@ def test_what_has_ended_is_neither_approved_nor_verified_nor_applied(
 ) -> None:
     insight = proposed(alice)
     expire(insight.record)
-    with pytest.raises(Conflict, match="no longer valid: extend it"):
+    with pytest.raises(Conflict, match="no longer valid: its owner can give it a later valid_until"):
         decisions.approve(caller=cora, insight_id=insight.pk)
-    with pytest.raises(Conflict, match="no longer valid: extend it"):
+    with pytest.raises(Conflict, match="no longer valid: its owner can give it a later valid_until"):
         services.verify(Verify(record_id=insight.pk), caller=alice)
     MemoryRecord.objects.filter(pk=insight.pk).update(valid_until=None)
     decisions.approve(caller=cora, insight_id=insight.pk)
