@@ -63,13 +63,16 @@ class Operation(BaseModel):
             raise to_invalid(error, cls.input_schema(by_alias=by_alias), aliases=aliases) from None
 
     @classmethod
-    def lowered(cls, given: Mapping[str, Any]) -> str:
-        """Return a sentence on the arguments that count as their maximum because they are larger, or ""."""
+    def lowered(cls, given: Mapping[str, Any], returned: int) -> str:
+        """Return a sentence on the arguments that count as their maximum because they are larger, or "".
+
+        `returned` is the number of results. If they are fewer than the maximum, there are no more.
+        """
         sentences = []
         for name, field in cls.model_fields.items():
             value = str(given.get(field.alias or name, given.get(name, "")))
             maximum = next((item.maximum for item in field.metadata if isinstance(item, ResultLimit)), None)
-            if maximum is not None and value.isdecimal() and int(value) > maximum:
+            if maximum is not None and value.isdecimal() and int(value) > maximum <= returned:
                 sentences.append(
                     gettext("%(name)s counts as %(maximum)s, the maximum, so there may be more")
                     % {"name": field.alias or name, "maximum": maximum}

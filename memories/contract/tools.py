@@ -43,6 +43,13 @@ class ToolResponse(Generic[Shape]):
     whole: bool = False  # if true, the response is not shortened to the response size limit
 
 
+def longest_list(answer: Any) -> int:
+    """Return the number of entries of the longest list in an answer."""
+    data = answer.data if isinstance(answer, ToolResponse) else answer
+    values = data.values() if isinstance(data, Mapping) else ()
+    return max((len(value) for value in values if isinstance(value, list)), default=0)
+
+
 def with_note(answer: Any, note: str) -> Any:
     """Add a sentence to the answer's `note`, and to its text if it has one."""
     if not note:
@@ -98,7 +105,8 @@ class Tool:
         if selected is None:
             return {f"{self.selector}s": self.usage(self.choices_for(caller)), "message": f"name a {self.selector}"}
         choice, operation = selected
-        answer = with_note(self.choices[choice](caller, operation), operation.lowered(operation.rename(arguments)))
+        answer = self.choices[choice](caller, operation)
+        answer = with_note(answer, operation.lowered(operation.rename(arguments), longest_list(answer)))
         return {self.selector: choice, **answer} if self.repeats_choice else answer
 
     def question(self, caller: Caller, /, **arguments: Any) -> Question | None:

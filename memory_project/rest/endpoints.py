@@ -22,7 +22,7 @@ from rest_framework.views import APIView
 from memories.contract import schemas
 from memories.contract.errors import Invalid, NotFound
 from memories.contract.operations import Operation
-from memories.contract.tools import Handler, Tool, ToolResponse, signature_of, with_note
+from memories.contract.tools import Handler, Tool, ToolResponse, longest_list, signature_of, with_note
 from memories.identity.caller import Caller
 from memory_project.reading import reading_post
 from memory_project.rest import sparse_fields, throttle
@@ -186,7 +186,9 @@ def _perform(endpoint: Endpoint, caller: Caller, request: Request, place: Mappin
     # read before the body: of two changes, the earlier version makes a later If-Match fail, and not succeed unseen
     version = endpoint.version.etag(caller, place) if endpoint.version and reads else ""
     with matching(endpoint.version, caller, request, place, is_required=endpoint.needs_match):
-        answer = with_note(endpoint.perform(caller, operation), operation.lowered(_data(type(operation), request)))
+        answer = endpoint.perform(caller, operation)
+        given = _data(type(operation), request)
+        answer = with_note(answer, operation.lowered(given, longest_list(answer)))
     is_unsigned = isinstance(answer, ToolResponse) and answer.unsigned
     body = answer.data if isinstance(answer, ToolResponse) else answer
     if endpoint.version and not reads:

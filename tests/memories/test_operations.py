@@ -213,21 +213,23 @@ def test_each_limit_above_its_maximum_is_stated() -> None:
     assert len(limits) > 15
     for tool, operation, name, maximum in limits:
         stated = f"{name} counts as {maximum}, the maximum, so there may be more"
-        assert operation.lowered({name: maximum + 1}) == operation.lowered({name: f"{maximum * 10}"}) == stated, tool
-        assert operation.lowered({name: maximum}) == operation.lowered({}) == ""
+        for given in (maximum + 1, f"{maximum * 10}"):
+            assert operation.lowered({name: given}, maximum) == stated, tool
+            assert operation.lowered({name: given}, maximum - 1) == ""  # there are no more
+        assert operation.lowered({name: maximum}, maximum) == operation.lowered({}, maximum) == ""
 
 
 def test_a_lowered_limit_is_stated_in_data_and_text() -> None:
     someone = cast("Caller", None)  # the handlers don't look at who calls
 
     def data(caller: Caller, operation: Keep) -> dict[str, Any]:
-        return {"limit": operation.limit}
+        return {"items": [0] * operation.limit}
 
     def text(caller: Caller, operation: Keep) -> ToolResponse[dict[str, Any]]:
-        return ToolResponse({"limit": operation.limit, "note": "cut"}, text="ten rows")
+        return ToolResponse({"items": [0] * operation.limit, "note": "cut"}, text="ten rows")
 
     given = {"id": ID, "content": "A fact about stores.", "limit": 51}
     stated = "limit counts as 50, the maximum, so there may be more"
-    assert Tool("keep", "memory", "", "", {"": data})(someone, **given) == {"limit": 50, "note": stated}
+    assert Tool("keep", "memory", "", "", {"": data})(someone, **given) == {"items": [0] * 50, "note": stated}
     answer = Tool("keep", "memory", "", "", {"": text})(someone, **given)
     assert (answer.data["note"], answer.text) == (f"cut; {stated}", f"ten rows\n{stated}")

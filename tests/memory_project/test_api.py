@@ -42,12 +42,14 @@ def test_create_recall_and_list(alice_user: User, bob_user: User, olga_user: Use
         assert [memory["id"] for memory in page["items"]] == expected
 
 
-def test_a_limit_above_the_maximum_is_stated(alice_user: User) -> None:
+def test_a_limit_above_the_maximum_is_stated_where_there_may_be_more(alice_user: User) -> None:
     sender = client(alice_user)
-    post(sender, LIST, {"content": "Revenue excludes refunds."})
-    assert "note" not in post(sender, RECALL, {"query": "refunds", "limit": 3}).json()
-    note = post(sender, RECALL, {"query": "refunds", "limit": 3000}).json()["note"]
-    assert "limit counts as 50, the maximum" in note
+    for number in range(51):
+        post(sender, LIST, {"content": f"Revenue excludes refunds of store {number}."})
+    found = post(sender, RECALL, {"query": "refunds of stores", "limit": 3000}).json()
+    assert (len(found["memories"]), "limit counts as 50, the maximum" in found["note"]) == (50, True)
+    found = post(sender, RECALL, {"query": "refunds of stores", "limit": 50}).json()
+    assert "counts as" not in found.get("note", "")
 
 
 def test_a_memory_is_read_and_corrected(alice_user: User, bob_user: User, olga_user: User) -> None:
