@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -41,6 +42,9 @@ class AnalysisMemoryExtension(MemoryExtension):
 
     def checks_of(self, record_ids: Sequence[UUID]) -> Mapping[UUID, CheckSummary]:
         return queries.summaries(record_ids)
+
+    def additions_to_memories(self, since: datetime) -> Mapping[str, QuerySet[Any]]:
+        return {"got a check since": MemoryCheck.objects.filter(updated_at__gt=since)}
 
     def described_checks(self, caller: Caller, record_id: UUID) -> Sequence[Mapping[str, Any]]:
         found = queries.checks_for(caller, [record_id]).get(record_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -105,6 +106,9 @@ class KnowledgeMemoryExtension(MemoryExtension):
             transaction.on_commit(partial(async_task, "knowledge.tasks.take_baselines", record_id.hex))
         else:
             transaction.on_commit(partial(comparison.catch_up, [record_id]))
+
+    def additions_to_memories(self, since: datetime) -> Mapping[str, QuerySet[Any]]:
+        return {"was waived for what is derived from it since": CaveatWaiver.objects.filter(at__gt=since)}
 
     def correction_proposed(self, caller: Caller, record: MemoryRecord, replaces: MemoryRecord) -> None:
         decisions.keep_proposal(record, replaces)

@@ -184,6 +184,13 @@ class MemoryExtension:
         """Return the state of the checks of those memories that have any."""
         return {}
 
+    def additions_to_memories(self, since: datetime) -> Mapping[str, QuerySet[Any]]:
+        """Return rows that were added to memories since then, by what they are in words. They have a `record`.
+
+        An undone import keeps the memories that have any.
+        """
+        return {}
+
     def described_checks(self, caller: Caller, record_id: UUID) -> Sequence[Mapping[str, Any]]:
         """Return the checks of a memory that the caller may read, for a response."""
         return ()

@@ -11,14 +11,15 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from memories import embedding
+from memories import embedding, extensions
 from memories.contract.errors import Invalid
 from memories.database import identity
 from memories.identity.caller import Caller, require_user
-from memories.models import MemoryRecord, MemoryRevision, Status
+from memories.models import Citation, Feedback, MemoryRecord, MemoryRevision, Report, Status
 from memories.models.index_job import Trigger
 from memories.operations import Remember
 from memories.retrieval import indexing, passages
@@ -70,14 +71,14 @@ def remember_batch(
 def take_back(*, caller: Caller, record_ids: Sequence[UUID], reason: str, since: datetime) -> dict[UUID, str]:
     """Archive memories that an import has stored, which began at `since`. They are purged after SOFT_DELETE_PURGE_DAYS.
 
-    Return, by id, why a memory stays: somebody has changed it since, or it is gone already.
+    Return, by id, why a memory stays: somebody has changed it since, or added something to it, or it is gone already.
     """
     staying: dict[UUID, str] = {}
     purge_after = timezone.now() + timedelta(days=settings.SOFT_DELETE_PURGE_DAYS)
     with transaction.atomic():
         rows = MemoryRecord.objects.filter(created_by=caller.email, pk__in=record_ids).select_for_update()
         found = {row.pk: row for row in rows.order_by("pk")}
-        changes = last_changes_by_people(record_ids, since)
+        changes, additions = last_changes_by_people(record_ids, since), additions_to(record_ids, since)
         for pk in record_ids:
             record = found.get(pk)
             if record is None:
@@ -86,10 +87,29 @@ def take_back(*, caller: Caller, record_ids: Sequence[UUID], reason: str, since:
                 staying[pk] = f"is {record.status} already"
             elif last := changes.get(pk):
                 staying[pk] = f"was changed since by {last.changed_by} ({last.change.replace('_', ' ')})"
+            elif added := additions.get(pk):
+                staying[pk] = added
             else:
                 with revised(caller, record, "forget", reason):
                     record.status, record.purge_after = Status.ARCHIVED, purge_after
     return staying
+
+
+@identity.service("history")
+def additions_to(record_ids: Sequence[UUID], since: datetime) -> dict[UUID, str]:
+    """Return what people and agents have added to memories since then, which an archived memory would lose."""
+    rows: dict[str, QuerySet[Any]] = {
+        "was cited in a document since": Citation.objects.filter(cited_at__gt=since),
+        "was marked by a reader since": Feedback.objects.filter(at__gt=since),
+        "was reported by an agent since": Report.objects.filter(at__gt=since),
+    }
+    for extension in extensions.registered():
+        rows |= extension.additions_to_memories(since)
+    return {
+        pk: said
+        for said, found in rows.items()
+        for pk in found.filter(record__in=list(record_ids)).values_list("record_id", flat=True)
+    }
 
 
 @identity.service("history")

@@ -4,6 +4,7 @@ import io
 import os
 import time
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.contrib.auth import get_user_model
@@ -12,11 +13,13 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from analysis.models import MemoryCheck
+from knowledge.models import CaveatWaiver
 from memories import services
 from memories.contract.errors import Conflict, DomainError, Invalid, LimitReached, NotFound
 from memories.identity.caller import Caller
-from memories.models import IndexJob, MemoryRecord, MemoryRevision
-from memories.operations import Erase, Revise
+from memories.models import Citation, CitingDocument, Feedback, IndexJob, MemoryRecord, MemoryRevision
+from memories.operations import Erase, Revise, Share
 from memories.writing import erasure
 from memory_project.imports import files, report, slices, staging, taking_over, tasks
 from memory_project.imports.models import Import, ImportRow, ImportState
@@ -134,6 +137,25 @@ def test_undo_takes_back_what_nobody_has_changed_since(alice: Caller) -> None:
     assert [row.reason for row in created.rows.filter(outcome="kept")] == [
         f"stays: was changed since by {alice.email} (revise)"
     ]
+
+
+def test_what_hangs_on_a_memory_counts_as_a_change(alice: Caller, bob: Caller) -> None:
+    text = "content\n" + "".join(f"Store number {number} opened that year.\n" for number in range(5))
+    created = taken(alice, text)
+    checked, cited, marked, waived, plain = MemoryRecord.objects.order_by("content")
+    MemoryCheck.objects.create(record=checked, author=alice.email, source="shop", sql="SELECT 1", expects="empty")
+    Citation.objects.create(record=cited, document=CitingDocument.objects.create(created_by=alice.email, address="a:b"))
+    services.share(Share(record_id=marked.pk, visibility="persona"), caller=alice)
+    MemoryRevision.objects.filter(record=marked).delete()  # only the mark is left
+    Feedback.objects.create(record=marked, by=bob.email, verdict="useful")
+    CaveatWaiver.objects.create(record=waived, urn="urn:li:dataset:x", reason="no", by=alice.email, content_key="k")
+    taking_over.start_undo(caller=alice, import_id=created.pk)
+    finish(created)
+    states = dict(MemoryRecord.objects.values_list("pk", "status"))
+    assert [states[record.pk] for record in (checked, cited, marked, waived, plain)] == ["active"] * 4 + ["archived"]
+    reasons = {UUID(row.reference): row.reason for row in created.rows.all()}
+    assert reasons[checked.pk] == "stays: got a check since"
+    assert reasons[cited.pk] == "stays: was cited in a document since"
 
 
 def test_a_killed_worker_loses_and_repeats_no_row(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
