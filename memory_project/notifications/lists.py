@@ -208,7 +208,7 @@ def entries_for(caller: Caller, rows: Sequence[Notification]) -> list[Notice]:
     if paused := [row.record_id for row in rows if row.kind == "webhook_paused"]:
         endpoints = Endpoint.objects.filter(owner=caller.email, pk__in=paused).only("name", "pause_reason")
         texts |= {
-            endpoint.pk: f"{endpoint.name}: {endpoint.pause_reason or gettext('resumed')}" for endpoint in endpoints
+            endpoint.pk: f"{endpoint.name}: {endpoint.reason_in_words or gettext('resumed')}" for endpoint in endpoints
         }
     if suggested := [row.record_id for row in rows if row.kind == "suggested"]:
         texts |= dict(suggestions.suggestions(caller).filter(pk__in=suggested).values_list("pk", "text"))

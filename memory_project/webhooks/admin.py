@@ -41,7 +41,7 @@ def for_each(model_admin: admin.ModelAdmin[Any], request: HttpRequest, rows: Any
 
 @admin.register(Endpoint)
 class EndpointAdmin(AdminsOnly):
-    list_display = ["name", "owner", "host", "kinds", "with_texts", "failing_since", "paused_at", "pause_reason"]
+    list_display = ["name", "owner", "host", "kinds", "with_texts", "failing_since", "paused_at", "reason_in_words"]
     list_filter = [("paused_at", admin.EmptyFieldListFilter), "with_texts", "created_at"]
     search_fields = ["name", "owner"]
     exclude = ["url", "nonce", "previous_nonce", "secret_digest"]  # a URL may contain a secret

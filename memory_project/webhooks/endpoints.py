@@ -18,13 +18,12 @@ from memories.contract.errors import Conflict, Forbidden, LimitReached, NotFound
 from memories.contract.fields import Id
 from memories.contract.operations import validate
 from memories.identity.caller import Caller, require_user
-from memory_project.webhooks import events, signing
+from memory_project.webhooks import events, pause_reasons, signing
 from memory_project.webhooks.models import Delivery, DeliveryState, Endpoint
 from memory_project.webhooks.operations import CreateEndpoint, UpdateEndpoint
 from memory_project.webhooks.posting import check_url
 
 MAX_ENDPOINTS = 20  # of one person
-PAUSED_BY_PERSON = "paused by {}"
 
 
 def may_have_endpoints(caller: Caller) -> bool:
@@ -126,7 +125,7 @@ def rotate_secret(*, caller: Caller, endpoint_id: UUID | str) -> tuple[Endpoint,
 def pause_endpoint(*, caller: Caller, endpoint_id: UUID | str) -> Endpoint:
     """Pause an endpoint. Events that occur until it is resumed are not sent to it. Pausing again changes nothing."""
     endpoint = get_endpoint(caller, endpoint_id)
-    reason = PAUSED_BY_PERSON.format("its owner" if caller.email == endpoint.owner else "an admin")
+    reason = pause_reasons.BY_OWNER if caller.email == endpoint.owner else pause_reasons.BY_ADMIN
     Endpoint.objects.filter(pk=endpoint.pk, paused_at=None).update(paused_at=timezone.now(), pause_reason=reason)
     endpoint.refresh_from_db()
     return endpoint
@@ -190,7 +189,7 @@ def repeat_delivery(*, caller: Caller, delivery_id: UUID | str) -> Delivery:
 def _active(endpoint: Endpoint) -> Endpoint:
     if endpoint.paused_at is not None:
         raise Conflict(
-            gettext("is paused (%(pause_reason)s): resume it first") % {"pause_reason": endpoint.pause_reason},
+            gettext("is paused (%(pause_reason)s): resume it first") % {"pause_reason": endpoint.reason_in_words},
             field="endpoint_id",
         )
     return endpoint

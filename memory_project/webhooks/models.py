@@ -11,6 +11,8 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from memory_project.webhooks.pause_reasons import in_words
+
 KEPT_DAYS = 30  # days until a delivery is deleted
 
 
@@ -52,6 +54,10 @@ class Endpoint(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def reason_in_words(self) -> str:
+        return in_words(self.pause_reason)
 
     @property
     def host(self) -> str:
@@ -119,6 +125,10 @@ class Delivery(models.Model):
 
     def __str__(self) -> str:
         return self.message_id
+
+    @property
+    def error_in_words(self) -> str:
+        return in_words(self.error)
 
     @property
     def message_id(self) -> str:

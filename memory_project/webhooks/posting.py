@@ -16,6 +16,7 @@ from django.conf import settings
 from django.utils.translation import gettext, gettext_noop
 
 from memories.contract.errors import Invalid
+from memory_project.webhooks.pause_reasons import NO_RESPONSE, STATUS
 
 if TYPE_CHECKING:
     import httpx
@@ -110,10 +111,10 @@ async def _post(client: httpx.AsyncClient, url: str, request: Request) -> Answer
             client.stream("POST", url, content=content, headers=request.headers) as response,
         ):
             status = response.status_code
-        return Answer(status, "" if response.is_success else f"responded with status {status}")
+        return Answer(status, "" if response.is_success else STATUS % {"status": status})
     except NotPublic:
         return Answer(None, NOT_PUBLIC)  # without the address: the owner need not know the names of this network
     except (TimeoutError, httpx.TimeoutException):
-        return Answer(None, f"no response within {TIMEOUT_S:g} seconds")
+        return Answer(None, NO_RESPONSE % {"seconds": f"{TIMEOUT_S:g}"})
     except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
         return Answer(None, f"{type(error).__name__}: {error}"[:300])

@@ -22,7 +22,7 @@ from memories.identity.caller import Caller
 from memories.identity.permissions import build_caller
 from memory_project.models import User
 from memory_project.notifications import inbox
-from memory_project.webhooks import bodies, events, posting, signing
+from memory_project.webhooks import bodies, events, pause_reasons, posting, signing
 from memory_project.webhooks.endpoints import may_have_endpoints
 from memory_project.webhooks.models import Delivery, DeliveryState, Endpoint, Event
 from memory_project.webhooks.posting import Answer
@@ -79,17 +79,17 @@ def recipient(endpoint: Endpoint) -> tuple[Caller | None, str]:
     """Return the owner of an endpoint with their present permissions, or None and why nothing may be sent."""
     person = User.objects.filter(email=endpoint.owner).first()
     if person is None:
-        return None, "the owner's account no longer exists"
+        return None, pause_reasons.NO_ACCOUNT
     try:
         caller = build_caller(person, channel="webhook")
     except Forbidden:
-        return None, "the owner's account is disabled"
+        return None, pause_reasons.DISABLED
     if not may_have_endpoints(caller):
-        return None, "the operator no longer lets events be sent for its owner (WEBHOOK_SUBSCRIBERS)"
+        return None, pause_reasons.NOT_ALLOWED
     if endpoint.set_up_by != endpoint.owner:
-        return None, "it was handed over: check its URL, rotate its secret and resume it"
+        return None, pause_reasons.HANDED_OVER
     if not signing.is_known(endpoint):
-        return None, "its secret is no longer known, because SECRET_KEY has changed: rotate the secret and resume it"
+        return None, pause_reasons.SECRET_UNKNOWN
     return caller, ""
 
 
@@ -179,9 +179,9 @@ def _note(endpoint: Endpoint, delivery: Delivery, answer: Answer) -> None:
         tried.update(**result, next_try_at=now + PAUSES[attempts - 1])
     this.update(failing_since=Coalesce(F("failing_since"), now))
     if answer.status_code == GONE:
-        pause(endpoint, "the receiver says that it is gone (status 410)")
+        pause(endpoint, pause_reasons.GONE)
     elif this.filter(failing_since__lte=now - FAILING_FOR).exists():
-        pause(endpoint, f"every request has failed for a day; the last one: {answer.error}")
+        pause(endpoint, pause_reasons.FAILING % {"error": answer.error})
 
 
 def pause(endpoint: Endpoint, reason: str) -> None:
