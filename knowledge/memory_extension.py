@@ -14,7 +14,7 @@ from django.db.models import Q, QuerySet
 from django.utils.translation import gettext
 from django_q.tasks import async_task
 
-from knowledge.catalog import lineage
+from knowledge.catalog import lineage, name_resolution
 from knowledge.context.memory_context import lookup_for
 from knowledge.contradictions import scan as contradictions
 from knowledge.contradictions.queries import readable
@@ -211,6 +211,9 @@ class KnowledgeMemoryExtension(MemoryExtension):
 
     def entities_in(self, texts: Sequence[str]) -> Sequence[Sequence[Mention]]:
         return entity_linking.mentions_in(texts)
+
+    def unknown_entities(self, urns: Sequence[str]) -> str:
+        return name_resolution.unknown_note(urns)
 
     def has_entities(self) -> bool:
         return likely_entities.has_entities()

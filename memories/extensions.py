@@ -283,6 +283,10 @@ class MemoryExtension:
         """Return for each text the catalog entities that it mentions by URN or dotted name. Called in transactions."""
         return [()] * len(texts)
 
+    def unknown_entities(self, urns: Sequence[str]) -> str:
+        """Return a sentence that names those of the entities that the catalog lacks, or ""."""
+        return ""
+
     def has_entities(self) -> bool:
         """Return whether there are catalog entities that a memory can be about."""
         return False

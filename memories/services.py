@@ -7,7 +7,7 @@ network requests run outside of the transactions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -127,8 +127,15 @@ def store(
         if after_save:
             after_save(record)
         checked = prepared(record) if prepared else ""
+    unknown = unknown_entities(operation.entity_urns)
     remembered = _with_similar(caller, record, encoded.passages.vectors if encoded else None, problem)
-    return replace(remembered, note="; ".join(filter(None, [secret_note(record), checked, remembered.note])))
+    return replace(remembered, note="; ".join(filter(None, [secret_note(record), unknown, checked, remembered.note])))
+
+
+def unknown_entities(urns: Sequence[str]) -> str:
+    """Return what to tell somebody who states entities that the catalog lacks, or ""."""
+    found = (extension.unknown_entities(urns) for extension in extensions.registered()) if urns else ()
+    return "; ".join(filter(None, found))
 
 
 def secret_note(record: MemoryRecord) -> str:
@@ -202,7 +209,8 @@ def supersede(operation: operations.Supersede, *, caller: Caller, created_at: da
             _note_quoting_reason(old, new, operation.reason)
         checked = pass_on_checks(old, new, prepared, keep=operation.keep_checks)
     remembered = index_now(caller, new)
-    notes = [secret_note(new), pending, note, checked, remembered.note]
+    unknown = unknown_entities(operation.entity_urns or ())
+    notes = [secret_note(new), pending, note, unknown, checked, remembered.note]
     return replace(remembered, note="; ".join(filter(None, notes)))
 
 
@@ -262,9 +270,11 @@ def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
                 record.metadata = with_editor(caller, record, record.metadata)
             if is_new_text and record.status == Status.STALE:
                 activate(record)
+        unknown = unknown_entities(changes.get("entity_urns", ()))
         messages = [
-            "updated" if record.was_made_private else "",
+            "updated" if record.was_made_private or unknown else "",
             secret_note(record),
+            unknown,
             prepared(record) if prepared else "",
         ]
         record.pending_message = "; ".join(filter(None, messages))

@@ -14,6 +14,7 @@ from knowledge.models import CatalogEntity
 from memories.contract.errors import Invalid
 from memories.contract.fields import Urn
 from memories.contract.operations import validate
+from memories.rendering import entity_name
 
 CANDIDATES_SHOWN = 5
 
@@ -80,6 +81,25 @@ def urn_of(text: str) -> str:
         field="entity_urns",
         allowed=similar or gettext("the name or URN of a catalog entity"),
     )
+
+
+def unknown_note(urns: Sequence[str]) -> str:
+    """Return a sentence that names the URNs that the catalog lacks, with the nearest names, or "".
+
+    A URN is not checked when it is stored, because the catalog may get the entity later. An empty catalog, and one that
+    has not been copied from DataHub, say nothing.
+    """
+    rows = CatalogEntity.objects.filter(removed=False)
+    known = set(rows.filter(urn__in=urns).values_list("urn", flat=True))
+    unknown = [urn for urn in urns if urn not in known]
+    if not unknown or not rows.exists() or (settings.DATAHUB_GMS_URL and last_copied_at() is None):
+        return ""
+    return "; ".join(f"{urn} is not in the catalog{_nearest(urn)}" for urn in unknown)
+
+
+def _nearest(urn: str) -> str:
+    names = _misspelt(entity_name(urn))[:1]
+    return f": did you mean {names[0]}?" if names else ""
 
 
 def _misspelt(text: str) -> list[str]:

@@ -140,3 +140,17 @@ def test_names_of_a_datahub_are_known_once_it_was_copied(gms: Faults, alice: Cal
         catalog_entity(alice, urn="sales.orders")
     list(mirror(DataHubCatalog.configured()))
     assert catalog_entity(alice, urn="sales.orders")["entity"]["urn"] == ORDERS
+
+
+@pytest.mark.usefixtures("small_catalog")
+def test_a_urn_that_the_catalog_lacks_is_named_with_the_nearest_entity(alice: Caller) -> None:
+    """It is stored, because the catalog may get the entity later."""
+    wrong = ORDERS.replace("sales.orders", "sales.orderz")
+    fact = "Amounts are net of tax."
+    answer = memory_manage(alice, "remember", content=fact, entity_urns=[ORDERS, wrong])
+    assert answer["note"] == f"{wrong} is not in the catalog: did you mean sales.orders?"
+    assert "note" not in memory_manage(alice, "remember", content="Amounts are in euros.", entity_urns=[ORDERS])
+    updated = memory_manage(alice, "update", id=answer["id"], entity_urns=[wrong, MART])
+    assert updated["message"] == f"updated; {wrong} is not in the catalog: did you mean sales.orders?"
+    corrected = memory_manage(alice, "supersede", id=answer["id"], content="Amounts are gross.", entity_urns=[wrong])
+    assert f"{wrong} is not in the catalog" in corrected["note"]
