@@ -76,10 +76,22 @@ def capture(operation: Capture, *, caller: Caller) -> Captured:
         events.announce(events.CAPTURED, insight, by=caller.email, to=[])
 
     stored = services.store(fact, caller=caller, find_existing=find_existing, after_save=save_insight)
-    if stored.existing:
-        insight = Insight.objects.get(pk=stored.record.pk)
-        insight.record = stored.record
-    return Captured(insight, existing=stored.existing, similar=stored.similar, note=stored.note)
+    if not stored.existing:
+        return Captured(insight, similar=stored.similar, note=stored.note)
+    existing = Insight.objects.get(pk=stored.record.pk)
+    existing.record = stored.record
+    note = "; ".join(filter(None, [stored.note, _not_taken_over(insight, existing)]))
+    return Captured(existing, existing=True, similar=stored.similar, note=note)
+
+
+def _not_taken_over(insight: Insight, existing: Insight) -> str:
+    """Return what a proposal said that the same text, which was proposed before, does not have."""
+    dropped = []
+    if insight.suggested_actions and insight.suggested_actions != existing.suggested_actions:
+        dropped.append("suggested_actions")
+    if insight.replaces_id and insight.replaces_id != existing.replaces_id:
+        dropped.append("supersedes")
+    return f"{' and '.join(dropped)} were not added: tell the curator who reviews it" if dropped else ""
 
 
 def _fact(operation: Capture, origin: Origin) -> Remember:

@@ -40,6 +40,26 @@ def test_a_captured_insight_is_private_and_pending(alice: Caller, bob: Caller, c
     assert list(queries.waiting(cora)) == list(queries.waiting(alice)) == [insight]
 
 
+def test_what_a_repeated_proposal_says_in_addition_is_named_as_dropped(
+    alice: Caller, insight: Insight, fact: MemoryRecord
+) -> None:
+    column = {"urn": ORDERS, "column": "amount", "relevance": "it is about it"}
+    again = Capture.read(
+        {
+            "insight_text": TEXT,
+            "category": "data_quality",
+            "suggested_actions": [{"action_type": "add_tag", "detail": "Training"}],
+            "related_columns": [column],
+            "supersedes": fact.pk.hex,
+        }
+    )
+    captured = capture(again, caller=alice)
+    assert captured.existing
+    assert "related_columns is []" in captured.note
+    assert captured.note.endswith("suggested_actions and supersedes were not added: tell the curator who reviews it")
+    assert capture(Capture.read({"insight_text": TEXT, "category": "data_quality"}), caller=alice).note == ""
+
+
 def test_plain_memories_never_enter_the_queue(alice: Caller, cora: Caller, fact: MemoryRecord) -> None:
     assert not queries.waiting(cora).exists()
 
