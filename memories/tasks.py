@@ -4,6 +4,7 @@ import logging
 import time
 
 from django.utils import timezone
+from django_q.models import OrmQ
 
 from memories import embedding
 from memories.database import locks
@@ -13,6 +14,7 @@ from memories.writing import bulk_actions
 
 log = logging.getLogger(__name__)
 
+SHARED_SECONDS = 15
 TASK_SECONDS = 240  # seconds after which a task starts no more batches; less than the queue's timeout
 
 
@@ -49,10 +51,16 @@ def run_index_jobs() -> str:
 
 
 def _do_jobs() -> tuple[int, int]:
-    deadline = time.monotonic() + TASK_SECONDS
+    """Run jobs until none is due, for TASK_SECONDS at most, or for SHARED_SECONDS if other tasks wait in the queue.
+
+    Jobs that are left are done by the next run, which the schedule starts within a minute.
+    """
+    started = time.monotonic()
     completed = failed = 0
     with indexing.worker() as worker:
-        while time.monotonic() < deadline:
+        while (worked_s := time.monotonic() - started) < TASK_SECONDS:
+            if worked_s > SHARED_SECONDS and OrmQ.objects.filter(lock__lt=timezone.now()).exists():
+                break
             batch_completed, batch_failed = indexing.run_batch(worker)
             completed, failed = completed + batch_completed, failed + batch_failed
             if not batch_completed and not batch_failed:

@@ -54,6 +54,7 @@ REASONS = """
 
 LEXICAL_NOTE = "results are lexical-only (exact-term matches), not semantic"
 NO_LINEAGE_NOTE = "the lineage can't be read, so entities related by lineage were not looked up"
+NO_SUCH_ID = "no memory that you may read has this id"
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,10 @@ def recall(
         named = None
         if not operation.as_of:
             named = _named(caller, filters, operation.query)
-            if distant and not hits and not named:
+            is_unknown_id = named is None and _id_in(operation.query) is not None
+            if is_unknown_id:
+                result = replace(result, note="; ".join(filter(None, [result.note, NO_SUCH_ID])))
+            if distant and not hits and not named and not is_unknown_id:
                 hits = [replace(hit, is_distant=True) for hit in _first_hits(caller, search.nearest, 1)]
             best = search.rows[: operation.limit]
             lowest = min((row.plain_score for row in best), default=0.0) if len(hits) >= operation.limit else 0.0
@@ -180,13 +184,20 @@ def _nearest(found: Sequence[Candidate], question: Question) -> list[Ranked]:
 
 def _named(caller: Caller, filters: Filters, query: str) -> Hit | None:
     """Return the memory whose id is the query, whatever its status, if the other filters choose it."""
-    try:
-        pk = UUID(query.strip())
-    except ValueError:
+    pk = _id_in(query)
+    if pk is None:
         return None
     in_any_state = replace(filters, statuses=(Status.ACTIVE, Status.STALE, Status.SUPERSEDED), validity=ANY_TIME)
     record = in_scope(caller, in_any_state).defer("search").filter(pk=pk).first()
     return Hit(record, 1.0, None, 0.0, 0.0, record.content, record.status) if record else None
+
+
+def _id_in(query: str) -> UUID | None:
+    """Return the id that a query is, or None."""
+    try:
+        return UUID(query.strip())
+    except ValueError:
+        return None
 
 
 def _with_terms(caller: Caller, question: Question, query: str) -> Question:

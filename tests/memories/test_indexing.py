@@ -153,6 +153,14 @@ def test_run_index_jobs_runs_due_jobs(gap: MemoryRecord) -> None:
     assert tasks.run_index_jobs() == "1 closed, 0 put back or failed"
 
 
+def test_a_run_ends_early_while_other_tasks_wait(gap: MemoryRecord, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "SHARED_SECONDS", -1)
+    other = OrmQ.objects.create(key="commonplace", payload="", lock=timezone.now() - timedelta(days=1))
+    assert tasks.run_index_jobs() == "0 closed, 0 put back or failed"
+    other.delete()
+    assert tasks.run_index_jobs() == "1 closed, 0 put back or failed"
+
+
 def test_a_worker_goes_on_after_embed_all_was_killed(alice: Caller, fact: MemoryRecord) -> None:
     MemoryRecord.objects.update(embedding_text_hash=None)
     with locks.exclusive(*indexing.EMBED_LOCK, Conflict("busy")):
