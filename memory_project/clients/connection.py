@@ -9,12 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from django.conf import settings
+
 from memories.contract.errors import Invalid
 from memory_project.__main__ import program
 from memory_project.env import is_secret
 from memory_project.mcp.paths import CHOOSING, PATH, READ_ONLY
 
 DEFAULT_NAME = "commonplace"
+DEFAULT_URL = "http://localhost:8000"
 DESCRIPTION = "Shared memory of analysts and agents about company data"
 TOKEN_VARIABLE = "COMMONPLACE_TOKEN"
 # Variables that decide which installation a started server belongs to. Clients start it without this environment.
@@ -83,4 +86,6 @@ def stdio_connection(email: str, arguments: Sequence[str] = (), *, name: str = D
     for variable, value in given.items():
         if variable in FOLDERS or variable.endswith("_FILE"):
             given[variable] = str(Path(value).expanduser().resolve())
+    if settings.COMMONPLACE_URL != DEFAULT_URL:  # by variable or by option of `up` and `serve`; answers have links
+        given["COMMONPLACE_URL"] = settings.COMMONPLACE_URL
     return Connection(command=[*program(), "mcp", "--as", email, *arguments], environment=given, name=name)

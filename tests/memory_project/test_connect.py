@@ -181,6 +181,22 @@ def test_stdio_starts_this_installation_for_an_existing_person(alice_user: User,
         connect("cursor", "--as", "nobody@fernhill.example")
 
 
+@pytest.mark.parametrize(
+    ("address", "stated"),
+    [
+        ("http://localhost:8000", {}),
+        ("http://localhost:8911", {"COMMONPLACE_URL": "http://localhost:8911"}),
+        ("https://cp.example", {"COMMONPLACE_URL": "https://cp.example"}),
+    ],
+)
+def test_links_in_answers_over_stdio_lead_to_the_address_in_use(
+    settings: Any, address: str, stated: dict[str, str]
+) -> None:
+    settings.COMMONPLACE_URL = address
+    environment = stdio_connection("ana@example.org").environment
+    assert {name: value for name, value in environment.items() if name == "COMMONPLACE_URL"} == stated
+
+
 @pytest.fixture
 def page(alice_user: User) -> Browser:
     browser = Browser()
