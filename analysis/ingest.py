@@ -26,7 +26,7 @@ from analysis.operations import IngestRecords
 from analysis.querying.page_summaries import summarize
 from analysis.querying.source_filters import checked_filters
 from analysis.sources import SourceModel, checks
-from analysis.sources.envelopes import PageOf
+from analysis.sources.envelopes import PageOf, Row
 from analysis.sources.interface import LINK, Upstream, UpstreamFailed
 from memories.contract import progress
 from memories.contract.errors import Invalid
@@ -72,6 +72,10 @@ def ingest(operation: IngestRecords, *, caller: Caller) -> IngestResult:
     page, per_page, fields = operation.page, operation.per_page, operation.fields
     if not 1 <= per_page <= model.resource.per_page_max:
         raise Invalid(f"is {per_page}", field="per_page", allowed=f"1 to {model.resource.per_page_max}")
+    if operation.resume and not operation.ingest_all:
+        raise Invalid("continues a download of all pages", field="resume", allowed="only with ingest_all")
+    if operation.ingest_all and page > 1:
+        raise Invalid(f"is {page}, and ingest_all downloads all pages", field="page", allowed="page or ingest_all")
     with checks.noted(model), closing(sources.open_upstream(caller, model, as_user=as_user)) as upstream:
         session = sessions.begin(caller, operation.analysis_id)
         result = IngestResult(session.analysis_id, model.name, fields=len(fields))
@@ -307,12 +311,23 @@ class Download:
                 self.ingest.next_cursor = "" if self._has_page_numbers(page) else _next_page_request(page)
             self._save()
         self._count(stored, page)
+        self._note_missing_fields(stored.rows)
         self.result.total_pages = self.ingest.total_pages
         if stored.rows:
             keys = frozenset({resource.id_field, *(f"{name}_id" for name in resource.associations)})
             summary = summarize(self.model.name, stored.rows, number, self.ingest.total_pages, self.fields, keys)
             key = f"{self.ingest.scope[:40]}:{number}"
             self.summaries.append(save_page_summary(self.session, self.model.name, key, summary))
+
+    def _note_missing_fields(self, rows: Sequence[Row]) -> None:
+        """Name requested fields that no row of the first page has: they may be misspelt."""
+        if not rows or self.result.records > len(rows):
+            return
+        keys = set[str]().union(*rows)
+        roots = {name: name.split(".")[0] for name in self.fields}
+        missing = [name for name, root in roots.items() if not any(k == root or k.startswith(f"{root}_") for k in keys)]
+        if missing:
+            self.result.notes.append(f"no record has {', '.join(missing)}")
 
     def _count(self, stored: records.StoredPage, page: PageOf) -> None:
         new = [record_id for record_id in stored.ids if record_id not in self.stored_ids]

@@ -342,3 +342,14 @@ def test_other_fields_are_another_download(alice: Caller, api: Api) -> None:
     everything(alice, fields=["title"])
     answer = everything(alice, fields=["rating"], resume=True)
     assert (answer.resumed_from, answer.pages, answer.records) == (0, 3, 120)
+
+
+def test_arguments_that_would_be_ignored_are_refused_or_named(api: Api, alice: Caller) -> None:
+    base = {"analysis_id": "audit", "model": "book"}
+    with pytest.raises(Invalid, match="resume: continues a download of all pages; allowed: only with ingest_all"):
+        ingest(IngestRecords.read({**base, "resume": True}), caller=alice)
+    with pytest.raises(Invalid, match="page: is 2, and ingest_all downloads all pages"):
+        ingest(IngestRecords.read({**base, "ingest_all": True, "page": 2}), caller=alice)
+    result = ingest(IngestRecords.read({**base, "fields": ["titel", "rating"]}), caller=alice)
+    assert "no record has titel" in result.notes
+    assert not IngestedRecord.objects.filter(data__has_key="titel").exists()
