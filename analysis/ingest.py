@@ -35,6 +35,7 @@ from memories.identity.caller import Caller
 
 ANALYZE_FROM = 500  # minimum number of records in an ingest after which the query planner's statistics are updated
 ROWS_NAMED = 5  # maximum numbers of skipped and of irregular rows that the notes name
+NULLED = "values that are NaN or infinite were stored as null"
 MAX_PAGES = 50  # maximum number of pages that one call fetches; a call with resume fetches the next ones
 
 
@@ -125,6 +126,8 @@ class Download:
     largest_total: int | None = None  # of those that pages have reported
     contradicted: str = ""  # two statements of a page that disagree
     repeated_page: int = 0  # number of the page that ended the download because it had no new row
+    nulled: int = 0  # number of values that are NaN or infinite
+    has_noted_fields: bool = False
 
     def __post_init__(self) -> None:
         self.repeats = RepeatCheck(self.model.resource.id_field)
@@ -320,14 +323,15 @@ class Download:
             self.summaries.append(save_page_summary(self.session, self.model.name, key, summary))
 
     def _note_missing_fields(self, rows: Sequence[Row]) -> None:
-        """Name requested fields that no row of the first page has: they may be misspelt."""
-        if not rows or self.result.records > len(rows):
+        """Name requested fields that no record of the first page has: they may be misspelt."""
+        if not rows or self.result.pages > 1 or self.has_noted_fields:
             return
+        self.has_noted_fields = True
         keys = set[str]().union(*rows)
         roots = {name: name.split(".")[0] for name in self.fields}
         missing = [name for name, root in roots.items() if not any(k == root or k.startswith(f"{root}_") for k in keys)]
         if missing:
-            self.result.notes.append(f"no record has {', '.join(missing)}")
+            self.result.notes.append(f"no record of the first page has {', '.join(missing)}")
 
     def _count(self, stored: records.StoredPage, page: PageOf) -> None:
         new = [record_id for record_id in stored.ids if record_id not in self.stored_ids]
@@ -338,7 +342,9 @@ class Download:
         if page.format and page.format not in notes:
             notes.append(page.format)
         if stored.nulled:
-            notes.append(f"{stored.nulled} values that are NaN or infinite were stored as null")
+            self.nulled += stored.nulled
+            notes[:] = [note for note in notes if not note.endswith(NULLED)]
+            notes.append(f"{self.nulled} {NULLED}")
         for reason in (*page.skipped, *stored.skipped):
             self.result.skipped += 1
             if self.result.skipped <= ROWS_NAMED:

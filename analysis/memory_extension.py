@@ -44,7 +44,7 @@ class AnalysisMemoryExtension(MemoryExtension):
         return queries.summaries(record_ids)
 
     def additions_to_memories(self, since: datetime) -> Mapping[str, QuerySet[Any]]:
-        return {"got a check since": MemoryCheck.objects.filter(updated_at__gt=since)}
+        return {"got a check since": MemoryCheck.objects.filter(created_at__gt=since)}
 
     def described_checks(self, caller: Caller, record_id: UUID) -> Sequence[Mapping[str, Any]]:
         found = queries.checks_for(caller, [record_id]).get(record_id)

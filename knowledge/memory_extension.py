@@ -116,6 +116,9 @@ class KnowledgeMemoryExtension(MemoryExtension):
     def record_superseded(self, record: MemoryRecord) -> None:
         Insight.objects.filter(pk=record.pk, state=InsightState.PENDING).update(state=InsightState.SUPERSEDED)
 
+    def correction_undone(self, record: MemoryRecord) -> None:
+        Insight.objects.filter(pk=record.pk, state=InsightState.SUPERSEDED).update(state=InsightState.PENDING)
+
     def copied_memories(self, record: MemoryRecord) -> Sequence[UUID]:
         # Insights that their author captured with the text of this memory. Applied ones refuse, as check_erase says.
         return list(Insight.objects.filter(beside=record).values_list("pk", flat=True))

@@ -156,6 +156,9 @@ class MemoryExtension:
     def record_superseded(self, record: MemoryRecord) -> None:
         """Called after a correction of the memory was stored, before the memory's status changes."""
 
+    def correction_undone(self, record: MemoryRecord) -> None:
+        """Called when a memory that had been superseded is in force again, because its correction was undone."""
+
     def record_stale(self, record: MemoryRecord, caller: Caller) -> None:
         """Called after a memory became stale through a change by `caller`."""
 

@@ -34,7 +34,7 @@ ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 # comparisons and sums, and the others are more likely codes or part numbers.
 DECIMAL = r"^\s*[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)(e[-+]?[0-9]{1,2})?\s*$"
 NUMERIC = f"CASE WHEN VALUE ~* '{DECIMAL}' AND pg_input_is_valid(VALUE, 'numeric') THEN (VALUE)::numeric END"
-ISO_DATE = r"^\s*\d\d\d\d[-/]?\d\d?[-/]?\d\d?"
+ISO_DATE = r"^\s*\d\d\d\d[-/.]?\d\d?[-/.]?\d\d?"
 # With points, the day comes first everywhere. With slashes, it depends on the country, so such a text isn't cast.
 DATE_WITH_POINTS = r"^\s*(\d\d?)\.(\d\d?)\.(\d\d\d\d)"
 REORDERED = rf"regexp_replace(VALUE, '{DATE_WITH_POINTS}', '\3-\2-\1')"
@@ -42,7 +42,8 @@ TIMESTAMP = f"""CASE
     WHEN VALUE ~ '{ISO_DATE}' AND pg_input_is_valid(VALUE, 'timestamptz') THEN (VALUE)::timestamptz
     WHEN VALUE ~ '{DATE_WITH_POINTS}' AND pg_input_is_valid({REORDERED}, 'timestamptz') THEN ({REORDERED})::timestamptz
     END"""
-OTHER_DATE = re.compile(r"\d\d?([./-])\d\d?\1(\d\d|\d\d\d\d)\b")
+# Day and month in either order, and the year.
+OTHER_DATE = re.compile(r"(?:0?[1-9]|[12]\d|3[01])([./-])(?:0?[1-9]|[12]\d|3[01])\1(?:19|20)\d\d(?:[ T].*)?")
 
 
 @dataclass
@@ -196,7 +197,7 @@ def operand_kind(operand: Any, path: str) -> tuple[str, str]:
         return "numeric", text
     if UNSTORABLE.search(text):
         raise Invalid("contains a NUL character or half a surrogate pair", field=path)
-    if OTHER_DATE.match(text):  # compared as a text, it would select other records than those meant
+    if OTHER_DATE.fullmatch(text):  # compared as a text, it would select other records than those meant
         raise Invalid(f"{text[:40]!r} is a date in another form", field=path, allowed="ISO 8601, such as 2026-03-31")
     return ("timestamptz", valid_time(text, path)) if DATE.match(text) else ("text", text)
 

@@ -14,22 +14,23 @@ UNSURE_POINT = re.compile(r"[-+]?\d{1,3}\.\d{3}")  # 1.234
 USUAL = 0.8  # minimum share of the values of a column; others may be footers or missing values
 
 
-def decimal_sign(rows: Iterable[Sequence[str]]) -> str:
-    """Return "," if the numbers of a column prove a decimal comma, or else "".
+def comma_columns(rows: Iterable[Sequence[str]]) -> set[int]:
+    """Return the places of the columns whose numbers have a decimal comma.
 
-    They prove it if most values of the column are numbers with the comma as decimal sign, and one of them can't be read
+    A column proves it if most of its values are numbers with the comma as decimal sign, and one of them can't be read
     otherwise.
     """
-    is_proven = any(
-        _share(WITH_COMMA, values) >= USUAL and any(map(SURE_COMMA.fullmatch, values)) for values in _columns(rows)
-    )
-    return "," if is_proven else ""
+    return {
+        place
+        for place, values in enumerate(_columns(rows))
+        if _share(WITH_COMMA, values) >= USUAL and any(map(SURE_COMMA.fullmatch, values))
+    }
 
 
-def unsure_column(rows: Iterable[Sequence[str]]) -> int | None:
-    """Return the place of a column of numbers like 1.234, which may mean a thousand or a little more than one."""
-    columns = enumerate(_columns(rows))
-    return next((place for place, values in columns if _share(UNSURE_POINT, values) >= USUAL), None)
+def unsure_number(rows: Iterable[Sequence[str]]) -> str:
+    """Return a number of a column of those like 1.234, which may mean a thousand or a little more than one, or ""."""
+    columns = (values for values in _columns(rows) if _share(UNSURE_POINT, values) >= USUAL)
+    return next((value for values in columns for value in values if UNSURE_POINT.fullmatch(value)), "")
 
 
 def _columns(rows: Iterable[Sequence[str]]) -> Iterable[list[str]]:

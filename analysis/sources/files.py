@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from django.conf import settings
 
-from analysis.sources.decimal_sign import decimal_sign, plain, unsure_column
+from analysis.sources.decimal_sign import comma_columns, plain, unsure_number
 from analysis.sources.declaration import Resource
 from analysis.sources.envelopes import PageOf, Row
 from analysis.sources.interface import UpstreamFailed
@@ -104,26 +104,34 @@ class FileUpstream:
         declared = self.resource.encoding and self.resource.delimiter
         self._format = f"read as CSV with the delimiter {delimiter!r} and the encoding {encoding}"
         self._format += f", after {skip} rows before the header" if skip else ""
-        sign = self._decimal_sign(sample_rows(self._path, encoding, delimiter, skip))
+        sign, places = self._decimal_sign(sample_rows(self._path, encoding, delimiter, skip))
         self._format += "" if declared else "; declare `delimiter` and `encoding` if this is wrong"
         with _open(self._path, encoding, newline="") as handle:
             table = islice(_csv_rows(handle, delimiter), skip, None)
             names = _column_names(next(table, _CsvRow([], 0)).values)
+            kept = names.index(self.resource.id_field) if self.resource.id_field in names else -1  # 1.001 is not 1001
             for row in islice(table, start, None):
-                values = [plain(value, sign) for value in row.values] if sign else row.values
+                values = row.values
+                if sign:
+                    values = [
+                        plain(value, sign) if place != kept and (places is None or place in places) else value
+                        for place, value in enumerate(row.values)
+                    ]
                 yield _csv_entry(names, values, row)
 
-    def _decimal_sign(self, sample: Sequence[Sequence[str]]) -> str:
-        """Return the decimal sign of the numbers, and add it to the description of the format if it isn't declared."""
+    def _decimal_sign(self, sample: Sequence[Sequence[str]]) -> tuple[str, set[int] | None]:
+        """Return the decimal sign, and the places of the columns whose numbers have it; None means all columns.
+
+        What is not declared is added to the description of the format.
+        """
         if self.resource.decimal:
-            return self.resource.decimal
-        sign = decimal_sign(sample)
-        if sign:
+            return self.resource.decimal, None
+        if places := comma_columns(sample):
             self._format += "; numbers have decimal commas (declare `decimal` if not)"
-        elif (place := unsure_column(sample)) is not None:
-            value = next(row[place] for row in sample if row[place].strip())
-            self._format += f"; {value.strip()} was read with a decimal point (declare `decimal` = ',' if not)"
-        return sign
+            return ",", places
+        if value := unsure_number(sample):
+            self._format += f"; {value} was read with a decimal point (declare `decimal` = ',' if not)"
+        return "", None
 
     def _read_json_lines(self, start: int) -> Iterator[Entry]:
         encoding = self.resource.encoding or detect_encoding(self._path)
@@ -189,17 +197,26 @@ def _csv_rows(handle: TextIO, delimiter: str) -> Iterator[_CsvRow]:
     unclosed = 0
     while not lines.has_ended:
         quote = '"' if unclosed < MAX_UNCLOSED else None
-        yield from _well_formed(csv.reader(lines, delimiter=delimiter, quotechar=quote, strict=True), lines)
+        reader = csv.reader(lines, delimiter=delimiter, quotechar=quote, strict=True)
+        yield from _well_formed(reader, lines, reads_quotes_literally=quote is None)
         first, *following = lines.current or [""]
         if following:
             lines.put_back(following)
         is_unclosed = bool(following)
         unclosed += is_unclosed
         if values := next(csv.reader([first], delimiter=delimiter, quotechar=None if is_unclosed else quote), []):
-            yield _CsvRow(values, lines.number, is_unclosed)
+            yield _CsvRow(values, lines.number, is_unclosed or _has_open_quote(first, delimiter))
 
 
-def _well_formed(reader: Iterator[list[str]], lines: _Lines) -> Iterator[_CsvRow]:
+def _has_open_quote(line: str, delimiter: str) -> bool:
+    """Return whether a single line ends within quotation marks."""
+    try:
+        return next(csv.reader([line], delimiter=delimiter, strict=True), None) is None and bool(line.strip())
+    except csv.Error as error:
+        return "unexpected end" in str(error)
+
+
+def _well_formed(reader: Iterator[list[str]], lines: _Lines, *, reads_quotes_literally: bool) -> Iterator[_CsvRow]:
     """Yield rows until the file ends, or until one that is not well-formed, whose lines are left in `lines`."""
     while True:
         lines.current.clear()
@@ -211,7 +228,7 @@ def _well_formed(reader: Iterator[list[str]], lines: _Lines) -> Iterator[_CsvRow
             lines.current.clear()
             return
         if values:
-            yield _CsvRow(values, lines.number)
+            yield _CsvRow(values, lines.number, reads_quotes_literally and '"' in "".join(lines.current))
 
 
 class _Lines(Iterator[str]):

@@ -14,6 +14,7 @@ SAMPLE = 1 << 16  # number of bytes in which the delimiter is detected
 DELIMITERS = ",;\t|"
 SEPARATOR_LINE = re.compile(r"sep=([,;\t|])", re.IGNORECASE)
 NUMBER = re.compile(r"[-+]?[\d.,]*\d")
+YEAR = re.compile(r"(?:19|20)\d\d")  # which may be the name of a column
 MAX_TITLES = 20  # rows in which a header is looked for
 BOMS = {  # that of UTF-32 begins like one of UTF-16
     codecs.BOM_UTF8: "utf-8-sig",
@@ -25,6 +26,8 @@ BOMS = {  # that of UTF-32 begins like one of UTF-16
 NULS = 0.02  # minimum share of NUL bytes at the odd or even places of UTF-16, which has them in spaces and digits
 FOREIGN = 0.5  # share of the bytes beyond ASCII that stand together in a text in another script than the Latin one
 TOGETHER = re.compile("[\x80-\xff]{3,}")
+MIN_FOREIGN = 30  # minimum number of bytes, in several words, that show another script
+MIN_NULS = 4
 C1 = bytes(range(0x80, 0xA0))  # control characters in latin-1, printable characters in cp1252
 NOT_IN_CP1252 = b"\x81\x8d\x8f\x90\x9d"
 
@@ -40,7 +43,7 @@ def detect_encoding(path: Path) -> str:
         if start.startswith(bom):
             return encoding
     even, odd = start[::2].count(0), start[1::2].count(0)
-    if max(even, odd) > max(NULS * len(start) / 2, 10 * min(even, odd)):
+    if max(even, odd) > max(MIN_NULS, NULS * len(start) / 2, 10 * min(even, odd)):
         return "utf-16-le" if odd > even else "utf-16-be"
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     valid = invalid = 0
@@ -60,6 +63,9 @@ def detect_encoding(path: Path) -> str:
 def _encoding_of_script(start: bytes) -> str:
     """Return the encoding of a text in another script than the Latin one, or "" for any other."""
     beyond = sum(byte >= 0x80 for byte in start)
+    words = [word for word in TOGETHER.findall(start.decode("latin-1")) if len(set(word)) > 1]
+    if len(words) < 3 or sum(map(len, words)) < MIN_FOREIGN:
+        return ""
     if sum(map(len, TOGETHER.findall(start.decode("latin-1")))) <= FOREIGN * beyond:
         return ""
     from charset_normalizer import from_bytes  # noqa: PLC0415 - only for such files
@@ -101,7 +107,7 @@ def _best_layout(lines: Sequence[str], delimiters: str, skipped: int) -> tuple[s
         rows = [row for row in csv.reader(lines, delimiter=delimiter) if row]
         start = _header_row(rows)
         widths = [len(row) for row in rows[start:]]
-        if widths and max(widths) == 1:
+        if widths and max(map(len, rows)) == 1:
             absent = absent or delimiter
         if widths and widths[0] > 1:
             score = (widths.count(widths[0]) / len(widths), -start, widths[0])
@@ -119,7 +125,8 @@ def _header_row(rows: Sequence[Sequence[str]]) -> int:
     if 2 * widths[0] > usual or usual not in widths[:MAX_TITLES]:
         return 0
     start = widths.index(usual)
-    return 0 if any(NUMBER.fullmatch(cell.strip()) for cell in rows[start]) else start
+    numbers = sum(bool(NUMBER.fullmatch(cell.strip())) and not YEAR.fullmatch(cell.strip()) for cell in rows[start])
+    return 0 if 2 * numbers > len(rows[start]) else start
 
 
 def sample_rows(path: Path, encoding: str, delimiter: str, skip: int) -> list[list[str]]:

@@ -47,6 +47,7 @@ class _Unusable(ValueError):
 class Imported:
     """The result of an import."""
 
+    recognized: int = 0  # entities and relations of the file, also those that the graph has already
     entities: int = 0  # entities that were created or got new observations
     relations: int = 0  # relations that were created
     errors: int = 0  # lines that are not JSON
@@ -89,6 +90,7 @@ def import_lines(caller: Caller, lines: Iterable[str | bytes]) -> Imported:
     """
     imported = Imported()
     items = _read(lines, imported)
+    imported.recognized = len(items.entities) + len(items.relations)
     apart = {name for group in names.groups(items.first_lines) for name in group}
     imported.problems += _collisions(items.first_lines)
 

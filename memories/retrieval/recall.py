@@ -54,7 +54,7 @@ REASONS = """
 
 LEXICAL_NOTE = "results are lexical-only (exact-term matches), not semantic"
 NO_LINEAGE_NOTE = "the lineage can't be read, so entities related by lineage were not looked up"
-NO_SUCH_ID = "no memory that you may read has this id"
+NO_SUCH_ID = "no memory that you may read has this id, or it is archived, or the filters exclude it"
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,9 @@ def undo(*, caller: Caller, record_id: UUID | str, change: str) -> MemoryRecord:
         if change == "verify":
             remove_verification(record, by=last.changed_by, at=record.last_verified_at)
         _restore_state(caller, record, last)
+        if change == "supersede" and record.status in (Status.ACTIVE, Status.STALE):
+            for extension in extensions.registered():
+                extension.correction_undone(record)
         if change == "forget":
             _relink(caller, record, old)
         else:

@@ -23,6 +23,8 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   target.click();
+  const panel = target.closest("[data-panel]");
+  if (panel?.open) enter(panel); // at once, since the event of its opening comes after the next key
 });
 
 function targetOf(key) {
@@ -48,11 +50,17 @@ function leave(at, event) {
 document.addEventListener("toggle", ({ target }) => {
   if (!target.open || !target.matches("[data-panel]")) return;
   for (const other of document.querySelectorAll("[data-panel][open]")) if (other !== target) other.open = false;
-  const content = target.querySelector(".panel");
+  enter(target);
+}, true);
+
+function enter(panel) {
+  const content = panel.querySelector(".panel");
+  if (content.contains(document.activeElement)) return;
   const field = [...content.querySelectorAll("input, select, textarea")].find((element) => element.checkVisibility());
   if (!field) content.tabIndex = -1;
   (field || content).focus({ preventScroll: true });
-}, true);
+}
+
 // The note of a decision has a field in each panel that sends it along.
 document.addEventListener("input", ({ target }) => {
   if (target.name !== "note" || !target.closest("form.decide")) return;

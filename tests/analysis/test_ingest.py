@@ -351,5 +351,5 @@ def test_arguments_that_would_be_ignored_are_refused_or_named(api: Api, alice: C
     with pytest.raises(Invalid, match="page: is 2, and ingest_all downloads all pages"):
         ingest(IngestRecords.read({**base, "ingest_all": True, "page": 2}), caller=alice)
     result = ingest(IngestRecords.read({**base, "fields": ["titel", "rating"]}), caller=alice)
-    assert "no record has titel" in result.notes
+    assert "no record of the first page has titel" in result.notes
     assert not IngestedRecord.objects.filter(data__has_key="titel").exists()

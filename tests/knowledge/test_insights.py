@@ -16,6 +16,7 @@ from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.operations import Forget, RecallMemories, Revise, Share, Supersede
 from memories.retrieval.recall import recall
+from memories.writing import undo
 from tests.conftest import person
 from tests.knowledge.conftest import ORDERS
 
@@ -226,3 +227,11 @@ def test_the_overview_counts_only_pending_insights(alice: Caller, cora: Caller, 
     assert [(e["urn"], e["count"], e["categories"]) for e in overview["by_entity"]] == [(ORDERS, 1, ["data_quality"])]
     assert overview["by_category"] == {"data_quality": 1}
     assert overview["by_confidence"] == {"medium": 1}
+
+
+def test_an_undone_correction_returns_the_insight_to_the_queue(alice: Caller, cora: Caller, insight: Insight) -> None:
+    services.supersede(Supersede(record_id=insight.pk, content="Test stores 9001 to 9199 are."), caller=alice)
+    assert fresh(insight).state == InsightState.SUPERSEDED
+    undo.undo(caller=alice, record_id=insight.pk, change="supersede")
+    assert fresh(insight).state == InsightState.PENDING
+    assert list(queries.waiting(cora)) == [insight]

@@ -415,7 +415,7 @@ def test_the_id_of_a_memory_finds_it_first(alice: Caller, olga: Caller, fact: Me
         assert hits[0].score == 1.0
     assert fact not in [hit.record for hit in recall(RecallMemories(query=fact.pk.hex), caller=olga).hits]
     unknown = memory_recall(alice, query="0" * 32).data
-    assert (unknown["memories"], "no memory that you may read has this id" in unknown["note"]) == ([], True)
+    assert (unknown["memories"], "no memory that you may read has this id, or" in unknown["note"]) == ([], True)
     newer = services.supersede(Supersede(record_id=fact.pk, content="Revenue includes refunds."), caller=alice).record
     (hit,) = [hit for hit in recall(RecallMemories(query=fact.pk.hex), caller=alice).hits if hit.record == fact]
     assert (hit.status, hit.record.superseded_by) == (Status.SUPERSEDED, newer.pk)

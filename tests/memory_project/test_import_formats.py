@@ -602,3 +602,9 @@ def test_a_csv_may_begin_with_blank_lines_and_the_separator(start: str) -> None:
     assert FORMATS["csv"].recognizes(content, "facts.csv")
     (row,) = rows("csv", content)
     assert (row.data["content"], row.data["tags"]) == ("Revenue excludes refunds, always.", ["a", "b"])
+
+
+def test_a_result_that_was_cut_is_named() -> None:
+    cut = {"content": [{"type": "text", "text": json.dumps(GRAPH)[:-5]}]}
+    (row,) = rows("mcp-memory", json.dumps(cut).encode())
+    assert row.problem == "is no graph in JSON; the file may have been cut"

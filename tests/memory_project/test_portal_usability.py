@@ -178,3 +178,11 @@ def test_a_correction_is_undone_on_its_page(alice_user: User, fact: MemoryRecord
     browser.post(f"/memories/{fact.pk}/undo/", {"change": "supersede"})
     assert MemoryRecord.objects.get(pk=fact.pk).status == "active"
     assert MemoryRecord.objects.get(pk=new.pk).status == "archived"
+
+
+def test_what_has_changed_nothing_offers_no_undo(alice_user: User, fact: MemoryRecord) -> None:
+    browser = Client()
+    browser.force_login(alice_user)
+    page = browser.post(f"/memories/{fact.pk}/share/", {"visibility": fact.visibility}, follow=True).content.decode()
+    assert "The memory is now visible" in page
+    assert f'action="/memories/{fact.pk}/undo/"' not in page

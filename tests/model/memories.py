@@ -245,6 +245,8 @@ def undo(e: Expected, person: Person, m: Memory) -> None:
         forget(e, person, e.memories[m.superseded_by])
         if last.before["state"] == "living":
             e.come_back(m)
+            if m.insight and m.insight.state == "superseded":
+                m.insight.state = "pending"
         else:  # its correction before that one was archived
             m.state, m.superseded_by = last.before["state"], last.before["superseded_by"]
     elif last.change == "verify":

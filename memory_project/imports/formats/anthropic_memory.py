@@ -33,9 +33,7 @@ def read(file: BinaryIO, name: str) -> Iterator[Row]:
             yield from [problem_row(item.place, item.problem)] if item.problem else _rows(item.place, item.value)
         return
     if _is_result(start):
-        for part in read_items(file, TEXTS):
-            for number, value in enumerate(dumps.items_of([part.value]), start=1):
-                yield from _rows(f"item {number}", value)
+        yield from _rows_of_result(file)
         return
     is_empty = True
     for line in read_lines(file):
@@ -43,6 +41,21 @@ def read(file: BinaryIO, name: str) -> Iterator[Row]:
         yield from [problem_row(line.place, line.problem)] if line.problem else _rows(line.place, line.value)
     if is_empty:
         raise Invalid("is empty", field="file", allowed="JSON lines with entities and relations")
+
+
+def _rows_of_result(file: BinaryIO) -> Iterator[Row]:
+    """Yield the rows of the graphs in the texts of a result, numbered over all texts."""
+    number = 0
+    for part in read_items(file, TEXTS):
+        if part.problem:
+            yield problem_row(part.place, part.problem)
+            continue
+        values = dumps.items_of([part.value])
+        if not values:
+            yield problem_row(part.place, "is no graph in JSON; the file may have been cut")
+        for value in values:
+            number += 1
+            yield from _rows(f"item {number}", value)
 
 
 def _rows(place: str, value: Any) -> Iterator[Row]:

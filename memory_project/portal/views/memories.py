@@ -50,7 +50,7 @@ from memories.retrieval import impressions
 from memories.retrieval.recall import hints_about
 from memories.scopes.choices import choices, labels
 from memories.writing import erasure, feedback, ownership, reports, settling, undo, validity
-from memories.writing.revision import can_review, may_verify
+from memories.writing.revision import can_review, last_revision, may_verify
 from memories.writing.seen import memory_versions, unchanged, version_after
 from memories.writing.verification import last_verifications
 from memory_project.pages.default_views import default_view
@@ -224,12 +224,15 @@ def change_memory(request: HttpRequest, record_id: UUID, act: str) -> HttpRespon
     if act not in ACTS:
         raise NotFound(gettext("%(act)r is not a known action") % {"act": act})
     try:
+        before = last_revision(record_id)
         with unchanged(caller, record_id, request.POST.get("seen", "")):
             message = ACTS[act](caller, record_id, request)
     except DomainError as error:
         messages.error(request, message_with_label(error))
     else:
-        messages.success(request, message, extra_tags=undo_tag(record_id, act) if act in UNDOABLE else "")
+        # An act may have changed nothing, or wait for a curator.
+        can_undo = act in UNDOABLE and last_revision(record_id) != before
+        messages.success(request, message, extra_tags=undo_tag(record_id, act) if can_undo else "")
     if act == "erase" and not MemoryRecord.objects.visible_to(caller).filter(pk=record_id).exists():
         return redirect("my-knowledge")
     if page := local_page(request.POST.get("next") or request.POST.get("back_to", "")):

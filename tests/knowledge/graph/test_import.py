@@ -211,3 +211,10 @@ def test_the_command_fails_if_nothing_could_be_imported(alice: Caller, tmp_path:
     file.write_text('{"memories": []}')
     with pytest.raises(CommandError, match="nothing was imported"):
         call_command("import_memory_json", str(file), "--as", alice.email)
+
+
+def test_a_file_that_is_imported_again_is_no_failure(alice: Caller, tmp_path: Path) -> None:
+    file = tmp_path / "memory.jsonl"
+    file.write_text(f"{entity('Ana', 'likes tea')}\nno JSON\n")
+    for _ in range(2):
+        call_command("import_memory_json", str(file), "--as", alice.email)

@@ -38,7 +38,7 @@ class Command(BaseCommand):
             raise CommandError(error.message) from None
         for problem in imported.problems:
             self.stderr.write(problem)
-        if not (imported.entities or imported.relations) and (imported.errors or imported.skipped):
+        if not imported.recognized and (imported.errors or imported.skipped):
             raise CommandError("nothing was imported: the file is not one of Anthropic's memory server, see above")
         self.stdout.write(
             f"{imported.entities} entities and {imported.relations} relations imported; "
