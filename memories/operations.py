@@ -69,14 +69,10 @@ SourceName = Annotated[
     str, OneOf([source for source in Source.values if source != Source.NOTE]), Field(description="Where it comes from.")
 ]
 VisibilityName = Annotated[str, OneOf(Visibility.values)]
-Scope = Annotated[
-    str,
-    Text(0, SCOPE_LENGTH),
-    AfterValidator(check_form),
-    BeforeValidator(lambda value: "" if is_none(value) else value),
-]
+none_as_empty = BeforeValidator(lambda value: "" if is_none(value) else value)
+Scope = Annotated[str, Text(0, SCOPE_LENGTH), AfterValidator(check_form), none_as_empty]
 LanguageCode = Annotated[str, OneOf(settings.RECALL_LANGUAGES)]
-ValidWhile = Annotated[str, Text(0, 600), BeforeValidator(lambda value: "" if is_none(value) else value)]
+ValidWhile = Annotated[str, Text(0, 600), none_as_empty]
 MemoryId = Annotated[Id, Field(alias="id", description="Id of the memory.")]
 
 FACT = "The fact, understandable on its own."

@@ -270,18 +270,19 @@ def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
                 record.metadata = with_editor(caller, record, record.metadata)
             if is_new_text and record.status == Status.STALE:
                 activate(record)
-        unknown = unknown_entities(changes.get("entity_urns", ()))
-        messages = [
-            "updated" if record.was_made_private or unknown else "",
-            secret_note(record),
-            unknown,
-            prepared(record) if prepared else "",
-        ]
-        record.pending_message = "; ".join(filter(None, messages))
+        checked = prepared(record) if prepared else ""
         text_changed = record.embedding_text_hash is None
+    record.pending_message = _message_of_edit(record, changes, checked)
     if text_changed:
         index_now(caller, record)
     return with_current_status(record)
+
+
+def _message_of_edit(record: MemoryRecord, changes: Mapping[str, Any], checked: str) -> str:
+    """Return what an edit tells its caller besides that it was made, or ""."""
+    unknown = unknown_entities(changes.get("entity_urns", ()))
+    updated = "updated" if record.was_made_private or unknown else ""
+    return "; ".join(filter(None, [updated, secret_note(record), unknown, checked]))
 
 
 def forget(operation: operations.Forget, *, caller: Caller) -> MemoryRecord:

@@ -68,16 +68,20 @@ def require_in_use(caller: Caller, record: MemoryRecord) -> None:
     if successor := active_correction(record):
         raise superseded_by(caller, successor)
     if record.status == Status.SUPERSEDED:
-        archived = MemoryRecord.objects.visible_to(caller).filter(supersedes=record).order_by("-created_at").first()
-        named = archived.pk.hex if archived else gettext("a memory that you may not read")
-        raise Conflict(
-            gettext("was superseded by %(memory)s, which is archived: restore that one if it still holds")
-            % {"memory": named},
-            field="id",
-        )
+        raise Conflict(_without_correction(caller, record), field="id")
     if caller.can_edit_for(record.created_by):
         raise Conflict(gettext("is archived: restore it first, if it still holds"), field="id")
     raise Conflict(gettext("is archived: its owner can restore it, if it still holds"), field="id")
+
+
+def _without_correction(caller: Caller, record: MemoryRecord) -> str:
+    """Return why a superseded memory without a correction in force can't be changed."""
+    readable = MemoryRecord.objects.visible_to(caller)
+    archived = readable.filter(supersedes=record).order_by("-created_at").first()
+    if archived is None:
+        return gettext("was superseded by a correction that is gone: restore it first, if it still holds")
+    problem = gettext("was superseded by %(memory)s, which is archived: restore that one if it still holds")
+    return problem % {"memory": archived.pk.hex}
 
 
 def superseded_by(caller: Caller, successor: MemoryRecord) -> Conflict:

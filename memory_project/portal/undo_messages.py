@@ -14,7 +14,9 @@ PREFIX = "undo:"
 
 
 @dataclass(frozen=True)
-class Undo:
+class UndoOffer:
+    """The last change of a memory, which a message offers to undo."""
+
     record_id: UUID
     change: str
 
@@ -23,9 +25,9 @@ def undo_tag(record_id: UUID, change: str) -> str:
     return f"{PREFIX}{record_id.hex}:{change}"
 
 
-def undo_in(message: Message) -> Undo | None:
+def undo_in(message: Message) -> UndoOffer | None:
     """Return what the message offers to undo, or None."""
     if not (message.extra_tags or "").startswith(PREFIX):
         return None
     _, record_id, change = message.extra_tags.split(":")
-    return Undo(UUID(record_id), change)
+    return UndoOffer(UUID(record_id), change)

@@ -553,31 +553,6 @@ def test_names_of_csv_and_markdown_extensions_are_compared_without_case() -> Non
     assert markdown.recognizes(b"A text", "README.MD")
 
 
-GRAPH = {"entities": [ENTITY], "relations": [RELATION]}
-TEXT_RESULT = {"content": [{"type": "text", "text": json.dumps(GRAPH)}]}
-
-
-@pytest.mark.parametrize(
-    "dump",
-    [
-        GRAPH,
-        [ENTITY, RELATION],
-        [{key: value for key, value in item.items() if key != "type"} for item in (ENTITY, RELATION)],
-        {"result": GRAPH},
-        {"structuredContent": GRAPH},
-        TEXT_RESULT,
-        TEXT_RESULT["content"],
-        {"result": TEXT_RESULT},
-    ],
-)
-@pytest.mark.parametrize("indent", [None, 2])
-def test_a_graph_is_read_in_each_form_in_which_it_is_saved(dump: Any, indent: int | None) -> None:
-    content = json.dumps(dump, indent=indent).encode()
-    assert FORMATS["mcp-memory"].recognizes(content[: 1 << 16], "memory.json")
-    expected = [row.data for row in rows("mcp-memory", lines(ENTITY, RELATION))]
-    assert [row.data for row in rows("mcp-memory", content)] == expected
-
-
 def test_an_empty_part_of_a_chat_export_loses_nothing() -> None:
     whole = rows("claude", zipped({"conversations.json": json.dumps([CLAUDE_CONVERSATION])}))
     parts = {"conversations.json": json.dumps([CLAUDE_CONVERSATION]), "projects.json": "[]", "memories.json": "[]"}
@@ -602,9 +577,3 @@ def test_a_csv_may_begin_with_blank_lines_and_the_separator(start: str) -> None:
     assert FORMATS["csv"].recognizes(content, "facts.csv")
     (row,) = rows("csv", content)
     assert (row.data["content"], row.data["tags"]) == ("Revenue excludes refunds, always.", ["a", "b"])
-
-
-def test_a_result_that_was_cut_is_named() -> None:
-    cut = {"content": [{"type": "text", "text": json.dumps(GRAPH)[:-5]}]}
-    (row,) = rows("mcp-memory", json.dumps(cut).encode())
-    assert row.problem == "is no graph in JSON; the file may have been cut"

@@ -20,7 +20,7 @@ import pytest
 from django.db import transaction
 from django.test import Client
 from django.urls import reverse
-from django.utils import timezone, translation
+from django.utils import timezone
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from knowledge.insights.capture import capture
@@ -616,25 +616,3 @@ def test_the_documented_example_verifies_a_request(alice: Caller, receiver: Any)
 def test_the_documented_events_are_those_that_are_sent() -> None:
     text = (Path(__file__).resolve().parents[2] / "docs" / "webhooks.md").read_text()
     assert set(re.findall(r"^\| `(\w+\.\w+)` \|", text, re.MULTILINE)) == {*KINDS, TEST}
-
-
-@pytest.mark.parametrize(
-    ("stored", "german"),
-    [
-        ("paused by its owner", "vom Eigentümer angehalten"),
-        (
-            "every request has failed for a day; the last one: responded with status 503",
-            "seit einem Tag ist jede Anfrage gescheitert; die letzte: antwortete mit Status 503",
-        ),
-        (
-            "every request has failed for a day; the last one: ConnectError: no route",
-            "seit einem Tag ist jede Anfrage gescheitert; die letzte: ConnectError: no route",
-        ),
-        ("", ""),
-    ],
-)
-def test_the_reason_of_a_pause_is_shown_in_the_reader_s_language(stored: str, german: str) -> None:
-    with translation.override("de"):
-        assert Endpoint(pause_reason=stored).reason_in_words == german
-    with translation.override("en"):
-        assert Endpoint(pause_reason=stored).reason_in_words == stored

@@ -1,0 +1,42 @@
+"""Saved graphs of Anthropic's memory server, in the forms in which people have them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from memory_project.imports.formats import FORMATS
+from tests.memory_project.import_samples import ENTITY, RELATION, lines
+from tests.memory_project.test_import_formats import rows
+
+GRAPH = {"entities": [ENTITY], "relations": [RELATION]}
+TEXT_RESULT = {"content": [{"type": "text", "text": json.dumps(GRAPH)}]}
+
+
+@pytest.mark.parametrize(
+    "dump",
+    [
+        GRAPH,
+        [ENTITY, RELATION],
+        [{key: value for key, value in item.items() if key != "type"} for item in (ENTITY, RELATION)],
+        {"result": GRAPH},
+        {"structuredContent": GRAPH},
+        TEXT_RESULT,
+        TEXT_RESULT["content"],
+        {"result": TEXT_RESULT},
+    ],
+)
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_graph_is_read_in_each_form_in_which_it_is_saved(dump: Any, indent: int | None) -> None:
+    content = json.dumps(dump, indent=indent).encode()
+    assert FORMATS["mcp-memory"].recognizes(content[: 1 << 16], "memory.json")
+    expected = [row.data for row in rows("mcp-memory", lines(ENTITY, RELATION))]
+    assert [row.data for row in rows("mcp-memory", content)] == expected
+
+
+def test_a_result_that_was_cut_is_named() -> None:
+    cut = {"content": [{"type": "text", "text": json.dumps(GRAPH)[:-5]}]}
+    (row,) = rows("mcp-memory", json.dumps(cut).encode())
+    assert row.problem == "is no graph in JSON; the file may have been cut"
