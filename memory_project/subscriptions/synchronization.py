@@ -14,15 +14,18 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Value
 from django.utils import timezone
 
 from memories import services
 from memories.contract.errors import Conflict, DomainError, LimitReached
 from memories.database import connections, locks
 from memories.identity.caller import Caller
-from memories.models import MemoryRecord, Status
+from memories.models import MemoryRecord, Status, Visibility
+from memories.models.fields import ContentKey
 from memories.operations import Forget, Revise, Supersede
 from memories.writing.bulk_import import remember_many
+from memories.writing.duplicates import normalized_key
 from memory_project.subscriptions import folders, git
 from memory_project.subscriptions.models import (
     OPEN_RUNS,
@@ -172,7 +175,7 @@ def _attempt(run: Run, step: Step) -> list[dict[str, str]]:
 def _remember(run: Run, steps: Sequence[Step]) -> list[dict[str, str]]:
     """Store new memories and their items. Return what was refused."""
     pairs = [(step, step.text) for step in steps if step.text]
-    facts = [_fact(run, text) for _, text in pairs]
+    facts = _facts(run, [text for _, text in pairs])
     try:
         stored = remember_many(caller=run.caller, facts=facts)
     except DomainError as error:
@@ -197,8 +200,23 @@ def _remember(run: Run, steps: Sequence[Step]) -> list[dict[str, str]]:
     return []
 
 
-def _fact(run: Run, text: Text) -> dict[str, Any]:
-    return {**text.fields, "metadata": _metadata(run, text), "visibility": run.subscription.visibility}
+def _facts(run: Run, found: Sequence[Text], replaced: MemoryRecord | None = None) -> list[dict[str, Any]]:
+    """Return the fields of new memories. `replaced` is the memory that had the earlier text of their place.
+
+    If the owner has made it private, or a memory from this source with the same text, the new memory is private, too.
+    """
+    keys = [ContentKey(Value(text.fields["content"])) for text in found]
+    origin = {f"metadata__{ORIGIN}__subscription": run.subscription.pk.hex}
+    rows = MemoryRecord.objects.filter(created_by=run.caller.email, persona=run.caller.persona, **origin)
+    rows = rows.filter(content_key__in=keys, visibility=Visibility.PRIVATE)
+    private = set(map(normalized_key, rows.values_list("content", flat=True)))
+    was_private = replaced is not None and replaced.visibility == Visibility.PRIVATE
+    facts = []
+    for text in found:
+        is_private = was_private or normalized_key(text.fields["content"]) in private
+        visibility = Visibility.PRIVATE.value if is_private else run.subscription.visibility
+        facts.append({**text.fields, "metadata": _metadata(run, text), "visibility": visibility})
+    return facts
 
 
 def _metadata(run: Run, text: Text) -> dict[str, Any]:
@@ -235,7 +253,7 @@ def _change(run: Run, item: SubscriptionItem, text: Text) -> str:
     record = item.record
     if record is None or not item.is_ours or _others(item).exists():
         # The earlier text is also somebody's own, or another file's.
-        [(stored, existing)] = remember_many(caller=run.caller, facts=[_fact(run, text)])
+        [(stored, existing)] = remember_many(caller=run.caller, facts=_facts(run, [text], record))
         if item.is_ours:
             _leave(item)
         _save(item, **_taken_over(run, text, stored, is_ours=not existing or _is_from(run.subscription, stored)))

@@ -17,7 +17,7 @@ from memories import services as memories
 from memories.contract.errors import Forbidden, Invalid
 from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
-from memories.operations import Erase, Forget, Remember, Restore, Revise, Supersede
+from memories.operations import Erase, Forget, Remember, Restore, Revise, Share, Supersede
 from memories.writing import ownership
 from memories.writing.erasure import erase
 from memory_project.models import User
@@ -192,6 +192,28 @@ def test_a_text_in_two_files_is_forgotten_with_the_second(folder: Subscription, 
         sync(folder)
         record.refresh_from_db()
         assert record.status == status
+
+
+def test_a_memory_that_was_made_private_is_not_published_again(
+    folder: Subscription, docs: Path, sync: Sync, ada: Caller
+) -> None:
+    (docs / "copy.md").write_text(REFUNDS)
+    sync(folder)
+    memories.share(Share(record_id=MemoryRecord.objects.get(content=REFUNDS).pk, visibility="private"), caller=ada)
+    (docs / "third.md").write_text(REFUNDS)
+    sync(folder)
+    (docs / "copy.md").write_text(NEW_REFUNDS)  # the other files keep the earlier text
+    sync(folder)
+    for name in ("refunds.md", "copy.md", "third.md"):
+        (docs / name).unlink()
+    sync(folder)
+    (docs / "again.md").write_text(REFUNDS)
+    (docs / "new.md").write_text(NEW_REFUNDS)
+    sync(folder)
+    refunds = MemoryRecord.objects.filter(content__startswith="# Refunds")
+    assert set(refunds.values_list("visibility", flat=True)) == {"private"}
+    assert set(refunds.filter(status="active").values_list("content", flat=True)) == {REFUNDS, NEW_REFUNDS}
+    assert memory_of("adr/orders.md").visibility == "persona"
 
 
 def test_a_run_waits_for_confirmation_if_most_files_are_missing(folder: Subscription, docs: Path, sync: Sync) -> None:
