@@ -52,6 +52,7 @@ def schedules() -> dict[str, tuple[str, int]]:
         "purge deleted graph entities": ("knowledge.graph.tasks.purge", 1_440),
         "propose graph maintenance": ("knowledge.graph.tasks.propose_maintenance", 1_440),
         "go on with imports": ("memory_project.imports.tasks.go_on_with_all", 2),
+        "go on with exports": ("memory_project.tasks.go_on_with_exports", 10),
         "mail notifications": ("memory_project.tasks.mail_notifications", 1),
         "send the weekly digest": ("memory_project.tasks.send_digest", 720),
         "notify of memories that end": ("memory_project.tasks.notify_ends", 60),

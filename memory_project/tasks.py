@@ -54,6 +54,10 @@ def write_export(export_id: str) -> None:
     exports.write(export_id)
 
 
+def go_on_with_exports() -> int:
+    return exports.queue_stranded()
+
+
 def suggest_from_conversations() -> str:
     return conversations.stage_finished()
 

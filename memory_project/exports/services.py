@@ -34,6 +34,7 @@ from memory_project.exports.stream import PERSONA, export_rows, scope_of
 KEPT = timedelta(days=1)
 MAX_EXPORTS = 10  # of a person, at a time
 UNFINISHED = (ExportState.WAITING, ExportState.RUNNING)
+STRANDED = timedelta(minutes=10)  # an export that has waited for so long may have lost its place in the queue
 RUNS = 3  # how often an export is written again because a memory was erased meanwhile
 
 
@@ -57,6 +58,8 @@ def start_export(*, caller: Caller, scope: str = "person", persona: str = "", fo
             field="scope",
         )
     with transaction.atomic():
+        # The lock lets an export that is ending find the new one, or the new one find that it has ended.
+        is_next = not mine.filter(state__in=UNFINISHED).select_for_update()
         export = Export.objects.create(
             created_by=caller.email,
             scope=chosen.name,
@@ -64,7 +67,8 @@ def start_export(*, caller: Caller, scope: str = "person", persona: str = "", fo
             format=wanted.name,
             expires_at=timezone.now() + KEPT,
         )
-        transaction.on_commit(partial(async_task, "memory_project.tasks.write_export", export.pk.hex))
+        if is_next:  # the others of a person follow one another, so that they stand before other people's work once
+            transaction.on_commit(partial(_queue, export.pk))
     return export
 
 
@@ -110,6 +114,28 @@ def delete_export(*, caller: Caller, export_id: UUID | str) -> None:
 # -- in a worker -------------------------------------------------------------------------------------------
 
 
+def _queue(export_id: UUID) -> None:
+    async_task("memory_project.tasks.write_export", export_id.hex)
+
+
+def _queue_next(owner: str) -> None:
+    """Queue the export of a person that has waited longest."""
+    waiting = Export.objects.filter(created_by=owner, state=ExportState.WAITING).order_by("created_at")
+    if export_id := waiting.values_list("pk", flat=True).first():
+        _queue(export_id)
+
+
+def queue_stranded() -> int:
+    """Queue an export of each person of whom one waits and none is being written. Return the number of people."""
+    since = timezone.now() - STRANDED
+    waiting = Export.objects.filter(state=ExportState.WAITING, created_at__lt=since)
+    written = Export.objects.filter(state=ExportState.RUNNING).values("created_by")
+    owners = set(waiting.exclude(created_by__in=written).values_list("created_by", flat=True))
+    for owner in owners:
+        _queue_next(owner)
+    return len(owners)
+
+
 def write(export_id: UUID | str) -> None:
     """Write the file of an export, with the current permissions of the person who has asked for it.
 
@@ -120,7 +146,10 @@ def write(export_id: UUID | str) -> None:
         return
     try:
         with locks.exclusive("export", export.pk, Conflict(gettext("is being written"))):
-            _write(export)
+            try:
+                _write(export)
+            finally:
+                _queue_next(export.created_by)
     except Conflict:
         return
 

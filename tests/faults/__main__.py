@@ -16,11 +16,12 @@ for module in sorted(Path(__file__).parent.glob("of_*.py")):
 def main() -> None:
     parser = argparse.ArgumentParser(description="Let faults happen to running installations, and print the table.")
     parser.add_argument("words", nargs="*", help="only faults whose name has one of these words; default: all")
+    parser.add_argument("--pairs", action="store_true", help="two at a time: kills, database, disk and model")
     parser.add_argument("--list", action="store_true", help="print the names")
     arguments = parser.parse_args()
     chosen = [
         fault
-        for fault in table.FAULTS.values()
+        for fault in (table.pairs() if arguments.pairs else table.FAULTS.values())
         if not arguments.words or any(word in fault.name for word in arguments.words)
     ]
     if arguments.list:

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 import psutil
+import psycopg
 
 from memory_project.postgres.server import EmbeddedPostgres
 from tests.e2e.prepared_homes import prepared_home
@@ -30,6 +31,22 @@ for email in %r:
     call_command("createtoken", email, "--json", stdout=output)
     print(json.loads(output.getvalue())["token"])
 """
+
+
+NOT_RUNNING = 2**22  # no process has this number or a higher one
+Result = TypeVar("Result")
+
+
+def eventually(action: Callable[[], Result], within_s: float = 60) -> Result:
+    """Return what the action returns. It is repeated while another fault has taken what it needs."""
+    deadline = time.monotonic() + within_s
+    while True:
+        try:
+            return action()
+        except (psycopg.OperationalError, ProcessLookupError, KeyError):
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
 
 
 @dataclass
@@ -91,7 +108,11 @@ class Installation:
             return {}
 
     def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
-        os.killpg(self.groups()[name], number)
+        eventually(lambda: os.killpg(self.groups()[name], number))
+
+    def kill_database(self) -> None:
+        """Kill the database server."""
+        eventually(lambda: os.kill(self.postgres.status().pid or NOT_RUNNING, signal.SIGKILL))
 
     # -- looking inside ----------------------------------------------------------------------------------
 

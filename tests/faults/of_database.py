@@ -8,7 +8,7 @@ import time
 
 import psycopg
 
-from tests.faults.installation import Installation
+from tests.faults.installation import Installation, eventually
 from tests.faults.table import fault
 from tests.faults.workload import Workload
 
@@ -49,10 +49,11 @@ def database_stands_still(place: Installation, work: Workload) -> None:
         os.kill(pid, signal.SIGCONT)
 
 
-@fault("all connections of the database are ended", silent_s=15)
+@fault("all connections of the database are ended", silent_s=15, in_pairs=True)
 def connections_are_ended(place: Installation, work: Workload) -> None:
+    ending = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'commonplace_app'"
     for _ in range(3):
-        place.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'commonplace_app'")
+        eventually(lambda: place.sql(ending))
         time.sleep(1)
 
 

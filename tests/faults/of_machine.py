@@ -101,7 +101,7 @@ def remove(disk: Path) -> None:
     shutil.rmtree(disk, ignore_errors=True)
 
 
-@fault("the disk is full for 10 s", prepare=on_a_small_disk, silent_s=90)
+@fault("the disk is full for 10 s", prepare=on_a_small_disk, silent_s=90, in_pairs=True)
 def disk_is_full(place: Installation, work: Workload) -> None:
     ballast = place.home / "ballast"
     with open(ballast, "wb") as file:
@@ -131,7 +131,7 @@ def with_slow_disk(place: Installation) -> None:
     place.settings["SLOW_DISK"] = str(compiled(place, SLOW_DISK) / "mark")
 
 
-@fault("each write to the disk takes half a second, for 15 s", prepare=with_slow_disk, silent_s=20)
+@fault("each write to the disk takes half a second, for 15 s", prepare=with_slow_disk, silent_s=20, in_pairs=True)
 def disk_is_slow(place: Installation, work: Workload) -> None:
     mark = Path(place.settings["SLOW_DISK"])
     mark.touch()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import time
 from pathlib import Path
@@ -15,12 +13,12 @@ from tests.faults.table import fault
 from tests.faults.workload import Workload
 
 
-@fault("the web process is killed")
+@fault("the web process is killed", in_pairs=True)
 def web_is_killed(place: Installation, work: Workload) -> None:
     place.kill("web")
 
 
-@fault("the worker is killed")
+@fault("the worker is killed", in_pairs=True)
 def worker_is_killed(place: Installation, work: Workload) -> None:
     place.kill("worker")
 
@@ -55,14 +53,12 @@ def _wait_for_tasks(place: Installation) -> None:
         time.sleep(1)
 
 
-@fault("the database server is killed")
+@fault("the database server is killed", in_pairs=True)
 def database_is_killed(place: Installation, work: Workload) -> None:
-    pid = place.postgres.status().pid
-    assert pid
-    os.kill(pid, signal.SIGKILL)
+    place.kill_database()
 
 
-@fault("`up` is killed and started again")
+@fault("`up` is killed and started again", in_pairs=True)
 def up_is_killed(place: Installation, work: Workload) -> None:
     assert place.process
     place.process.kill()

@@ -74,7 +74,7 @@ def half_answers(place: Installation, work: Workload) -> None:
     time.sleep(5)
 
 
-@fault("the embedding server hangs", prepare=with_hanging_embedder, silent_s=30)
+@fault("the embedding server hangs", prepare=with_hanging_embedder, silent_s=30, in_pairs=True)
 def embedder_hangs(place: Installation, work: Workload) -> None:
     time.sleep(10)
 

@@ -13,11 +13,13 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.apps import apps
 from django.contrib.admin import site
 from django.core.management import CommandError, call_command
+from django.db.models.functions import Now
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -260,6 +262,37 @@ def finished(caller: Caller, **options: Any) -> Export:
     services.write(export.pk)
     export.refresh_from_db()
     return export
+
+
+def test_the_exports_of_a_person_stand_in_the_queue_once(
+    alice: Caller, bob: Caller, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
+) -> None:
+    queued: list[UUID] = []
+    monkeypatch.setattr(services, "_queue", queued.append)
+    with django_capture_on_commit_callbacks(execute=True):
+        mine = [services.start_export(caller=alice, format=name).pk for name in ("zip", "jsonl", "csv")]
+        other = services.start_export(caller=bob).pk
+    assert queued == [mine[0], other]
+    for export_id in mine:
+        services.write(export_id)
+    assert queued == [mine[0], other, mine[1], mine[2]]
+
+
+def test_exports_that_lost_their_place_in_the_queue_get_another(
+    alice: Caller, bob: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queued: list[UUID] = []
+    monkeypatch.setattr(services, "_queue", queued.append)
+    first, _, written, waiting = (
+        services.start_export(caller=caller, format=name) for caller in (alice, bob) for name in ("zip", "jsonl")
+    )
+    Export.objects.filter(pk=written.pk).update(state=ExportState.RUNNING)
+    assert services.queue_stranded() == 0
+    Export.objects.update(created_at=Now() - services.STRANDED)
+    Export.objects.filter(pk=first.pk).update(created_at=Now() - 2 * services.STRANDED)
+    assert services.queue_stranded() == 1
+    assert queued == [first.pk]
+    assert waiting.state == ExportState.WAITING
 
 
 def test_a_worker_writes_the_file_and_only_its_owner_downloads_it(
