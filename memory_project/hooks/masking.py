@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from memories.contract.secrets import TOKENS
+
 MASK = "***"
 PATTERNS = (
     # a password within an address: postgres://user:password@host
@@ -25,13 +27,7 @@ PATTERNS = (
         re.compile(r"(\b(?:mysql|mysqldump|mariadb)\b[^|;&\n]{0,300}?\s(?:-p|--password=))[^\s'\";|&]{1,200}"),
         r"\1" + MASK,
     ),
-    # tokens that can be told by how they begin
-    (
-        re.compile(
-            r"\b(?:cpl_|whsec_|sk[-_]|gh[opsur]_|github_pat_|glpat-|xox[abeprs]-|A[KS]IA|AIza|dapi|eyJ)[\w.+/=-]{8,2000}"
-        ),
-        MASK,
-    ),
+    (re.compile(rf"(?:{TOKENS})[\w.+/=-]{{0,2000}}", re.IGNORECASE | re.VERBOSE), MASK),
     (re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[^-]{0,10000}"), MASK),
 )
 

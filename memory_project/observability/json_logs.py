@@ -8,6 +8,7 @@ from typing import Any
 
 from pythonjsonlogger.json import JsonFormatter
 
+from memory_project.hooks.masking import masked
 from memory_project.observability.logs import without_texts
 
 
@@ -17,7 +18,7 @@ class JSONFormatter(JsonFormatter):
     def add_fields(self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]) -> None:
         at = datetime.fromtimestamp(record.created, UTC)
         log_data |= {"timestamp": at.isoformat(timespec="milliseconds"), "level": record.levelname}
-        log_data |= {"logger": record.name, "message": record.getMessage(), "process": record.process}
+        log_data |= {"logger": record.name, "message": masked(record.getMessage()), "process": record.process}
         for name in ("request_id", "trace_id"):
             if value := getattr(record, name, ""):
                 log_data[name] = value

@@ -1,4 +1,4 @@
-"""Log lines with the id of their request, as text or JSON, without texts that could quote a memory."""
+"""Log lines with the id of their request, as text or JSON, without secrets and texts that could quote a memory."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from django.conf import settings
 
+from memory_project.hooks.masking import masked
 from memory_project.observability import request_context, tracing
 
 # Exceptions whose messages Python makes of names in the code and of addresses. Others may quote what they work on, such
@@ -41,7 +42,7 @@ class WithRequest(logging.Filter):
 
 class LineFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        text = super().format(record)
+        text = masked(super().format(record))
         request_id = getattr(record, "request_id", "")
         first, line_break, rest = text.partition("\n")
         return f"{first} [request {request_id}]{line_break}{rest}" if request_id else text

@@ -20,7 +20,9 @@ from rest_framework.response import Response
 from rest_framework.utils.encoders import JSONEncoder
 
 from memories.contract.errors import Conflict, Invalid, LimitReached
+from memories.database import identity
 from memories.identity.caller import Caller
+from memories.models import MemoryRecord
 from memory_project import audit
 from memory_project.rest.errors import handle_exception
 from memory_project.rest.models import KEPT, IdempotentAnswer
@@ -30,6 +32,7 @@ ABANDONED = timedelta(minutes=15)  # a request that has run for longer has ended
 MAX_KEY = 255
 REPEATED = "Idempotency-Replayed"
 ONLY_ONCE = "this request was carried out, but its answer contained a secret, which is shown only once"
+NOT_YOURS = "this request was carried out, but you may no longer read a memory that its answer contains"
 KEPT_HEADERS = ("ETag", "Location", "Link")
 
 
@@ -40,7 +43,8 @@ def answer_once(
 
     With `is_secret`, the answer contains a secret that is shown only once, such as a token. It is not stored; a
     repetition is told that the request was carried out.
-    Raises LimitReached (422) if the key was used for another request, and Conflict if the first one is still running.
+    Raises LimitReached (422) if the key was used for another request, and Conflict if the first one is still running,
+    or if its answer contains what the caller may no longer read.
     """
     key = request.headers.get("Idempotency-Key", "")
     if not key:
@@ -49,6 +53,8 @@ def answer_once(
         raise Invalid("is not a key", field="Idempotency-Key", allowed=f"1 to {MAX_KEY} printable characters")
     digest = _digest(request, caller)
     answer = _claim(caller, key, digest)
+    if answer.status is not None and _contains_hidden(caller, answer):
+        raise Conflict(NOT_YOURS, field="Idempotency-Key")
     if answer.status is not None:
         return Response(
             answer.body,
@@ -95,6 +101,16 @@ def _claim(caller: Caller, key: str, digest: str) -> IdempotentAnswer:
         if answer.status is None:
             raise Conflict("the request with this key is still running; repeat it later", field="Idempotency-Key")
         return answer
+
+
+def _contains_hidden(caller: Caller, answer: IdempotentAnswer) -> bool:
+    """Return whether the answer contains a memory that the caller may not read now."""
+    if not answer.record_ids:
+        return False
+    memories = MemoryRecord.objects.filter(pk__in=answer.record_ids)
+    with identity.service("copies"):
+        there = memories.count()
+    return memories.visible_to(caller).count() < there
 
 
 def _performed(request: Request, perform: Callable[[], Response]) -> Response:

@@ -269,6 +269,23 @@ def test_an_erased_memory_leaves_the_stored_answers(alice_user: User) -> None:
     assert (erased.status_code, IdempotentAnswer.objects.count()) == (200, 0)
 
 
+def test_a_stored_answer_is_shown_to_those_who_may_read_it_now(alice_user: User, bob_user: User) -> None:
+    author, colleague = client(alice_user), client(bob_user)
+    record = post(author, LIST, {"content": texts(1)[0], "visibility": "persona"}).json()["memory"]
+
+    def verify() -> Any:
+        return colleague.post(
+            f"{LIST}{record['id']}/verify/", {}, content_type="application/json", headers={"idempotency-key": "k1"}
+        )
+
+    assert verify().json()["id"] == record["id"]
+    assert (verify()["Idempotency-Replayed"], verify().json()["id"]) == ("true", record["id"])
+    assert post(author, f"{LIST}{record['id']}/share/", {"visibility": "private"}).status_code == 200
+    refused = verify()
+    assert (refused.status_code, refused.json()["field"]) == (409, "Idempotency-Key")
+    assert record["id"] not in refused.content.decode()
+
+
 def test_rate_limits_are_announced(alice_user: User) -> None:
     sender = client(alice_user, calls_per_minute=2, writes_per_day=1)
     first = post(sender, LIST, {"content": texts(1)[0]})

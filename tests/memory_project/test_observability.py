@@ -382,6 +382,16 @@ def test_a_json_line_has_the_id_of_its_request() -> None:
     assert logs.LineFormatter("%(message)s").format(record) == "slow: recall [request request-of-alice]"
 
 
+@pytest.mark.parametrize("secret", ["cpl_0f9d8e7c6b5a", "sk-ant-api03-Zx81kQvP7", "postgres://ann:hunter2@db"])
+def test_log_lines_have_no_secrets(secret: str) -> None:
+    record = logging.LogRecord("x", logging.WARNING, "x.py", 1, "Not Found: /find/?q=%s", (secret,), None)
+    for formatter in (logs.LineFormatter("%(message)s"), JSONFormatter()):
+        line = formatter.format(record)
+        assert "/find/?q=" in line
+        assert secret not in line
+        assert "hunter2" not in line
+
+
 def test_the_summary_of_a_statement_has_no_words_of_its_values() -> None:
     spans.record_with(None)
     assert spans.summary('SELECT "memory_records"."id" FROM "memory_records" WHERE id = 1') == (
