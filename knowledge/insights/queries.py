@@ -38,8 +38,9 @@ from memories.contract.errors import NotFound
 from memories.contract.fields import Id
 from memories.contract.operations import validate
 from memories.identity.caller import Caller
-from memories.models import MemoryRecord, Status
+from memories.models import Feedback, MemoryRecord, Status
 from memories.models.record import about_any
+from memories.models.validity import within
 
 ENTITIES_SHOWN = 50
 LIVING = [Status.ACTIVE, Status.STALE]
@@ -114,19 +115,14 @@ def proposed_by(caller: Caller) -> InsightQuerySet:
     return Insight.objects.filter(record__created_by=caller.email).select_related("record", "changeset")
 
 
-def stamp_of_proposals(caller: Caller) -> str:
-    """Return a string that changes whenever the caller's proposals or the decisions on them change."""
-    rows = proposed_by(caller).order_by()
-    newest = rows.aggregate(written=Max("record__updated_at"), decided=Max("decisions__at"))
-    return f"{sorted(states_of(rows).items())} {newest}"
-
-
 def stamp_of_entity(caller: Caller, urn: str) -> str:
     """Return a string that changes with the entity, and with the memories about it that the caller may read."""
     rows = MemoryRecord.objects.visible_to(caller).lasting().filter(about_any([urn]))
-    memories = rows.order_by().aggregate(at=Max("updated_at"), count=Count("pk"))
+    true_now = Count("pk", filter=within())
+    memories = rows.order_by().aggregate(at=Max("updated_at"), count=Count("pk"), true_now=true_now)
+    marks = Feedback.objects.filter(record__in=rows).order_by().aggregate(at=Max("at"), count=Count("pk"))
     versions = CatalogAspect.objects.filter(urn=urn, is_latest=True).order_by().aggregate(newest=Max("pk"))
-    return f"{memories['at']} {memories['count']} {versions['newest']}"
+    return f"{memories} {marks} {versions['newest']}"
 
 
 def states_of(rows: InsightQuerySet) -> dict[str, int]:

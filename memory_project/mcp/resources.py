@@ -5,6 +5,7 @@ A caller may read a kind of resource if they may use the tool that returns the s
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -165,8 +166,11 @@ def _insights(caller: Caller, key: str) -> dict[str, Any]:
 
 
 def _stamp_of_memory(caller: Caller, key: str) -> str:
-    record = memories.get(caller, key)
-    return f"{record.status} {record.updated_at.isoformat()}"
+    return _digest(_memory(caller, key))  # parts of it change with the time and with other rows
+
+
+def _digest(content: dict[str, Any]) -> str:
+    return hashlib.blake2b(json.dumps(content, sort_keys=True, default=str).encode(), digest_size=16).hexdigest()
 
 
 def _stamp_of_entity(caller: Caller, key: str) -> str:
@@ -174,7 +178,7 @@ def _stamp_of_entity(caller: Caller, key: str) -> str:
 
 
 def _stamp_of_insights(caller: Caller, key: str) -> str:
-    return queries.stamp_of_proposals(caller)
+    return _digest(_insights(caller, key))
 
 
 def _graph(caller: Caller, key: str) -> dict[str, Any]:

@@ -22,7 +22,8 @@ from knowledge.operations import Capture
 from knowledge.review import decisions
 from memories import services
 from memories.identity.caller import Caller, system_caller
-from memories.operations import Remember, Revise
+from memories.operations import MarkFeedback, Remember, Revise
+from memories.writing import feedback
 from memory_project.accounts.tokens import create_token
 from memory_project.audit.last_seen import last_visit
 from memory_project.mcp import resources_and_prompts, subscriptions
@@ -168,6 +169,26 @@ def test_a_subscriber_receives_changes_of_readable_resources(
     received = as_caller(alice, lambda client: events_of(client, uris, change))
     assert sorted(received) == sorted([*uris, ""])
     assert as_caller(olga, lambda client: events_of(client, uris, change)) == []
+
+
+def test_a_subscriber_learns_that_a_memory_has_ended(alice: Caller, small_catalog: None, settings: Any) -> None:
+    settings.RESOURCE_POLL_S = 0.1
+    ends = timezone.now() + timedelta(seconds=2)
+    fact = Remember(content="Orders close at ten.", entity_urns=[ORDERS], valid_until=ends)
+    uris = [f"commonplace://memory/{services.remember(fact, caller=alice).record.pk.hex}", ENTITY]
+    received = as_caller(alice, lambda client: events_of(client, uris, lambda: None))
+    assert set(received) >= set(uris)  # the list of resources changes, too
+
+
+def test_a_subscriber_learns_of_a_mark_on_a_memory_about_an_entity(
+    alice: Caller, bob: Caller, small_catalog: None, settings: Any
+) -> None:
+    settings.RESOURCE_POLL_S = 0.1
+    fact = Remember(content="Orders close at ten.", entity_urns=[ORDERS])
+    record = services.remember(fact, caller=alice).record
+    mark = MarkFeedback.read({"record_id": record.pk, "verdict": "wrong", "note": "They close at nine."})
+    received = as_caller(alice, lambda client: events_of(client, [ENTITY], lambda: feedback.mark(mark, caller=bob)))
+    assert ENTITY in received
 
 
 def test_a_subscriber_over_http_receives_changes(
