@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 from django.db.models import BooleanField, ExpressionWrapper, Q, UUIDField
 from django.utils import timezone
@@ -15,6 +16,7 @@ from memories.contract.errors import Forbidden, Invalid, check_count
 from memories.contract.fields import CONTENT_MAX, CONTENT_MIN, TEXT_MAX, URN_PATTERN, Columns, Id, JsonObject
 from memories.contract.operations import validate
 from memories.contract.secrets import states_secret
+from memories.database import identity
 from memories.identity.caller import Caller
 from memories.models import (
     DOUBTS,
@@ -35,6 +37,7 @@ from memories.models.validity import VALIDITY_COLUMNS
 from memories.operations import Scope
 from memories.portability import IMPORTED, Kind, Parent, Values, of_record, parse_value, shared
 from memories.writing import text_places
+from memories.writing.ownership import DUPLICATE_OF
 from memories.writing.validity import check_imported
 
 RECORD = Parent("record_id", MemoryRecord, "created_by")
@@ -63,6 +66,22 @@ def adapt_memory(caller: Caller, values: Values, remarks: list[str]) -> None:
     if remark := check_imported(values):
         remarks.append(remark)
     values["metadata"] = without_statements(caller, values["metadata"])
+    if _is_of_another(caller, values["superseded_by"]):
+        values["superseded_by"] = None
+        remarks.append("superseded_by was dropped: it isn't among your rows.")
+    if _is_of_another(caller, values["metadata"].get(DUPLICATE_OF)):
+        del values["metadata"][DUPLICATE_OF]
+        remarks.append("duplicate_of was dropped: it isn't among your rows.")
+
+
+def _is_of_another(caller: Caller, memory_id: object) -> bool:
+    """Return whether a text or UUID from a file is the id of another person's memory, which the caller may not know."""
+    try:
+        pk = UUID(str(memory_id))
+    except ValueError:
+        return False
+    with identity.service("correction_chains"):
+        return MemoryRecord.objects.filter(pk=pk).exclude(created_by=caller.email).exists()
 
 
 def _check_content(values: Values) -> None:

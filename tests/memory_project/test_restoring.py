@@ -201,6 +201,12 @@ def test_a_memory_does_not_attach_itself_to_one_of_others(alice: Caller, bob: Ca
         assert (outcome.outcome, "was dropped" in outcome.reason) == ("kept", True)
         erasure.erase(Erase(record_id=row["id"], confirm=True), caller=bob)
         assert MemoryRecord.objects.filter(pk=fact.pk, superseded_by=None).exists()
+    for values in ({"superseded_by": fact.pk.hex}, {"metadata": {"duplicate_of": fact.pk.hex}}):
+        row = memory_of(bob, status="archived", **values)
+        (outcome,) = restore(caller=bob, kind="memory", rows=[row])
+        assert (outcome.outcome, "was dropped" in outcome.reason) == ("kept", True)
+        stored = MemoryRecord.objects.get(pk=row["id"])
+        assert (stored.superseded_by, stored.metadata) == (None, {})
     quotation = {"id": "x", "place": "memories", "row": fact.pk.hex, "is_whole": True}
     own = services.remember(Remember(content="A fact of Bob about stores."), caller=bob).record
     (outcome,) = restore(caller=bob, kind="quotation", rows=[quotation | {"record_id": own.pk.hex}])
