@@ -1,12 +1,13 @@
 """Measure every page and fragment of portal and admin: queries, server time, and size of the response.
 
-    python bench/pages.py [--large] [--rows 200000] [--skewed] [--keep] [--only TEXT] [--show] [--rounds 5]
+    python bench/pages.py [--large] [--rows 200000] [--skewed] [--keep] [--only TEXT] [--all] [--show] [--rounds 5]
 
 Fills its own database (page_data.py, page_features.py) with 200,000 memories of 500 owners, 5,000 waiting insights,
 10,000 entities and the rows that come with them. Then requests, as an analyst, a curator and an admin, every address
 that the pages link to, one for each route, and some with filters, searches and late pages. Requests go through all
 middleware. Prints the number of queries, the median of the server time, that of the CPU time of this process and its
-database connection, the slowest query, all in ms, and the size of the response. Those that exceed a limit come first.
+database connection, the slowest query, all in ms, and the size of the response. Of each role, the ten pages that come
+nearest to the limits or exceed them are printed, and a summary; with --all, all pages.
 
 --large keeps the database for the next run with --large, so that only the first run takes the time to fill it.
 --skewed distributes the rows unevenly: one owner has 150,000 memories, a tag is on 100,000, there are 5,000 tags,
@@ -33,6 +34,7 @@ from page_data import fill
 from page_rows import ADMIN, CURATOR, Size
 
 MAX_QUERIES, MAX_MS = 12, 300
+WORST = 10  # pages that are printed of each role, unless all are wanted
 MAX_WIDTH = 52  # maximum number of characters of an address in the table
 ENTITY = "urn:li:dataset:(urn:li:dataPlatform:snowflake,fernhill.sales.table_0,PROD)"  # the one with the most memories
 # The cursor of a late page of a list by time
@@ -106,6 +108,7 @@ def main() -> None:
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--only", nargs="*", default=[], metavar="TEXT")
     parser.add_argument("--role", default="")
+    parser.add_argument("--all", action="store_true")
     parser.add_argument("--show", action="store_true")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
@@ -125,11 +128,12 @@ def main() -> None:
             with connection.cursor() as cursor:
                 cursor.execute("VACUUM ANALYZE")
             print(f"filled with {options.rows:,} memories in {time.perf_counter() - started:.0f} s\n")
-        measured: list[Measurement] = []
         for role, email in (("analyst", "owner7@bench.example"), ("curator", CURATOR), ("admin", ADMIN)):
-            if role.startswith(options.role):
-                measured += measure_role(role, email, options.only, options.rounds)
-            report([row for row in measured if row.role == role], options.show)
+            if not role.startswith(options.role):
+                continue
+            measured = sorted(measure_role(role, email, options.only, options.rounds), key=lambda row: -row.excess)
+            report(measured if options.all else measured[:WORST], options.show)
+            print(summary(role, measured))
 
 
 def measure_role(role: str, email: str, only: list[str], rounds: int) -> Iterator[Measurement]:
@@ -204,7 +208,7 @@ def cpu_time() -> float:
 
 def report(measured: list[Measurement], show: bool) -> None:
     print(f"{'as':8} {'page':{MAX_WIDTH}} {'status':>6} {'queries':>7} {'median':>7} {'CPU':>7} {'query':>6} {'kB':>6}")
-    for row in sorted(measured, key=lambda row: -row.excess):
+    for row in measured:
         address = row.address if len(row.address) <= MAX_WIDTH else f"{row.address[: MAX_WIDTH - 1]}…"
         mark = "  <—" if row.excess > 1 or row.status >= 400 else ""
         print(
@@ -213,8 +217,16 @@ def report(measured: list[Measurement], show: bool) -> None:
         )
         for took, sql in row.statements if show else ():
             print(f"    {took:7.1f} ms  {' '.join(sql.split())}")
-    over = sum(row.excess > 1 for row in measured)
-    print(f"\n{over} of {len(measured)} exceed {MAX_QUERIES} queries or {MAX_MS} ms", file=sys.stderr)
+
+
+def summary(role: str, measured: list[Measurement]) -> str:
+    cpu = sorted(row.cpu for row in measured)
+    slow = sum(row.cpu > MAX_MS for row in measured)
+    many = sum(row.queries > MAX_QUERIES for row in measured)
+    return (
+        f"{role}: {len(measured)} pages, CPU p50 {statistics.median(cpu):.0f}, p95 {cpu[int(len(cpu) * 0.95) - 1]:.0f},"
+        f" max {cpu[-1]:.0f} ms; {slow} above {MAX_MS} ms, {many} above {MAX_QUERIES} queries\n"
+    )
 
 
 if __name__ == "__main__":
