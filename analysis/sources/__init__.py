@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -74,7 +74,11 @@ def declared() -> dict[str, SourceModel]:
 
     A declared model is named `source.model` if another source, or the built-in one, has a model of the same name.
     """
-    entries = [entry for entry in declared_texts() if kind_of(entry.text) not in OTHER_KINDS]
+    return models_of(declared_texts())
+
+
+def models_of(declarations: Iterable[Declaration]) -> dict[str, SourceModel]:
+    entries = [entry for entry in declarations if kind_of(entry.text) not in OTHER_KINDS]
     sources = [source for entry in entries if (source := _parsed(entry))]
     name_counts = Counter(name for source in sources for name in source.models)
     name_counts[memories.MODEL] += 1

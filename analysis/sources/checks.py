@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from django.utils import timezone
 from django.utils.translation import gettext
 
 from analysis import sources
 from analysis.models import SourceCheck
-from analysis.sources import SourceModel
-from analysis.sources.declaration import Source, parse
+from analysis.sources import OTHER_KINDS, SourceModel
+from analysis.sources.declaration import kind_of, parse
 from analysis.sources.envelopes import PageOf
 from analysis.sources.interface import UpstreamFailed
 from analysis.sql import declaration as sql_declaration
@@ -33,18 +33,23 @@ MAX_TRIED, MAX_FIELDS, MAX_VALUE = 5, 20, 60  # models, fields and characters th
 
 @dataclass(frozen=True)
 class SourceState:
-    source: Source
-    models: Sequence[str] = field(default_factory=list)
+    name: str
+    kind: str
+    models: Sequence[str] = ()  # none for warehouses and object stores
     check: SourceCheck | None = None
 
 
 def note(model: SourceModel, error: str = "") -> None:
-    """Record a successful read of the model's source, or its error. An error keeps the time of the last success."""
-    if model.source is None:
-        return
+    """Record a successful read of the model's source, or its error."""
+    if model.source is not None:
+        _note(model.source.name, error)
+
+
+def _note(name: str, error: str) -> None:
+    """Record the outcome of a read. An error keeps the time of the last success."""
     now = timezone.now()
     outcome = {"error": error[:ERROR_LENGTH], "failed_at": now} if error else {"error": "", "succeeded_at": now}
-    SourceCheck.objects.update_or_create(name=model.source.name, defaults=outcome)
+    SourceCheck.objects.update_or_create(name=name, defaults=outcome)
 
 
 @contextmanager
@@ -62,18 +67,32 @@ def noted(model: SourceModel) -> Iterator[None]:
 
 
 def states() -> list[SourceState]:
-    checks = SourceCheck.objects.in_bulk()
-    by_name: dict[str, tuple[Source, list[str]]] = {}
-    for model in sources.declared().values():
+    """Return all declared sources, warehouses and object stores, by name."""
+    checks, declarations = SourceCheck.objects.in_bulk(), sources.declared_texts()
+    states = [
+        SourceState(entry.name, kind, (), checks.get(entry.name))
+        for entry in declarations
+        if (kind := kind_of(entry.text)) in OTHER_KINDS
+    ]
+    models: dict[str, list[str]] = {}
+    kinds: dict[str, str] = {}
+    for model in sources.models_of(declarations).values():
         if model.source is not None:
-            by_name.setdefault(model.source.name, (model.source, []))[1].append(model.name)
-    return [SourceState(source, models, checks.get(name)) for name, (source, models) in sorted(by_name.items())]
+            models.setdefault(model.source.name, []).append(model.name)
+            kinds[model.source.name] = model.source.kind
+    states += [SourceState(name, kinds[name], names, checks.get(name)) for name, names in models.items()]
+    return sorted(states, key=lambda state: state.name)
 
 
 def test(*, caller: Caller, name: str) -> str:
-    """Read one row of the source's first model, as an ingest would. Return the error message, or ""."""
+    """Read from a source as its users do, such as one row of its first model. Return the error message, or ""."""
     if not caller.is_operator:
         raise Forbidden(gettext("only operators can test sources"))
+    for entry in sources.declared_texts():
+        if entry.name == name and kind_of(entry.text) in OTHER_KINDS:
+            error = try_declaration(caller=caller, name=name, text=entry.text).error
+            _note(name, error)
+            return error
     models = [model for model in sources.declared().values() if model.source and model.source.name == name]
     if not models:
         raise NotFound(gettext("there is no source %(name)r") % {"name": name[:60]}, field="name")

@@ -38,6 +38,7 @@ POLICY = (
 # Names of URLs that only read, but take POST requests, because the texts sent to them do not belong in a URL. They are
 # not audited.
 READ_ONLY_POSTS = ("diff-memory", "propose-preview")
+AUDITED_ELSEWHERE = ("sign-in",)  # by a receiver, which also notes those that fail
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +130,8 @@ def audited(get_response: GetResponse) -> GetResponse:
         is_signed_in = user is not None and user.is_authenticated
         is_api = request.path.startswith("/api/")
         is_download = response.headers.get("Content-Disposition", "").startswith("attachment")
-        is_change = request.method == "POST" and (match is None or match.url_name not in READ_ONLY_POSTS)
+        name = match.url_name if match else None
+        is_change = request.method == "POST" and name not in (*READ_ONLY_POSTS, *AUDITED_ELSEWHERE)
         if match and (is_api or (is_signed_in and (is_change or is_download))):
             try:
                 _record(request, response, (time.perf_counter() - started) * 1000)

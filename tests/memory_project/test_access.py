@@ -55,6 +55,11 @@ def test_another_spelling_is_the_same_account(alice_user: User, spelling: str) -
     assert client.post(reverse("sign-in"), {**WRONG, "password": "a long password"}).status_code == 429
 
 
+def test_a_sign_in_is_audited_once(alice_user: User) -> None:
+    assert Client().post(reverse("sign-in"), {**WRONG, "password": "a long password"}).status_code == 302
+    assert list(AuditEvent.objects.values_list("tool", "outcome")) == [("sign-in", "ok")]
+
+
 def test_an_invalid_address_is_not_stored_in_the_audit(db: None) -> None:
     Client().post(reverse("sign-in"), {"username": "my secret password", "password": "x"})
     assert AuditEvent.objects.get(tool="sign-in").email == ""

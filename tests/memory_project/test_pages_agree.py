@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from html import unescape
+from uuid import uuid4
 
 import pytest
 from django.test import Client
@@ -16,7 +17,7 @@ from memories.mcp_tools import memory_manage
 from memories.operations import Remember
 from memory_project.imports.formats import FORMATS
 from memory_project.models import User
-from tests.knowledge.conftest import MART, fill_catalog
+from tests.knowledge.conftest import MART, fill_catalog, put
 
 pytestmark = pytest.mark.django_db
 
@@ -74,3 +75,12 @@ def test_the_example_of_the_import_page_is_accepted(alice: Caller, alice_user: U
     for row in rows:  # without an entity, which the catalog may lack
         assert (row.problem, row.data.get("entity_urns", [])) == ("", [])
         services.remember(Remember.read({name: row.data[name] for name in ("content", "category")}), caller=alice)
+
+
+def test_a_term_that_was_created_here_is_shown_by_its_name(alice: Caller, alice_user: User, catalog: None) -> None:
+    urn = f"urn:li:glossaryTerm:{uuid4()}"
+    put(urn, "glossaryTermInfo", {"name": "Gross margin", "definition": "Before tax.", "termSource": "INTERNAL"})
+    fact = Remember(content="It is weighted by volume since May.", entity_urns=[urn])
+    shown = page(alice_user, f"/memories/{services.remember(fact, caller=alice).record.pk}/")
+    assert ">Gross margin</a>" in shown
+    assert f">{urn.rpartition(':')[2]}</a>" not in shown

@@ -20,7 +20,10 @@ from memories.operations import Remember
 from memory_project.accounts import people, tokens
 from memory_project.models import User, Webhook
 from memory_project.receivers import grant_operator_permissions
+from tests.analysis.conftest import warehouse
 from tests.conftest import person
+
+__all__ = ["warehouse"]
 
 pytestmark = pytest.mark.django_db
 SOURCE = """
@@ -69,6 +72,22 @@ def test_a_source_is_tested_and_shows_its_last_success_and_error(
     assert (check.error, check.succeeded_at is not None) == ("", True)
     missing = client.post(reverse("admin:system-test"), {"kind": "source", "name": "none"}, follow=True)
     assert "there is no source" in missing.content.decode()
+
+
+def test_a_warehouse_is_listed_and_tested_like_a_source(otto_user: User, warehouse: DeclaredSource) -> None:
+    client = browser(otto_user)
+    address, test = reverse("admin:system-test"), {"kind": "source", "name": "shop"}
+    assert (
+        '<strong>shop</strong> <span class="quiet">sql</span>' in client.get(reverse("admin:system")).content.decode()
+    )
+    client.post(address, test)
+    check = SourceCheck.objects.get()
+    assert (check.name, check.error, check.failed_at) == ("shop", "", None)
+    warehouse.declaration = warehouse.declaration.replace("shop.duckdb", "gone.duckdb")
+    warehouse.save()
+    client.post(address, test)
+    check.refresh_from_db()
+    assert "is missing" in check.error
 
 
 def test_only_operators_and_admins_see_the_system_page(

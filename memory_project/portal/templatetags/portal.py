@@ -15,6 +15,7 @@ from django.utils.translation import gettext
 from markdown_it import MarkdownIt
 from markdown_it.common.utils import escapeHtml
 
+from knowledge.catalog.entity_names import display_name
 from knowledge.catalog.entity_view import short_name
 from knowledge.changesets import diff
 from knowledge.models import Change
@@ -108,13 +109,13 @@ def offered(offer: Offer, record: MemoryRecord) -> Sequence[EntityCandidate]:
 
 @register.filter
 def entity_name(urn: str) -> str:
-    return short_name(urn)
+    return display_name(urn)
 
 
 @register.filter
 def entity_tail(urn: str) -> str:
     """Return the last two parts of an entity's name, for places with little room."""
-    return ".".join(short_name(urn).split(".")[-2:])
+    return ".".join(display_name(urn).split(".")[-2:])
 
 
 @register.filter
