@@ -35,7 +35,7 @@ def _remember(caller: Caller, operation: operations.Remember) -> RememberedRespo
 
 def _update(caller: Caller, operation: operations.Revise) -> ChangedResponse:
     record = services.revise(operation, caller=caller)
-    return _changed(record, record.pending_message or "updated")
+    return _changed(record, record.pending_message or record.edit_note or "updated")
 
 
 def _supersede(caller: Caller, operation: operations.Supersede) -> RememberedResponse:

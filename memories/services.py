@@ -236,7 +236,7 @@ def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
 
     A stale memory becomes active again if its text changes. If its entities or columns change, extensions compare it
     again after the transaction. An edit of a memory that a curator has approved may need approval. Then the record is
-    returned unchanged, with a message in `pending_message`. Raises Invalid if the operation names no fields, and
+    returned unchanged, with a message in `pending_message`. `edit_note` tells if nothing has changed. Raises Invalid if the operation names no fields, and
     Conflict if the memory is archived or superseded.
     """
     changes = operation.explicit_values(*EDITABLE)
@@ -259,6 +259,7 @@ def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
         if pending := next(filter(None, deferrals), ""):
             record.pending_message = "; ".join([pending, *([prepared(record)] if prepared else [])])
             return record
+        updated_at = record.updated_at
         is_new_text = changes.get("content", record.content) != record.content
         with revised(caller, record, "revise", operation.reason):
             for name, value in changes.items():
@@ -272,13 +273,15 @@ def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
                 activate(record)
         checked = prepared(record) if prepared else ""
         text_changed = record.embedding_text_hash is None
-    record.pending_message = _message_of_edit(record, changes, checked)
+    is_changed = record.updated_at != updated_at
+    unchanged = gettext("nothing to change: it has these values already")
+    record.edit_note = _note_of_edit(record, changes, checked) if is_changed or checked else unchanged
     if text_changed:
         index_now(caller, record)
     return with_current_status(record)
 
 
-def _message_of_edit(record: MemoryRecord, changes: Mapping[str, Any], checked: str) -> str:
+def _note_of_edit(record: MemoryRecord, changes: Mapping[str, Any], checked: str) -> str:
     """Return what an edit tells its caller besides that it was made, or ""."""
     unknown = unknown_entities(changes.get("entity_urns", ()))
     updated = "updated" if record.was_made_private or unknown else ""

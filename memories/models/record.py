@@ -245,7 +245,8 @@ class MemoryRecord(models.Model):
     has_reports = True  # not a column: False if the query has found that there are no reports that the caller may see
     has_citations = True  # not a column: False if the query has found that no document cites the memory
     was_made_private = False  # not a column: whether this write has, because the text states a secret
-    pending_message = ""  # not a column: what an edit tells its caller, such as that it waits for approval
+    pending_message = ""  # not a column: that an edit was not made, because it waits for approval
+    edit_note = ""  # not a column: what an edit tells its caller besides that it was made
 
     objects = MemoryRecordQuerySet.as_manager()
 

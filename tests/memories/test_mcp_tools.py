@@ -264,3 +264,13 @@ def test_feedback_removes_a_wrong_memory_from_recall(alice: Caller, bob: Caller,
         memory_manage(bob, "feedback", id=id, verdict="boring")
     with pytest.raises(NotFound):
         memory_manage(olga, "feedback", id=id, verdict="wrong")
+
+
+def test_an_update_with_the_same_values_says_that_nothing_changed(alice: Caller) -> None:
+    record = remember(alice)
+    before = memory_manage(alice, "history", id=record)
+    text = memory_manage(alice, "get", id=record)["memory"]["content"]
+    same = memory_manage(alice, "update", id=record, content=text)
+    assert same["message"] == "nothing to change: it has these values already"
+    assert memory_manage(alice, "history", id=record) == before
+    assert memory_manage(alice, "update", id=record, tags=["a"])["message"] == "updated"

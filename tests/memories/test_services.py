@@ -352,7 +352,7 @@ def test_a_text_that_states_a_secret_is_private_in_every_way_in(alice: Caller, f
     stored = services.remember(Remember(content=text), caller=alice)
     assert (stored.record.visibility, "so it is private" in stored.note) == (Visibility.PRIVATE, True)
     revised = services.revise(Revise(record_id=fact.pk, content=f"{text} Since May."), caller=alice)
-    assert (revised.visibility, "so it is private" in revised.pending_message) == (Visibility.PRIVATE, True)
+    assert (revised.visibility, "so it is private" in revised.edit_note) == (Visibility.PRIVATE, True)
     other = services.remember(Remember(content="Stock is counted at four in the morning."), caller=alice).record
     newer = services.supersede(Supersede(record_id=other.pk, content=f"{text} Since June."), caller=alice)
     assert (newer.record.visibility, "so it is private" in newer.note) == (Visibility.PRIVATE, True)

@@ -202,8 +202,8 @@ def edit_memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
             form.refuse(Invalid(error.fault, field=error.field, allowed=error.allowed))
         else:
             message = gettext("Corrected. The old text is kept in the history.") if correcting else gettext("Saved.")
-            if target.pending_message:
-                messages.success(request, f"{target.pending_message[0].upper()}{target.pending_message[1:]}.")
+            if note := target.pending_message or target.edit_note:
+                messages.success(request, f"{note[0].upper()}{note[1:]}.")
             elif correcting:
                 messages.success(request, message, extra_tags=undo_tag(record_id, "supersede"))
             else:
