@@ -53,7 +53,13 @@ class SearchResult:
 
 
 def store(operation: StoreFindings, *, caller: Caller) -> tuple[list[Finding], str]:
-    """Store all findings or none. Return them with a note, which is "" unless their vectors can't be computed yet."""
+    """Store all findings or none. Return them with a note, or "".
+
+    The note tells that their vectors can't be computed yet, or that they begin an analysis whose name is almost that of
+    another one.
+    """
+    is_new = not Session.objects.owned_by(caller).filter(analysis_id=operation.analysis_id).exists()
+    meant = sessions.nearest(caller, operation.analysis_id) if is_new else ""
     session = sessions.begin(caller, operation.analysis_id)
     expires_at = None if operation.persistent else timezone.now() + sessions.FINDING_TTL
     rows = [
@@ -63,7 +69,8 @@ def store(operation: StoreFindings, *, caller: Caller) -> tuple[list[Finding], s
     with transaction.atomic():
         Finding.objects.bulk_create(rows)
         quotations.note_named(caller, operation.memory_ids, FINDINGS, [row.pk for row in rows])
-    return rows, index(rows)
+    notes = [f"this begins a new analysis; you also have {meant}" if meant else "", index(rows)]
+    return rows, "; ".join(filter(None, notes))
 
 
 def save_page_summary(session: Session, model: str, page_key: str, summary: Summary) -> Finding:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import timedelta
+from difflib import get_close_matches
 from typing import Any
 
 from django.conf import settings
@@ -15,11 +17,14 @@ from django.utils.translation import gettext
 from analysis.models import Finding, IngestedRecord, Session
 from analysis.operations import AnalysisId
 from memories.contract.errors import Forbidden, NotFound
+from memories.contract.near_misses import SIMILAR
 from memories.contract.operations import validate
 from memories.database.replica import connection_for_reading
 from memories.identity.caller import Caller, require_user
 
 FINDING_TTL = timedelta(hours=1)
+MAX_COMPARED = 500  # analyses, last used first, that an unknown name is compared with
+NUMBER = re.compile(r"\d+")
 
 
 def record_ttl() -> timedelta:
@@ -54,10 +59,26 @@ def get_session(caller: Caller, analysis_id: str) -> Session:
     session = (
         Session.objects.owned_by(caller).filter(analysis_id=validate(AnalysisId, analysis_id, "analysis_id")).first()
     )
+    if session is None and (meant := nearest(caller, analysis_id)):
+        raise NotFound(
+            gettext("you have no such analysis: did you mean %(analysis)s?") % {"analysis": meant}, field="analysis_id"
+        )
     if session is None:
         raise NotFound(gettext("you have no such analysis: start one with analysis_ingest"), field="analysis_id")
     touch(session)
     return session
+
+
+def nearest(caller: Caller, analysis_id: str) -> str:
+    """Return which of the caller's analyses has a name most like this one, with the same numbers, or "" if none has."""
+    others = Session.objects.owned_by(caller).exclude(analysis_id=analysis_id).order_by("-last_used_at")
+    numbers = NUMBER.findall(analysis_id)
+    names = [
+        name
+        for name in others.values_list("analysis_id", flat=True)[:MAX_COMPARED]
+        if NUMBER.findall(name) == numbers  # of two months, neither is a slip of the pen
+    ]
+    return next(iter(get_close_matches(analysis_id, names, n=1, cutoff=SIMILAR)), "")
 
 
 def touch(session: Session) -> None:

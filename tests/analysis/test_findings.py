@@ -91,6 +91,22 @@ def test_an_error_names_the_invalid_finding_and_none_is_stored(alice: Caller, it
     assert not Finding.objects.exists()
 
 
+def test_a_slip_in_the_name_of_an_analysis_is_told(alice: Caller, bob: Caller) -> None:
+    def note_of(caller: Caller, analysis_id: str) -> str:
+        operation = StoreFindings.read({"analysis_id": analysis_id, "findings": [{"finding": "Refunds doubled."}]})
+        return findings.store(operation, caller=caller)[1]
+
+    assert note_of(alice, "orders-2026-05") == ""
+    assert note_of(alice, "orders-2026-06") == ""  # another month
+    assert note_of(alice, "order-2026-05") == "this begins a new analysis; you also have orders-2026-05"
+    assert note_of(alice, "order-2026-05") == ""
+    assert note_of(bob, "order-2026-06") == ""
+    with pytest.raises(NotFound, match="did you mean orders-2026-06"):
+        sessions.get_session(alice, "ordres-2026-06")
+    with pytest.raises(NotFound, match="start one with analysis_ingest"):
+        sessions.get_session(bob, "ordres-2026-05")
+
+
 def test_only_its_owner_reads_a_finding(alice: Caller, bob: Caller) -> None:
     (row,) = store(alice, OUTLIERS)
     assert findings.get_finding(alice, row.pk).pk == row.pk
