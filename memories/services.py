@@ -236,8 +236,9 @@ def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
 
     A stale memory becomes active again if its text changes. If its entities or columns change, extensions compare it
     again after the transaction. An edit of a memory that a curator has approved may need approval. Then the record is
-    returned unchanged, with a message in `pending_message`. `edit_note` tells if nothing has changed. Raises Invalid if the operation names no fields, and
-    Conflict if the memory is archived or superseded.
+    returned unchanged, with a message in `pending_message`. `edit_note` tells if nothing has changed.
+
+    Raises Invalid if the operation names no fields, and Conflict if the memory is archived or superseded.
     """
     changes = operation.explicit_values(*EDITABLE)
     language = operation.language or language_of(operation.content or "")

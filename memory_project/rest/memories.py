@@ -133,7 +133,10 @@ def _get(caller: Caller, operation: GetMemory) -> OneMemoryResponse:
 
 def _revise(caller: Caller, operation: Revise) -> RevisedResponse:
     record = services.revise(operation, caller=caller)
-    return {"memory": responses.memory_response(record), "message": record.pending_message or record.edit_note or "updated"}
+    return {
+        "memory": responses.memory_response(record),
+        "message": record.pending_message or record.edit_note or "updated",
+    }
 
 
 class UndoChange(Operation):
