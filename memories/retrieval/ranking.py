@@ -182,8 +182,10 @@ def candidates(scope: Condition, question: Question, limit: int) -> tuple[list[C
 
     Without rows, the list of idfs is empty too.
     """
-    sql, values = statement(scope, question, limit)
-    rows = prepared_statements.rows(sql, values, once=True, binary=True)  # once: the plan depends on the words
+    is_scanned = scans(scope, question)
+    sql, values = statement(scope, question, limit, exact=is_scanned)
+    # With the indexes, the best plan depends on the words.
+    rows = prepared_statements.rows(sql, values, once=not is_scanned, binary=True)
     return [_candidate(row) for row in rows], list(rows[0][8]) if rows else []
 
 
@@ -221,14 +223,18 @@ def _estimated_rows() -> float:
     return max(float(estimate), 0.0)
 
 
-def statement(scope: Condition, question: Question, limit: int) -> tuple[str, dict[str, Any]]:
-    """Return the SQL statement for this scope and its parameters.
+def scans(scope: Condition, question: Question) -> bool:
+    """Return whether the whole scope is scanned for this question, instead of using the indexes."""
+    searches_text = question.terms or question.vector is not None
+    return not searches_text or question.turns or is_small(scope)
+
+
+def statement(scope: Condition, question: Question, limit: int, *, exact: bool) -> tuple[str, dict[str, Any]]:
+    """Return the SQL statement for this scope and its parameters. With `exact`, it scans the whole scope.
 
     Values are always parameters. Only SQL fragments from the code, and the scope's condition as compiled by the ORM,
     are formatted into the statement.
     """
-    searches_text = question.terms or question.vector is not None
-    exact = not searches_text or question.turns or is_small(scope)
     parts = _parts(question, scope.sql, exact=exact)
     bonus, bonuses = _bonus_sql(question.distances)
     arms = [*parts.arms, *([NEAR.format(scope=scope.sql)] if question.distances else [])]
