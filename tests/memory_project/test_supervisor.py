@@ -70,6 +70,15 @@ def test_a_full_disk_or_process_table_does_not_end_it(
     assert str(run.processes["worker"].child.pid) in run.state.read_text()
 
 
+def test_a_log_that_can_t_be_written_does_not_end_it(run: ProcessGroup, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(up, "async_task", Mock())
+    process = ended(run, "web")
+    command = Command(stderr=Mock(write=Mock(side_effect=OSError("No space left on device"))))
+    command.look_after(run)
+    command.look_after(run)
+    assert not process.died()
+
+
 def test_one_process_does_not_wait_for_the_restart_of_another(
     run: ProcessGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:

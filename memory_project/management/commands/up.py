@@ -153,7 +153,7 @@ class Command(BaseCommand):
         """Start what has ended. Whatever fails is tried again at the next look: nothing here may end the others."""
         for name, process in run.processes.items():
             if process.died() and process.due is None:
-                self.stderr.write(f"{name} ended with exit code {process.child.returncode}: restarting it")
+                self.tell(f"{name} ended with exit code {process.child.returncode}: restarting it")
                 process.plan_restart()
                 run.has_gaps = True
             if process.due is not None and time.monotonic() >= process.due:
@@ -161,15 +161,20 @@ class Command(BaseCommand):
                     process.start()
                 except OSError as error:
                     process.plan_restart()
-                    self.stderr.write(f"{name} could not be started: {error}")
+                    self.tell(f"{name} could not be started: {error}")
                 run.is_saved = False
         if not run.is_saved:
             try:
                 run.save()
             except OSError as error:
-                self.stderr.write(f"{run.state} could not be written: {error}")
+                self.tell(f"{run.state} could not be written: {error}")
         if run.has_gaps:
             run.has_gaps = not queue_gap_closing()
+
+    def tell(self, line: str) -> None:
+        """Write a line, unless the disk with the log is full."""
+        with contextlib.suppress(OSError):
+            self.stderr.write(line)
 
 
 class ProcessGroup:
