@@ -72,10 +72,11 @@ programs: browser ## install Chromium, PgBouncer, Redis and promtool for the tes
 check: lint ## lint, types and tests: what a change must pass
 	@$(MAKE) --no-print-directory --jobs=3 $(SYNC) types test-inside test-outside
 
-lint: $(VENV)/check ## formatting, lint rules, missing migrations and translations
+lint: $(VENV)/check ## formatting, lint rules, dead code, missing migrations and translations
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/djade --check $(TEMPLATES)
 	@$(BIN)/python manage.py makemigrations --check --dry-run
 	@$(BIN)/python -m distribution.messages --check --complete
+	@$(BIN)/python -m distribution.dead_code
 
 messages: $(VENV)/check ## collect the texts of the pages into locale/ and compile the translations
 	@$(BIN)/python -m distribution.messages

@@ -71,12 +71,6 @@ def _of_facts(databases: Sequence[str] | None, checks: Mapping[str, Callable[[Fa
     return [message for number, check in checks.items() for message in _messages(number, check(facts))]
 
 
-def row_security_problem() -> str:
-    """Return why row-level security is not in force for this connection, or "" if it is."""
-    finding = database.row_security(read_facts())
-    return "" if finding.state == State.OK else str(finding.found)
-
-
 @register(Tags.database)
 def check_tables(*, databases: Sequence[str] | None = None, **extra: Any) -> list[CheckMessage]:
     """Run the checks that read tables, which may not exist before the first migration."""

@@ -99,10 +99,6 @@ def is_first_of_day(key: str) -> bool:
     return is_first
 
 
-def forget_marked_days() -> None:
-    _marked_days.clear()
-
-
 def _count(key: str, quota: int, length_s: int, unit: str, name: str) -> Window:
     now = timezone.now().timestamp()
     start = int(now // length_s) * length_s

@@ -64,7 +64,7 @@ def no_checks_yet() -> None:
 
 @pytest.fixture(autouse=True)
 def no_marked_days() -> None:
-    rate_limits.forget_marked_days()
+    rate_limits._marked_days.clear()
 
 
 @pytest.fixture(autouse=True)

@@ -6,9 +6,7 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from analysis.checks.expectations import TEXTS
 from analysis.checks.queries import CheckView
-from analysis.checks.services import Tried
 
 
 class RunResponse(TypedDict):
@@ -41,14 +39,6 @@ class RemovedResponse(TypedDict):
     message: str
 
 
-class TrialResponse(TypedDict):
-    state: str
-    result: str
-    source: str
-    columns: list[str]
-    rows: list[list[Any]]
-
-
 def check_response(view: CheckView) -> CheckResponse:
     check = view.check
     response: CheckResponse = {
@@ -72,13 +62,3 @@ def _run_response(run: dict[str, Any]) -> RunResponse:
     if run["detail"]:
         response["returned"] = run["detail"]
     return response
-
-
-def trial_response(tried: Tried, rows: int) -> TrialResponse:
-    return {
-        "state": tried.trial.outcome.state.value,
-        "result": str(TEXTS[tried.trial.outcome.code]),
-        "source": tried.definition.source,
-        "columns": tried.trial.result.columns,
-        "rows": tried.trial.result.rows[:rows],
-    }

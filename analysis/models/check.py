@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import uuid
-from datetime import datetime
 from typing import Any
 
 from django.db import models
@@ -86,9 +85,3 @@ class MemoryCheck(models.Model):
     @property
     def has_failed_twice(self) -> bool:
         return self.failures > 1
-
-    @property
-    def failure_times(self) -> list[datetime]:
-        """Return the times of the stored failures, oldest first."""
-        failed = [run["at"] for run in reversed(self.runs) if run["state"] == CheckState.FAILED]
-        return [datetime.fromisoformat(at) for at in failed]

@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 from knowledge.graph.maintenance.duplicates import Duplicates
 from knowledge.graph.maintenance.report import MAX_LISTED, Findings
 from knowledge.graph.maintenance.splits import Analysis, parts_of
-from knowledge.graph.models import Entity, Observation, Reflection, Relation
+from knowledge.graph.models import Observation, Reflection, Relation
 from knowledge.graph.queries import Node
 from knowledge.graph.search.semantic import Match
 
@@ -156,17 +156,6 @@ def relation_response(relation: Relation) -> dict[str, Any]:
     context = {"context": relation.context} if relation.context else {}
     ended = {"ended_at": relation.ended_at.isoformat()} if relation.ended_at else {}
     return {"id": relation.number, **response, **context, **ended}
-
-
-def relation_of(entity: Entity, relation: Relation) -> dict[str, Any]:
-    outward = relation.source_id == entity.pk
-    end = relation.target if outward else relation.source
-    return {
-        "id": relation.number,
-        "relation_type": relation.relation_type,
-        "target_name": end.name,
-        "direction": "from" if outward else "to",
-    }
 
 
 def match_response(match: Match) -> dict[str, Any]:

@@ -37,10 +37,6 @@ class Pair(models.Model):
     class Meta:
         abstract = True
 
-    @property
-    def is_about_catalog(self) -> bool:
-        return self.second_id is None
-
 
 class Contradiction(Pair):
     """A pair that contradicts each other, as a worker has found. Derived data."""

@@ -58,16 +58,6 @@ def reading() -> Iterator[Reading]:
         _reading.reset(token)
 
 
-@contextmanager
-def on_primary() -> Iterator[None]:
-    """Run a block whose reads must see what was committed last."""
-    token = _reading.set(None)
-    try:
-        yield
-    finally:
-        _reading.reset(token)
-
-
 def alias_for_reading() -> str:
     """Return the alias of the database that the next read goes to."""
     operation = _reading.get()

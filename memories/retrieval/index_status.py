@@ -25,7 +25,6 @@ from memories.retrieval.indexing import SOURCES, VectorSource, enqueue
 OPEN = Q(status__in=[JobStatus.PENDING, JobStatus.RUNNING])
 UNRESOLVED = Q(status=JobStatus.FAILED, resolved_at__isnull=True)
 CAUSES_SHOWN = 20
-CAUSE_LENGTH = 300
 COUNTS_KEY = "index-coverage"
 PARTS = ("expected", "indexed")
 

@@ -28,6 +28,7 @@ from memory_project.backups.models import Backup
 from memory_project.backups.programs import SEES_ALL, BackupFailed, owner_parameters, refuse_pooler, run
 
 DUMP, KEY, MANIFEST = "database.dump", "secret_key", "manifest.json"
+REQUIRED = frozenset({"version", "created_at", "migrations"})  # keys of every manifest since the first version
 TABLES = "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace ORDER BY relname"
 
 
@@ -109,7 +110,7 @@ def unpacked(backup: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     with private_folder(settings.COMMONPLACE_HOME) as folder:
         try:
             _unpack(backup, folder)
-            manifest = json.loads((folder / MANIFEST).read_text())
+            manifest = _complete(backup, json.loads((folder / MANIFEST).read_text()))
         except (tarfile.TarError, KeyError, ValueError) as error:
             raise BackupFailed(f"{backup} is not a Commonplace backup: {error}") from None
         except OSError as error:
@@ -138,8 +139,15 @@ def read_manifest(backup: Path) -> dict[str, Any]:
             manifest = json.load(member) if member else None
     except (tarfile.TarError, KeyError, ValueError, OSError) as error:
         raise BackupFailed(f"{backup} is not a Commonplace backup: {error}") from None
+    return _complete(backup, manifest)
+
+
+def _complete(backup: Path, manifest: Any) -> dict[str, Any]:
+    """Return the manifest. Raises BackupFailed if it lacks what a restore reads."""
     if not isinstance(manifest, dict):
         raise BackupFailed(f"{backup} is not a Commonplace backup")
+    if missing := REQUIRED - manifest.keys():
+        raise BackupFailed(f"the manifest of {backup} is incomplete: it lacks {', '.join(sorted(missing))}")
     return manifest
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from django.conf import settings
 from django.db import connection
@@ -168,8 +167,3 @@ def restore_key(folder: Path) -> None:
     erased.append(draft, (folder / KEY).read_text())
     draft.replace(key)
     secret_key_check.adopt(key.read_text().strip())
-
-
-def check_manifest(manifest: dict[str, Any]) -> None:
-    if not {"version", "created_at", "migrations"} <= set(manifest):
-        raise BackupFailed("the manifest of the backup is incomplete")

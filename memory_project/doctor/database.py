@@ -9,7 +9,7 @@ from typing import cast
 
 from django.apps import apps
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from django.utils.translation import gettext_noop
@@ -255,12 +255,3 @@ def clock(facts: Facts) -> Finding:
         seconds=seconds,
     )
     return problem(found, text(gettext_noop("Synchronize both clocks, for example with chrony or systemd-timesyncd.")))
-
-
-def is_answering() -> DatabaseError | None:
-    """Return the error with which the database refuses a connection, or None."""
-    try:
-        connection.ensure_connection()
-    except DatabaseError as error:
-        return error
-    return None

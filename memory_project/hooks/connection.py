@@ -22,6 +22,7 @@ URL_VARIABLE = "COMMONPLACE_URL"
 TOKEN_VARIABLE = "COMMONPLACE_TOKEN"
 CAPTURE_VARIABLE = "COMMONPLACE_CAPTURE"
 PLUGIN_PREFIX = "CLAUDE_PLUGIN_OPTION_"  # how Claude Code hands over what the plugin has asked for
+ENVIRONMENT, PLUGIN = "environment", "plugin"  # sources of a connection besides the file
 MCP_PATH = "/mcp"
 MAX_BYTES = 64_000
 TRUE = ("1", "true", "yes", "on")
@@ -43,7 +44,7 @@ class ServerFailed(Exception):
 class HookConnection:
     url: str  # without a slash at the end
     token: str
-    source: str  # "environment", "plugin", or the path of the file
+    source: str  # ENVIRONMENT, PLUGIN, or the path of the file
     capture: bool  # whether the person lets candidates for memories be collected
 
     @property
@@ -51,10 +52,17 @@ class HookConnection:
         parts = urlsplit(self.url)
         return parts.scheme == "http" and parts.hostname not in LOCAL
 
+    @property
+    def is_saved_openly(self) -> bool:
+        """Whether other users of this machine may read the file that the token comes from."""
+        if self.source in (ENVIRONMENT, PLUGIN) or sys.platform == "win32":
+            return False
+        return bool(Path(self.source).stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))
+
 
 def load() -> HookConnection | None:
     """Return the connection of the environment, of the plugin's settings or of the saved file, the first there is."""
-    for source, prefix in (("environment", ""), ("plugin", PLUGIN_PREFIX)):
+    for source, prefix in ((ENVIRONMENT, ""), (PLUGIN, PLUGIN_PREFIX)):
         names = (URL_VARIABLE, TOKEN_VARIABLE, "") if not prefix else ("URL", "TOKEN", "CAPTURE")
         url, token, capture = (os.environ.get(prefix + name, "").strip() if name else "" for name in names)
         if url and token:
@@ -114,10 +122,6 @@ def base_url(address: str) -> str:
     if not is_valid or parts.username is not None or parts.query or parts.fragment:
         raise ValueError(f"url: {address[:200]!r} is not an address of a server; {allowed}")
     return parts._replace(path=parts.path.rstrip("/").removesuffix(MCP_PATH)).geturl()
-
-
-def is_readable_by_others(path: Path) -> bool:
-    return sys.platform != "win32" and bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))
 
 
 def _connection(url: str, token: str, source: str, capture: bool) -> HookConnection | None:

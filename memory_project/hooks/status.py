@@ -66,6 +66,7 @@ def _connection(connection: connections.HookConnection | None) -> dict[str, Any]
         "source": connection.source,
         "capture": connection.capture,
         "encrypted": not connection.is_readable_on_the_way,
+        "readable_by_others": connection.is_saved_openly,
     }
 
 
@@ -89,8 +90,11 @@ def _circuit(connection: connections.HookConnection | None) -> dict[str, Any] | 
 def _connection_line(connection: dict[str, Any] | None) -> str:
     if connection is None:
         return "Connection: none. Run `commonplace hook --connect URL`, or set COMMONPLACE_URL and COMMONPLACE_TOKEN."
+    source = connection["source"]
     warning = "" if connection["encrypted"] else ". The token is sent without encryption"
-    return f"Connection: {connection['url']} (from: {connection['source']}){warning}"
+    if connection["readable_by_others"]:
+        warning += f". Others on this machine can read the token: run `chmod 600 {source}`"
+    return f"Connection: {connection['url']} (from: {source}){warning}"
 
 
 def _server_line(answer: dict[str, Any] | None) -> str:

@@ -263,5 +263,4 @@ urlpatterns = [
     route(TAG, "memories/<id:record_id>/reassign/", post=REASSIGN),
     route(TAG, "memories/<id:record_id>/extend/", post=EXTEND),
     route(TAG, "memories/<id:record_id>/rescope/", post=RESCOPE),
-    route(TAG, "memories/<id:record_id>/rescope/", post=RESCOPE),
 ]

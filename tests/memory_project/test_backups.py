@@ -43,11 +43,16 @@ def folder(settings: Any, tmp_path: Path) -> Path:
 
 def write_file(file: Path, backup: Backup) -> None:
     """Write a file that has only the manifest of a backup."""
-    manifest = json.dumps({"id": str(backup.pk), "created_at": backup.created_at.isoformat()}).encode()
+    created_at = backup.created_at.isoformat()
+    write_manifest(file, {"id": str(backup.pk), "created_at": created_at, "version": "1", "migrations": []})
+
+
+def write_manifest(file: Path, manifest: dict[str, Any]) -> None:
+    content = json.dumps(manifest).encode()
     member = tarfile.TarInfo(archive.MANIFEST)
-    member.size = len(manifest)
+    member.size = len(content)
     with tarfile.open(file, "w") as tar:
-        tar.addfile(member, BytesIO(manifest))
+        tar.addfile(member, BytesIO(content))
 
 
 def listed(folder: Path, name: str, *, days_ago: int = 0, is_scheduled: bool = True) -> Backup:
@@ -74,6 +79,15 @@ def test_one_backup_a_day_is_written_and_the_oldest_are_deleted(folder: Path) ->
     assert archive.read_manifest(Path(newest.path))["rows"]["memory_records"] == 0
     assert Backup.objects.filter(deleted_at=None).count() == 3
     assert state().state == "ok"
+
+
+@pytest.mark.parametrize("key", sorted(archive.REQUIRED))
+def test_a_backup_with_an_incomplete_manifest_is_refused(tmp_path: Path, key: str) -> None:
+    manifest = {"created_at": "2026-11-28T00:00:00+00:00", "version": "1", "migrations": []}
+    del manifest[key]
+    write_manifest(tmp_path / "x.backup", manifest)
+    with pytest.raises(BackupFailed, match=f"is incomplete: it lacks {key}"):
+        archive.read_manifest(tmp_path / "x.backup")
 
 
 def test_a_failed_backup_is_mailed_once_and_tried_again_after_an_hour(

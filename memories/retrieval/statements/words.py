@@ -86,11 +86,6 @@ EXISTENCE = {"gibt": "present", "gab": "past", "gaben": "past"}
 # Pronouns and function words that are names if written in capitals, such as "US" and "IT".
 CAPITALIZED_NAMES = _words("us it who am is in on at be do he me so no or and an as all to up")
 CONJUNCTIONS = {"en": _words("and or"), "de": _words("und oder"), "es": _words("y e o u")}
-CLAUSE_WORDS = {
-    "en": _words("that because although while if when but so"),
-    "de": _words("dass weil obwohl während wenn aber"),
-    "es": _words("que porque aunque mientras si cuando pero"),
-}
 # Words before which a time expression is only placed in time. After others, such as "before", it means something else.
 TIME_PREPOSITIONS = _words("in on at for of during um an im zu von")
 

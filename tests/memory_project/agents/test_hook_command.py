@@ -143,7 +143,9 @@ def test_a_connection_is_saved_for_its_owner_alone(
     path = home / ".config" / "commonplace" / "hook.toml"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     report = json.loads(hook("--status", "--json"))
-    assert report["connection"] == {"url": server.url, "source": str(path), "capture": True, "encrypted": True}
+    found = report["connection"]
+    assert (found["url"], found["source"], found["capture"]) == (server.url, str(path), True)
+    assert (found["encrypted"], found["readable_by_others"]) == (True, False)
     assert report["server"]["reached"]
     assert server.requests == [("/api/v1/me/", "Bearer cpl_from_standard_input", None)]
     before = path.read_text()
@@ -157,6 +159,19 @@ def test_a_connection_is_saved_for_its_owner_alone(
         with pytest.raises(CommandError, match=r"allowed: "):
             hook("--connect", url)
     assert path.read_text() == before
+
+
+def test_a_token_that_others_on_the_machine_can_read_is_warned_of(
+    home: Path, server: HookServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("cpl_x"))
+    hook("--connect", server.url)
+    path = home / ".config" / "commonplace" / "hook.toml"
+    assert "Others on this machine" not in hook("--status")
+    path.chmod(0o640)
+    assert f"Others on this machine can read the token: run `chmod 600 {path}`" in hook("--status")
+    path.chmod(0o600)
+    assert "Others on this machine" not in hook("--status")
 
 
 def test_a_token_that_would_be_readable_on_the_way_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
