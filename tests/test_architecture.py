@@ -6,6 +6,7 @@ Each test lists all violations at once.
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -24,6 +25,34 @@ APPS = ["memory_project", "knowledge", "analysis", "memories"]  # each may impor
 ENTRY_POINTS = {"mcp_tools", "views", "api", "admin", "tasks", "commands"}
 DOORS = {"memory_project.portal", "memory_project.rest"}  # nested apps that may import their siblings, but no door
 NESTED_APPS = {".".join(file.parent.relative_to(ROOT).parts) for app in APPS for file in (ROOT / app).glob("*/apps.py")}
+
+
+ROOMS = ROOT / "tests/data/rooms.txt"
+# Folders of an app that import each other. What is here waits for a better place.
+MUTUAL = {
+    ("analysis.sources", "analysis.sql"),
+    ("analysis.sources", "analysis.storage"),
+    ("analysis.sql", "analysis.storage"),
+    ("knowledge.catalog", "knowledge.freshness"),
+    ("knowledge.changesets", "knowledge.insights"),
+    ("knowledge.changesets", "knowledge.review"),
+    ("knowledge.context", "knowledge.filing"),
+    ("knowledge.context", "knowledge.insights"),
+    ("knowledge.context", "knowledge.this_week"),
+    ("knowledge.insights", "knowledge.review"),
+    ("memories.contract", "memories.database"),
+    ("memories.contract", "memories.identity"),
+    ("memories.identity", "memories.models"),
+    ("memory_project.accounts", "memory_project.mcp"),
+    ("memory_project.accounts", "memory_project.notifications"),
+    ("memory_project.accounts", "memory_project.web"),
+    ("memory_project.exports", "memory_project.imports"),
+    ("memory_project.mcp", "memory_project.notifications"),
+    ("memory_project.mcp", "memory_project.web"),
+    ("memory_project.notifications", "memory_project.webhooks"),
+    ("memory_project.observability", "memory_project.web"),
+    ("memory_project.portal", "memory_project.web"),
+}
 
 
 # Readers of files have no models and decide nothing, so other nested apps use them, too.
@@ -84,6 +113,42 @@ def test_modules_have_no_import_cycles() -> None:
         # `from package import module` depends on the module, not on its package
         graph[module] = {name for name in names if not any(other.startswith(f"{name}.") for other in names)}
     TopologicalSorter(graph).prepare()  # raises CycleError, which names the modules of the cycle
+
+
+def room_of(module: str) -> str:
+    """Return the folder of an app that a module is in, or the app itself for a module beside its folders."""
+    app, *rest = module.split(".")
+    return f"{app}.{rest[0]}" if rest and (ROOT / app / rest[0]).is_dir() else app
+
+
+def arrows() -> dict[str, set[str]]:
+    """Return the rooms that each room imports."""
+    found: dict[str, set[str]] = {}
+    for file, tree in trees().items():
+        room = room_of(".".join(file.with_suffix("").parts))
+        others = {room_of(name) for name in imports(tree) if name.split(".")[0] in APPS}
+        found.setdefault(room, set()).update(others - {room})
+    return found
+
+
+def test_rooms_import_the_rooms_that_are_listed() -> None:
+    """A new arrow between rooms is a decision: `RECORD=1 pytest tests/test_architecture.py` lists it."""
+    text = "".join(f"{room} -> {other}\n" for room, others in sorted(arrows().items()) for other in sorted(others))
+    if os.environ.get("RECORD"):
+        ROOMS.write_text(text)
+    assert text == ROOMS.read_text()
+
+
+def test_no_further_rooms_import_each_other() -> None:
+    """The rooms inside an app. The list may only become shorter."""
+    found = arrows()
+    mutual = {
+        (room, other)
+        for room, others in found.items()
+        for other in others
+        if room < other and room in found[other] and "." in room and "." in other
+    }
+    assert mutual == MUTUAL
 
 
 def test_entry_points_import_no_other_entry_point_of_their_app() -> None:
