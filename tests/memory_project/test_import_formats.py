@@ -408,6 +408,22 @@ def test_mem0() -> None:
     assert "expired" in expired.problem
 
 
+@pytest.mark.parametrize(
+    ("name", "sample", "keys"), [("mem0", MEM0_MEMORY, ("memory",)), ("mcp-memory-service", MCP_MEMORY, ("content",))]
+)
+def test_memories_as_a_list_as_lines_and_one_alone(name: str, sample: dict[str, Any], keys: tuple[str, ...]) -> None:
+    second = sample | dict.fromkeys(keys, "Stock is counted at four in the morning.")
+    lines = b"\n".join(json.dumps(each).encode() for each in (sample, second))
+    broken = lines.replace(b"\n", b'\n{"cut\n')
+    for content in (lines, lines + b"\n", json.dumps([sample, second]).encode()):
+        assert [other for other, form in FORMATS.items() if form.recognizes(content, "x.jsonl")] == [name]
+        assert [row.data["content"] for row in rows(name, content)][1] == second[keys[0]]
+    first, problem, third = rows(name, broken)
+    assert (first.problem, "line 2" in problem.place, third.problem) == ("", True, "")
+    (alone,) = rows(name, json.dumps(sample, indent=1).encode())
+    assert alone.data["content"] == sample[keys[0]]
+
+
 def test_mcp_memory_service() -> None:
     replaced = MCP_MEMORY | {"metadata": {"superseded_by": "cd34"}}
     row, other = rows("mcp-memory-service", as_json(memories=[MCP_MEMORY, replaced]))

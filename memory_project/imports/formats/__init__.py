@@ -62,11 +62,11 @@ FORMATS: dict[str, Format] = {
     "mcp-memory-service": Format(
         "mcp-memory-service",
         "mcp-memory-service",
-        (".json",),
+        (".json", ".jsonl"),
         mcp_memory_service.read,
         mcp_memory_service.recognizes,
     ),
-    "mem0": Format("mem0", "mem0", (".json",), mem0.read, mem0.recognizes),
+    "mem0": Format("mem0", "mem0", (".json", ".jsonl"), mem0.read, mem0.recognizes),
     "chatgpt": Format("chatgpt", gettext_noop("ChatGPT export"), (".zip", ".json"), chatgpt.read, chatgpt.recognizes),
     "claude": Format("claude", gettext_noop("Claude export"), (".zip", ".json"), claude.read, claude.recognizes),
 }

@@ -193,10 +193,10 @@ def _reason(error: Exception) -> str:
 def _without_mark(file: BinaryIO) -> BinaryIO:
     start = file.read(len(codecs.BOM_UTF8))
     rest = io.BytesIO(b"" if start == codecs.BOM_UTF8 else start)
-    return io.BufferedReader(_Joined(rest, file))
+    return io.BufferedReader(Joined(rest, file))
 
 
-class _Joined(io.RawIOBase):
+class Joined(io.RawIOBase):
     """Two files, one after the other. Zip members can't be read from their start again."""
 
     def __init__(self, first: BinaryIO, second: BinaryIO) -> None:

@@ -1,4 +1,4 @@
-"""JSON exports of mcp-memory-service."""
+"""JSON exports of mcp-memory-service, and its memories as lines."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 from memories.models import Dimension
-from memory_project.imports.formats.json_items import keys_at_start, read_items
+from memory_project.imports.formats.json_objects import has_keys, read_objects
 from memory_project.imports.formats.memory_rows import AGENT_FIELDS, problem_row, split_rows, tagged
 from memory_project.imports.rows import Row
 
-PATH = "memories.item"
+PATHS, KEYS = ("memories.item", "item"), {"content", "content_hash"}
 KEPT = ("metadata", "memory_type", "updated_at", "export_source")
 
 
 def read(file: BinaryIO, name: str) -> Iterator[Row]:
-    for item in read_items(file, [PATH]):
+    for item in read_objects(file, PATHS, KEYS):
         yield from [problem_row(item.place, item.problem)] if item.problem else _rows(item.place, item.value)
 
 
@@ -39,4 +39,4 @@ def _rows(place: str, value: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def recognizes(start: bytes, name: str) -> bool:
-    return keys_at_start(start).get(PATH, set()) >= {"content", "content_hash"}
+    return has_keys(start, ("", *PATHS), KEYS)

@@ -1,4 +1,4 @@
-"""Memories of mem0, as its functions get_all() return them: an object with a list of results, or only the list."""
+"""Memories of mem0, as get_all() returns them: an object with a list of results, only the list, or lines."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
-from memory_project.imports.formats.json_items import keys_at_start, read_items
+from memory_project.imports.formats.json_objects import has_keys, read_objects
 from memory_project.imports.formats.memory_rows import AGENT_FIELDS, problem_row, split_rows, tagged, timestamp_or_none
 from memory_project.imports.rows import Row
 
-PATHS = ("results.item", "item")
+PATHS, KEYS = ("results.item", "item"), {"id", "memory"}
 KEPT = ("metadata", "user_id", "agent_id", "run_id", "actor_id", "role", "updated_at", "expiration_date")
 
 
 def read(file: BinaryIO, name: str) -> Iterator[Row]:
-    for item in read_items(file, PATHS):
+    for item in read_objects(file, PATHS, KEYS):
         yield from [problem_row(item.place, item.problem)] if item.problem else _rows(item.place, item.value)
 
 
@@ -34,5 +34,4 @@ def _rows(place: str, value: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def recognizes(start: bytes, name: str) -> bool:
-    keys = keys_at_start(start)
-    return any(keys.get(path, set()) >= {"id", "memory"} for path in PATHS)
+    return has_keys(start, ("", *PATHS), KEYS)
