@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ SUFFIXES = {
 }
 GZIP, PARQUET = b"\x1f\x8b", b"PAR1"
 TEXT_CONTROLS = "\t\n\r\f\x1b"
+NOT_A_NUMBER = re.compile(r"-?\b(?:NaN|Infinity)\b")
+TEXT_OR_NOT_A_NUMBER = re.compile(rf'"(?:[^"\\]|\\.)*+"|{NOT_A_NUMBER.pattern}', re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,22 @@ def json_lines(begun: Beginning, most_bytes: int) -> str:
     if begun.is_whole and _is_json(text):
         return json.dumps(json.loads(text), ensure_ascii=False) + "\n"
     raise UpstreamFailed("the object is not valid JSON, or its first value is too large (text_bytes of the store)")
+
+
+def without_nan(text: str) -> tuple[str, int]:
+    """Return the text of JSON with null in place of NaN and infinity, which JSON does not know, and their number."""
+    if not NOT_A_NUMBER.search(text):
+        return text, 0
+    count = 0
+
+    def replaced(match: re.Match[str]) -> str:
+        nonlocal count
+        if match[0].startswith('"'):
+            return match[0]
+        count += 1
+        return "null"
+
+    return TEXT_OR_NOT_A_NUMBER.sub(replaced, text), count
 
 
 def _items(data: bytes) -> Iterator[str]:

@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -224,7 +224,13 @@ def _read_text(content: Content, operation: ReadObject, bucket: Bucket, key: str
 
 def _read_rows(content: Content, operation: ReadObject, bucket: Bucket, begun: formats.Beginning, path: Path) -> None:
     most = content.store.text_bytes
-    text = formats.json_lines(begun, most) if content.format == "json" else formats.whole_lines(begun, most)
+    if content.format == "json":
+        numbers, nulled = formats.without_nan(begun.text)
+        if nulled:
+            content.notes.append(f"{nulled:,} values that are NaN or infinite were read as null")
+        text = formats.json_lines(replace(begun, text=numbers), most)
+    else:
+        text = formats.whole_lines(begun, most)
     path.write_text(text, encoding="utf-8", errors="replace", newline="")  # JSON may have half a surrogate pair
     if not text.strip():
         content.notes.append("the object has no rows")

@@ -204,6 +204,22 @@ def test_tables_are_returned_as_columns_with_types_and_rows(
     assert (response["size"], response["location"]) == (len(body), f"s3://lake/sales/{key}")
 
 
+@pytest.mark.parametrize(
+    ("key", "body"),
+    [
+        ("t/nan.json", b'[{"a": NaN, "b": "a NaN, \\" -Infinity"}, {"a": -Infinity, "b": "x"}, {"a": 3, "b": "y"}]'),
+        ("t/nan.jsonl", b'{"a": NaN, "b": "a NaN, \\" -Infinity"}\n{"a": -Infinity, "b": "x"}\n{"a": 3, "b": "y"}\n'),
+    ],
+)
+def test_numbers_that_json_does_not_know_are_null_and_named(
+    alice: Caller, lake: DeclaredSource, server: Server, key: str, body: bytes
+) -> None:
+    server.put(f"/lake/sales/{key}", body)
+    response = object_read(alice, key=key)
+    assert response["rows"] == [[None, 'a NaN, " -Infinity'], [None, "x"], [3, "y"]]
+    assert "2 values that are NaN or infinite were read as null" in response["note"]
+
+
 def test_texts_are_returned_in_lines_and_anything_else_is_named(
     alice: Caller, lake: DeclaredSource, server: Server
 ) -> None:
