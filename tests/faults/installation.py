@@ -43,7 +43,7 @@ def eventually(action: Callable[[], Result], within_s: float = 60) -> Result:
     while True:
         try:
             return action()
-        except (psycopg.OperationalError, ProcessLookupError, KeyError):
+        except (psycopg.OperationalError, ProcessLookupError, KeyError, RuntimeError):
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.1)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.faults.installation import Installation
+from tests.faults.installation import Installation, eventually
 from tests.faults.table import fault
 from tests.faults.workload import Workload
 
@@ -63,7 +63,7 @@ def up_is_killed(place: Installation, work: Workload) -> None:
     assert place.process
     place.process.kill()
     place.process.wait()
-    place.start()
+    eventually(place.start)  # it can't start while the disk is full
 
 
 @fault("everything is killed at once, as by a loss of power", silent_s=120)

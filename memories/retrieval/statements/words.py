@@ -100,6 +100,7 @@ PHRASES: dict[str, tuple[tuple[str, str], ...]] = {
         (r"(?:\bwhat (?:is|was|are|were) )?(?:\bthe (?:total |overall )?|\btotal |^\W*)(?:number|count) of\b",
          "how_many "),
         (r"\bhow many times\b|\bhow (?:frequently|often)\b", "how_often "),
+        (r"\b(?:for|by) (?:each|every)\b", "per "),
         (r"\bhow many\b", "how_many "),
         (r"\bhow much\b", "how_much "),
         (r"\b(?:at )?(?:what|which) time\b", "when "),
