@@ -76,7 +76,7 @@ def nearest(caller: Caller, analysis_id: str) -> str:
     names = [
         name
         for name in others.values_list("analysis_id", flat=True)[:MAX_COMPARED]
-        if NUMBER.findall(name) == numbers  # of two months, neither is a slip of the pen
+        if NUMBER.findall(name) == numbers  # the analyses of two months have almost the same name
     ]
     return next(iter(get_close_matches(analysis_id, names, n=1, cutoff=SIMILAR)), "")
 

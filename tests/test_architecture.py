@@ -126,7 +126,12 @@ def arrows() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for file, tree in trees().items():
         room = room_of(".".join(file.with_suffix("").parts))
-        others = {room_of(name) for name in imports(tree) if name.split(".")[0] in APPS}
+        names = {name for name in imports(tree) if name.split(".")[0] in APPS}
+        # `from package import module` is about the module
+        names -= {
+            name.rpartition(".")[0] for name in names if (ROOT / name.replace(".", "/")).with_suffix(".py").exists()
+        }
+        others = {room_of(name) for name in names if (ROOT / name.replace(".", "/")).parent != ROOT}
         found.setdefault(room, set()).update(others - {room})
     return found
 
@@ -136,6 +141,7 @@ def test_rooms_import_the_rooms_that_are_listed() -> None:
     text = "".join(f"{room} -> {other}\n" for room, others in sorted(arrows().items()) for other in sorted(others))
     if os.environ.get("RECORD"):
         ROOMS.write_text(text)
+        pytest.skip("recorded")
     assert text == ROOMS.read_text()
 
 

@@ -35,7 +35,7 @@ def offered(**choice: Any) -> list[Any]:
 
 
 def urls() -> str:
-    return "".join(f"{name} {path}\n" for name, path in sorted(set(named(get_resolver().url_patterns))))
+    return "".join(f"{name} {path}\n" for name, path in sorted(named(get_resolver().url_patterns)))
 
 
 def named(patterns: Any, before: str = "", space: str = "") -> Iterator[tuple[str, str]]:
@@ -45,7 +45,8 @@ def named(patterns: Any, before: str = "", space: str = "") -> Iterator[tuple[st
         if isinstance(pattern, URLPattern):
             yield f"{space}{pattern.name}", path
         else:
-            yield from named(pattern.url_patterns, path, f"{pattern.namespace}:" if pattern.namespace else space)
+            inner = f"{space}{pattern.namespace}:" if pattern.namespace else space
+            yield from named(pattern.url_patterns, path, inner)
 
 
 def as_json(value: Any) -> str:
@@ -59,4 +60,5 @@ def test_the_interface_is_as_recorded(name: str, write: Any) -> None:
     if os.environ.get("RECORD"):
         FOLDER.mkdir(exist_ok=True)
         file.write_text(text)
+        pytest.skip("recorded")
     assert text == file.read_text()

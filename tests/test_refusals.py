@@ -6,11 +6,14 @@ The first test reads all refusals in the code. The others follow the suggestions
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+from django.core.management import get_commands
 
 from memories import services
 from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid
@@ -37,8 +40,19 @@ SAFE = {
 }
 
 
-def refusals() -> Iterator[tuple[str, str]]:
-    """Yield the place and each text of every refusal."""
+INTERFACE = ROOT / "tests/data/interface"
+NAME = re.compile(r"(?<![%(\w.-])[A-Za-z]+(?:_[A-Za-z0-9]+)+\b")
+ELSEWHERE = {"impersonation_header", "information_schema"}  # a key of a declaration, and a schema of databases
+PROSE = ("finds", "first", "by", "and", "so", "returns", "returned")  # words after the name of a tool
+
+
+@cache
+def refusals() -> list[tuple[str, str]]:
+    """Return the place and each text of every refusal."""
+    return list(_refusals())
+
+
+def _refusals() -> Iterator[tuple[str, str]]:
     for app in APPS:
         for file in sorted((ROOT / app).rglob("*.py")):
             if "migrations" in file.parts:
@@ -57,7 +71,7 @@ def advice_of(text: str) -> str:
 
 
 def test_no_refusal_suggests_what_destroys_knowledge() -> None:
-    texts = list(refusals())
+    texts = refusals()
     assert len(texts) > 800
     harmful = [f"{place}: {text}" for place, text in texts if text not in SAFE and HARM.search(advice_of(text))]
     assert harmful == []
@@ -65,6 +79,49 @@ def test_no_refusal_suggests_what_destroys_knowledge() -> None:
 
 def test_the_safe_ones_are_still_there() -> None:
     assert SAFE.keys() <= {text for _, text in refusals()}
+
+
+def test_what_a_refusal_names_exists() -> None:
+    """Tools, commands, arguments, fields and settings: a step that does not exist can't be followed."""
+    known = set(words_of(INTERFACE / "tools.json")) | set(words_of(INTERFACE / "openapi.json")) | set(get_commands())
+    known |= set(re.findall(r'"([A-Z][A-Z0-9_]+)"', (ROOT / "memory_project/settings.py").read_text()))
+    missing = [
+        f"{place}: {word} in {text}"
+        for place, text in refusals()
+        for word in NAME.findall(text)
+        if word not in known | ELSEWHERE
+    ]
+    assert missing == []
+
+
+def test_a_refusal_names_a_tool_with_one_of_its_commands_or_arguments() -> None:
+    tools = json.loads((INTERFACE / "tools.json").read_text())
+    wrong = []
+    for tool in (*tools["all"], *tools["anthropic"]):
+        properties = tool["input_schema"]["properties"]
+        choices = {choice for each in properties.values() for choice in each.get("enum", ())}
+        following = re.compile(rf"\b{tool['name']}\b,? (?:with |command |the command )?(\w+)")
+        wrong += [
+            f"{place}: {tool['name']} {word}"
+            for place, text in refusals()
+            for word in following.findall(text)
+            if word not in {*properties, *choices, *PROSE}
+        ]
+    assert wrong == []
+
+
+def words_of(file: Path) -> Iterator[str]:
+    """Yield the keys of a JSON document, and its texts that are one word."""
+    waiting = [json.loads(file.read_text())]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            yield from value
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+        elif isinstance(value, str) and value.isidentifier():
+            yield value
 
 
 def message_of(caller: Caller, command: str, **arguments: object) -> str:

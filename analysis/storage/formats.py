@@ -29,7 +29,8 @@ SUFFIXES = {
 GZIP, PARQUET = b"\x1f\x8b", b"PAR1"
 TEXT_CONTROLS = "\t\n\r\f\x1b"
 NOT_A_NUMBER = re.compile(r"-?\b(?:NaN|Infinity)\b")
-TEXT_OR_NOT_A_NUMBER = re.compile(rf'"(?:[^"\\]|\\.)*+"|{NOT_A_NUMBER.pattern}', re.DOTALL)
+# A text ends with its line at the latest, also where it is cut or broken, so that other lines stay as they are.
+TEXT_OR_NOT_A_NUMBER = re.compile(rf'"(?:[^"\\\n]|\\.)*+\\?(?:"|(?=\n)|\Z)|{NOT_A_NUMBER.pattern}')
 
 
 @dataclass(frozen=True)
@@ -109,20 +110,11 @@ def json_lines(begun: Beginning, most_bytes: int) -> str:
     raise UpstreamFailed("the object is not valid JSON, or its first value is too large (text_bytes of the store)")
 
 
-def without_nan(text: str) -> tuple[str, int]:
-    """Return the text of JSON with null in place of NaN and infinity, which JSON does not know, and their number."""
+def without_nan(text: str) -> str:
+    """Return a JSON text with null in place of NaN and infinity, which are no JSON."""
     if not NOT_A_NUMBER.search(text):
-        return text, 0
-    count = 0
-
-    def replaced(match: re.Match[str]) -> str:
-        nonlocal count
-        if match[0].startswith('"'):
-            return match[0]
-        count += 1
-        return "null"
-
-    return TEXT_OR_NOT_A_NUMBER.sub(replaced, text), count
+        return text
+    return TEXT_OR_NOT_A_NUMBER.sub(lambda found: found[0] if found[0].startswith('"') else "null", text)
 
 
 def _items(data: bytes) -> Iterator[str]:

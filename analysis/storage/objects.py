@@ -225,10 +225,10 @@ def _read_text(content: Content, operation: ReadObject, bucket: Bucket, key: str
 def _read_rows(content: Content, operation: ReadObject, bucket: Bucket, begun: formats.Beginning, path: Path) -> None:
     most = content.store.text_bytes
     if content.format == "json":
-        numbers, nulled = formats.without_nan(begun.text)
-        if nulled:
-            content.notes.append(f"{nulled:,} values that are NaN or infinite were read as null")
-        text = formats.json_lines(replace(begun, text=numbers), most)
+        as_json = formats.without_nan(begun.text)
+        text = formats.json_lines(replace(begun, text=as_json), most)
+        if as_json != begun.text:
+            content.notes.append("NaN and infinite values were read as null")
     else:
         text = formats.whole_lines(begun, most)
     path.write_text(text, encoding="utf-8", errors="replace", newline="")  # JSON may have half a surrogate pair

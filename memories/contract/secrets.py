@@ -9,7 +9,8 @@ from collections import Counter
 # Tokens of this product and of others, which can be told by how they begin.
 TOKENS = r"""
     \bcpl_[\w-]{8,} | \bwhsec_[\w+/=-]{8,}
-    | \b(?:sk|pk|rk)[_-](?=[\w-]{0,100}[0-9])[\w-]{16,} | \bgh[opsur]_\w{20,} | \bgithub_pat_\w{20,}
+    | \b[spr]k_(?:live|test)_\w{10,} | \bsk-(?:ant|proj|svcacct|or)-[\w-]{8,} | \bsk-[A-Za-z0-9]{20,}
+    | \bgh[opsur]_\w{20,} | \bgithub_pat_\w{20,}
     | \bglpat-[\w-]{16,} | \bxox[abeprs]-[\w-]{10,} | \bA(?:KIA|SIA)[A-Z0-9]{12,} | \bAIza[\w-]{30,}
     | \bdapi[0-9a-f]{24,} | \beyJ[\w-]{10,300}\.[\w-]{10}
 """

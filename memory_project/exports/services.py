@@ -58,7 +58,7 @@ def start_export(*, caller: Caller, scope: str = "person", persona: str = "", fo
             field="scope",
         )
     with transaction.atomic():
-        # The lock lets an export that is ending find the new one, or the new one find that it has ended.
+        # An unfinished export queues the next one when it ends. Its row is locked, so that it can't end meanwhile.
         is_next = not mine.filter(state__in=UNFINISHED).select_for_update()
         export = Export.objects.create(
             created_by=caller.email,
@@ -67,7 +67,7 @@ def start_export(*, caller: Caller, scope: str = "person", persona: str = "", fo
             format=wanted.name,
             expires_at=timezone.now() + KEPT,
         )
-        if is_next:  # the others of a person follow one another, so that they stand before other people's work once
+        if is_next:  # at most one export of a person is queued, so that other people's work is done in between
             transaction.on_commit(partial(_queue, export.pk))
     return export
 
@@ -107,8 +107,10 @@ def open_export(*, caller: Caller, export_id: UUID | str) -> tuple[Export, IO[by
 
 def delete_export(*, caller: Caller, export_id: UUID | str) -> None:
     export = get_export(caller=caller, export_id=export_id)
-    export.delete()
+    Export.objects.filter(pk=export.pk).delete()
     transaction.on_commit(partial(files.delete, export))
+    if export.state in UNFINISHED:
+        transaction.on_commit(partial(_queue_next, export.created_by))
 
 
 # -- in a worker -------------------------------------------------------------------------------------------
@@ -129,7 +131,8 @@ def queue_stranded() -> int:
     """Queue an export of each person of whom one waits and none is being written. Return the number of people."""
     since = timezone.now() - STRANDED
     waiting = Export.objects.filter(state=ExportState.WAITING, created_at__lt=since)
-    written = Export.objects.filter(state=ExportState.RUNNING).values("created_by")
+    running = Export.objects.filter(state=ExportState.RUNNING)
+    written = {export.created_by for export in running if locks.is_locked("export", export.pk)}
     owners = set(waiting.exclude(created_by__in=written).values_list("created_by", flat=True))
     for owner in owners:
         _queue_next(owner)
@@ -170,7 +173,9 @@ def _write(export: Export) -> None:
         if _finish(export, state=ExportState.DONE, size=size):
             return
     files.delete(export)
-    _finish(export, state=ExportState.FAILED, error="memories were erased while it was written: start it again")
+    reason = "memories were erased while it was written: start it again"
+    unfinished = Export.objects.filter(pk=export.pk, state__in=UNFINISHED)
+    unfinished.update(state=ExportState.FAILED, error=reason, finished_at=timezone.now())
 
 
 def _write_file(export: Export) -> int:

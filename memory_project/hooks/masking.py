@@ -27,7 +27,9 @@ PATTERNS = (
         re.compile(r"(\b(?:mysql|mysqldump|mariadb)\b[^|;&\n]{0,300}?\s(?:-p|--password=))[^\s'\";|&]{1,200}"),
         r"\1" + MASK,
     ),
+    # tokens that can be told by how they begin; a mask for a text that only looks like one does no harm
     (re.compile(rf"(?:{TOKENS})[\w.+/=-]{{0,2000}}", re.IGNORECASE | re.VERBOSE), MASK),
+    (re.compile(r"\b(?:cpl_|whsec_|sk[-_]|gh[opsur]_|xox[abeprs]-|A[KS]IA|AIza|dapi|eyJ)[\w.+/=-]{8,4000}"), MASK),
     (re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[^-]{0,10000}"), MASK),
 )
 

@@ -23,7 +23,7 @@ class JSONFormatter(JsonFormatter):
             if value := getattr(record, name, ""):
                 log_data[name] = value
         if record.exc_info:
-            log_data["exc_info"] = self.formatException(record.exc_info)
+            log_data["exc_info"] = masked(self.formatException(record.exc_info))
 
     def formatException(self, ei: Any) -> str:
         return without_texts(ei)

@@ -201,19 +201,20 @@ def _remember(run: Run, steps: Sequence[Step]) -> list[dict[str, str]]:
 
 
 def _facts(run: Run, found: Sequence[Text], replaced: MemoryRecord | None = None) -> list[dict[str, Any]]:
-    """Return the fields of new memories. `replaced` is the memory that had the earlier text of their place.
+    """Return the fields of new memories. `replaced` is the memory of a source that had the earlier text of their place.
 
-    If the owner has made it private, or a memory from this source with the same text, the new memory is private, too.
+    A new memory is private if the owner has made this one private, or one that has or had the same text from a source.
     """
     keys = [ContentKey(Value(text.fields["content"])) for text in found]
-    origin = {f"metadata__{ORIGIN}__subscription": run.subscription.pk.hex}
-    rows = MemoryRecord.objects.filter(created_by=run.caller.email, persona=run.caller.persona, **origin)
-    rows = rows.filter(content_key__in=keys, visibility=Visibility.PRIVATE)
+    rows = MemoryRecord.objects.filter(created_by=run.caller.email, persona=run.caller.persona)
+    rows = rows.filter(content_key__in=keys, visibility=Visibility.PRIVATE, metadata__has_key=ORIGIN)
     private = set(map(normalized_key, rows.values_list("content", flat=True)))
+    edited = run.subscription.items.filter(record__visibility=Visibility.PRIVATE, is_ours=True)
+    earlier = set(edited.values_list("text_digest", flat=True))
     was_private = replaced is not None and replaced.visibility == Visibility.PRIVATE
     facts = []
     for text in found:
-        is_private = was_private or normalized_key(text.fields["content"]) in private
+        is_private = was_private or text.text_digest in earlier or normalized_key(text.fields["content"]) in private
         visibility = Visibility.PRIVATE.value if is_private else run.subscription.visibility
         facts.append({**text.fields, "metadata": _metadata(run, text), "visibility": visibility})
     return facts
@@ -253,7 +254,9 @@ def _change(run: Run, item: SubscriptionItem, text: Text) -> str:
     record = item.record
     if record is None or not item.is_ours or _others(item).exists():
         # The earlier text is also somebody's own, or another file's.
-        [(stored, existing)] = remember_many(caller=run.caller, facts=_facts(run, [text], record))
+        [(stored, existing)] = remember_many(
+            caller=run.caller, facts=_facts(run, [text], record if item.is_ours else None)
+        )
         if item.is_ours:
             _leave(item)
         _save(item, **_taken_over(run, text, stored, is_ours=not existing or _is_from(run.subscription, stored)))

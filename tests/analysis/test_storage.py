@@ -217,7 +217,14 @@ def test_numbers_that_json_does_not_know_are_null_and_named(
     server.put(f"/lake/sales/{key}", body)
     response = object_read(alice, key=key)
     assert response["rows"] == [[None, 'a NaN, " -Infinity'], [None, "x"], [3, "y"]]
-    assert "2 values that are NaN or infinite were read as null" in response["note"]
+    assert "NaN and infinite values were read as null" in response["note"]
+
+
+def test_a_broken_line_does_not_change_the_texts_of_others() -> None:
+    lines = '{"a": 1}\n{"a": "broken}\n{"a": NaN, "b": "price is NaN today"}\n'
+    assert formats.without_nan(lines) == lines.replace("NaN,", "null,")
+    cut = '[{"a": NaN}, {"b": "' + r"\"x\", " * 50_000
+    assert formats.without_nan(cut) == cut.replace("NaN", "null")  # in linear time
 
 
 def test_texts_are_returned_in_lines_and_anything_else_is_named(

@@ -27,6 +27,7 @@ from jsonschema import Draft202012Validator
 
 from memories import services as memories
 from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
+from memories.database import locks
 from memories.identity.caller import CURATE, Caller
 from memories.models import MemoryRecord
 from memories.operations import Erase, Remember, Share
@@ -283,16 +284,28 @@ def test_exports_that_lost_their_place_in_the_queue_get_another(
 ) -> None:
     queued: list[UUID] = []
     monkeypatch.setattr(services, "_queue", queued.append)
-    first, _, written, waiting = (
+    first, _, written, _ = (
         services.start_export(caller=caller, format=name) for caller in (alice, bob) for name in ("zip", "jsonl")
     )
     Export.objects.filter(pk=written.pk).update(state=ExportState.RUNNING)
     assert services.queue_stranded() == 0
     Export.objects.update(created_at=Now() - services.STRANDED)
     Export.objects.filter(pk=first.pk).update(created_at=Now() - 2 * services.STRANDED)
-    assert services.queue_stranded() == 1
+    with locks.exclusive("export", written.pk, Conflict("is being written")):
+        assert services.queue_stranded() == 1
     assert queued == [first.pk]
-    assert waiting.state == ExportState.WAITING
+
+
+def test_a_deleted_export_makes_way_for_the_next(
+    alice: Caller, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
+) -> None:
+    queued: list[UUID] = []
+    monkeypatch.setattr(services, "_queue", queued.append)
+    with django_capture_on_commit_callbacks(execute=True):
+        first, second = (services.start_export(caller=alice, format=name).pk for name in ("zip", "jsonl"))
+        services.delete_export(caller=alice, export_id=first)
+    services.write(first)
+    assert queued == [first, second]
 
 
 def test_a_worker_writes_the_file_and_only_its_owner_downloads_it(

@@ -420,6 +420,10 @@ def test_memories_as_a_list_as_lines_and_one_alone(name: str, sample: dict[str, 
         assert [row.data["content"] for row in rows(name, content)][1] == second[keys[0]]
     first, problem, third = rows(name, broken)
     assert (first.problem, "line 2" in problem.place, third.problem) == ("", True, "")
+    long = json.dumps(sample | {"metadata": {"note": "x" * 100_000}}).encode() + b"\n" + json.dumps(second).encode()
+    for content in (b'{"cut\n' + lines, long):
+        assert [other for other, form in FORMATS.items() if form.recognizes(content[: 1 << 16], "x.jsonl")] == [name]
+        assert rows(name, content)[-1].data["content"] == second[keys[0]]
     (alone,) = rows(name, json.dumps(sample, indent=1).encode())
     assert alone.data["content"] == sample[keys[0]]
 

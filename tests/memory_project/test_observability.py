@@ -390,6 +390,13 @@ def test_log_lines_have_no_secrets(secret: str) -> None:
         assert "/find/?q=" in line
         assert secret not in line
         assert "hunter2" not in line
+    try:
+        raise OSError(f"can't reach {secret}")
+    except OSError:
+        record.exc_info = sys.exc_info()
+    for formatter in (logs.LineFormatter("%(message)s"), JSONFormatter()):
+        assert "can't reach" in formatter.format(record)
+        assert secret not in formatter.format(record)
 
 
 def test_the_summary_of_a_statement_has_no_words_of_its_values() -> None:

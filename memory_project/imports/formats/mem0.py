@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
-from memory_project.imports.formats.json_objects import has_keys, read_objects
+from memory_project.imports.formats.json_objects import read_objects, recognizes_objects
 from memory_project.imports.formats.memory_rows import AGENT_FIELDS, problem_row, split_rows, tagged, timestamp_or_none
 from memory_project.imports.rows import Row
 
@@ -34,4 +34,4 @@ def _rows(place: str, value: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def recognizes(start: bytes, name: str) -> bool:
-    return has_keys(start, ("", *PATHS), KEYS)
+    return recognizes_objects(start, PATHS, KEYS)

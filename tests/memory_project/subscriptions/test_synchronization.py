@@ -216,6 +216,30 @@ def test_a_memory_that_was_made_private_is_not_published_again(
     assert memory_of("adr/orders.md").visibility == "persona"
 
 
+def test_the_earlier_text_of_a_private_memory_is_not_published(
+    folder: Subscription, docs: Path, sync: Sync, ada: Caller
+) -> None:
+    sync(folder)
+    record = memory_of("refunds.md")
+    memories.share(Share(record_id=record.pk, visibility="private"), caller=ada)
+    memories.revise(Revise(record_id=record.pk, content="Refunds are booked by hand."), caller=ada)
+    (docs / "copy.md").write_text(REFUNDS)
+    sync(folder)
+    assert memory_of("copy.md").visibility == "private"
+
+
+def test_a_private_memory_stays_private_under_another_subscription(
+    folder: Subscription, docs: Path, sync: Sync, ada: Caller
+) -> None:
+    sync(folder)
+    memories.share(Share(record_id=memory_of("refunds.md").pk, visibility="private"), caller=ada)
+    operation = operations.RemoveSubscription.read({"id": folder.pk.hex, "memories": "forget"})
+    services.remove(operation, caller=ada)
+    sync(subscribe(ada, "folder", str(docs)))
+    assert memory_of("refunds.md").visibility == "private"
+    assert memory_of("adr/orders.md").visibility == "persona"
+
+
 def test_a_run_waits_for_confirmation_if_most_files_are_missing(folder: Subscription, docs: Path, sync: Sync) -> None:
     sync(folder)
     (docs / "refunds.md").unlink()
