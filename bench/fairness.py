@@ -21,7 +21,6 @@ import asyncio
 import functools
 import itertools
 import json
-import os
 import socket
 import statistics
 import subprocess
@@ -207,7 +206,7 @@ def served() -> Iterator[int]:
     url = f"postgresql://{database['USER']}@/{database['NAME']}?host={database['HOST']}"
     command = [sys.executable, str(scratch.ROOT / "manage.py"), "serve", "--port", str(port)]
     with open(settings.COMMONPLACE_HOME / "fairness.log", "w") as log:
-        process = subprocess.Popen(command, env={**os.environ, "DATABASE_URL": url}, cwd=scratch.ROOT, stderr=log)
+        process = subprocess.Popen(command, env=scratch.environment(url), cwd=scratch.ROOT, stderr=log)
     try:
         for _ in range(300):
             with socket.socket() as sock:

@@ -71,13 +71,14 @@ def servers(folder: str, peer: str) -> dict[str, Any]:
 
     database = settings.DATABASES["default"]
     url = f"postgresql://{database['USER']}@/{database['NAME']}?host={database['HOST']}"
-    environment = {**os.environ, "DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "memory_project.settings"}
     command = [str(scratch.ROOT / "manage.py"), "mcp", "--as", EMAIL, "--profile", "anthropic"]
     peer_environment = {**os.environ, "MEMORY_FILE_PATH": f"{folder}/memory.jsonl"}
     start = ["node", peer] if peer else ["npx", "-y", "@modelcontextprotocol/server-memory"]
     return {
         "theirs": StdioServerParameters(command=start[0], args=start[1:], env=peer_environment),
-        "ours": StdioServerParameters(command=sys.executable, args=command, env=environment, cwd=str(scratch.ROOT)),
+        "ours": StdioServerParameters(
+            command=sys.executable, args=command, env=scratch.environment(url), cwd=str(scratch.ROOT)
+        ),
     }
 
 

@@ -118,7 +118,7 @@ def commonplace(facts: list[str], queries: list[tuple[str, str]]) -> tuple[Times
     url = f"postgresql://{database['USER']}@/{database['NAME']}?host={database['HOST']}"
     arguments = [str(scratch.ROOT / "manage.py"), "mcp", "--as", EMAIL, "--toolsets", "memory"]
     server = StdioServerParameters(
-        command=sys.executable, args=arguments, env={**os.environ, "DATABASE_URL": url}, cwd=str(scratch.ROOT)
+        command=sys.executable, args=arguments, env=scratch.environment(url), cwd=str(scratch.ROOT)
     )
     return asyncio.run(
         through_stdio(

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import socket
 import statistics
 import subprocess
@@ -84,7 +83,7 @@ def started(name: str, command: Sequence[str], folder: Path) -> Iterator[Server]
     database = settings.DATABASES["default"]
     url = f"postgresql://{database['USER']}@/{database['NAME']}?host={database['HOST']}"
     process = subprocess.Popen(
-        [sys.executable, *command, "--port", str(port)], env={**os.environ, "DATABASE_URL": url}, cwd=folder
+        [sys.executable, *command, "--port", str(port)], env=scratch.environment(url), cwd=folder
     )
     try:
         for _ in range(600):

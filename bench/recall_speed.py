@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import random
 import statistics
 import subprocess
@@ -180,7 +179,7 @@ def through_stdio(action: Callable[[Any], Awaitable[list[float]]]) -> tuple[floa
     server = StdioServerParameters(
         command=sys.executable,
         args=[str(scratch.ROOT / "manage.py"), "mcp", "--as", OWNER],
-        env={**os.environ, "DATABASE_URL": url},
+        env=scratch.environment(url),
         cwd=str(scratch.ROOT),
     )
 

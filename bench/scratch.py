@@ -36,6 +36,12 @@ def _as_superuser() -> None:
         connection.settings_dict["IDENTITY_ROLE"] = APPLICATION
 
 
+def environment(url: str) -> dict[str, str]:
+    """Return the environment of a process that uses this database, and chooses its settings as for a user."""
+    inherited = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    return {**inherited, "DATABASE_URL": url}
+
+
 @contextmanager
 def database(*, keep: bool = False) -> Iterator[bool]:
     """Create the database for the block, and yield whether it is new.
