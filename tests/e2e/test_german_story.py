@@ -19,7 +19,7 @@ def test_a_newcomer_finds_corrects_and_proposes_in_german(sign_in: Callable[...,
     page.get_by_role("link", name="Korrigieren").click()
     page.get_by_label("Was soll gemerkt werden?").fill(CORRECTED)
     page.get_by_role("button", name="Korrektur speichern").click()
-    page.get_by_text("Korrigiert. Der alte Text bleibt im Verlauf.").wait_for()
+    page.get_by_text("Korrigiert. Der alte Text bleibt im Verlauf.", exact=True).wait_for()
     assert page.get_by_role("heading", level=1).inner_text() == CORRECTED
 
     page.get_by_role("link", name="Für den Katalog vorschlagen").click()
