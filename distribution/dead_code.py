@@ -1,7 +1,9 @@
 """Find functions, classes and methods that nothing uses: `python -m distribution.dead_code`, part of `make lint`.
 
-vulture compares names. What a framework calls is no finding: methods that a base class of another package has, names in
-templates, and dotted paths in strings. What only tests use is one, like a protection that was written and never called.
+vulture compares names. What a framework calls counts as used: methods that a base class of another package has, words
+of templates, and dotted paths in strings. What only tests use counts as unused, like a guard that nobody calls.
+
+A name that is also a word of a template, or a string of one word, is therefore never found.
 """
 
 from __future__ import annotations
