@@ -55,11 +55,11 @@ class SearchResult:
 def store(operation: StoreFindings, *, caller: Caller) -> tuple[list[Finding], str]:
     """Store all findings or none. Return them with a note, or "".
 
-    The note tells that their vectors can't be computed yet, or that they begin an analysis whose name is almost that of
-    another one.
+    The note says that their vectors can't be computed yet, or that they begin a new analysis, although the caller has
+    one with almost the same name.
     """
     is_new = not Session.objects.owned_by(caller).filter(analysis_id=operation.analysis_id).exists()
-    meant = sessions.nearest(caller, operation.analysis_id) if is_new else ""
+    similar = sessions.nearest(caller, operation.analysis_id) if is_new else ""
     session = sessions.begin(caller, operation.analysis_id)
     expires_at = None if operation.persistent else timezone.now() + sessions.FINDING_TTL
     rows = [
@@ -69,7 +69,7 @@ def store(operation: StoreFindings, *, caller: Caller) -> tuple[list[Finding], s
     with transaction.atomic():
         Finding.objects.bulk_create(rows)
         quotations.note_named(caller, operation.memory_ids, FINDINGS, [row.pk for row in rows])
-    notes = [f"this begins a new analysis; you also have {meant}" if meant else "", index(rows)]
+    notes = [f"this begins a new analysis; you also have {similar}" if similar else "", index(rows)]
     return rows, "; ".join(filter(None, notes))
 
 

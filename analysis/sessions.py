@@ -59,18 +59,17 @@ def get_session(caller: Caller, analysis_id: str) -> Session:
     session = (
         Session.objects.owned_by(caller).filter(analysis_id=validate(AnalysisId, analysis_id, "analysis_id")).first()
     )
-    if session is None and (meant := nearest(caller, analysis_id)):
-        raise NotFound(
-            gettext("you have no such analysis: did you mean %(analysis)s?") % {"analysis": meant}, field="analysis_id"
-        )
     if session is None:
-        raise NotFound(gettext("you have no such analysis: start one with analysis_ingest"), field="analysis_id")
+        problem = gettext("you have no such analysis: start one with analysis_ingest")
+        if similar := nearest(caller, analysis_id):
+            problem = gettext("you have no such analysis: did you mean %(analysis)s?") % {"analysis": similar}
+        raise NotFound(problem, field="analysis_id")
     touch(session)
     return session
 
 
 def nearest(caller: Caller, analysis_id: str) -> str:
-    """Return which of the caller's analyses has a name most like this one, with the same numbers, or "" if none has."""
+    """Return the name of the caller's analysis that is most like this one and has the same numbers, or ""."""
     others = Session.objects.owned_by(caller).exclude(analysis_id=analysis_id).order_by("-last_used_at")
     numbers = NUMBER.findall(analysis_id)
     names = [

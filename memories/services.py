@@ -274,9 +274,10 @@ def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
                 activate(record)
         checked = prepared(record) if prepared else ""
         text_changed = record.embedding_text_hash is None
-    is_changed = record.updated_at != updated_at
-    unchanged = gettext("nothing to change: it has these values already")
-    record.edit_note = _note_of_edit(record, changes, checked) if is_changed or checked else unchanged
+    if record.updated_at == updated_at and not checked:
+        record.edit_note = gettext("nothing to change: it has these values already")
+    else:
+        record.edit_note = _note_of_edit(record, changes, checked)
     if text_changed:
         index_now(caller, record)
     return with_current_status(record)

@@ -59,7 +59,7 @@ def start_export(*, caller: Caller, scope: str = "person", persona: str = "", fo
         )
     with transaction.atomic():
         # An unfinished export queues the next one when it ends. Its row is locked, so that it can't end meanwhile.
-        is_next = not mine.filter(state__in=UNFINISHED).select_for_update()
+        unfinished = list(mine.filter(state__in=UNFINISHED).select_for_update())
         export = Export.objects.create(
             created_by=caller.email,
             scope=chosen.name,
@@ -67,7 +67,7 @@ def start_export(*, caller: Caller, scope: str = "person", persona: str = "", fo
             format=wanted.name,
             expires_at=timezone.now() + KEPT,
         )
-        if is_next:  # at most one export of a person is queued, so that other people's work is done in between
+        if not unfinished:  # at most one export of a person is queued, so that other people's work is done in between
             transaction.on_commit(partial(_queue, export.pk))
     return export
 

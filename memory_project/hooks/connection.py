@@ -54,7 +54,7 @@ class HookConnection:
 
     @property
     def is_saved_openly(self) -> bool:
-        """Whether other users of this machine may read the file that the token comes from."""
+        """Return whether other users of this machine can read the file with the token."""
         if self.source in (ENVIRONMENT, PLUGIN) or sys.platform == "win32":
             return False
         return bool(Path(self.source).stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))

@@ -53,9 +53,10 @@ def answer_once(
         raise Invalid("is not a key", field="Idempotency-Key", allowed=f"1 to {MAX_KEY} printable characters")
     digest = _digest(request, caller)
     answer = _claim(caller, key, digest)
-    if answer.status is not None and answer.status < 400 and _contains_hidden(caller, answer):
-        raise Conflict(NOT_YOURS, field="Idempotency-Key")
     if answer.status is not None:
+        # A refusal shows nothing. Its request may name a memory that the caller could never read.
+        if answer.status < 400 and _contains_hidden(caller, answer):
+            raise Conflict(NOT_YOURS, field="Idempotency-Key")
         return Response(
             answer.body,
             status=answer.status,
