@@ -23,8 +23,6 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   target.click();
-  const panel = target.closest("[data-panel]");
-  if (panel?.open) enter(panel); // at once, since the event of its opening comes after the next key
 });
 
 function targetOf(key) {
@@ -36,21 +34,35 @@ function targetOf(key) {
 
 function leave(at, event) {
   if (at.matches("input, textarea")) at.blur();
-  const panel = openPanel();
+  const panel = openPanel() || at.closest("[data-panel]");
   if (!panel || event.defaultPrevented) return;
   panel.open = false;
-  // Not on the summary, where no key would act.
+  focusHeading();
+}
+
+// Not the summary of a closed panel, where no key would act.
+function focusHeading() {
   const heading = document.querySelector("main h1");
   heading.tabIndex = -1;
   heading.focus({ preventScroll: true });
 }
 
-// One panel at a time, also in browsers that don't know <details name>. A click elsewhere closes it. An opened one gets
-// the focus in its first field. A button never gets it: a space that is typed would press it.
+// A panel is opened here and not by the browser, which moves the focus after the next key: a space would close it again.
+// An opened panel gets the focus in its first field. A button never gets it: a space that is typed would press it.
+document.addEventListener("click", (event) => {
+  const summary = event.target.closest("[data-panel] > summary");
+  if (!summary) return;
+  event.preventDefault();
+  const panel = summary.parentElement;
+  panel.open = !panel.open;
+  if (panel.open) enter(panel);
+  else if (event.detail) focusHeading(); // closed with a pointer
+});
+
+// One panel at a time, also in browsers that don't know <details name>. A click elsewhere closes it.
 document.addEventListener("toggle", ({ target }) => {
   if (!target.open || !target.matches("[data-panel]")) return;
   for (const other of document.querySelectorAll("[data-panel][open]")) if (other !== target) other.open = false;
-  enter(target);
 }, true);
 
 function enter(panel) {

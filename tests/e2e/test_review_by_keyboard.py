@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from playwright.sync_api import TimeoutError
 
+FOCUS_IN_PANEL = "[data-panel][open] .panel:focus, [data-panel][open] .panel :focus"
 SignIn = Callable[..., Any]
 ORDERS = "urn:li:dataset:(urn:li:dataPlatform:snowflake,fernhill.sales.orders,PROD)"
 
@@ -55,6 +57,11 @@ def test_no_sequence_of_keys_decides_what_is_not_on_view(sign_in: SignIn) -> Non
     assert panel["x"] >= bar["x"]
     assert panel["x"] + panel["width"] <= bar["x"] + bar["width"]
     keys.press("Escape")
+    for _ in range(2):  # a panel that a pointer has opened and closed leaves the keys at work
+        page.click("summary:has(kbd:text-is('z'))")
+    keys.press("r")
+    page.wait_for_selector("#note-reject:focus")
+    keys.press("Escape")
     assert page.url == address
     with page.expect_navigation():
         keys.down("a")
@@ -79,8 +86,16 @@ SENTENCES = (
 )
 
 
-# A list that is closing still takes the next key, so a key that follows at once would be lost.
-TWO_FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+def open_panel(page: Any, key: str) -> None:
+    """Open the panel by its key, which a list that is still closing may swallow: Chromium gives it the next key."""
+    for _ in range(5):
+        page.keyboard.press(key)
+        try:
+            page.wait_for_selector(FOCUS_IN_PANEL, timeout=3000)
+        except TimeoutError:
+            continue
+        return
+    page.wait_for_selector(FOCUS_IN_PANEL)
 
 
 def close_panel(page: Any) -> None:
@@ -88,7 +103,6 @@ def close_panel(page: Any) -> None:
     for _ in range(3):
         page.keyboard.press("Escape")
     page.wait_for_selector("[data-panel][open]", state="detached")
-    page.evaluate(TWO_FRAMES)
 
 
 @pytest.mark.parametrize("key", ["r", "m", "z", "h", "p"])
@@ -100,8 +114,7 @@ def test_typing_never_decides(sign_in: SignIn, key: str) -> None:
         page.keyboard.press(key)
         page.keyboard.type(sentence)  # at once, while the panel opens
         close_panel(page)
-        page.keyboard.press(key)
-        page.wait_for_selector("[data-panel][open] .panel:focus, [data-panel][open] .panel :focus")
+        open_panel(page, key)
         page.keyboard.type(sentence)
         close_panel(page)
         page.click(f"summary:has(kbd:text-is('{key}'))")  # as with a pointer
