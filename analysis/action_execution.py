@@ -14,11 +14,10 @@ from django.utils.translation import gettext
 from analysis import records
 from analysis.models import Action, ActionItem, ActionState, IngestedRecord, Outcome, Session
 from analysis.sources.interface import Upstream, UpstreamFailed
-from memories.contract import progress
-from memories.contract.errors import Conflict
-from memories.database import locks
-from memories.outbox import delivery
-from memories.outbox.delivery import DeliveryQueue, DeliveryStatus, Phase, RemoteState, Result
+from foundation.database import locks
+from foundation.operations.errors import Conflict
+from foundation.work import delivery, progress
+from foundation.work.delivery import DeliveryQueue, DeliveryStatus, Phase, RemoteState, Result
 
 BATCH = 50  # maximum number of records that are marked as started together, before their requests are sent
 ERRORS_SHOWN = 5
@@ -73,7 +72,7 @@ def deliver(action: Action, upstream: Upstream, session: Session | None, *, retr
 
 @dataclass(frozen=True)
 class RecordChange:
-    """The change that an action makes to each of its records. Implements memories.outbox.delivery.Delivery."""
+    """The change that an action makes to each of its records. Implements foundation.work.delivery.Delivery."""
 
     action: Action
     upstream: Upstream

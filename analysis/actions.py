@@ -30,12 +30,12 @@ from analysis.operations import RunAction
 from analysis.querying.query import Scope, run, scope, uncastable
 from analysis.sources import SourceModel
 from analysis.sources.attribute_values import check_value
-from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
-from memories.contract.fields import Id
-from memories.contract.operations import validate
-from memories.database import identity
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
+from foundation.database import identity
+from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
+from foundation.operations.fields import Id
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller
+from foundation.people.permissions import build_caller
 
 MAX_UNCONFIRMED = 50  # changing more records than this requires the token of a dry run
 TOKEN_HOURS = 1

@@ -15,9 +15,9 @@ from analysis.sources import declaration as source_declaration
 from analysis.sql import declaration as sql_declaration
 from analysis.sql import engines
 from analysis.storage import declaration as store_declaration
+from foundation.operations.errors import DomainError
 from memories.admin.base import AdminsOnly, ExportsList, admin_caller
 from memories.admin.rows import TestAnswer
-from memories.contract.errors import DomainError
 
 
 class DeclaredSourceForm(forms.ModelForm[DeclaredSource]):

@@ -14,8 +14,8 @@ class AnalysisConfig(AppConfig):
     }
 
     def ready(self) -> None:
+        from foundation import registry  # noqa: PLC0415 - needs loaded models
         from memories import extensions  # noqa: PLC0415 - needs loaded models
-        from memories.contract import registry  # noqa: PLC0415 - needs loaded models
 
         extensions.register("analysis.memory_extension.AnalysisMemoryExtension")
         registry.defer(contribute)

@@ -19,10 +19,10 @@ from analysis.querying.page_summaries import summarize
 from analysis.sources import SourceModel
 from analysis.sources.envelopes import Row
 from analysis.sources.interface import LINK, Upstream, UpstreamFailed
-from memories.contract import progress
-from memories.contract.errors import Invalid, NotFound
-from memories.database import connections
-from memories.identity.caller import Caller
+from foundation.database import connections
+from foundation.operations.errors import Invalid, NotFound
+from foundation.people.caller import Caller
+from foundation.work import progress
 
 PARENTS_NAMED = 10  # maximum number of parents, and of reasons, that the notes name
 MAX_SUMMARIZED = 500  # maximum number of child records in the summary of a batch of parents

@@ -16,9 +16,9 @@ from analysis import operations, sessions
 from analysis.querying.filters import field_name
 from analysis.querying.query import Scope, documents, projected, require_fields, run, scope
 from analysis.sources import declared
-from memories.contract.csv import escape_formula
-from memories.contract.errors import Forbidden, Invalid, NotFound
-from memories.identity.caller import Caller
+from foundation.downloads.formulas import escape_formula
+from foundation.operations.errors import Forbidden, Invalid, NotFound
+from foundation.people.caller import Caller
 
 MEDIA_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 VALID_S = 3600

@@ -19,11 +19,11 @@ from analysis import sessions
 from analysis.models import Finding, FindingPassage, Session
 from analysis.operations import MAX_FINDING, FindingCategory, FindingText, StoreFindings, TopK
 from analysis.querying.page_summaries import Summary
-from memories import embedding
-from memories.contract.errors import NotFound
-from memories.contract.fields import Id
-from memories.contract.operations import validate
-from memories.identity.caller import Caller
+from foundation import embedding
+from foundation.operations.errors import NotFound
+from foundation.operations.fields import Id
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller
 from memories.models.fields import text_search_config
 from memories.models.index_job import Trigger
 from memories.retrieval import indexing, term_statistics

@@ -28,10 +28,10 @@ from analysis.querying.source_filters import checked_filters
 from analysis.sources import SourceModel, checks
 from analysis.sources.envelopes import PageOf, Row
 from analysis.sources.interface import LINK, Upstream, UpstreamFailed
-from memories.contract import progress
-from memories.contract.errors import Invalid
-from memories.database import connections
-from memories.identity.caller import Caller
+from foundation.database import connections
+from foundation.operations.errors import Invalid
+from foundation.people.caller import Caller
+from foundation.work import progress
 
 ANALYZE_FROM = 500  # minimum number of records in an ingest after which the query planner's statistics are updated
 ROWS_NAMED = 5  # maximum numbers of skipped and of irregular rows that the notes name

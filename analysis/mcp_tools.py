@@ -28,11 +28,11 @@ from analysis.responses import (
 )
 from analysis.sql import execute
 from analysis.sql.engines import DIALECTS
-from memories.contract.budget import fit_items
-from memories.contract.confirmation import Question, quoted
-from memories.contract.tools import Hints, Tool, ToolResponse, tool
-from memories.contract.urls import url_for
-from memories.identity.caller import Caller
+from foundation.links import url_for
+from foundation.people.caller import Caller
+from foundation.tools.budget import fit_items
+from foundation.tools.confirmation import Question, quoted
+from foundation.tools.declaration import Hints, Tool, ToolResponse, tool
 
 
 def _ingest(caller: Caller, operation: operations.IngestRecords) -> ToolResponse[IngestResponse]:

@@ -11,9 +11,9 @@ from django.db.models import QuerySet
 
 from analysis.models import Finding, IngestedRecord, Session
 from analysis.sources.memories import MODEL
-from memories.contract.errors import Forbidden
-from memories.database import identity
-from memories.identity.permissions import build_caller
+from foundation.database import identity
+from foundation.operations.errors import Forbidden
+from foundation.people.permissions import build_caller
 from memories.models import MemoryRecord
 
 

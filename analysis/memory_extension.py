@@ -15,6 +15,7 @@ from analysis.checks import services as checks
 from analysis.checks.responses import check_response
 from analysis.models import Action, Finding, MemoryCheck, Session
 from analysis.portable_kinds import KINDS
+from foundation.people.caller import Caller
 from memories.extensions import (
     CheckSummary,
     MemoryExtension,
@@ -24,7 +25,6 @@ from memories.extensions import (
     StaleCause,
     TextPlace,
 )
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.portability import Kind
 

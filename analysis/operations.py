@@ -7,9 +7,9 @@ from typing import Annotated, Any, NotRequired
 from pydantic import AfterValidator, BeforeValidator, Field, with_config
 from typing_extensions import TypedDict
 
-from memories.contract.fields import FORBID, Id, MemoryIds, OneOf, ResultLimit, Text, Verbatim, validation_error
-from memories.contract.operations import Operation
-from memories.contract.schemas import ALLOWED
+from foundation.operations.fields import FORBID, Id, MemoryIds, OneOf, ResultLimit, Text, Verbatim, validation_error
+from foundation.operations.operation import Operation
+from foundation.operations.schemas import ALLOWED
 from memories.operations import AT_MOST, FROM_MEMORIES, Metadata
 
 MAX_ID = 200

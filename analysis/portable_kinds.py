@@ -10,8 +10,8 @@ from django.db.models import Exists, OuterRef, Q
 from analysis.checks.expectations import check_values
 from analysis.checks.operations import SourceName, Statement
 from analysis.models import Finding, MemoryCheck, Session
-from memories.contract.operations import validate
-from memories.identity.caller import Caller
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller
 from memories.models import MemoryRecord
 from memories.portability import Kind, Parent, Values, of_record
 

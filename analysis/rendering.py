@@ -22,9 +22,9 @@ from analysis.responses import (
     SemanticResponse,
 )
 from analysis.sources.declaration import Resource
-from memories.contract.budget import fit_items
-from memories.contract.tools import ToolResponse
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
+from foundation.tools.budget import fit_items
+from foundation.tools.declaration import ToolResponse
 
 FAILED_SHOWN = 50
 CONSUMED = {"consumed": True}  # tells the client that it may drop this call from the context: the data are stored

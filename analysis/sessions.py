@@ -16,11 +16,11 @@ from django.utils.translation import gettext
 
 from analysis.models import Finding, IngestedRecord, Session
 from analysis.operations import AnalysisId
-from memories.contract.errors import Forbidden, NotFound
-from memories.contract.near_misses import SIMILAR
-from memories.contract.operations import validate
-from memories.database.replica import connection_for_reading
-from memories.identity.caller import Caller, require_user
+from foundation.database.replica import connection_for_reading
+from foundation.operations.errors import Forbidden, NotFound
+from foundation.operations.near_misses import SIMILAR
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller, require_user
 
 FINDING_TTL = timedelta(hours=1)
 MAX_COMPARED = 500  # analyses, last used first, that an unknown name is compared with

@@ -92,7 +92,7 @@ def write_file(path: Path, rows: int, columns: int) -> None:
 def measure_files() -> None:
     from django.conf import settings  # noqa: PLC0415 - after setup()
 
-    from memories import embedding  # noqa: PLC0415 - after setup()
+    from foundation import embedding  # noqa: PLC0415 - after setup()
 
     embedding.embed_one("load the model")
     with tempfile.TemporaryDirectory() as name:
@@ -124,7 +124,7 @@ def ingest(model: str, path: Path) -> Any:
     from analysis import ingest as ingesting  # noqa: PLC0415 - after setup()
     from analysis import sessions  # noqa: PLC0415 - after setup()
     from analysis.operations import IngestRecords  # noqa: PLC0415 - after setup()
-    from memories.identity.permissions import build_caller  # noqa: PLC0415 - after setup()
+    from foundation.people.permissions import build_caller  # noqa: PLC0415 - after setup()
     from memory_project.models import User  # noqa: PLC0415 - after setup()
 
     user, _ = User.objects.get_or_create(email="bench@example.org")

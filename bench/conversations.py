@@ -85,8 +85,8 @@ async def ask_questions(client: Any, tool: str, questions: list[dict[str, Any]],
 async def measure(directory: Path, *, enrich: bool) -> None:
     from mcp import Client  # noqa: PLC0415 - after setup()
 
+    from foundation.people.caller import ACT_FOR_USERS, Caller  # noqa: PLC0415 - after setup()
     from memories.conversation import tasks  # noqa: PLC0415 - after setup()
-    from memories.identity.caller import ACT_FOR_USERS, Caller  # noqa: PLC0415 - after setup()
     from memory_project.mcp.server import build_server  # noqa: PLC0415 - after setup()
 
     records = [json.loads(line) for line in (directory / "records.jsonl").open()]

@@ -62,11 +62,11 @@ def run(size: Size, events: int, rounds: int) -> None:
     from django.db import connection  # noqa: PLC0415 - after setup()
     from django.utils import timezone  # noqa: PLC0415 - after setup()
 
+    from foundation.database import identity  # noqa: PLC0415 - after setup()
+    from foundation.people.permissions import build_caller  # noqa: PLC0415 - after setup()
     from knowledge.debt import computation, experts, interviews, queries  # noqa: PLC0415 - after setup()
     from knowledge.debt.operations import AskQuestions  # noqa: PLC0415 - after setup()
     from knowledge.models import EntityDebt, EntityUse  # noqa: PLC0415 - after setup()
-    from memories.database import identity  # noqa: PLC0415 - after setup()
-    from memories.identity.permissions import build_caller  # noqa: PLC0415 - after setup()
     from memory_project.audit import entity_uses  # noqa: PLC0415 - after setup()
     from memory_project.models import AuditEvent, User  # noqa: PLC0415 - after setup()
 

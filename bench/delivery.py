@@ -157,8 +157,8 @@ def fill_catalog(traps: Sequence[Trap]) -> None:
 
 
 def callers() -> tuple[Any, Any]:
-    from memories.identity.permissions import build_caller  # noqa: PLC0415 - after setup()
-    from memories.models import Persona, PersonaMembership  # noqa: PLC0415 - after setup()
+    from foundation.people.models import Persona, PersonaMembership  # noqa: PLC0415 - after setup()
+    from foundation.people.permissions import build_caller  # noqa: PLC0415 - after setup()
     from memory_project.models import User  # noqa: PLC0415 - after setup()
 
     persona, _ = Persona.objects.get_or_create(name="sales-analytics")
@@ -184,8 +184,8 @@ def worded(trap: Trap, variant: Variant, name: str) -> str:
 
 def store(author: Any, traps: Sequence[Trap], variant: Variant) -> None:
     """Remember the texts of the traps as their author wrote them, with corrections and stale memories."""
+    from foundation.people.caller import system_caller  # noqa: PLC0415 - after setup()
     from memories import services  # noqa: PLC0415 - after setup()
-    from memories.identity.caller import system_caller  # noqa: PLC0415 - after setup()
     from memories.operations import Supersede  # noqa: PLC0415 - after setup()
     from memories.retrieval import term_statistics  # noqa: PLC0415 - after setup()
     from memories.writing.bulk_import import remember_many  # noqa: PLC0415 - after setup()
@@ -220,8 +220,8 @@ def remove_memories_of(author: Any) -> None:
 
 def outcome_of(caller: Any, trap: Trap, variant: Variant) -> Outcome:
     """Run the statement, and ask the question, and see which memories come."""
+    from foundation.tools.declaration import Call  # noqa: PLC0415 - after setup()
     from knowledge.context.memory_context import attach_memories  # noqa: PLC0415 - after setup()
-    from memories.contract.tools import Call  # noqa: PLC0415 - after setup()
     from memories.operations import RecallMemories  # noqa: PLC0415 - after setup()
     from memories.retrieval.recall import recall  # noqa: PLC0415 - after setup()
 
@@ -319,7 +319,7 @@ def main() -> None:
     import delivery_others  # noqa: PLC0415 - after setup()
     from django.conf import settings  # noqa: PLC0415 - after setup()
 
-    from memories import embedding  # noqa: PLC0415 - after setup()
+    from foundation import embedding  # noqa: PLC0415 - after setup()
 
     settings.MEMORY_CONTEXT_MS = PATIENCE_MS
     traps = [trap for trap in load(options.traps) if not options.half or trap.half == options.half]

@@ -90,8 +90,8 @@ def schema() -> str:
 
 def final_statement(caller: Any, trap: Any, *, with_memories: bool) -> str:
     """Return the statement with which the model answers the question of a trap."""
+    from foundation.tools.declaration import Call  # noqa: PLC0415 - after setup()
     from knowledge.context.memory_context import attach_memories  # noqa: PLC0415 - after setup()
-    from memories.contract.tools import Call  # noqa: PLC0415 - after setup()
     from memories.conversation.consolidation.language_model import complete  # noqa: PLC0415 - after setup()
 
     rows = [json.dumps(row, default=str) for row in result_of(caller, trap.sql)[:ROWS_SHOWN]]
@@ -107,7 +107,7 @@ def final_statement(caller: Any, trap: Any, *, with_memories: bool) -> str:
 
 def is_right(caller: Any, trap: Any, *, with_memories: bool) -> bool:
     """Return whether the model's final statement has the right result. A statement that fails is wrong."""
-    from memories.contract.errors import DomainError  # noqa: PLC0415 - after setup()
+    from foundation.operations.errors import DomainError  # noqa: PLC0415 - after setup()
 
     right = result_of(caller, trap.right_sql)
     try:

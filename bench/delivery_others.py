@@ -48,8 +48,8 @@ def fill(count: int) -> None:
     """Store `count` memories of one more person, and the tables that they are about."""
     from django.db import connection  # noqa: PLC0415 - after setup()
 
-    from memories.identity.permissions import build_caller  # noqa: PLC0415 - after setup()
-    from memories.models import Persona, PersonaMembership  # noqa: PLC0415 - after setup()
+    from foundation.people.models import Persona, PersonaMembership  # noqa: PLC0415 - after setup()
+    from foundation.people.permissions import build_caller  # noqa: PLC0415 - after setup()
     from memories.retrieval import term_statistics, vector_index  # noqa: PLC0415 - after setup()
     from memories.writing.bulk_import import remember_many  # noqa: PLC0415 - after setup()
     from memory_project.models import User  # noqa: PLC0415 - after setup()

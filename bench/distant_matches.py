@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("conversations", type=Path)
     options = parser.parse_args()
     scratch.setup()
-    from memories.identity.caller import Caller  # noqa: PLC0415 - after setup()
+    from foundation.people.caller import Caller  # noqa: PLC0415 - after setup()
     from memories.retrieval import term_statistics  # noqa: PLC0415 - after setup()
 
     with PAIRS.open(newline="") as file:

@@ -49,9 +49,10 @@ def main() -> None:
 def fill(count: int) -> Any:
     from django.db import connection  # noqa: PLC0415 - after setup()
 
+    from foundation.people.models import Persona, PersonaMembership  # noqa: PLC0415 - after setup()
+    from foundation.people.permissions import build_caller  # noqa: PLC0415 - after setup()
     from knowledge.catalog.embedded import LocalCatalog  # noqa: PLC0415 - after setup()
-    from memories.identity.permissions import build_caller  # noqa: PLC0415 - after setup()
-    from memories.models import MemoryRecord, Persona, PersonaMembership  # noqa: PLC0415 - after setup()
+    from memories.models import MemoryRecord  # noqa: PLC0415 - after setup()
     from memories.retrieval import term_statistics  # noqa: PLC0415 - after setup()
     from memory_project.models import User  # noqa: PLC0415 - after setup()
 

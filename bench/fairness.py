@@ -226,7 +226,7 @@ def set_up(size: int, clients: int) -> tuple[Keys, list[str]]:
     from django.contrib.sessions.backends.db import SessionStore  # noqa: PLC0415
 
     from analysis.models import DeclaredSource  # noqa: PLC0415 - after setup()
-    from memories.identity.caller import system_caller  # noqa: PLC0415 - after setup()
+    from foundation.people.caller import system_caller  # noqa: PLC0415 - after setup()
     from memory_project.accounts.tokens import create_token  # noqa: PLC0415 - after setup()
     from memory_project.models import User  # noqa: PLC0415 - after setup()
 

@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def _load(*, with_memories: bool) -> Any:
-    from memories.identity.permissions import build_caller  # noqa: PLC0415 - after setup()
+    from foundation.people.permissions import build_caller  # noqa: PLC0415 - after setup()
     from memory_project import demo  # noqa: PLC0415 - after setup()
 
     people = demo.make_people()

@@ -36,8 +36,8 @@ STATEMENTS = [
 
 def fill() -> str:
     """Fill the database with the demo, and return a token of its analyst."""
-    from memories import embedding  # noqa: PLC0415 - after setup()
-    from memories.identity.caller import system_caller  # noqa: PLC0415 - after setup()
+    from foundation import embedding  # noqa: PLC0415 - after setup()
+    from foundation.people.caller import system_caller  # noqa: PLC0415 - after setup()
     from memories.retrieval import term_statistics  # noqa: PLC0415 - after setup()
     from memory_project import demo  # noqa: PLC0415 - after setup()
     from memory_project.accounts.tokens import create_token  # noqa: PLC0415 - after setup()

@@ -86,8 +86,8 @@ def fill_ours(low: int, high: int) -> None:
     """Import the entities that fill() would create. Skips embedding, because neither search nor add uses vectors."""
     from django.test import override_settings  # noqa: PLC0415 - after setup()
 
+    from foundation.people.permissions import build_caller  # noqa: PLC0415 - after setup()
     from knowledge.graph import jsonl  # noqa: PLC0415 - after setup()
-    from memories.identity.permissions import build_caller  # noqa: PLC0415 - after setup()
     from memory_project.models import User  # noqa: PLC0415 - after setup()
 
     caller = build_caller(User.objects.get(email=EMAIL), channel="bench")

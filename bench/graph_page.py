@@ -62,8 +62,8 @@ def fill(entities: int, relations: int) -> Any:
     from django.db import connection  # noqa: PLC0415 - after setup()
     from django.test import override_settings  # noqa: PLC0415 - after setup()
 
+    from foundation.people.permissions import build_caller  # noqa: PLC0415 - after setup()
     from knowledge.graph import jsonl  # noqa: PLC0415 - after setup()
-    from memories.identity.permissions import build_caller  # noqa: PLC0415 - after setup()
     from memory_project.models import User  # noqa: PLC0415 - after setup()
 
     person = User.objects.create_user(EMAIL, "x")

@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def measure(count: int, *, undo: bool) -> None:
-    from memories.identity.permissions import build_caller  # noqa: PLC0415 - after setup()
+    from foundation.people.permissions import build_caller  # noqa: PLC0415 - after setup()
     from memory_project.imports import staging, taking_over  # noqa: PLC0415 - after setup()
     from memory_project.imports.models import ImportRow  # noqa: PLC0415 - after setup()
     from memory_project.models import User  # noqa: PLC0415 - after setup()

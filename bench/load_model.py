@@ -174,8 +174,8 @@ def world(people: int) -> World:
     from django.conf import settings  # noqa: PLC0415 - after setup()
     from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY  # noqa: PLC0415
 
+    from foundation.people.caller import system_caller  # noqa: PLC0415 - after setup()
     from knowledge.models import Insight  # noqa: PLC0415 - after setup()
-    from memories.identity.caller import system_caller  # noqa: PLC0415 - after setup()
     from memories.models import MemoryRecord  # noqa: PLC0415 - after setup()
     from memory_project.accounts.tokens import create_token  # noqa: PLC0415 - after setup()
     from memory_project.models import User  # noqa: PLC0415 - after setup()

@@ -64,7 +64,7 @@ def ranks_of_documents(location: str) -> list[int]:
 
 
 def ranks(location: str) -> list[int]:
-    from memories.identity.caller import Caller  # noqa: PLC0415 - after setup()
+    from foundation.people.caller import Caller  # noqa: PLC0415 - after setup()
     from memories.operations import RecallMemories  # noqa: PLC0415 - after setup()
     from memories.retrieval.recall import recall  # noqa: PLC0415 - after setup()
     from memories.writing.bulk_import import remember_many  # noqa: PLC0415 - after setup()

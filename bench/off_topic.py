@@ -52,7 +52,7 @@ def main() -> None:
     scratch.setup()
     from django.conf import settings  # noqa: PLC0415 - after setup()
 
-    from memories.identity.caller import Caller  # noqa: PLC0415 - after setup()
+    from foundation.people.caller import Caller  # noqa: PLC0415 - after setup()
     from memories.retrieval import term_statistics  # noqa: PLC0415 - after setup()
     from memory_project import demo  # noqa: PLC0415 - after setup()
 

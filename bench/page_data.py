@@ -41,7 +41,7 @@ def fill(size: Size) -> None:
 def people(size: Size) -> None:
     from django.contrib.auth.models import Group  # noqa: PLC0415 - after setup()
 
-    from memories.models import Persona, PersonaMembership  # noqa: PLC0415 - after setup()
+    from foundation.people.models import Persona, PersonaMembership  # noqa: PLC0415 - after setup()
     from memory_project.models import ApiToken, SavedView, User  # noqa: PLC0415 - after setup()
 
     insert(Persona, size.personas, name="'persona' || n", title="'Persona ' || n")

@@ -25,9 +25,9 @@ COLLEAGUES = {"sales": "sales-analytics", "supply": "supply-chain"}
 
 
 def fill() -> dict[str, Any]:
-    from memories import embedding  # noqa: PLC0415 - after setup()
-    from memories.identity.permissions import build_caller  # noqa: PLC0415 - after setup()
-    from memories.models import Persona, PersonaMembership  # noqa: PLC0415 - after setup()
+    from foundation import embedding  # noqa: PLC0415 - after setup()
+    from foundation.people.models import Persona, PersonaMembership  # noqa: PLC0415 - after setup()
+    from foundation.people.permissions import build_caller  # noqa: PLC0415 - after setup()
     from memories.retrieval import term_statistics  # noqa: PLC0415 - after setup()
     from memory_project import demo  # noqa: PLC0415 - after setup()
     from memory_project.models import User  # noqa: PLC0415 - after setup()
@@ -81,7 +81,7 @@ def time_requests(callers: dict[str, Any], prompts: list[dict[str, Any]]) -> Non
     from django.conf import settings  # noqa: PLC0415 - after setup()
     from django.test import Client  # noqa: PLC0415 - after setup()
 
-    from memories.identity.caller import system_caller  # noqa: PLC0415 - after setup()
+    from foundation.people.caller import system_caller  # noqa: PLC0415 - after setup()
     from memory_project.accounts.tokens import create_token  # noqa: PLC0415 - after setup()
     from memory_project.models import User  # noqa: PLC0415 - after setup()
 

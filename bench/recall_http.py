@@ -155,7 +155,7 @@ def serve_floor(port: int) -> None:
 
 
 def tokens_of_people() -> list[str]:
-    from memories.identity.caller import system_caller  # noqa: PLC0415 - after setup()
+    from foundation.people.caller import system_caller  # noqa: PLC0415 - after setup()
     from memory_project.accounts.tokens import create_token  # noqa: PLC0415 - after setup()
     from memory_project.models import User  # noqa: PLC0415 - after setup()
 

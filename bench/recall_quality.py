@@ -119,7 +119,7 @@ def main() -> None:
     scratch.setup()
     from django.conf import settings  # noqa: PLC0415 - after setup()
 
-    from memories.identity.caller import Caller  # noqa: PLC0415 - after setup()
+    from foundation.people.caller import Caller  # noqa: PLC0415 - after setup()
     from memories.retrieval import term_statistics  # noqa: PLC0415 - after setup()
 
     caller = Caller(email="bench@example.org", persona="analyst", personas=frozenset({"analyst"}))

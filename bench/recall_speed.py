@@ -72,7 +72,7 @@ def sentences(size: int) -> list[str]:
 
 def vectors_for(size: int, texts: list[str]) -> Iterator[tuple[Any, bytes | None]]:
     """Yield a vector and token bits for each text: computed ones first, then noisy copies of them."""
-    from memories import embedding  # noqa: PLC0415 - after setup()
+    from foundation import embedding  # noqa: PLC0415 - after setup()
     from memories.retrieval.token_similarity import bits_of  # noqa: PLC0415 - after setup()
 
     noise = np.random.default_rng(7)
@@ -227,8 +227,8 @@ def import_alone() -> None:
 
 def compare_imports(count: int) -> None:
     """Print the rate of a bulk import as a share of the rate of batched embedding alone."""
-    from memories import embedding  # noqa: PLC0415 - after setup()
-    from memories.identity.caller import Caller  # noqa: PLC0415 - after setup()
+    from foundation import embedding  # noqa: PLC0415 - after setup()
+    from foundation.people.caller import Caller  # noqa: PLC0415 - after setup()
     from memories.writing.bulk_import import remember_many  # noqa: PLC0415 - after setup()
 
     dice = random.Random(23)
@@ -240,7 +240,7 @@ def compare_imports(count: int) -> None:
 
 
 def measure_one(size: int, count: int) -> None:
-    from memories import embedding  # noqa: PLC0415 - after setup()
+    from foundation import embedding  # noqa: PLC0415 - after setup()
     from memory_project.models import User  # noqa: PLC0415 - after setup()
 
     for in_threads in (False, True):
@@ -277,9 +277,9 @@ def owner_of(size: int) -> Callable[[int], str]:
 
 
 def measure_many(sizes: list[int], count: int) -> None:
-    from memories import embedding  # noqa: PLC0415 - after setup()
-    from memories.database import identity  # noqa: PLC0415 - after setup()
-    from memories.identity.caller import Caller, system_caller  # noqa: PLC0415 - after setup()
+    from foundation import embedding  # noqa: PLC0415 - after setup()
+    from foundation.database import identity  # noqa: PLC0415 - after setup()
+    from foundation.people.caller import Caller, system_caller  # noqa: PLC0415 - after setup()
     from memories.operations import RecallMemories  # noqa: PLC0415 - after setup()
     from memories.retrieval.recall import recall  # noqa: PLC0415 - after setup()
 
@@ -308,8 +308,8 @@ def measure_many(sizes: list[int], count: int) -> None:
 
 
 def index_recall(people: dict[str, Any], queries: list[str]) -> None:
-    from memories import embedding  # noqa: PLC0415 - after setup()
-    from memories.database.queryset_sql import condition  # noqa: PLC0415 - after setup()
+    from foundation import embedding  # noqa: PLC0415 - after setup()
+    from foundation.database.queryset_sql import condition  # noqa: PLC0415 - after setup()
     from memories.retrieval.near_duplicates import nearest_records  # noqa: PLC0415 - after setup()
     from memories.retrieval.ranking import is_small  # noqa: PLC0415 - after setup()
     from memories.retrieval.scope import Filters, in_scope  # noqa: PLC0415 - after setup()

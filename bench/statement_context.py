@@ -35,8 +35,8 @@ def fill_catalog(worlds: list[dict[str, Any]]) -> None:
 
 
 def callers() -> tuple[Any, Any]:
-    from memories.identity.permissions import build_caller  # noqa: PLC0415 - after setup()
-    from memories.models import Persona, PersonaMembership  # noqa: PLC0415 - after setup()
+    from foundation.people.models import Persona, PersonaMembership  # noqa: PLC0415 - after setup()
+    from foundation.people.permissions import build_caller  # noqa: PLC0415 - after setup()
     from memory_project.models import User  # noqa: PLC0415 - after setup()
 
     persona, _ = Persona.objects.get_or_create(name="bench")
@@ -49,15 +49,15 @@ def callers() -> tuple[Any, Any]:
 
 def attached(caller: Any, sql: str) -> dict[str, str]:
     """Return the attached texts and the reason for each."""
+    from foundation.tools.declaration import Call  # noqa: PLC0415 - after setup()
     from knowledge.context.memory_context import attach_memories  # noqa: PLC0415 - after setup()
-    from memories.contract.tools import Call  # noqa: PLC0415 - after setup()
 
     block = attach_memories(caller, Call("query_sql", {"sql": sql}, {}))
     return {entry["content"]: entry["why"] for entry in block.data["memory_context"]} if block else {}
 
 
 def measure(half: str, verbose: bool) -> None:
-    from memories import embedding  # noqa: PLC0415 - after setup()
+    from foundation import embedding  # noqa: PLC0415 - after setup()
     from memories.writing.bulk_import import remember_many  # noqa: PLC0415 - after setup()
 
     worlds = [world for world in json.loads(DATA.read_text()) if world["half"] == half]

@@ -25,11 +25,11 @@ COLUMNS = ("pairs", "hit", "near", "miss", "same", "reworded", "different", "cos
 
 def outcomes(pairs: Sequence[tuple[str, str, str]]) -> dict[str, Counter[str]]:
     """Return by kind how many pairs have each outcome."""
-    from memories import embedding  # noqa: PLC0415 - after setup()
+    from foundation import embedding  # noqa: PLC0415 - after setup()
+    from foundation.people.caller import Caller  # noqa: PLC0415 - after setup()
     from memories.conversation.cache import check_cache, store_cache  # noqa: PLC0415 - after setup()
     from memories.conversation.models import CachedAnswer  # noqa: PLC0415 - after setup()
     from memories.conversation.operations import CheckCache, StoreCache  # noqa: PLC0415 - after setup()
-    from memories.identity.caller import Caller  # noqa: PLC0415 - after setup()
     from memories.retrieval.statements.comparison import compare  # noqa: PLC0415 - after setup()
 
     caller = Caller(email=USER, persona="", personas=frozenset())

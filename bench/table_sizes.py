@@ -72,7 +72,7 @@ def report(unit: str, before: dict[str, tuple[int, int]], after: dict[str, tuple
 def remember(count: int) -> None:
     from recall_speed import WORDS  # noqa: PLC0415 - after setup()
 
-    from memories.identity.permissions import build_caller  # noqa: PLC0415 - after setup()
+    from foundation.people.permissions import build_caller  # noqa: PLC0415 - after setup()
     from memories.retrieval import vector_index  # noqa: PLC0415 - after setup()
     from memories.writing.bulk_import import remember_many  # noqa: PLC0415 - after setup()
     from memory_project.models import User  # noqa: PLC0415 - after setup()
@@ -88,7 +88,7 @@ def remember(count: int) -> None:
 
 
 def audit(count: int) -> None:
-    from memories.identity.permissions import build_caller  # noqa: PLC0415 - after setup()
+    from foundation.people.permissions import build_caller  # noqa: PLC0415 - after setup()
     from memory_project import audit  # noqa: PLC0415 - after setup()
     from memory_project.models import User  # noqa: PLC0415 - after setup()
 

@@ -23,7 +23,7 @@ from vulture import Vulture
 from vulture.core import Item
 
 ROOT = Path(__file__).resolve().parent.parent
-APPS = ("memories", "knowledge", "analysis", "memory_project")
+APPS = ("foundation", "memories", "knowledge", "analysis", "memory_project")
 SCANNED = (*APPS, "distribution")
 USERS = ("bench", "manage.py")  # what these use is used
 KINDS = ("function", "class", "method", "property", "import")

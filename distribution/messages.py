@@ -27,7 +27,7 @@ from django.utils.translation.template import templatize
 ROOT = Path(__file__).resolve().parent.parent
 LOCALES = ROOT / "locale"
 LANGUAGES = ("de", "es")
-APPS = ("analysis", "knowledge", "memories", "memory_project")
+APPS = ("analysis", "foundation", "knowledge", "memories", "memory_project")
 # The positions of the arguments that are part of the message. "c" marks the context.
 KEYWORDS: dict[str, tuple[int | tuple[int, str], ...]] = {
     "_": (1,),  # Django's templatize writes it for `_("…")` in a template's tag

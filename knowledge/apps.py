@@ -10,19 +10,19 @@ class KnowledgeConfig(AppConfig):
     toolsets = {"knowledge": "knowledge.mcp_tools.TOOLS"}
 
     def ready(self) -> None:
+        from foundation import registry  # noqa: PLC0415 - needs loaded models
         from memories import extensions  # noqa: PLC0415 - needs loaded models
-        from memories.contract import registry  # noqa: PLC0415 - needs loaded models
 
         extensions.register("knowledge.memory_extension.KnowledgeMemoryExtension")
         registry.defer(contribute)
 
 
 def contribute() -> None:
+    from foundation.operations.fields import ENTITY_NAMES  # noqa: PLC0415 - deferred
     from knowledge.catalog import document_index, name_resolution  # noqa: PLC0415 - deferred
     from knowledge.changesets.change_request import CHANGE_TYPES  # noqa: PLC0415 - deferred
     from knowledge.changesets.change_types import BUILT_IN  # noqa: PLC0415 - deferred
     from knowledge.review.bulk_actions import INSIGHT_ACTIONS  # noqa: PLC0415 - deferred
-    from memories.contract.fields import ENTITY_NAMES  # noqa: PLC0415 - deferred
     from memories.retrieval import indexing  # noqa: PLC0415 - deferred
     from memories.writing.bulk_actions import BULK_ACTIONS  # noqa: PLC0415 - deferred
 

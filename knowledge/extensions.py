@@ -9,9 +9,9 @@ from uuid import UUID
 
 from django.utils.module_loading import import_string
 
+from foundation import registry
+from foundation.people.caller import Caller
 from knowledge.models import Changeset, Decision, Insight, InterviewQuestion, Suggestion
-from memories.contract import registry
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 
 

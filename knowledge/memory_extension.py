@@ -14,6 +14,9 @@ from django.db.models import Q, QuerySet
 from django.utils.translation import gettext
 from django_q.tasks import async_task
 
+from foundation.operations.errors import Conflict, DomainError
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Call, ContextBlock, ContextLookup
 from knowledge.catalog import lineage, name_resolution
 from knowledge.context.memory_context import lookup_for
 from knowledge.contradictions import scan as contradictions
@@ -39,10 +42,7 @@ from knowledge.models import (
 )
 from knowledge.portable_kinds import KINDS
 from knowledge.review import decisions
-from memories.contract.errors import Conflict, DomainError
-from memories.contract.tools import Call, ContextBlock, ContextLookup
 from memories.extensions import EntityCandidate, MemoryExtension, Mention, PersonalDataColumn, TextPlace
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.portability import Kind
 

@@ -7,8 +7,7 @@ from typing import Annotated, ClassVar, Self
 from django.utils.translation import gettext
 from pydantic import Field, model_validator
 
-from knowledge.changesets.change_request import Action, Request
-from memories.contract.fields import (
+from foundation.operations.fields import (
     Columns,
     Content,
     EntityUrn,
@@ -25,7 +24,8 @@ from memories.contract.fields import (
     if_any,
     validation_error,
 )
-from memories.contract.operations import Operation
+from foundation.operations.operation import Operation
+from knowledge.changesets.change_request import Action, Request
 from memories.models import Category, Source
 from memories.operations import (
     ABOUT,

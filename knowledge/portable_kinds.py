@@ -6,6 +6,9 @@ from typing import Any
 
 from django.db.models import Q
 
+from foundation.operations.errors import Conflict
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller
 from knowledge.models import (
     CaveatWaiver,
     Change,
@@ -18,9 +21,6 @@ from knowledge.models import (
 )
 from knowledge.operations import Actions
 from knowledge.suggestions.similar import text_key
-from memories.contract.errors import Conflict
-from memories.contract.operations import validate
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Visibility
 from memories.portability import Kind, Parent, Values, of_record
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy
 
-from memories.contract import registry
+from foundation import registry
 
 
 class MemoriesConfig(AppConfig):
@@ -12,7 +12,7 @@ class MemoriesConfig(AppConfig):
     toolsets = {"memory": "memories.mcp_tools.TOOLS"}
 
     def ready(self) -> None:
-        from memories.database import restore_marker  # noqa: F401, PLC0415 - receives connection_created
+        from foundation.database import restore_marker  # noqa: F401, PLC0415 - receives connection_created
 
         registry.defer(contribute)
 

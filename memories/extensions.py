@@ -16,10 +16,10 @@ from uuid import UUID
 from django.db.models import Model, Q, QuerySet
 from django.utils.module_loading import import_string
 
-from memories.contract import registry
-from memories.contract.errors import DomainError
-from memories.contract.tools import Call, ContextBlock, ContextLookup
-from memories.identity.caller import Caller
+from foundation import registry
+from foundation.operations.errors import DomainError
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Call, ContextBlock, ContextLookup
 from memories.models import MemoryRecord
 from memories.portability import Kind
 

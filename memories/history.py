@@ -10,8 +10,8 @@ from uuid import UUID
 
 from django.db.models.expressions import RawSQL
 
-from memories.database import identity
-from memories.identity.caller import Caller
+from foundation.database import identity
+from foundation.people.caller import Caller
 from memories.models import MemoryRecord, MemoryRevision, Visibility
 
 MAX_CHAIN = 100

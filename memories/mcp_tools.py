@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from django.conf import settings
 
+from foundation.people.caller import Caller
+from foundation.tools.budget import fit_items
+from foundation.tools.confirmation import Question, quoted
+from foundation.tools.declaration import Hints, Tool, ToolResponse, tool
 from memories import extensions, operations, queries, responses, services
-from memories.contract.budget import fit_items
-from memories.contract.confirmation import Question, quoted
-from memories.contract.tools import Hints, Tool, ToolResponse, tool
 from memories.history import history
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.rendering import entity_name, recall_answer
 from memories.report_responses import ReportedResponse, reported_response

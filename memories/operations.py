@@ -8,8 +8,7 @@ from django.conf import settings
 from django.utils.translation import gettext
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from memories.citations.operations import Address
-from memories.contract.fields import (
+from foundation.operations.fields import (
     CONTENT_MAX,
     Columns,
     Content,
@@ -31,7 +30,8 @@ from memories.contract.fields import (
     is_none,
     validation_error,
 )
-from memories.contract.operations import Operation
+from foundation.operations.operation import Operation
+from memories.citations.operations import Address
 from memories.models import Attachment, Category, Confidence, Dimension, Source, Status, Verdict, Visibility
 from memories.models.record import EDITED_BY
 from memories.models.validity import EXPIRED, NOT_YET

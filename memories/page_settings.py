@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 
 
 class Store(Protocol):

@@ -32,10 +32,10 @@ from django.db.models import (
     TextField,
 )
 
-from memories.contract.errors import Invalid
-from memories.contract.fields import UNSTORABLE, kind_of
-from memories.contract.timestamps import parse_timestamp
-from memories.identity.caller import Caller
+from foundation.operations.errors import Invalid
+from foundation.operations.fields import UNSTORABLE, kind_of
+from foundation.operations.timestamps import parse_timestamp
+from foundation.people.caller import Caller
 
 Values = dict[str, Any]
 IMPORTED = " (imported)"  # follows the name of a person whom somebody else's import names

@@ -10,14 +10,14 @@ from uuid import UUID
 from django.db.models import BooleanField, ExpressionWrapper, Q, UUIDField
 from django.utils import timezone
 
+from foundation.database import identity
+from foundation.operations.errors import Forbidden, Invalid, check_count
+from foundation.operations.fields import CONTENT_MAX, CONTENT_MIN, TEXT_MAX, URN_PATTERN, Columns, Id, JsonObject
+from foundation.operations.operation import validate
+from foundation.operations.secrets import states_secret
+from foundation.people.caller import Caller
 from memories import extensions
 from memories.citations.operations import Address
-from memories.contract.errors import Forbidden, Invalid, check_count
-from memories.contract.fields import CONTENT_MAX, CONTENT_MIN, TEXT_MAX, URN_PATTERN, Columns, Id, JsonObject
-from memories.contract.operations import validate
-from memories.contract.secrets import states_secret
-from memories.database import identity
-from memories.identity.caller import Caller
 from memories.models import (
     DOUBTS,
     Citation,
@@ -276,3 +276,15 @@ def kinds() -> dict[str, Kind]:
 def marked(caller: Caller, name: str) -> str:
     """Return the name of a person in a row that somebody else imports, so that it can't pass for that person."""
     return name if name in ("", caller.email) or name.endswith(IMPORTED) else f"{name[: 254 - len(IMPORTED)]}{IMPORTED}"
+
+
+# what a list of memories exports: title → lookup
+MEMORY_COLUMNS = {
+    name: name
+    for name in (
+        "id", "created_at", "updated_at", "created_by", "persona", "visibility", "status", "dimension", "category",
+        "confidence", "source", "content", "summary", "tags", "entity_urns", "stale_reason", "last_verified_at",
+        "valid_from", "valid_until", "valid_while",
+        "scope",
+    )
+}  # fmt: skip

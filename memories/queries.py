@@ -13,11 +13,11 @@ from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from memories.contract.errors import NotFound
-from memories.contract.fields import Id
-from memories.contract.operations import validate
-from memories.database.queryset_sql import Statement
-from memories.identity.caller import Caller
+from foundation.database.queryset_sql import Statement
+from foundation.operations.errors import NotFound
+from foundation.operations.fields import Id
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller
 from memories.models import DOUBTS, Feedback, MemoryRecord, Report, Status, Verdict, Visibility
 from memories.models.record import MemoryRecordQuerySet
 from memories.operations import ListMemories

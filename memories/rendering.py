@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memories.contract.tools import ToolResponse
+from foundation.tools.declaration import ToolResponse
 from memories.responses import HitResponse, RecallResponse, recall_response
 from memories.retrieval.recall import Recall
 

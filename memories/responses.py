@@ -10,10 +10,10 @@ from uuid import UUID
 from django.db.models import QuerySet
 from typing_extensions import TypedDict
 
-from memories.contract.budget import fit_items
+from foundation.people.caller import Caller
+from foundation.tools.budget import fit_items
 from memories.extensions import EntityCandidate
 from memories.history import HistoryEntry
-from memories.identity.caller import Caller
 from memories.models import Attachment, Confidence, MemoryRecord, Status, Visibility
 from memories.retrieval.near_duplicates import Similar
 from memories.retrieval.recall import Hit, Recall

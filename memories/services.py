@@ -18,22 +18,15 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from memories import embedding, extensions, operations
-from memories.contract.errors import Conflict, Invalid, NotFound
-from memories.contract.fields import JsonObject
-from memories.contract.operations import validate
-from memories.embedding import Vectors
-from memories.identity.caller import Caller, require_user
-from memories.models import (
-    Attachment,
-    Category,
-    MemoryRecord,
-    MemoryRevision,
-    Persona,
-    Source,
-    Status,
-    Visibility,
-)
+from foundation import embedding
+from foundation.embedding import Vectors
+from foundation.operations.errors import Conflict, Invalid, NotFound
+from foundation.operations.fields import JsonObject
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller, require_user
+from foundation.people.models import Persona
+from memories import extensions, operations
+from memories.models import Attachment, Category, MemoryRecord, MemoryRevision, Source, Status, Visibility
 from memories.models.index_job import Trigger
 from memories.models.record import EDITED_BY
 from memories.models.validity import VALIDITY_FIELDS

@@ -6,9 +6,9 @@ import time
 from django.utils import timezone
 from django_q.models import OrmQ
 
-from memories import embedding
-from memories.database import locks
-from memories.identity.caller import system_caller
+from foundation import embedding
+from foundation.database import locks
+from foundation.people.caller import system_caller
 from memories.retrieval import index_status, indexing, term_changes
 from memories.writing import bulk_actions
 

@@ -30,7 +30,7 @@ def main() -> None:
     gc.disable()  # imports create several 100,000 objects, none of them garbage; apps.py enables gc again
     try:
         # imported here so that a missing Django gives the hint below
-        from memories.database import identity  # noqa: PLC0415
+        from foundation.database import identity  # noqa: PLC0415
         from memory_project import command_line  # noqa: PLC0415
     except ImportError:
         sys.exit("Django is not installed here. Run `make install` first, then `.venv/bin/python manage.py …`.")

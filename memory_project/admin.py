@@ -19,12 +19,13 @@ from django_q import admin as queue_admin  # noqa: F401 - registers its models, 
 from oauth2_provider import admin as oauth_admin  # noqa: F401 - registers its models, which are hidden below
 from oauth2_provider import models as oauth
 
+from foundation.operations.errors import Invalid
+from foundation.people.caller import Caller
+from foundation.people.models import PersonaMembership
 from memories.admin.base import ExportsList, ReadOnlyAdmin, admin_caller
 from memories.admin.history import HistoryLine, add_source
 from memories.admin.rows import TestAnswer
-from memories.contract.errors import Invalid
-from memories.identity.caller import Caller
-from memories.models import MemoryRecord, PersonaMembership
+from memories.models import MemoryRecord
 from memory_project import admin_schedules  # noqa: F401 - registers itself
 from memory_project.accounts import people
 from memory_project.accounts.django_permissions import effective_permissions

@@ -18,9 +18,9 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext, gettext_lazy, ngettext
 from django_q.models import Failure, OrmQ, Schedule, Success
 
+from foundation.operations.errors import DomainError
 from memories.admin.base import OperatorsOnly, admin_caller, badge, moment
 from memories.admin.rows import TestAnswer
-from memories.contract.errors import DomainError
 from memory_project import schedules
 
 for model in (Schedule, Success, Failure, OrmQ):

@@ -13,8 +13,8 @@ from django.core.management import ManagementUtility, get_commands
 from django.core.management.base import BaseCommand
 from django.db import Error, InterfaceError, OperationalError, ProgrammingError
 
-from memories.contract.errors import DomainError
-from memories.database import restore_marker
+from foundation.database import restore_marker
+from foundation.operations.errors import DomainError
 from memory_project import __version__
 from memory_project.postgres.server import EmbeddedPostgresError
 

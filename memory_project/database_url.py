@@ -65,7 +65,7 @@ def replica(name: str, url: str, *, of: dict[str, Any]) -> dict[str, Any]:
         options["pool"] = {**options["pool"], "timeout": CONNECT_TIMEOUT_S, "reconnect_timeout": 0}
     return {
         **config,
-        "ENGINE": "memories.database.replica_engine",
+        "ENGINE": "foundation.database.replica_engine",
         "OPTIONS": options,
         "CONN_MAX_AGE": of["CONN_MAX_AGE"],
         "DISABLE_SERVER_SIDE_CURSORS": True,  # a statement that fails between two of its rows could not be repeated

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from uuid import UUID
 
+from foundation.people.caller import Caller
 from knowledge.extensions import KnowledgeExtension
 from knowledge.models import Changeset, Decision, Insight, InterviewQuestion, Suggestion
 from knowledge.review.events import APPLIED, ROLLED_BACK
 from memories.citations import changes
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Outdated
 from memory_project.notifications import digest_and_alerts, inbox
 

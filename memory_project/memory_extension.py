@@ -8,9 +8,9 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from memories.contract.tools import Call, ContextBlock
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Call, ContextBlock
 from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn
-from memories.identity.caller import Caller
 from memories.models import CitingDocument, MemoryRecord
 from memory_project.audit import statements
 from memory_project.mcp import feedback_request

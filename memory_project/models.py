@@ -14,7 +14,7 @@ from django.utils import timezone
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext_lazy
 
-from memories.identity.caller import OPERATE, Limit
+from foundation.people.caller import OPERATE, Limit
 
 
 class UserManager(BaseUserManager["User"]):

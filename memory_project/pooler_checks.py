@@ -10,7 +10,7 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.db import DatabaseError, NotSupportedError, connection
 
-from memories.database import identity, owner
+from foundation.database import identity, owner
 
 EFFECTS = {
     "ivfflat.probes": "searches of large scopes find fewer memories",

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from django.db import connection
 from django.utils import timezone
 
-from memories.contract.errors import TooManyRequests
-from memories.database.connections import async_commit
-from memories.identity.caller import Caller
+from foundation.database.connections import async_commit
+from foundation.operations.errors import TooManyRequests
+from foundation.people.caller import Caller
 
 MINUTE, HOUR, DAY = 60, 3_600, 86_400  # seconds
 REGISTRATIONS_PER_HOUR = 30  # of OAuth clients, per address

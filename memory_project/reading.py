@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
-from memories.database import replica
+from foundation.database import replica
 from memory_project.replica import looks
 
 HEADER = "Commonplace-Replica-Lag"

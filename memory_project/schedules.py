@@ -18,9 +18,9 @@ from django.utils.translation import gettext
 from django_q.signing import SignedPackage
 from pydantic import Field
 
-from memories.contract.errors import Conflict, Forbidden, NotFound
-from memories.contract.operations import validate
-from memories.identity.caller import Caller
+from foundation.operations.errors import Conflict, Forbidden, NotFound
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller
 
 APPS = ("memories", "analysis", "knowledge", "memory_project")
 MAX_MINUTES = 43_200  # 30 days

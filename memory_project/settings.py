@@ -165,7 +165,7 @@ DATABASE_OWNER_URL = env.text("DATABASE_OWNER_URL")
 # maximum number of pooled connections per web process; 0: no pool, and each thread has its own connection
 DATABASE_POOL_SIZE = env.number("DATABASE_POOL_SIZE", 16, 0, 200)
 # Whether a pooler such as PgBouncer in front of PostgreSQL assigns its connections per transaction. Auto: a connection
-# is treated so if its backend has another process id than the connection was told (memories/database/engine/base.py).
+# is treated so if its backend has another process id than the connection was told (foundation/database/engine/base.py).
 DATABASE_POOLER = env.choice("DATABASE_POOLER", "auto", ("auto", "transaction", "none"))
 # whether to prepare frequent statements; behind such a pooler they never are
 DATABASE_PREPARES = env.boolean("DATABASE_PREPARES", True)
@@ -196,10 +196,10 @@ DATABASE_SEARCH = {
 }
 
 # The application's role reads and writes rows. The owner's role is used to migrate, to write and restore
-# backups, to alter a column and to build the vector index (memories/database/owner.py).
+# backups, to alter a column and to build the vector index (foundation/database/owner.py).
 if DATABASE_URL:
     DATABASES: dict[str, Any] = {"default": database_url.parse("DATABASE_URL", DATABASE_URL)}
-    DATABASES["default"]["ENGINE"] = "memories.database.engine"
+    DATABASES["default"]["ENGINE"] = "foundation.database.engine"
     _owner: dict[str, Any] = database_url.parse("DATABASE_OWNER_URL", DATABASE_OWNER_URL or DATABASE_URL)
     if _owner["NAME"] != DATABASES["default"]["NAME"]:
         raise ImproperlyConfigured(
@@ -225,7 +225,7 @@ _options = _database.setdefault("OPTIONS", {})
 _patience = {"connect_timeout": 3, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3}
 _options |= {**_patience, "tcp_user_timeout": 10_000, **_options}  # the last one in milliseconds
 # None keeps psycopg from preparing statements. With any number, the statements of
-# memories/database/prepared_statements.py are prepared at their first execution, and those of the ORM never.
+# foundation/database/prepared_statements.py are prepared at their first execution, and those of the ORM never.
 _options["prepare_threshold"] = 5 if DATABASE_PREPARES else None
 if DATABASE_POOL_SIZE and not {"qcluster", "doctor"} & set(sys.argv):
     # Under ASGI each request has its own thread, so connections stay open between requests only in a pool. The worker
@@ -233,7 +233,7 @@ if DATABASE_POOL_SIZE and not {"qcluster", "doctor"} & set(sys.argv):
     # either, because a pool does not tell why it gets no connection.
     _database["CONN_MAX_AGE"] = 0
     # A call waits for a connection for 5 s at most. The pool does not repeat a failed attempt to connect, because its
-    # pauses would grow; the next call does (memories/database/breaker.py).
+    # pauses would grow; the next call does (foundation/database/breaker.py).
     _options["pool"] = {"min_size": 0, "max_size": DATABASE_POOL_SIZE, "timeout": 5, "reconnect_timeout": 0}
 else:
     _database["CONN_MAX_AGE"] = 600  # seconds
@@ -241,7 +241,7 @@ else:
 _options.setdefault("application_name", f"commonplace {sys.argv[1]}" if len(sys.argv) > 1 else "commonplace")
 if DATABASE_REPLICA_URL:
     DATABASES["replica"] = database_url.replica("DATABASE_REPLICA_URL", DATABASE_REPLICA_URL, of=_database)
-    DATABASE_ROUTERS = ["memories.database.replica.ReplicaRouter"]
+    DATABASE_ROUTERS = ["foundation.database.replica.ReplicaRouter"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # URL of a Redis for what processes share, such as redis://localhost:6379/0; if empty, PostgreSQL is used

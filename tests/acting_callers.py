@@ -12,10 +12,10 @@ from contextlib import nullcontext
 from types import FunctionType, ModuleType
 from typing import Any
 
-from memories.database import identity
-from memories.identity.caller import Caller
+from foundation.database import identity
+from foundation.people.caller import Caller
 
-PACKAGES = ("memories", "knowledge", "analysis", "memory_project")
+PACKAGES = ("foundation", "memories", "knowledge", "analysis", "memory_project")
 
 
 def wrap_services() -> None:

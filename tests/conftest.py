@@ -11,11 +11,13 @@ import pytest
 from django.db import connection
 
 from analysis.checks import presence
-from memories import embedding, services
-from memories.database import identity
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
-from memories.models import MemoryRecord, Persona, PersonaMembership
+from foundation import embedding
+from foundation.database import identity
+from foundation.people.caller import Caller
+from foundation.people.models import Persona, PersonaMembership
+from foundation.people.permissions import build_caller
+from memories import services
+from memories.models import MemoryRecord
 from memories.operations import Remember
 from memories.writing import bulk_actions, bulk_preview
 from memory_project import rate_limits

@@ -14,7 +14,7 @@ from unittest.mock import patch
 from django.db import connection, transaction
 from django.test import TransactionTestCase
 
-from memories.database import identity
+from foundation.database import identity
 
 TABLES = "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'"
 COPIES = "pristine"  # a schema with a copy of each table that migrations filled

@@ -13,7 +13,7 @@ import jsonschema
 from django.test import Client
 from mcp.types import CallToolResult, TextContent
 
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from memory_project.mcp.server import build_server
 
 RECORDING = Path(__file__).parent / "recorded_calls.json"

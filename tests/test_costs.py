@@ -17,9 +17,9 @@ from django.test import Client
 from django.urls import reverse
 
 from analysis.models import DeclaredSource
-from memories import embedding
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
+from foundation import embedding
+from foundation.people.caller import Caller
+from foundation.people.permissions import build_caller
 from memories.retrieval import term_statistics
 from memories.writing.bulk_import import remember_many
 from memory_project.demo import warehouse

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from memories.contract.tools import Tool
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Tool
 from memory_project.management.commands.tools import cost
 from memory_project.mcp.reference import reference
 from memory_project.mcp.server import enabled_tools

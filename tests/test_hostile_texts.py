@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from analysis.sql import parsing, statements
-from memories.contract.errors import Invalid
+from foundation.operations.errors import Invalid
+from foundation.people.caller import Caller
 from memories.conversation.mcp_tools import cache_invalidate, store_cache
-from memories.identity.caller import Caller
 from memories.retrieval import language
 from memories.sequence_matching import matcher
 

@@ -4,9 +4,10 @@ import pytest
 from django.contrib.auth.models import Group
 from django.test import TransactionTestCase
 
+from foundation.people.models import Persona
+from foundation.people.permissions import build_caller
 from memories import services
-from memories.identity.permissions import build_caller
-from memories.models import MemoryRecord, Persona
+from memories.models import MemoryRecord
 from memories.operations import Remember
 from tests.conftest import REFUNDS, person
 from tests.database_snapshot import table_contents

@@ -14,8 +14,8 @@ from django.core.cache import caches
 from django.db import connection
 from django.test import Client
 
+from foundation.people.caller import Caller, system_caller
 from knowledge.operations import CATEGORIES
-from memories.identity.caller import Caller, system_caller
 from memories.models import Category, Dimension
 from memory_project.accounts.tokens import create_token
 from memory_project.models import User

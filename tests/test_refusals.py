@@ -15,16 +15,16 @@ from pathlib import Path
 import pytest
 from django.core.management import get_commands
 
+from foundation.operations.errors import Conflict, DomainError, Forbidden, Invalid
+from foundation.people.caller import Caller
 from memories import services
-from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid
-from memories.identity.caller import Caller
 from memories.mcp_tools import memory_manage
 from memories.models import MemoryRecord
 from memories.operations import Remember
 from tests.memories.test_mcp_tools import remember
 
 ROOT = Path(__file__).resolve().parent.parent
-APPS = ("memories", "knowledge", "analysis", "memory_project")
+APPS = ("foundation", "memories", "knowledge", "analysis", "memory_project")
 REFUSALS = {error.__name__ for error in DomainError.__subclasses__()} | {"validation_error", "ChangedMeanwhile"}
 HARM = re.compile(
     r"(?<!-)\b(delete|remove|erase|forget|archive (it|them|the)|discard|overwrite|override|invalidate_all)\b", re.I

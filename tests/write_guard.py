@@ -13,20 +13,16 @@ from unittest.mock import patch
 from django.apps import apps
 from django.db.models import Model, QuerySet
 
-from memories.database import prepared_statements
+from foundation.database import prepared_statements
 
 ROOT = Path(__file__).resolve().parent.parent
-APPS = ("memory_project", "knowledge", "analysis", "memories")
+APPS = ("memory_project", "knowledge", "analysis", "memories", "foundation")
 # Models that admins edit in Django's own forms, or that Django itself writes.
 SET_UP = {"Persona", "Purpose", "PersonaMembership", "User", "DeclaredSource", "ServiceAccount"}
 # Layers that are skipped: the guard checks the module that called them.
-PASSED_THROUGH = (
-    "migrations",
-    "models",
-    "contract",
-    "database",
-)
+PASSED_THROUGH = ("migrations", "models", "foundation")
 SERVICES = {
+    "foundation.work",
     "analysis.action_execution",
     "analysis.actions",
     "analysis.checks",
@@ -72,7 +68,6 @@ SERVICES = {
     "memories.citations.services",
     "memories.conversation",
     "memories.management",
-    "memories.outbox",
     "memories.retrieval.attachment_use",
     "memories.retrieval.impressions",
     "memories.retrieval.index_status",

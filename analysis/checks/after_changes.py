@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from analysis.checks import running
 from analysis.models import CheckState, MemoryCheck
+from foundation.database.identity import service
 from memories import services
-from memories.database.identity import service
 from memories.models import MemoryRecord, Status
 
 

@@ -16,8 +16,8 @@ from django.utils.translation import gettext, gettext_lazy
 
 from analysis.models import CheckState, Expectation
 from analysis.sql.values import Result
-from memories.contract.errors import Invalid, LimitReached
-from memories.contract.fields import UNSTORABLE, kind_of
+from foundation.operations.errors import Invalid, LimitReached
+from foundation.operations.fields import UNSTORABLE, kind_of
 
 MAX_VALUE = 1_000  # characters of an expected text
 MAX_DETAIL = 300  # characters of a returned value that a result keeps

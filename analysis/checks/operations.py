@@ -7,8 +7,8 @@ from typing import Annotated
 from pydantic import Field
 
 from analysis.models import Expectation
-from memories.contract.fields import Id, OneOf, Text
-from memories.contract.operations import Operation
+from foundation.operations.fields import Id, OneOf, Text
+from foundation.operations.operation import Operation
 from memories.operations import MemoryId
 
 SourceName = Annotated[str, Text(0, 60)]

@@ -6,7 +6,7 @@ import threading
 import time
 
 from analysis.models import MemoryCheck
-from memories.database.identity import service
+from foundation.database.identity import service
 
 RENEWED_S = 60.0  # for which an answer is kept that there are none
 _guard = threading.Lock()

@@ -16,9 +16,9 @@ from analysis.checks import presence
 from analysis.checks.expectations import TEXTS
 from analysis.models import CheckState, MemoryCheck
 from analysis.sql.execute import readable_sources
-from memories.contract.errors import NotFound
+from foundation.operations.errors import NotFound
+from foundation.people.caller import Caller
 from memories.extensions import CheckSummary
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 
 # The worst state of several checks comes first.

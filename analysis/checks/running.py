@@ -28,13 +28,13 @@ from analysis.models import CheckState, MemoryCheck
 from analysis.operations import QuerySql
 from analysis.sql import execute
 from analysis.sql.values import Result
+from foundation.database.identity import service
+from foundation.operations.errors import DomainError, Forbidden, Invalid, LimitReached
+from foundation.operations.fields import MAX_REASON
+from foundation.people.caller import Caller
+from foundation.people.permissions import build_caller
 from memories import services
-from memories.contract.errors import DomainError, Forbidden, Invalid, LimitReached
-from memories.contract.fields import MAX_REASON
-from memories.database.identity import service
 from memories.extensions import StaleCause
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
 from memories.models import Impression, MemoryRecord, Report, Status
 from memories.writing.revision import last_revision
 from memories.writing.staleness import mark_fresh

@@ -23,11 +23,11 @@ from analysis.checks.operations import AddCheck, EditCheck, RemoveCheck, RunChec
 from analysis.checks.running import Trial
 from analysis.models import CheckState, Expectation, MemoryCheck
 from analysis.sql.execute import readable_sources
+from foundation.database.identity import service
+from foundation.operations.errors import Conflict, Forbidden, Invalid, LimitReached, NotFound
+from foundation.people.caller import Caller, require_user
 from memories import extensions
-from memories.contract.errors import Conflict, Forbidden, Invalid, LimitReached, NotFound
-from memories.database.identity import service
 from memories.extensions import PreparedCheck
-from memories.identity.caller import Caller, require_user
 from memories.models import MemoryRecord, Status
 from memories.writing.correction_chains import require_in_use
 

@@ -8,7 +8,7 @@ import django.db.models.deletion
 import django.utils.timezone
 from django.db import migrations, models
 
-from memories.database import policies
+from foundation.database import policies
 
 SHARED = f"(whole.visibility <> 'private' AND whole.persona = ANY {policies.CURATES})"
 MAY_CHANGE = (

@@ -6,7 +6,7 @@ from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 
 
 class ActionState(models.TextChoices):

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from memories.contract.errors import Invalid
-from memories.contract.fields import UNSTORABLE, Moment
-from memories.contract.operations import validate
+from foundation.operations.errors import Invalid
+from foundation.operations.fields import UNSTORABLE, Moment
+from foundation.operations.operation import validate
 
 MAX_NAME = 200
 DATE = re.compile(r"\d{4}-\d\d-\d\d")

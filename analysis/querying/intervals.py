@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from analysis.querying.filters import cast
-from memories.contract.errors import Invalid
+from foundation.operations.errors import Invalid
 
 INTERVAL = re.compile(r"(?:([0-9]{1,4})\s+)?(second|minute|hour|day|week|month|quarter|year)s?", re.IGNORECASE)
 MONTHS = {"month": 1, "quarter": 3, "year": 12}

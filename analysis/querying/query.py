@@ -16,9 +16,9 @@ from analysis.models import Session
 from analysis.operations import RowLimit, TopN
 from analysis.querying.filters import Where, cast, compile_where, field_name, field_text
 from analysis.querying.intervals import bucket_sql
-from memories.contract.errors import Invalid, check_choice, check_count
-from memories.contract.operations import validate
-from memories.database.replica import connection_for_reading
+from foundation.database.replica import connection_for_reading
+from foundation.operations.errors import Invalid, check_choice, check_count
+from foundation.operations.operation import validate
 
 LIMIT = 20
 MAX_GROUPS = 3

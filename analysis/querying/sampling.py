@@ -19,8 +19,8 @@ from analysis.operations import SampleSize, Seed
 from analysis.querying.filters import cast, field_name, field_text, valid_time
 from analysis.querying.intervals import as_sql, bucket_sql
 from analysis.querying.query import Scope, documents, require_fields, run, uncastable
-from memories.contract.errors import Invalid, check_count
-from memories.contract.operations import validate
+from foundation.operations.errors import Invalid, check_count
+from foundation.operations.operation import validate
 
 SIZE = 5
 MAX_STRATA = 3

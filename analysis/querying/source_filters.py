@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from analysis.sources.declaration import Filter, Resource
-from memories.contract.errors import Invalid
-from memories.contract.fields import UNSTORABLE, Moment
-from memories.contract.operations import validate
+from foundation.operations.errors import Invalid
+from foundation.operations.fields import UNSTORABLE, Moment
+from foundation.operations.operation import validate
 
 
 def checked_filters(resource: Resource, model: str, filters: Mapping[str, Any]) -> dict[str, Any]:

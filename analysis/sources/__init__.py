@@ -17,8 +17,8 @@ from analysis.sources import memories
 from analysis.sources.declaration import Resource, Source, kind_of, parse
 from analysis.sources.files import FileUpstream
 from analysis.sources.interface import Upstream
-from memories.contract.errors import DomainError, Invalid
-from memories.identity.caller import Caller
+from foundation.operations.errors import DomainError, Invalid
+from foundation.people.caller import Caller
 
 log = logging.getLogger(__name__)
 

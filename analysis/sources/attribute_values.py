@@ -10,7 +10,7 @@ from typing import Any
 from django.utils.translation import gettext
 
 from analysis.sources.declaration import Attribute
-from memories.contract.errors import Invalid
+from foundation.operations.errors import Invalid
 
 ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 

@@ -22,9 +22,9 @@ from analysis.sql.execute import try_source
 from analysis.storage import declaration as store_declaration
 from analysis.storage.declaration import is_store
 from analysis.storage.objects import try_store
-from memories.contract.errors import Degraded, DomainError, Forbidden, NotFound
-from memories.database import connections
-from memories.identity.caller import Caller
+from foundation.database import connections
+from foundation.operations.errors import Degraded, DomainError, Forbidden, NotFound
+from foundation.people.caller import Caller
 
 ERROR_LENGTH = 500
 TIME_LIMIT_S = 20.0  # of a test, whatever timeout the declaration names

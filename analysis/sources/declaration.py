@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
-from memories.contract.errors import Degraded, Invalid
+from foundation.operations.errors import Degraded, Invalid
 
 TOKEN_NAME = re.compile(r"SOURCE_[A-Z0-9_]{1,80}")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,59}")

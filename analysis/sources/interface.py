@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from analysis.sources.declaration import Resource
 from analysis.sources.envelopes import PageOf, Row
-from memories.contract.errors import DomainError
+from foundation.operations.errors import DomainError
 
 LINK = "link:"  # prefix that distinguishes a next-page URL from a cursor
 

@@ -13,7 +13,7 @@ from typing import Any
 from analysis.sources.declaration import Attribute, Filter, Resource
 from analysis.sources.envelopes import PageOf, Row
 from analysis.sources.interface import UpstreamFailed
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from memories.models import Category, Confidence, Dimension, MemoryRecord, Status
 from memories.models.record import MemoryRecordQuerySet
 

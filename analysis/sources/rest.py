@@ -18,9 +18,9 @@ from tenacity.wait import wait_random_exponential
 from analysis.sources.declaration import Filter, Resource, Source
 from analysis.sources.envelopes import NoRows, PageOf, Row, unwrap
 from analysis.sources.interface import LINK, UpstreamFailed
-from memories.contract.errors import Invalid
-from memories.database import connections
-from memories.outbox import bounded_http, public_http
+from foundation.database import connections
+from foundation.operations.errors import Invalid
+from foundation.outbound import bounded_http, public_http
 
 log = logging.getLogger(__name__)
 

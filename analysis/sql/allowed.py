@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from analysis.sql.lexer import Token
-from memories.contract.errors import Invalid
+from foundation.operations.errors import Invalid
 
 FOLDER = Path(__file__).with_name("functions")
 SYSTEM_SCHEMAS = {"pg_catalog", "information_schema", "main", "system", "temp", "pg_toast", "sys"}

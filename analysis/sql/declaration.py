@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints, ValidationError, model_validator
 
 from analysis.sources.declaration import TOKEN_NAME, Connection, kind_of
-from memories.contract.errors import Invalid
+from foundation.operations.errors import Invalid
 
 FunctionName = Annotated[str, StringConstraints(pattern=r"^\w+(\.\w+)?$", max_length=130)]
 DUCKDB_FILE = re.compile(r"[\w-]+(?:/[\w-]+)*\.(?:duckdb|db)")

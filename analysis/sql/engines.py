@@ -21,8 +21,8 @@ from analysis.sql.postgresql_role import RoleRefused, check_role
 from analysis.sql.processes import POOL
 from analysis.sql.statements import is_explain, without_semicolon
 from analysis.sql.values import Beginning, Bounds, Result, bounded
-from memories.contract.errors import Degraded, DomainError, LimitReached
-from memories.contract.shortening import MARK
+from foundation.operations.errors import Degraded, DomainError, LimitReached
+from foundation.tools.shortening import MARK
 
 LIMITS = {
     "memory": "the statement needs more than {0} MB of memory (ANALYSIS_SQL_MEMORY_MB): aggregate or filter first",

@@ -26,12 +26,12 @@ from analysis.sql.declaration import SqlSource, is_sql, parse
 from analysis.sql.engines import DIALECTS, ENGINES, OVERTIME, Stoppable
 from analysis.sql.statements import check_reads, is_explain
 from analysis.sql.values import MAX_CELL, Bounds, Result
-from memories.contract import beside, progress
-from memories.contract.budget import ENVELOPE
-from memories.contract.errors import DomainError, Invalid, LimitReached
-from memories.contract.shortening import MARK
-from memories.database import connections
-from memories.identity.caller import Caller
+from foundation.database import connections
+from foundation.operations.errors import DomainError, Invalid, LimitReached
+from foundation.people.caller import Caller
+from foundation.tools.budget import ENVELOPE
+from foundation.tools.shortening import MARK
+from foundation.work import beside, progress
 
 POLL_S = 0.2
 STOP_S = 5.0  # maximum number of seconds to wait for a canceled engine to stop

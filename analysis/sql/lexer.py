@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from memories.contract.errors import Invalid
+from foundation.operations.errors import Invalid
 
 MAX_DEPTH = 100  # of nested parentheses
 TOKEN = re.compile(

@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from analysis.sql.declaration import SqlSource
-from memories.contract.errors import Degraded
+from foundation.operations.errors import Degraded
 
 VALID_S = 60.0  # seconds for which a check is valid, since privileges can change
 SHOWN = 4  # maximum number of privileges that a message names

@@ -22,8 +22,8 @@ from typing import Any
 
 from django.conf import settings
 
-from memories.contract import progress
-from memories.contract.errors import Degraded, LimitReached
+from foundation.operations.errors import Degraded, LimitReached
+from foundation.work import progress
 
 ROOT = Path(__file__).parents[2]
 WAIT_S = 10.0  # maximum number of seconds to wait for a free process

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import requests
 from requests.adapters import HTTPAdapter
 
-from memories.outbox.public_http import NotPublic, public_addresses
+from foundation.outbound.public_http import NotPublic, public_addresses
 
 
 class PublicAdapter(HTTPAdapter):  # type: ignore[misc]  # requests has no types

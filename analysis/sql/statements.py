@@ -14,7 +14,7 @@ from typing import Any
 from analysis.sql import parsing
 from analysis.sql.allowed import check_names
 from analysis.sql.lexer import tokens_of
-from memories.contract.errors import Invalid
+from foundation.operations.errors import Invalid
 
 WRITING_NODES = (  # classes of sqlglot nodes that a query may not contain
     "Insert", "Update", "Delete", "Merge", "Create", "Drop", "Alter", "Command", "Copy", "Set", "Use", "Pragma",

@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from memories.contract.shortening import MARK, Shortener
+from foundation.tools.shortening import MARK, Shortener
 
 MAX_CELL = 2_000  # maximum number of characters of one text value
 MAX_NAME = 200  # the same for a column's name

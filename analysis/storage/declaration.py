@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from analysis.sources.declaration import TOKEN_NAME, Connection, kind_of
 from analysis.storage.keys import is_safe
-from memories.contract.errors import Invalid
+from foundation.operations.errors import Invalid
 
 BUCKET = r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$"
 KIND = "s3"

@@ -15,7 +15,7 @@ import ijson
 
 from analysis.sources.interface import UpstreamFailed
 from analysis.sources.text_format import detect_encoding
-from memories.contract.errors import LimitReached
+from foundation.operations.errors import LimitReached
 
 SUFFIXES = {
     ".csv": "csv",

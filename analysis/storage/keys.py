@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote
 
-from memories.contract.errors import Invalid
+from foundation.operations.errors import Invalid
 
 MAX_KEY_BYTES = 1_024  # of the whole key, as S3 limits it
 DECODINGS = 2  # a proxy in front of the server may decode a key once more

@@ -15,8 +15,8 @@ from analysis.responses import (
 )
 from analysis.storage import objects
 from analysis.storage.declaration import ObjectStore
-from memories.contract.tools import Hints, tool
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Hints, tool
 
 READS = Hints(read_only=True, open_world=True)
 

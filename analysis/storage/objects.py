@@ -21,11 +21,11 @@ from analysis.sql.values import MAX_CELL, Bounds
 from analysis.storage import formats, keys
 from analysis.storage.declaration import ObjectStore, is_store, parse
 from analysis.storage.duckdb_files import FileProcess
-from memories.contract.budget import ENVELOPE, size
-from memories.contract.errors import DomainError, Invalid
-from memories.contract.shortening import MARK
-from memories.database import connections
-from memories.identity.caller import Caller
+from foundation.database import connections
+from foundation.operations.errors import DomainError, Invalid
+from foundation.people.caller import Caller
+from foundation.tools.budget import ENVELOPE, size
+from foundation.tools.shortening import MARK
 
 if TYPE_CHECKING:
     from analysis.storage.s3 import Bucket, Listing, ObjectHead

@@ -15,7 +15,7 @@ from analysis.sources.interface import UpstreamFailed
 from analysis.sql.values import Bounds
 from analysis.storage.formats import PARQUET
 from analysis.storage.s3 import Bucket, ObjectHead
-from memories.contract.errors import Invalid, LimitReached
+from foundation.operations.errors import Invalid, LimitReached
 
 TAIL = 64_000  # bytes that are read first, in which most footers fit
 ENDING = 8  # bytes after the footer: its length and PAR1

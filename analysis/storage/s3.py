@@ -23,9 +23,9 @@ from analysis.sources.interface import UpstreamFailed
 from analysis.sources.rest import RETRIED_STATUSES, Transient
 from analysis.storage.declaration import ObjectStore
 from analysis.storage.signing import Credentials, signed
-from memories.contract.errors import Invalid, NotFound
-from memories.contract.timestamps import parse_timestamp
-from memories.outbox import bounded_http, public_http
+from foundation.operations.errors import Invalid, NotFound
+from foundation.operations.timestamps import parse_timestamp
+from foundation.outbound import bounded_http, public_http
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--round", type=int, default=1)
     options = parser.parse_args()
-    patterns = ["memories", "knowledge", "analysis", "memory_project", "templates"]
+    patterns = ["foundation", "memories", "knowledge", "analysis", "memory_project", "templates"]
     listing = subprocess.run(["git", "ls-files", *patterns], cwd=ROOT, capture_output=True, text=True, check=True)
     files = [name for name in listing.stdout.split() if name.endswith((".py", ".html")) and "/migrations/" not in name]
     files = [name for name in files if (ROOT / name).stat().st_size]

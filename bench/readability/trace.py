@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import scratch
 
-APPS = ("memories", "knowledge", "analysis", "memory_project")
-SHARED = {"contract", "database", "postgres", "models", "migrations"}
+APPS = ("foundation", "memories", "knowledge", "analysis", "memory_project")
+SHARED = {"foundation", "postgres", "models", "migrations"}
 ORDERS = "urn:li:dataset:(urn:li:dataPlatform:snowflake,sales.orders,PROD)"
 
 
@@ -137,7 +137,7 @@ def measure() -> Iterator[tuple[str, Trace]]:
 
 
 def people() -> tuple[Any, Any]:
-    from memories.identity.permissions import build_caller  # noqa: PLC0415 - after setup()
+    from foundation.people.permissions import build_caller  # noqa: PLC0415 - after setup()
     from memory_project.models import User  # noqa: PLC0415 - after setup()
 
     author = User.objects.create_user("author@bench.example", None)

@@ -9,9 +9,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
+from foundation.links import url_for
 from knowledge.models import CatalogAspect, CatalogCursor, CatalogEntity, EntityBaseline
 from memories.admin.base import OperatorsOnly, ReadOnlyAdmin, admin_caller, entity_names
-from memories.contract.urls import url_for
 from memories.models import MemoryRecord
 
 

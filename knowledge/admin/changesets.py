@@ -12,6 +12,9 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy, ngettext
 
+from foundation.links import url_for
+from foundation.operations.errors import DomainError
+from foundation.people.caller import Caller
 from knowledge.admin.insights import line_of
 from knowledge.admin.related import entity_links, insight_links, lines_of_changeset
 from knowledge.changesets import rollback
@@ -22,9 +25,6 @@ from memories.admin.actions import AdminAct
 from memories.admin.base import PickFilter, ReadOnlyAdmin, admin_caller, age, badge, entity_names
 from memories.admin.history import HistoryLine
 from memories.admin.rows import Link
-from memories.contract.errors import DomainError
-from memories.contract.urls import url_for
-from memories.identity.caller import Caller
 
 
 def preview_rollback(caller: Caller, changesets: Sequence[Changeset]) -> list[SafeString]:

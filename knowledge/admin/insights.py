@@ -14,6 +14,9 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext, gettext_lazy
 
+from foundation.links import url_for
+from foundation.operations.display import show_invisible
+from foundation.people.caller import Caller
 from knowledge.admin.related import links_of_record, review_of_record
 from knowledge.catalog.current import get_readable_catalog
 from knowledge.catalog.snapshot import Snapshot
@@ -41,10 +44,7 @@ from memories.admin.base import (
 from memories.admin.history import HistoryLine, add_source, lines_about
 from memories.admin.records import chain_list
 from memories.admin.rows import Link, add_links, links_of
-from memories.contract.display import show_invisible
-from memories.contract.urls import url_for
 from memories.history import chain
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 
 

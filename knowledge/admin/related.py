@@ -8,14 +8,14 @@ from django.db.models import Q
 from django.urls import reverse
 from django.utils.translation import gettext
 
+from foundation.links import url_for
+from foundation.operations.display import show_invisible
+from foundation.people.caller import Caller
 from knowledge.catalog.entity_view import short_name
 from knowledge.models import Changeset, Decision, Insight
 from memories.admin.base import moment
 from memories.admin.history import HistoryLine
 from memories.admin.rows import Link
-from memories.contract.display import show_invisible
-from memories.contract.urls import url_for
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 
 MAX_LINKS = 50

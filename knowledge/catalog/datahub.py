@@ -18,6 +18,7 @@ from urllib.parse import quote
 from django.conf import settings
 from django.utils import timezone
 
+from foundation.database import connections
 from knowledge.catalog import entity_view
 from knowledge.catalog.interface import (
     Aspect,
@@ -31,7 +32,6 @@ from knowledge.catalog.interface import (
     entity_type,
 )
 from knowledge.catalog.json_patch import ABSENT, NESTED, equal, patched, pointer, value_at
-from memories.database import connections
 
 PATCHABLE = frozenset(
     {

@@ -13,9 +13,9 @@ from django.db.models import QuerySet, TextField, Value
 from django.db.models.functions import Concat
 from pgvector.django import CosineDistance
 
+from foundation import embedding
 from knowledge.catalog.interface import entity_type
 from knowledge.models import CatalogEntity, CatalogPassage, CatalogText
-from memories import embedding
 from memories.models.index_job import Trigger
 from memories.retrieval import indexing
 

@@ -13,12 +13,12 @@ from django.db.models import BooleanField, ExpressionWrapper, FloatField, Q
 from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
+from foundation.database import locks
+from foundation.database.replica import connection_for_reading
 from knowledge.catalog.interface import Aspect, EntitySummary, LineageNode, Run, Value, Write
 from knowledge.catalog.json_patch import canonical, patched
 from knowledge.catalog.projections import refresh_entities
 from knowledge.models import CatalogAspect, CatalogEntity
-from memories.database import locks
-from memories.database.replica import connection_for_reading
 from memories.retrieval import term_statistics
 
 LINEAGE = """

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from memories.contract.errors import DomainError
+from foundation.operations.errors import DomainError
 
 Value = dict[str, Any]
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from django.conf import settings
 
+from foundation.people.caller import Caller
 from knowledge.catalog import lineage_edges
 from knowledge.catalog.current import copy_note, get_readable_catalog
 from knowledge.catalog.interface import LineageNode
-from memories.identity.caller import Caller
 
 DIRECTIONS = ("upstream", "downstream")
 MAX_NODES = 200

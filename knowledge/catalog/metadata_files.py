@@ -14,15 +14,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from foundation.database.connections import analyze_tables
+from foundation.operations.errors import Invalid
+from foundation.operations.fields import URN_LENGTH, URN_PATTERN
 from knowledge.catalog import entity_view
 from knowledge.catalog.bulk_write import AspectWrite, put_many
 from knowledge.catalog.interface import entity_type
 from knowledge.catalog.json_patch import Unpatchable, from_pointer, pointer
 from knowledge.freshness.comparison import check_entities
 from knowledge.models import CatalogAspect, CatalogEntity, Change
-from memories.contract.errors import Invalid
-from memories.contract.fields import URN_LENGTH, URN_PATTERN
-from memories.database.connections import analyze_tables
 
 JSON_PATCH = "application/json-patch+json"
 CHUNK = 200  # maximum number of records per bulk write

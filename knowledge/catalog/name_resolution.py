@@ -9,11 +9,11 @@ from django.conf import settings
 from django.db.models import Case, IntegerField, Q, QuerySet, Value, When
 from django.utils.translation import gettext
 
+from foundation.operations.errors import Invalid
+from foundation.operations.fields import Urn
+from foundation.operations.operation import validate
 from knowledge.catalog.mirror import last_copied_at
 from knowledge.models import CatalogEntity
-from memories.contract.errors import Invalid
-from memories.contract.fields import Urn
-from memories.contract.operations import validate
 from memories.rendering import entity_name
 
 CANDIDATES_SHOWN = 5

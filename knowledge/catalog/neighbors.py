@@ -15,10 +15,10 @@ from django.conf import settings
 from django.core.cache import caches
 from django.db.models import Q
 
+from foundation.database import connections
 from knowledge.catalog import mirror
 from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable
 from knowledge.models import LineageEdge
-from memories.database import connections
 
 MAX_URNS = 40
 MAX_EDGES = 4 * MAX_URNS  # maximum number of edges that are read for the neighbors of several entities

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from foundation import embedding
 from knowledge.catalog import document_index
 from knowledge.catalog.embedded import summary
 from knowledge.catalog.interface import Catalog, EntitySummary
-from memories import embedding
 from memories.retrieval.rank_fusion import fuse
 
 MAX_UNSURE = 3  # maximum number of weak matches by meaning in a result

@@ -13,6 +13,13 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext
 
+from foundation.database import locks
+from foundation.operations.errors import Conflict, Forbidden, NotFound
+from foundation.operations.fields import Id
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller
+from foundation.work import progress
+from foundation.work.delivery import deliver
 from knowledge.catalog import entity_view
 from knowledge.catalog.current import get_catalog
 from knowledge.catalog.interface import Catalog, Run
@@ -42,14 +49,7 @@ from knowledge.models import (
 )
 from knowledge.operations import Apply
 from knowledge.review import events
-from memories.contract import progress
-from memories.contract.errors import Conflict, Forbidden, NotFound
-from memories.contract.fields import Id
-from memories.contract.operations import validate
-from memories.database import locks
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
-from memories.outbox.delivery import deliver
 from memories.writing.validity import require_valid_now
 
 

@@ -18,6 +18,11 @@ from django.utils import timezone
 from django.utils.translation import gettext
 from pydantic import Field
 
+from foundation.database import identity
+from foundation.operations.errors import Conflict, Forbidden
+from foundation.operations.fields import Reason, Text
+from foundation.operations.operation import Operation, validate
+from foundation.people.caller import Caller
 from knowledge.catalog.interface import Catalog
 from knowledge.changesets.apply import Applied, carry_out, check, get_changeset
 from knowledge.changesets.writes import as_before, as_written, catalog_of, value_now
@@ -35,11 +40,6 @@ from knowledge.models import (
 from knowledge.models.approval import MAX_DERIVED
 from knowledge.models.changeset import ChangesetQuerySet
 from knowledge.review import events
-from memories.contract.errors import Conflict, Forbidden
-from memories.contract.fields import Reason, Text
-from memories.contract.operations import Operation, validate
-from memories.database import identity
-from memories.identity.caller import Caller
 
 MAX_WORDS = 50
 

@@ -19,11 +19,11 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
+from foundation.operations.errors import Invalid
+from foundation.operations.fields import OneOf, Text, validation_error
+from foundation.registry import Registry
 from knowledge.catalog.entity_view import EntityView
 from knowledge.catalog.interface import Value, Write, make_urn
-from memories.contract.errors import Invalid
-from memories.contract.fields import OneOf, Text, validation_error
-from memories.contract.registry import Registry
 
 CHANGE_TYPES: Registry[ChangeType] = Registry("change types")
 MAX_DETAIL = 10_000

@@ -13,6 +13,9 @@ from typing import Annotated
 
 from django.utils.translation import gettext, gettext_noop
 
+from foundation.operations.errors import Invalid, NotFound
+from foundation.operations.fields import EntityUrn, Text
+from foundation.operations.operation import validate
 from knowledge.catalog.entity_view import DESCRIPTIONS
 from knowledge.catalog.interface import entity_type, make_urn
 from knowledge.changesets import new_entities, property_values
@@ -27,9 +30,6 @@ from knowledge.changesets.change_request import (
     detail_of,
     remove,
 )
-from memories.contract.errors import Invalid, NotFound
-from memories.contract.fields import EntityUrn, Text
-from memories.contract.operations import validate
 
 COLUMN = "column:"
 QUALITY_TAG = "urn:li:tag:QualityIssue"

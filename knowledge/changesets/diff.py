@@ -11,12 +11,12 @@ from typing import Any
 
 from django.utils.translation import gettext, gettext_noop
 
+from foundation.operations.display import show_invisible
 from knowledge.catalog import entity_view
 from knowledge.catalog.interface import entity_type
 from knowledge.catalog.json_patch import ABSENT
 from knowledge.changesets.planning import Planned
 from knowledge.models import CatalogEntity, Change, ChangeOutcome
-from memories.contract.display import show_invisible
 
 TITLES = {
     "globalTags": gettext_noop("Tag"),

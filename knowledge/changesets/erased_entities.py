@@ -18,13 +18,13 @@ from django.conf import settings
 from django.db import transaction
 from django_q.tasks import async_task
 
+from foundation.database import identity
+from foundation.operations.errors import DomainError
+from foundation.people.caller import Caller, system_caller
 from knowledge.catalog.embedded import LocalCatalog
 from knowledge.changesets import apply
 from knowledge.changesets.writes import ERASE, catalog_of
 from knowledge.models import CatalogAspect, Change, ChangeOutcome, Changeset, ChangesetState
-from memories.contract.errors import DomainError
-from memories.database import identity
-from memories.identity.caller import Caller, system_caller
 
 log = logging.getLogger(__name__)
 

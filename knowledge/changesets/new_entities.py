@@ -11,12 +11,12 @@ from typing import Annotated, Any
 
 from django.utils.translation import gettext
 
+from foundation.operations.errors import Conflict, Invalid, NotFound
+from foundation.operations.fields import Text
+from foundation.operations.operation import validate
 from knowledge import extensions
 from knowledge.catalog.interface import Write, entity_type, make_urn
 from knowledge.changesets.change_request import MAX_TARGET, Context, Request, Step, add, detail_of
-from memories.contract.errors import Conflict, Invalid, NotFound
-from memories.contract.fields import Text
-from memories.contract.operations import validate
 
 NAMESPACE = uuid.UUID("6f0c8a3e-7d0f-4f6e-9b0e-0a4a5a0d1c11")  # for computing URNs
 ATTACHABLE = ("dataset", "container", "chart", "dashboard", "dataJob", "dataFlow")

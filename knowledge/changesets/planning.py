@@ -8,13 +8,13 @@ from typing import Any
 
 from django.utils.translation import gettext
 
+from foundation.operations.errors import Conflict, NotFound
 from knowledge.catalog import entity_view
 from knowledge.catalog.interface import Aspect, Catalog, Value, entity_type
 from knowledge.catalog.json_patch import ABSENT, equal, patched, value_at
 from knowledge.changesets.change_request import CHANGE_TYPES, Context, Request, Step, add
 from knowledge.changesets.change_types import check_entity_type
 from knowledge.changesets.new_entities import UNDO_CREATION
-from memories.contract.errors import Conflict, NotFound
 
 
 @dataclass(frozen=True)

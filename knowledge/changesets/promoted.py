@@ -12,11 +12,11 @@ from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import Count, Max, Q
 from django.utils.translation import gettext_lazy
 
+from foundation.people.caller import Caller
 from knowledge.catalog.entity_view import short_name
 from knowledge.changesets.writes import ERASE
 from knowledge.models import CatalogEntity, Change, ChangeOutcome, ChangesetState, Insight, InsightState
 from knowledge.models.insight import InsightQuerySet
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.models.record import MemoryRecordQuerySet, about_any
 

@@ -16,10 +16,10 @@ from typing import Any
 
 from django.utils.translation import gettext
 
+from foundation.operations.errors import Invalid
+from foundation.operations.fields import Urn
+from foundation.operations.operation import validate
 from knowledge.catalog.interface import entity_type
-from memories.contract.errors import Invalid
-from memories.contract.fields import Urn
-from memories.contract.operations import validate
 
 Definition = Mapping[str, Any]  # the aspect propertyDefinition
 

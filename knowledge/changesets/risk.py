@@ -15,12 +15,12 @@ from django.db.models import Count
 from django.utils import timezone
 from django.utils.translation import gettext, ngettext
 
+from foundation.database import identity
 from knowledge.catalog.current import get_readable_catalog
 from knowledge.catalog.entity_view import short_name
 from knowledge.catalog.lineage import MAX_HOPS
 from knowledge.changesets.planning import Planned
 from knowledge.models import ApprovalRule
-from memories.database import identity
 from memories.models import Impression, MemoryRecord
 from memories.models.record import about_any
 from memories.retrieval.impressions import KEPT_DAYS

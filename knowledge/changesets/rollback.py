@@ -10,6 +10,10 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext
 
+from foundation.database import locks
+from foundation.operations.errors import Conflict
+from foundation.people.caller import Caller
+from foundation.work import progress
 from knowledge.catalog.entity_view import name_of
 from knowledge.catalog.interface import Catalog, Run, Write
 from knowledge.catalog.usage import Usage, usage_of
@@ -29,10 +33,6 @@ from knowledge.changesets.writes import (
 from knowledge.freshness import own_writes
 from knowledge.insights.lifecycle import require_curator, return_to_review
 from knowledge.models import Change, ChangeOutcome, Changeset, ChangesetState
-from memories.contract import progress
-from memories.contract.errors import Conflict
-from memories.database import locks
-from memories.identity.caller import Caller
 
 
 @dataclass(frozen=True)

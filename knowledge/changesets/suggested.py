@@ -9,6 +9,8 @@ from uuid import UUID
 
 from django.utils.translation import gettext
 
+from foundation.operations.errors import Conflict
+from foundation.people.caller import Caller
 from knowledge.catalog import entity_view
 from knowledge.catalog.current import get_readable_catalog
 from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable
@@ -21,8 +23,6 @@ from knowledge.models import Changeset, ChangesetState, Insight, InsightState
 from knowledge.operations import Apply
 from knowledge.review.cases import Effect, effect_of
 from knowledge.review.seen import require_unchanged
-from memories.contract.errors import Conflict
-from memories.identity.caller import Caller
 
 MAX_PREVIEWED = 200  # maximum number of insights in one preview
 

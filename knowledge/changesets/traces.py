@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from foundation.people.caller import Caller
 from knowledge.models import Change, ChangeOutcome, Changeset
-from memories.identity.caller import Caller
 
 WRITTEN = (ChangeOutcome.LANDED, ChangeOutcome.REVERTING, ChangeOutcome.REVERTED, ChangeOutcome.KEPT)
 MAX_TRACES = 10  # changesets, the newest

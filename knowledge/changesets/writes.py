@@ -10,14 +10,14 @@ from typing import Any
 
 from django.utils.translation import gettext
 
+from foundation.database import locks
+from foundation.operations.errors import Conflict
+from foundation.work.delivery import DeliveryQueue, DeliveryStatus, Phase, RemoteState, Result
 from knowledge.catalog.current import get_catalog
 from knowledge.catalog.interface import Catalog, CatalogRefused, CatalogUnavailable, Run, Write
 from knowledge.catalog.json_patch import ABSENT, equal, value_at
 from knowledge.changesets.new_entities import UNDO_CREATION
 from knowledge.models import Change, ChangeOutcome, Changeset
-from memories.contract.errors import Conflict
-from memories.database import locks
-from memories.outbox.delivery import DeliveryQueue, DeliveryStatus, Phase, RemoteState, Result
 
 VISIBLE_WITHIN_S = (0, 0.1, 0.3, 1.0)  # seconds to wait before each attempt to read a written value back
 DONE = (ChangeOutcome.LANDED, ChangeOutcome.NOOP)
@@ -42,7 +42,7 @@ def delivery_queue_of(changeset: Changeset) -> DeliveryQueue:
 
 @dataclass(frozen=True)
 class CatalogWrite:
-    """Delivery of changes to a catalog (see memories/outbox/delivery.py).
+    """Delivery of changes to a catalog (see foundation/work/delivery.py).
 
     The catalog is checked before each write, and a value that others have changed is left as it is.
     """

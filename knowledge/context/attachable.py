@@ -21,9 +21,9 @@ from functools import lru_cache
 
 from django.db.models import Exists, OuterRef, Q
 
+from foundation.database.queryset_sql import Condition, condition
+from foundation.people.caller import Caller
 from knowledge.models import Insight, InsightState
-from memories.database.queryset_sql import Condition, condition
-from memories.identity.caller import Caller
 from memories.models import Feedback, Status, Verdict, Verification, Visibility
 from memories.models.record import ATTACHED, MemoryRecordQuerySet
 from memories.retrieval.scope import SCOPES_KEPT, Filters, in_scope

@@ -11,14 +11,14 @@ from functools import lru_cache
 from analysis import sources
 from analysis.sql import execute
 from analysis.sql.engines import DIALECTS
+from foundation.operations.errors import Invalid
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Call
 from knowledge.catalog.name_resolution import urn_of
 from knowledge.context import stored_entities
 from knowledge.insights import entity_linking, sql_statement
 from knowledge.insights.entity_linking import CatalogRow
 from knowledge.insights.sql_statement import Statement
-from memories.contract.errors import Invalid
-from memories.contract.tools import Call
-from memories.identity.caller import Caller
 from memories.rendering import entity_name
 
 MAX_ENTITIES = 10  # maximum number of entities that a call asks about, and of those that only its answer mentions

@@ -12,13 +12,13 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext
 
+from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
+from foundation.people.caller import Caller, require_user
 from knowledge.catalog.lineage_edges import split_column
 from knowledge.context.caveats import CATALOG_COLUMNS, CATEGORIES, TAG, best_path, catalog_columns, paths_to
 from knowledge.models import CaveatWaiver
 from knowledge.models.caveat_waiver import CaveatWaiverQuerySet
 from knowledge.operations import Reinstate, Waive
-from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
-from memories.identity.caller import Caller, require_user
 from memories.models import MemoryRecord, Visibility
 from memories.rendering import entity_name
 

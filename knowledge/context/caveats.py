@@ -19,11 +19,11 @@ from django.contrib.postgres.fields import ArrayField
 from django.db.models import F, Func, OuterRef, Q, TextField, Value
 from django.db.models.functions import Concat, Lower
 
+from foundation.database.replica import connection_for_reading
 from knowledge.catalog.entity_view import simple_path
 from knowledge.context.call_subject import Subject
 from knowledge.context.column_names import has_word, is_identifier
 from knowledge.models import CaveatWaiver
-from memories.database.replica import connection_for_reading
 from memories.models import Category, MemoryRecord
 from memories.models.record import MemoryRecordQuerySet, about_any
 from memories.rendering import entity_name

@@ -15,17 +15,17 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef, Q
 
+from foundation.database import prepared_statements
+from foundation.database.queryset_sql import fragment
+from foundation.database.transaction_settings import planned_once
+from foundation.lazy_numpy import np
+from foundation.people.caller import Caller
 from knowledge.catalog.neighbors import MAX_EDGES, MAX_URNS
 from knowledge.context import caveats
 from knowledge.context.attachable import allowed_automatically
 from knowledge.context.caveats import Path
 from knowledge.freshness.detected_hints import ARE_GONE
 from knowledge.models import EntityBaseline, Insight, InsightState
-from memories.database import prepared_statements
-from memories.database.queryset_sql import fragment
-from memories.database.transaction_settings import planned_once
-from memories.identity.caller import Caller
-from memories.lazy_numpy import np
 from memories.models import MemoryRecord, Status
 from memories.models.fields import search_vector_sql, text_search_config
 from memories.models.record import ATTACHED, about_any

@@ -27,6 +27,9 @@ from uuid import UUID
 from django.conf import settings
 from django.db import OperationalError
 
+from foundation.database.transaction_settings import limited
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Call, ContextBlock
 from knowledge.catalog import neighbors
 from knowledge.context import caveats, uses
 from knowledge.context.call_subject import Subject, shared_words, subject_of, words_of
@@ -37,9 +40,6 @@ from knowledge.context.time_limit import is_canceled
 from knowledge.filing import recent_entities
 from knowledge.insights import entity_linking
 from memories import observation
-from memories.contract.tools import Call, ContextBlock
-from memories.database.transaction_settings import limited
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.rendering import entity_name
 from memories.retrieval import impressions

@@ -12,10 +12,10 @@ from typing import Any
 
 from analysis.storage.declaration import ObjectStore
 from analysis.storage.objects import readable_stores
+from foundation.operations.fields import UNSTORABLE, URN_LENGTH
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Call
 from knowledge.models import CatalogEntity
-from memories.contract.fields import UNSTORABLE, URN_LENGTH
-from memories.contract.tools import Call
-from memories.identity.caller import Caller
 
 TOOLS = ("object_list", "object_info", "object_read")
 MAX_LISTED = 200  # maximum number of listed files and folders that are looked up

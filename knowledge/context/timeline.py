@@ -17,11 +17,11 @@ from uuid import UUID
 from django.db.models import Count, F, Func, Q, QuerySet, TextField
 from django.utils.translation import gettext, gettext_lazy
 
+from foundation.links import url_for
+from foundation.people.caller import Caller
 from knowledge.catalog.entity_view import simple_path
 from knowledge.changesets.diff import of_changes
 from knowledge.models import CatalogAspect, Change, ChangeOutcome, Changeset, ChangesetState, Insight
-from memories.contract.urls import url_for
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.models.record import about_any
 

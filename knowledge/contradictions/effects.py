@@ -9,12 +9,12 @@ from uuid import UUID
 
 from django.utils.translation import gettext
 
+from foundation.operations.errors import Conflict, Forbidden
+from foundation.people.caller import Caller
 from knowledge import extensions
 from knowledge.models import Insight, InsightState
 from knowledge.review import assignment, events
 from memories import services
-from memories.contract.errors import Conflict, Forbidden
-from memories.identity.caller import Caller
 from memories.models import Category, MemoryRecord, Report, ReportVerdict, Source, Status, Visibility
 from memories.models.index_job import Trigger
 from memories.operations import Forget, ReportMemories, Rescope

@@ -7,9 +7,9 @@ from typing import Annotated, Self
 from django.utils.translation import gettext
 from pydantic import Field, model_validator
 
+from foundation.operations.fields import Id, OneOf, Text, validation_error
+from foundation.operations.operation import Operation
 from knowledge.models import PairVerdict
-from memories.contract.fields import Id, OneOf, Text, validation_error
-from memories.contract.operations import Operation
 from memories.operations import Scope
 
 ContradictionId = Annotated[Id, Field(description="Id of the contradiction.")]

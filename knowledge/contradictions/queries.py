@@ -15,11 +15,11 @@ from uuid import UUID
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils.translation import gettext
 
+from foundation.operations.errors import NotFound
+from foundation.people.caller import Caller
 from knowledge.catalog import entity_view
 from knowledge.catalog.embedded import LocalCatalog
 from knowledge.models import Contradiction, PairVerdict, Settlement, SettlementState
-from memories.contract.errors import NotFound
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.models.record import readable_by
 from memories.scopes.choices import labels

@@ -16,6 +16,8 @@ from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
+from foundation.database import identity
+from foundation.database.queryset_sql import condition
 from knowledge.catalog import entity_view
 from knowledge.contradictions.queries import descriptions_of, text_key
 from knowledge.freshness.baselines import urns_of
@@ -29,8 +31,6 @@ from knowledge.models import (
     InsightState,
     Settlement,
 )
-from memories.database import identity
-from memories.database.queryset_sql import condition
 from memories.models import MemoryRecord, Source, Status, Visibility
 from memories.models.record import MemoryRecordQuerySet, about_any
 from memories.retrieval.near_duplicates import nearest_records, vectors_of

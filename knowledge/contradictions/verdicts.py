@@ -12,12 +12,12 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext
 
+from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
+from foundation.people.caller import Caller, require_user
 from knowledge.contradictions import effects, queries
 from knowledge.contradictions.effects import Effect
 from knowledge.contradictions.operations import Settle, UndoSettlement
 from knowledge.models import Contradiction, PairVerdict, Settlement, SettlementState
-from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
-from memories.identity.caller import Caller, require_user
 from memories.models import MemoryRecord
 from memories.scopes.choices import scope_for
 from memories.scopes.names import are_different

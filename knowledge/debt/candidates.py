@@ -10,14 +10,14 @@ from uuid import UUID
 from django.conf import settings
 from django.db.models import Count, Exists, F, Func, Q, Sum, TextField
 
+from foundation.database import identity
+from foundation.people.caller import Caller
 from knowledge.context.briefing import likely_contradictions
 from knowledge.debt import queries
 from knowledge.debt.experts import CORPUSER
 from knowledge.insights.contradiction import contradiction
 from knowledge.insights.queries import LIVING
 from knowledge.models import CatalogAspect, DebtReason, EntityUse
-from memories.database import identity
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status, Visibility
 from memories.models.record import MemoryRecordQuerySet, about_any
 from memories.queries import doubted, unresolved_marks

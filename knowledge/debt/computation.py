@@ -14,6 +14,7 @@ from django.db import connection, transaction
 from django.db.models import Exists, Q
 from django.utils import timezone
 
+from foundation.database.queryset_sql import Statement
 from knowledge.catalog.entity_view import DESCRIPTIONS
 from knowledge.contradictions import queries as contradictions
 from knowledge.debt import uses
@@ -29,7 +30,6 @@ from knowledge.models import (
 )
 from knowledge.models import QuestionState as State
 from knowledge.models.debt import EVERYONE
-from memories.database.queryset_sql import Statement
 from memories.models import MemoryRecord, Visibility
 from memories.queries import doubted, unresolved_marks
 

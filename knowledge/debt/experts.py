@@ -15,10 +15,10 @@ from django.db.models import Count, F, Func, Sum, TextField
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 
+from foundation.database import identity
+from foundation.people.caller import Caller
 from knowledge.insights.queries import LIVING
 from knowledge.models import CatalogAspect, EntityUse
-from memories.database import identity
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Visibility
 
 MAX_EXPERTS = 3  # people named for an entity

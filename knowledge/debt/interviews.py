@@ -13,6 +13,10 @@ from django.db import connection, transaction
 from django.utils import timezone
 from django.utils.translation import gettext
 
+from foundation.database import identity
+from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
+from foundation.people.caller import Caller, require_user
+from foundation.people.permissions import build_caller
 from knowledge import extensions
 from knowledge.debt import candidates, wording
 from knowledge.debt.candidates import Candidate
@@ -23,10 +27,6 @@ from knowledge.models import Insight, InsightState, InterviewQuestion
 from knowledge.models import QuestionState as State
 from knowledge.operations import Capture
 from memories import services
-from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
-from memories.database import identity
-from memories.identity.caller import Caller, require_user
-from memories.identity.permissions import build_caller
 from memories.models import MemoryRecord, MemoryRevision, Status
 from memories.operations import Forget
 

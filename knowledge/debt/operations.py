@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
+from foundation.operations.fields import Content, EntityUrn, Id, OneOf, Text, if_any
+from foundation.operations.operation import Operation
 from knowledge.operations import CATEGORIES
-from memories.contract.fields import Content, EntityUrn, Id, OneOf, Text, if_any
-from memories.contract.operations import Operation
 from memories.operations import VisibilityName
 
 SKIP, UNKNOWN, PASS = "skip", "unknown", "pass"

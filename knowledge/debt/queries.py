@@ -11,10 +11,10 @@ from django.db.models import ExpressionWrapper, F, FloatField, Max, Min, Q, Quer
 from django.db.models.functions import Cast, Ln
 from django.utils.translation import gettext
 
+from foundation.operations.errors import Forbidden, Invalid
+from foundation.people.caller import Caller
 from knowledge.models import DebtReason, EntityDebt
 from knowledge.models.debt import EVERYONE
-from memories.contract.errors import Forbidden, Invalid
-from memories.identity.caller import Caller
 
 SIZE = 20  # entities on a page
 MAX_DOMAINS = 50  # domains to choose from

@@ -9,14 +9,14 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 from django.utils.translation import gettext
 
+from foundation.database import identity
+from foundation.operations.errors import NotFound
+from foundation.people.caller import Caller
 from knowledge.debt.experts import Expert, experts
 from knowledge.debt.wording import question_text
 from knowledge.insights.queries import LIVING
 from knowledge.models import CatalogEntity, InterviewQuestion
 from knowledge.models import QuestionState as State
-from memories.contract.errors import NotFound
-from memories.database import identity
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.rendering import entity_name
 

@@ -7,14 +7,14 @@ from typing import NotRequired
 
 from typing_extensions import TypedDict
 
+from foundation.operations.display import show_invisible
+from foundation.people.caller import Caller
 from knowledge.debt import experts, interviews, questions
 from knowledge.debt.computation import computed_at
 from knowledge.debt.operations import AskQuestions, ListDebts
 from knowledge.debt.queries import Debt, DebtFilter, debt_page
 from knowledge.debt.questions import Shown
 from knowledge.models import InterviewQuestion
-from memories.contract.display import show_invisible
-from memories.identity.caller import Caller
 
 HOW_TO_ANSWER = (
     "Ask the person these questions, and answer none yourself. Per answer: capture_insight with the question_id as "

@@ -13,10 +13,10 @@ from typing import Any
 
 from django.utils.translation import gettext
 
+from foundation.database import prepared_statements
 from knowledge.catalog.entity_view import simple_path
 from knowledge.filing import words
 from knowledge.models import CatalogAspect
-from memories.database import prepared_statements
 from memories.models.fields import search_vector_sql
 
 KINDS = ("dataset", "glossaryTerm", "dashboard", "chart", "dataJob", "dataFlow", "container", "dataProduct")

@@ -12,15 +12,15 @@ from uuid import UUID
 from django.conf import settings
 from django.utils.translation import gettext
 
+from foundation.database import prepared_statements
+from foundation.database.queryset_sql import condition
+from foundation.people.caller import Caller
 from knowledge.catalog.mirror import last_copied_at
 from knowledge.catalog.neighbors import neighbors_of
 from knowledge.filing import recent_entities
 from knowledge.filing.catalog_matches import KINDS, Match, matches
 from knowledge.models import CatalogEntity
-from memories.database import prepared_statements
-from memories.database.queryset_sql import condition
 from memories.extensions import EntityCandidate
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.rendering import entity_name
 from memories.retrieval.near_duplicates import Similar, nearest_of

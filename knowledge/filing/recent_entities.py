@@ -13,7 +13,7 @@ from hashlib import sha256
 from django.core.cache import caches
 from django.utils import timezone
 
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from memories.models import Impression
 
 WITHIN = timedelta(hours=1)

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 
 from django.utils import timezone
 
+from foundation.database import locks
 from knowledge.catalog import mirror
 from knowledge.catalog.datahub import DataHubCatalog
 from knowledge.catalog.mirror import Mirrored
 from knowledge.freshness import comparison
 from knowledge.models import CatalogCursor
-from memories.database import locks
 
 CURSOR = "events"
 WAIT_S = 30  # maximum number of seconds that one poll waits for an event

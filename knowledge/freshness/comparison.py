@@ -24,6 +24,10 @@ from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone, translation
 from django.utils.translation import gettext
 
+from foundation.database.identity import service
+from foundation.operations.errors import Conflict, NotFound
+from foundation.operations.fields import MAX_REASON
+from foundation.people.caller import Caller
 from knowledge.catalog import entity_view, identity
 from knowledge.catalog.current import copy_note, get_catalog, get_readable_catalog
 from knowledge.catalog.interface import Catalog, CatalogRefused, CatalogUnavailable
@@ -39,10 +43,6 @@ from knowledge.freshness.baselines import (
 from knowledge.freshness.conditions import check_conditions
 from knowledge.models import CatalogCursor, Due, EntityBaseline, EntityState
 from memories import services
-from memories.contract.errors import Conflict, NotFound
-from memories.contract.fields import MAX_REASON
-from memories.database.identity import service
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, MemoryRevision, Status
 from memories.models.record import MemoryRecordQuerySet
 from memories.writing import staleness

@@ -10,14 +10,14 @@ from functools import partial
 
 from django.utils.translation import gettext
 
+from foundation.database.identity import service
+from foundation.operations.errors import Invalid
+from foundation.operations.fields import EntityUrn
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller
 from knowledge.catalog import entity_view
 from knowledge.catalog.current import get_readable_catalog
 from knowledge.catalog.interface import Aspect, make_urn
-from memories.contract.errors import Invalid
-from memories.contract.fields import EntityUrn
-from memories.contract.operations import validate
-from memories.database.identity import service
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.writing.validity import ConditionKind, ConditionState, end_condition, renew_condition
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from foundation.database import prepared_statements
 from knowledge.models import CatalogAspect, CatalogEntity
-from memories.database import prepared_statements
 from memories.models import MemoryRecord
 from memories.rendering import entity_name
 

@@ -10,12 +10,12 @@ from uuid import UUID
 from django.db.models import Count, Exists, OuterRef, Q
 from django.utils import timezone
 
+from foundation.people.caller import Caller
 from knowledge.catalog import entity_view
 from knowledge.catalog.current import copy_note, get_readable_catalog
 from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable
 from knowledge.freshness import baselines, comparison
 from knowledge.models import EntityBaseline
-from memories.identity.caller import Caller
 from memories.models import Feedback, Impression, MemoryRecord, Report, ReportVerdict, Verdict
 from memories.models.record import MemoryRecordQuerySet
 from memories.queries import (

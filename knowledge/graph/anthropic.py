@@ -24,14 +24,14 @@ from typing import Any, cast
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
+from foundation.operations.errors import Invalid, NotFound
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Hints, Tool, ToolResponse
 from knowledge.graph import operations, queries
 from knowledge.graph.entities import add_observations_to, delete_observations_by_text, end_entities, put_entities
 from knowledge.graph.relations import delete_relations as delete_matching_relations
 from knowledge.graph.relations import put_relations
 from knowledge.graph.search.subgraph import subgraph
-from memories.contract.errors import Invalid, NotFound
-from memories.contract.tools import Hints, Tool, ToolResponse
-from memories.identity.caller import Caller
 
 RESOURCE = "memory://knowledge-graph"
 

@@ -11,9 +11,9 @@ class GraphConfig(AppConfig):
     toolsets = {"graph": "knowledge.graph.mcp_tools.TOOLS"}
 
     def ready(self) -> None:
+        from foundation import registry  # noqa: PLC0415 - needs loaded models
         from knowledge import extensions as knowledge_extensions  # noqa: PLC0415 - needs loaded models
         from memories import extensions as memory_extensions  # noqa: PLC0415 - needs loaded models
-        from memories.contract import registry  # noqa: PLC0415 - needs loaded models
 
         memory_extensions.register("knowledge.graph.memory_extension.GraphMemoryExtension")
         knowledge_extensions.register("knowledge.graph.knowledge_extension.GraphKnowledgeExtension")

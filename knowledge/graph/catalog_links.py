@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from django.db.models import Q
 
+from foundation.people.caller import Caller
 from knowledge.graph.models import Entity, Graph, Relation
-from memories.identity.caller import Caller
 
 MAX_RELATIONS = 200  # maximum number of relations read per call
 

@@ -16,10 +16,10 @@ from hashlib import sha256
 from django.core.cache import caches
 from django.db.models import Q
 
+from foundation.people.caller import Caller
 from knowledge.graph.clusters import Path, paths_of
 from knowledge.graph.models import Entity, Graph, Relation
 from knowledge.graph.queries import entities, in_force
-from memories.identity.caller import Caller
 
 MAX_LOADED = 6_000  # maximum number of entities in a structure; of a larger graph, the newest
 MAX_EDGES = 40_000

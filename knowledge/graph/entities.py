@@ -16,6 +16,8 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext
 
+from foundation.operations.errors import Invalid, NotFound
+from foundation.people.caller import Caller
 from knowledge.graph import graphs, names
 from knowledge.graph.models import Entity, Graph, Observation, Relation
 from knowledge.graph.operations import (
@@ -27,8 +29,6 @@ from knowledge.graph.operations import (
 )
 from knowledge.graph.search import rebuild, sql, vectors
 from knowledge.graph.search.trigrams import folded, grams
-from memories.contract.errors import Invalid, NotFound
-from memories.identity.caller import Caller
 from memories.writing import quotations
 
 OBSERVATIONS = "observations"  # name of their TextPlace

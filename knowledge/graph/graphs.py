@@ -13,11 +13,12 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext
 
+from foundation.database import prepared_statements
+from foundation.operations.errors import Forbidden, NotFound, check_choice
+from foundation.people.caller import Caller, require_user
+from foundation.people.models import Persona
 from knowledge.graph.models import Graph
-from memories.contract.errors import Forbidden, NotFound, check_choice
-from memories.database import prepared_statements
-from memories.identity.caller import Caller, require_user
-from memories.models import Persona, Visibility
+from memories.models import Visibility
 
 # Every read needs the graph and every write updates it, so the SQL is written by hand: the ORM takes longer to build
 # these statements than PostgreSQL to run them (bench/graph.py).

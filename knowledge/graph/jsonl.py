@@ -16,15 +16,15 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Prefetch
 
+from foundation.database import connections
+from foundation.operations.errors import Invalid, NotFound
+from foundation.operations.fields import UNSTORABLE
+from foundation.people.caller import Caller
 from knowledge.graph import dumps, graphs, names
 from knowledge.graph.entities import put_entities
 from knowledge.graph.models import Entity, Observation, Relation
 from knowledge.graph.operations import MAX_NAME, Migrate
 from knowledge.graph.relations import put_relations
-from memories.contract.errors import Invalid, NotFound
-from memories.contract.fields import UNSTORABLE
-from memories.database import connections
-from memories.identity.caller import Caller
 
 NO_PATH = "source_path is required — provide the path to an Anthropic MCP Memory JSONL file"
 MAX_BYTES = 100_000_000

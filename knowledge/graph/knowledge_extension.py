@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from foundation.people.caller import Caller
 from knowledge.extensions import KnowledgeExtension, Origin
 from knowledge.graph import graphs
 from knowledge.graph.models import Observation
-from memories.identity.caller import Caller
 
 
 class GraphKnowledgeExtension(KnowledgeExtension):

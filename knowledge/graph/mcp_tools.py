@@ -9,6 +9,9 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
+from foundation.people.caller import Caller
+from foundation.tools.budget import fit_items
+from foundation.tools.declaration import Hints, tool
 from knowledge.graph import entities, jsonl, operations, queries, relations, responses
 from knowledge.graph.maintenance import duplicates, report, splits
 from knowledge.graph.responses import (
@@ -30,9 +33,6 @@ from knowledge.graph.responses import (
     SemanticResponse,
 )
 from knowledge.graph.search import reflections, semantic
-from memories.contract.budget import fit_items
-from memories.contract.tools import Hints, tool
-from memories.identity.caller import Caller
 
 READS = Hints(read_only=True, idempotent=True)
 DELETES = Hints(destructive=True, idempotent=True)

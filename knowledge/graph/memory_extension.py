@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from django.db.models import QuerySet
 
+from foundation.people.caller import Caller
 from knowledge.graph import catalog_links
 from knowledge.graph.entities import OBSERVATIONS
 from knowledge.graph.models import Graph, Observation, Reflection, UpkeepProposal
 from knowledge.graph.portable_kinds import KINDS
 from knowledge.graph.search.rebuild import rebuild
 from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn, TextPlace
-from memories.identity.caller import Caller
 from memories.portability import Kind
 
 

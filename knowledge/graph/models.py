@@ -16,7 +16,7 @@ from django.db.models.functions import MD5
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from memories.models import Visibility
 from memories.models.fields import EmbeddingField, exact_words
 from memories.models.passage import TextPassage

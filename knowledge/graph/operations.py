@@ -8,8 +8,17 @@ from django.conf import settings
 from pydantic import BeforeValidator, Field, with_config
 from typing_extensions import TypedDict
 
-from memories.contract.fields import FORBID, EntityUrn, MemoryIds, Moment, ResultLimit, Text, Verbatim, validation_error
-from memories.contract.operations import Operation
+from foundation.operations.fields import (
+    FORBID,
+    EntityUrn,
+    MemoryIds,
+    Moment,
+    ResultLimit,
+    Text,
+    Verbatim,
+    validation_error,
+)
+from foundation.operations.operation import Operation
 from memories.operations import AT_MOST, FROM_MEMORIES
 
 MAX_ENTITIES = 50

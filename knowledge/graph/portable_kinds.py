@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from django.db.models import Q
 
+from foundation.operations.errors import Conflict
+from foundation.people.caller import Caller
 from knowledge.graph.models import Entity, Graph, Observation, ObservationMove, Reflection, Relation
 from knowledge.graph.search.rebuild import entity_text
 from knowledge.graph.search.trigrams import folded, grams
-from memories.contract.errors import Conflict
-from memories.identity.caller import Caller
 from memories.models import Visibility
 from memories.portability import Kind, Parent, Values, shared
 

@@ -12,13 +12,13 @@ from datetime import datetime
 from django.db.models import Q, QuerySet
 from django.utils.translation import gettext
 
+from foundation.operations.errors import Invalid
+from foundation.people.caller import Caller
 from knowledge.graph import graphs, names
 from knowledge.graph.models import Entity, Graph, Observation, Reflection, Relation
 from knowledge.graph.operations import OpenNodes, ReadGraph, SearchNodes
 from knowledge.graph.search import access_counts, sql
 from knowledge.graph.search.trigrams import folded
-from memories.contract.errors import Invalid
-from memories.identity.caller import Caller
 
 # Maximum number of observations, and of their characters, of an entity that responses to searches and writes contain as
 # a whole, as the tools' contract shows it.

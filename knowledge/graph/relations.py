@@ -11,12 +11,12 @@ from django.conf import settings
 from django.utils import timezone
 from django.utils.translation import gettext
 
+from foundation.operations.errors import NotFound
+from foundation.people.caller import Caller
 from knowledge.graph import graphs, names
 from knowledge.graph.entities import GraphChange, not_found
 from knowledge.graph.models import Entity, Graph, Relation
 from knowledge.graph.operations import CreateRelations, DeleteRelations, EndRelation
-from memories.contract.errors import NotFound
-from memories.identity.caller import Caller
 
 Edge = tuple[Entity, Entity, str, str]  # source, target, type, context
 

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from django.utils.translation import gettext
 
 from analysis import findings
+from foundation.operations.errors import Invalid, NotFound
+from foundation.operations.secrets import states_secret
+from foundation.people.caller import Caller
 from knowledge import extensions
 from knowledge.extensions import Origin
 from knowledge.insights.lifecycle import replaceable_memory
@@ -18,9 +21,6 @@ from knowledge.models import Insight, InsightState
 from knowledge.operations import Capture
 from knowledge.review import assignment, events
 from memories import services
-from memories.contract.errors import Invalid, NotFound
-from memories.contract.secrets import states_secret
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Visibility
 from memories.models.validity import VALIDITY_FIELDS
 from memories.operations import Remember

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from foundation.database import prepared_statements
 from knowledge.catalog.entity_view import simple_path
 from knowledge.freshness.baselines import mentioned
 from knowledge.insights import addresses, sql_statement
 from knowledge.insights.sql_statement import Statement
-from memories.database import prepared_statements
 from memories.extensions import Mention
 from memories.rendering import entity_name
 

@@ -13,17 +13,17 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext
 
+from foundation.database import identity
+from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
+from foundation.operations.fields import Id
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller
 from knowledge.insights.queries import may_curate
 from knowledge.models import Changeset, Insight, InsightState
 from knowledge.operations import EDITABLE, TEXTS, Edit
 from knowledge.review import events
 from knowledge.review.seen import require_unchanged
 from memories import services
-from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
-from memories.contract.fields import Id
-from memories.contract.operations import validate
-from memories.database import identity
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status, Visibility
 from memories.scopes.choices import scope_for
 from memories.writing import correction_chains, validity

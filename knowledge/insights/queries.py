@@ -27,6 +27,10 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.translation import gettext
 
+from foundation.operations.errors import NotFound
+from foundation.operations.fields import Id
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller
 from knowledge.catalog import entity_view
 from knowledge.catalog.current import get_catalog
 from knowledge.catalog.embedded import LocalCatalog
@@ -34,10 +38,6 @@ from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable
 from knowledge.models import CatalogAspect, Changeset, Insight, InsightState
 from knowledge.models.changeset import ChangesetQuerySet
 from knowledge.models.insight import InsightQuerySet
-from memories.contract.errors import NotFound
-from memories.contract.fields import Id
-from memories.contract.operations import validate
-from memories.identity.caller import Caller
 from memories.models import Feedback, MemoryRecord, Status
 from memories.models.record import about_any
 from memories.models.validity import within

@@ -13,10 +13,10 @@ from uuid import UUID
 
 from django.db.models import Q
 
+from foundation.people.caller import Caller
 from knowledge.catalog.json_patch import ABSENT, equal, patched, value_at
 from knowledge.changesets import erased_entities
 from knowledge.models import CatalogAspect, Change, ChangeOutcome, Changeset, Decision, Insight
-from memories.identity.caller import Caller
 from memories.models import Batch, Quotation
 from memories.writing.quotations import quotes_anything
 from memories.writing.text_places import BATCH_NOTES, ERASED_TEXT, without

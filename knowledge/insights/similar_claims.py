@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from foundation.database.queryset_sql import condition
+from foundation.people.caller import Caller
 from knowledge.insights.contradiction import contradiction
 from knowledge.models import Insight
 from knowledge.models.insight import InsightState
-from memories.database.queryset_sql import condition
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.retrieval.near_duplicates import nearest_of
 

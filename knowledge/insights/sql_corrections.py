@@ -13,14 +13,14 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from foundation.operations.errors import DomainError
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Call, ContextBlock
 from knowledge.context.call_subject import subject_of
 from knowledge.insights.capture import capture
 from knowledge.models import FailedCall
 from knowledge.operations import Capture
 from memories import sequence_matching
-from memories.contract.errors import DomainError
-from memories.contract.tools import Call, ContextBlock
-from memories.identity.caller import Caller
 from memories.models import Category, Source
 
 WITHIN = timedelta(minutes=15)  # maximum time between the failure and the correction

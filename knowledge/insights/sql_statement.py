@@ -13,7 +13,7 @@ from typing import Any
 from analysis.sql import parsing
 from analysis.sql.engines import DIALECTS
 from analysis.sql.statements import explained
-from memories.contract.errors import Invalid
+from foundation.operations.errors import Invalid
 
 MAX_SQL = 20_000  # maximum number of characters of a statement that is read
 MAX_DEPTH = 100  # maximum depth of nested brackets in a statement that is parsed

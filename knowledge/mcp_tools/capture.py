@@ -6,6 +6,10 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
+from foundation.operations.display import show_invisible
+from foundation.operations.errors import Invalid
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Tool
 from knowledge.context import caveat_waivers
 from knowledge.debt import interviews, questions
 from knowledge.debt.operations import SKIP, UNKNOWN, AnswerInterview, PassOver
@@ -14,10 +18,6 @@ from knowledge.models import CaveatWaiver
 from knowledge.operations import AnswerQuestion, Appeal, Capture, Reinstate, Waive
 from knowledge.review import clarifications, decisions, evidence
 from knowledge.review.cases import problems_of
-from memories.contract.display import show_invisible
-from memories.contract.errors import Invalid
-from memories.contract.tools import Tool
-from memories.identity.caller import Caller
 from memories.responses import (
     DetectedResponse,
     SimilarResponse,

@@ -6,6 +6,9 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
+from foundation.operations.errors import NotFound, check_choice
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Hints, tool
 from knowledge import responses
 from knowledge.catalog import lineage
 from knowledge.catalog.current import copy_note, get_readable_catalog
@@ -19,9 +22,6 @@ from knowledge.insights import queries
 from knowledge.operations import FollowLineage, SearchCatalog, ShowEntity
 from knowledge.responses import InsightResponse
 from knowledge.review import evidence
-from memories.contract.errors import NotFound, check_choice
-from memories.contract.tools import Hints, tool
-from memories.identity.caller import Caller
 from memories.responses import QUOTED
 
 MAX_CAVEATS = 5  # maximum number of caveats from upstream that a response lists

@@ -8,6 +8,10 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
+from foundation.operations.errors import Conflict, DomainError, Forbidden, NotFound
+from foundation.people.caller import Caller
+from foundation.tools.budget import fit_items
+from foundation.tools.declaration import Hints, Tool
 from knowledge import operations, responses
 from knowledge.catalog.current import get_catalog
 from knowledge.catalog.metadata_files import as_proposals
@@ -21,10 +25,6 @@ from knowledge.models import Insight, InsightState
 from knowledge.responses import ChangeResponse, ChangesetResponse, InsightResponse, UsageResponse
 from knowledge.review import clarifications, decisions, evidence
 from knowledge.review.seen import version_of, versions_of
-from memories.contract.budget import fit_items
-from memories.contract.errors import Conflict, DomainError, Forbidden, NotFound
-from memories.contract.tools import Hints, Tool
-from memories.identity.caller import Caller
 from memories.retrieval.recall import checks_of
 
 MAX_WITHOUT_ENTITY = 20  # maximum number of insights without an entity that the overview of the queue contains

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from django.conf import settings
 
+from foundation.people.caller import Caller
+from foundation.tools.confirmation import Question, quoted
 from knowledge import operations
 from knowledge.catalog.json_patch import ABSENT
 from knowledge.changesets import rollback
 from knowledge.changesets.apply import preview as preview_changes
 from knowledge.changesets.planning import Planned
-from memories.contract.confirmation import Question, quoted
-from memories.identity.caller import Caller
 
 SHOWN = 5  # maximum number of changes that a question names
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import migrations, models
 
-from memories.database import policies
+from foundation.database import policies
 
 INSIGHTS = policies.protect("insights", read=f"({policies.readable('owner')} OR persona = ANY {policies.CURATES})")
 # A curator reads and changes the memories of the insights of their personas, even private ones.

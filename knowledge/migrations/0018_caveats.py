@@ -11,7 +11,7 @@ import django.utils.timezone
 from django.db import migrations, models
 
 from knowledge.catalog.lineage_edges import column_pairs
-from memories.database import policies
+from foundation.database import policies
 
 # A change of a memory's scope changes the copies in its waivers, and it may be the owner's or a curator's.
 CONCERNED = f"({policies.owned('by')} OR {policies.owned('owner')} OR persona = ANY {policies.CURATES})"

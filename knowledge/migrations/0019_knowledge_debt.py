@@ -8,7 +8,7 @@ import django.utils.timezone
 import uuid
 from django.db import migrations, models
 
-from memories.database import policies
+from foundation.database import policies
 
 # A curator may read what became of the questions that the curator has asked.
 ASKED = f"({policies.owned('owner')} OR {policies.owned('asked_by')})"

@@ -9,7 +9,7 @@ import django.utils.timezone
 import uuid
 from django.db import migrations, models
 
-from memories.database import policies
+from foundation.database import policies
 
 FIRST = policies.part_of("memory_records", "first_id")
 SECOND = f"(second_id IS NULL OR {policies.part_of('memory_records', 'second_id')})"

@@ -6,7 +6,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from memories.models import MemoryRecord
 from memories.models.fields import exact_words
 from memories.models.record import readable_by

@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy
 
-from memories.identity.caller import CURATE, Caller
+from foundation.people.caller import CURATE, Caller
 from memories.models import MemoryRecord, Status, Visibility
 from memories.models.fields import exact_words
 from memories.models.record import readable_by

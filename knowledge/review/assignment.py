@@ -14,15 +14,15 @@ from django.db import IntegrityError, transaction
 from django.utils.translation import gettext
 from pydantic import Field
 
+from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
+from foundation.operations.fields import EntityUrn, Text
+from foundation.operations.operation import Operation
+from foundation.people.caller import Caller
 from knowledge.insights import queries
 from knowledge.insights.lifecycle import require_curator
 from knowledge.models import AssignmentRule, CatalogAspect, Insight
 from knowledge.operations import InsightCategory
 from knowledge.review.reviewers import reviewer, reviewing, without_assignee
-from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
-from memories.contract.fields import EntityUrn, Text
-from memories.contract.operations import Operation
-from memories.identity.caller import Caller
 
 MAX_RULES = 500  # per persona
 MAX_TARGET_DAYS = 365

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from foundation.operations.operation import validate
 from knowledge.changesets import rollback, suggested
 from knowledge.review import clarifications, decisions, snooze
-from memories.contract.operations import validate
 from memories.writing.bulk_actions import BulkAction
 
 INSIGHT_ACTIONS = {

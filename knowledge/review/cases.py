@@ -13,6 +13,11 @@ from django.db.models import Exists, OuterRef
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from foundation.database.queryset_sql import condition
+from foundation.embedding import Vectors
+from foundation.operations.errors import DomainError
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller
 from knowledge.catalog import entity_view
 from knowledge.catalog.current import get_readable_catalog
 from knowledge.catalog.interface import Catalog, CatalogRefused, CatalogUnavailable
@@ -27,12 +32,7 @@ from knowledge.insights.similar_claims import ClosestMemory, closest_memories
 from knowledge.models import ChangeOutcome, Insight, InsightState
 from knowledge.models.insight import InsightQuerySet
 from knowledge.review.evidence import evidence_for
-from memories.contract.errors import DomainError
-from memories.contract.operations import validate
-from memories.database.queryset_sql import condition
-from memories.embedding import Vectors
 from memories.history import chain
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.retrieval import term_statistics
 from memories.retrieval.near_duplicates import similar_records, vectors_of

@@ -15,6 +15,8 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext
 
+from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
+from foundation.people.caller import Caller
 from knowledge.insights.lifecycle import locked_insight
 from knowledge.models import Decision, DecisionKind, Insight, InsightState
 from knowledge.operations import AnswerQuestion
@@ -22,8 +24,6 @@ from knowledge.review import events
 from knowledge.review.decisions import record_decision, reopen, step_values, under_review
 from knowledge.review.reviewers import has_right, reviewer
 from knowledge.review.seen import overridden
-from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
-from memories.identity.caller import Caller
 from memories.models import Status
 
 MAX_COLLEAGUES = 100

@@ -19,6 +19,10 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext
 
+from foundation.operations.errors import Conflict, Forbidden
+from foundation.operations.fields import JsonObject, Reason
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller
 from knowledge.insights.lifecycle import (
     back_to_pending,
     locked_insight,
@@ -31,10 +35,6 @@ from knowledge.operations import Appeal, EditAndApprove
 from knowledge.review import assignment, events
 from knowledge.review.seen import overridden, require_own_or_seen, require_unchanged
 from memories import services
-from memories.contract.errors import Conflict, Forbidden
-from memories.contract.fields import JsonObject, Reason
-from memories.contract.operations import validate
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status, Visibility
 from memories.models.record import EDITED_BY
 from memories.models.revision import value_of

@@ -16,14 +16,14 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy
 from django_stubs_ext import StrOrPromise
 
+from foundation.database.queryset_sql import Statement
+from foundation.operations.fields import UNSTORABLE
+from foundation.operations.normal_form import normal_form
+from foundation.people.caller import Caller
 from knowledge.insights import queries
 from knowledge.models import Insight, InsightState
 from knowledge.models.insight import InsightQuerySet
 from knowledge.review.reviewers import without_assignee
-from memories.contract.fields import UNSTORABLE
-from memories.contract.normal_form import normal_form
-from memories.database.queryset_sql import Statement
-from memories.identity.caller import Caller
 from memories.models import Category, Confidence
 from memories.queries import MAX_COUNT
 from memories.retrieval.near_duplicates import group_near_duplicates

@@ -8,11 +8,11 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Permission
 from django.db.models import Exists, OuterRef, Q
 
+from foundation.operations.errors import DomainError
+from foundation.people.caller import CURATE, Caller
+from foundation.people.permissions import build_caller
 from knowledge.models.changeset import Changeset
 from knowledge.models.insight import InsightQuerySet
-from memories.contract.errors import DomainError
-from memories.identity.caller import CURATE, Caller
-from memories.identity.permissions import build_caller
 
 
 def has_right() -> Q:

@@ -20,9 +20,9 @@ from django.db.models import Max
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext
 
+from foundation.operations.errors import Conflict, Invalid
+from foundation.people.caller import Caller
 from knowledge.models import Decision, DecisionKind, Insight, InsightState
-from memories.contract.errors import Conflict, Invalid
-from memories.identity.caller import Caller
 
 REVISIONS_READ = 20
 SHOWN = 3  # maximum number of decisions that a refusal names

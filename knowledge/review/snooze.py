@@ -11,11 +11,11 @@ from uuid import UUID
 from django.utils import timezone
 from django.utils.translation import gettext
 
+from foundation.operations.errors import Conflict, Invalid
+from foundation.people.caller import Caller
 from knowledge.models import DecisionKind, Insight, InsightState
 from knowledge.review import events
 from knowledge.review.decisions import record_decision, step_values, under_review
-from memories.contract.errors import Conflict, Invalid
-from memories.identity.caller import Caller
 
 MAX_DAYS = 366
 

@@ -11,6 +11,10 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext
 
+from foundation.operations.errors import Conflict, Invalid, NotFound
+from foundation.operations.fields import CONTENT_MAX, MAX_URNS, TAG_LENGTH, EntityUrn
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller
 from knowledge import extensions
 from knowledge.insights.capture import capture
 from knowledge.models import Insight, InsightState, Suggestion, SuggestionKind, SuggestionState
@@ -20,10 +24,6 @@ from knowledge.suggestions.operations import INSIGHT, DecideSuggestions, Discard
 from knowledge.suggestions.similar import text_key
 from knowledge.suggestions.staging import EXPIRES
 from memories import services
-from memories.contract.errors import Conflict, Invalid, NotFound
-from memories.contract.fields import CONTENT_MAX, MAX_URNS, TAG_LENGTH, EntityUrn
-from memories.contract.operations import validate
-from memories.identity.caller import Caller
 from memories.models import Category, MemoryRecord, MemoryRevision, Status
 from memories.operations import Forget, Remember
 

@@ -7,10 +7,10 @@ from typing import Annotated, NotRequired
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
+from foundation.operations.fields import FORBID, Content, Id, OneOf, Text
+from foundation.operations.operation import Operation
 from knowledge.models import SuggestionKind
 from knowledge.operations import CATEGORIES
-from memories.contract.fields import FORBID, Content, Id, OneOf, Text
-from memories.contract.operations import Operation
 from memories.models import Visibility
 from memories.operations import VisibilityName
 

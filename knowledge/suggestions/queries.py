@@ -7,9 +7,9 @@ from uuid import UUID
 from django.db.models import QuerySet
 from django.utils.translation import gettext
 
+from foundation.operations.errors import NotFound
+from foundation.people.caller import Caller
 from knowledge.models import Suggestion, SuggestionState
-from memories.contract.errors import NotFound
-from memories.identity.caller import Caller
 
 
 def suggestions(caller: Caller) -> QuerySet[Suggestion]:

@@ -13,13 +13,13 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
+from foundation.operations.secrets import contains_secret
+from foundation.people.caller import Caller, require_user
 from knowledge import extensions
 from knowledge.models import Suggestion, SuggestionKind, SuggestionSource, SuggestionState
 from knowledge.suggestions import queries
 from knowledge.suggestions.operations import GivenCandidate, StageCandidates
 from knowledge.suggestions.similar import is_near_duplicate, text_key
-from memories.contract.secrets import contains_secret
-from memories.identity.caller import Caller, require_user
 from memories.writing.duplicates import normalized_key, same_texts
 
 EXPIRES = timedelta(days=30)  # after a suggestion was last found, or was decided about

@@ -16,12 +16,12 @@ from django.db.models import F, Max, Q, QuerySet, Value
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 
+from foundation.people.caller import Caller
 from knowledge.context.timeline import by_others
 from knowledge.insights import queries
 from knowledge.models import CatalogAspect, Decision, DecisionKind, Insight, InsightState
 from knowledge.models.insight import InsightQuerySet
 from knowledge.this_week.period import Period
-from memories.identity.caller import Caller
 from memories.models import DOUBTS, MemoryRecord, Report, Status, Visibility
 from memories.models.record import MemoryRecordQuerySet
 from memories.queries import reviewable_stale

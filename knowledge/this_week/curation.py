@@ -13,12 +13,12 @@ from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 
+from foundation.database.queryset_sql import Statement
+from foundation.people.caller import Caller
 from knowledge.debt.queries import Debt, DebtFilter, debt_page
 from knowledge.insights import queries
 from knowledge.models import Decision, DecisionKind, Insight
 from knowledge.this_week.period import Period, Week, last_weeks
-from memories.database.queryset_sql import Statement
-from memories.identity.caller import Caller
 
 MAX_DEBTS = 5  # maximum number of entities listed with what is missing about them
 MAX_PEOPLE = 10  # maximum number of authors and of curators listed

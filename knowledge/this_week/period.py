@@ -10,7 +10,7 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from memories.contract.errors import Invalid
+from foundation.operations.errors import Invalid
 
 WEEK = timedelta(days=7)
 FIRST_DAY = date(2000, 1, 3)  # Monday of the earliest week that can be shown

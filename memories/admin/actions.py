@@ -17,9 +17,9 @@ from django.template.response import TemplateResponse
 from django.utils.formats import number_format
 from django.utils.translation import gettext
 
-from memories.contract.errors import DomainError
-from memories.identity.caller import Caller
-from memories.identity.permissions import caller_from_request
+from foundation.operations.errors import DomainError
+from foundation.people.caller import Caller
+from foundation.people.permissions import caller_from_request
 from memories.writing import bulk_actions
 
 if TYPE_CHECKING:

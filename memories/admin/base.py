@@ -17,9 +17,9 @@ from django.utils.safestring import SafeString
 from django.utils.timesince import timesince
 from django.utils.translation import gettext, gettext_lazy
 
+from foundation.people.models import Persona
 from memories.admin.lists import ListPage, admin_caller
 from memories.admin.rows import RowPage
-from memories.models import Persona
 
 __all__ = ["ListPage", "RowPage", "admin_caller"]
 

@@ -7,9 +7,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
+from foundation.links import url_for
+from foundation.operations.errors import DomainError
 from memories.admin.base import ReadOnlyAdmin, admin_caller, age
-from memories.contract.errors import DomainError
-from memories.contract.urls import url_for
 from memories.models import Batch
 from memories.writing import bulk_actions
 

@@ -12,8 +12,8 @@ from uuid import UUID
 from django.contrib.admin.models import LogEntry
 from django.contrib.admin.options import get_content_type_for_model
 
+from foundation.people.caller import Caller
 from memories.history import HistoryEntry, history
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 
 MAX_LINES = 200

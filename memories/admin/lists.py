@@ -20,12 +20,12 @@ from django.shortcuts import redirect
 from django.utils.text import capfirst
 from django.utils.translation import gettext
 
+from foundation.downloads import list_export
+from foundation.people.caller import Caller
+from foundation.people.permissions import caller_from_request
 from memories import page_settings
 from memories.admin.dates import date_links
 from memories.admin.facet_counts import MAX_COUNTED, FacetCounts
-from memories.contract import list_export
-from memories.identity.caller import Caller
-from memories.identity.permissions import caller_from_request
 from memories.queries import MAX_COUNT, capped_count
 
 MAX_FOUND = 1_000  # maximum number of rows that a search remembers

@@ -9,8 +9,8 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy, ngettext
 
+from foundation.operations.errors import DomainError
 from memories.admin.base import ReadOnlyAdmin, admin_caller
-from memories.contract.errors import DomainError
 from memories.models import Period
 from memories.operations import OpenPeriod, PeriodOperation
 from memories.writing import periods

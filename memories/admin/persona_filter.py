@@ -11,8 +11,9 @@ from django.contrib import admin
 from django.db.models import Count, Exists, OuterRef
 from django.http import HttpRequest
 
+from foundation.people.models import Persona
 from memories.admin.base import admin_caller
-from memories.models import MemoryRecord, Persona
+from memories.models import MemoryRecord
 
 
 class PersonaFilter(admin.AllValuesFieldListFilter):

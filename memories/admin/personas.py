@@ -9,11 +9,12 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.translation import gettext, gettext_lazy
 
+from foundation.operations.toolsets import toolsets
+from foundation.people.caller import Caller
+from foundation.people.models import Persona, PersonaMembership
+from foundation.tools.declaration import load_toolset
 from memories.admin.base import ExportsList
 from memories.admin.rows import TestAnswer
-from memories.contract.tools import load_toolset, toolsets
-from memories.identity.caller import Caller
-from memories.models import Persona, PersonaMembership
 
 
 class MembershipInline(admin.TabularInline[PersonaMembership, Persona]):

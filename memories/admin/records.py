@@ -14,6 +14,10 @@ from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 from django.utils.translation import gettext, gettext_lazy
 
+from foundation.links import url_for
+from foundation.operations.display import show_invisible
+from foundation.people.caller import Caller
+from foundation.people.models import Persona
 from memories import queries
 from memories.admin.actions import AdminAct
 from memories.admin.base import (
@@ -32,11 +36,8 @@ from memories.admin.base import (
 )
 from memories.admin.history import HistoryLine, lines_about
 from memories.admin.rows import Link, links_of
-from memories.contract.display import show_invisible
-from memories.contract.urls import url_for
 from memories.history import chain
-from memories.identity.caller import Caller
-from memories.models import Batch, Correction, MemoryRecord, Persona, StaleMemory, Status, Visibility
+from memories.models import Batch, Correction, MemoryRecord, StaleMemory, Status, Visibility
 from memories.models.validity import EXPIRED, NOT_YET
 from memories.retrieval.scope import RULES, WITHIN
 from memories.writing.reports import Reports, reports_about

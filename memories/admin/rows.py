@@ -18,11 +18,11 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.text import Truncator, capfirst
 
+from foundation.operations.display import show_invisible
+from foundation.operations.errors import DomainError
+from foundation.people.caller import Caller
 from memories.admin.history import HistoryLine, edits_of
 from memories.admin.lists import admin_caller
-from memories.contract.display import show_invisible
-from memories.contract.errors import DomainError
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 
 if TYPE_CHECKING:

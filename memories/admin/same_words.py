@@ -10,10 +10,10 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
+from foundation.operations.display import show_invisible
+from foundation.people.caller import Caller
 from memories.admin.actions import AdminAct
 from memories.admin.base import AdminsOnly, admin_caller, age, badge, stacked
-from memories.contract.display import show_invisible
-from memories.identity.caller import Caller
 from memories.models import SameWords, SameWordsDecision
 from memories.writing import same_words
 from memories.writing.text_places import places

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 
 from django.conf import settings
 
-from memories.contract.urls import url_for
+from foundation.links import url_for
 
 RESOURCE = "commonplace://memory/"  # the address of a memory as an MCP resource
 # An id behind a slash. Whether an address of a memory precedes it is checked apart from the pattern, which thereby has

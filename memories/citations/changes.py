@@ -14,9 +14,9 @@ from django.db import transaction
 from django.db.models import F, QuerySet
 from django.utils import timezone
 
+from foundation.database import identity
+from foundation.people.caller import Caller, system_caller
 from memories import extensions
-from memories.database import identity
-from memories.identity.caller import Caller, system_caller
 from memories.models import Citation, CitingDocument, MemoryRecord, Outdated, Status
 from memories.models.validity import EXPIRED, VALIDITY_COLUMNS, state_at
 

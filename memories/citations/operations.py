@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 from django.utils.translation import gettext
 from pydantic import AfterValidator, Field, model_validator
 
-from memories.contract.fields import Id, Moment, Text, Verbatim, validation_error
-from memories.contract.operations import Operation
+from foundation.operations.fields import Id, Moment, Text, Verbatim, validation_error
+from foundation.operations.operation import Operation
 
 MAX_CITATIONS = 500  # memories that one document may cite
 MAX_DOCUMENTS = 2_000  # documents of one person

@@ -10,9 +10,9 @@ from uuid import UUID
 from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, When, Window
 from django.utils.translation import gettext
 
-from memories.contract.errors import NotFound
-from memories.database import identity
-from memories.identity.caller import Caller
+from foundation.database import identity
+from foundation.operations.errors import NotFound
+from foundation.people.caller import Caller
 from memories.models import Citation, CitingDocument, MemoryRecord, MemoryRevision, Outdated, Visibility
 from memories.models.fields import ContentKey
 

@@ -12,12 +12,12 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext
 
+from foundation.database import identity
+from foundation.operations.errors import Invalid, LimitReached, NotFound
+from foundation.people.caller import Caller, require_user
 from memories.citations import changes, queries
 from memories.citations.addresses import cited_ids
 from memories.citations.operations import MAX_CITATIONS, MAX_DOCUMENTS, ChangeCiting, Cite, RemoveCiting
-from memories.contract.errors import Invalid, LimitReached, NotFound
-from memories.database import identity
-from memories.identity.caller import Caller, require_user
 from memories.models import Citation, CitingDocument, MemoryRecord, Outdated
 from memories.models.validity import EXPIRED
 

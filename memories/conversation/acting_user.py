@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from django.utils.translation import gettext
 
-from memories.contract.errors import Forbidden, Invalid
-from memories.database import identity
-from memories.identity.caller import ACT_FOR_USERS, Caller, require_user
+from foundation.database import identity
+from foundation.operations.errors import Forbidden, Invalid
+from foundation.people.caller import ACT_FOR_USERS, Caller, require_user
 
 MAX_OWNER = 254  # maximum length of MemoryRecord.created_by in characters
 

@@ -9,11 +9,11 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
+from foundation.links import url_for
+from foundation.operations.display import show_invisible
 from memories.admin.base import AdminsOnly, admin_caller, moment
 from memories.admin.base import age as age_of
 from memories.admin.records import FORGET, RESTORE
-from memories.contract.display import show_invisible
-from memories.contract.urls import url_for
 from memories.conversation.models import CachedAnswer, MergeProposal, UserDecision
 from memories.conversation.operations import TIERS
 from memories.models import ConversationMemory

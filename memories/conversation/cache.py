@@ -22,14 +22,14 @@ from django.utils import timezone
 from django.utils.translation import gettext
 from pgvector.django import CosineDistance
 
-from memories import embedding
-from memories.contract.errors import Invalid, NotFound
+from foundation import embedding
+from foundation.database.connections import async_commit
+from foundation.lazy_numpy import np
+from foundation.operations.errors import Invalid, NotFound
+from foundation.people.caller import Caller
 from memories.conversation.acting_user import acting_as
 from memories.conversation.models import CachedAnswer, CacheUse
 from memories.conversation.operations import CheckCache, InvalidateCache, StoreCache
-from memories.database.connections import async_commit
-from memories.identity.caller import Caller
-from memories.lazy_numpy import np
 from memories.retrieval.statements.comparison import Verdict, compare
 from memories.writing import quotations
 

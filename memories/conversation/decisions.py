@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 from django.db import connection, transaction
 from django.utils import timezone
 
+from foundation.people.caller import Caller
 from memories.conversation.acting_user import acting_as
 from memories.conversation.models import UserDecision, UserDecisionChange
 from memories.conversation.operations import RecallDecision, StoreDecision
-from memories.identity.caller import Caller
 
 
 def store_decision(operation: StoreDecision, *, caller: Caller) -> tuple[UserDecision, str]:

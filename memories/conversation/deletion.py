@@ -16,10 +16,10 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from memories.contract.errors import Invalid, NotFound
+from foundation.operations.errors import Invalid, NotFound
+from foundation.people.caller import Caller, system_caller
 from memories.conversation.acting_user import acting_as
 from memories.conversation.operations import TIERS, DeleteMemories
-from memories.identity.caller import Caller, system_caller
 from memories.models import IndexJob, MemoryRecord, Status
 from memories.retrieval import term_changes
 from memories.writing.erasure import purge_copies

@@ -6,10 +6,11 @@ from typing import Any
 
 from django.conf import settings
 
-from memories.contract.confirmation import Question
-from memories.contract.errors import Invalid
-from memories.contract.tools import Hints, ToolResponse, tool
-from memories.contract.urls import url_for
+from foundation.links import url_for
+from foundation.operations.errors import Invalid
+from foundation.people.caller import WIPE, Caller
+from foundation.tools.confirmation import Question
+from foundation.tools.declaration import Hints, ToolResponse, tool
 from memories.conversation import cache, decisions, deletion, operations, recall, statistics, turns, web_search, wipe
 from memories.conversation.responses import (
     CachedResponse,
@@ -27,7 +28,6 @@ from memories.conversation.responses import (
     near_response,
     results_response,
 )
-from memories.identity.caller import WIPE, Caller
 
 READS = Hints(read_only=True, idempotent=True)
 WIPED_TABLES = {"memory_records": "memories_deleted", "conversation_cache": "cache_deleted", "audit": "audit_deleted"}

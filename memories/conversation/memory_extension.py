@@ -7,11 +7,11 @@ from typing import Any
 
 from django.db.models import Model, QuerySet
 
+from foundation.people.caller import Caller
 from memories.conversation import cache
 from memories.conversation.models import CachedAnswer, CacheUse, UserDecision, WipeRequest
 from memories.conversation.portable_kinds import KINDS
 from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn, TextPlace
-from memories.identity.caller import Caller
 from memories.portability import Kind
 
 

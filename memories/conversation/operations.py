@@ -8,8 +8,8 @@ from django.conf import settings
 from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
-from memories.contract.fields import FORBID, Id, MemoryIds, Moment, OneOf, ResultLimit, Tags, Text, Urns, Verbatim
-from memories.contract.operations import Operation
+from foundation.operations.fields import FORBID, Id, MemoryIds, Moment, OneOf, ResultLimit, Tags, Text, Urns, Verbatim
+from foundation.operations.operation import Operation
 from memories.models import Dimension
 from memories.operations import AT_MOST, FROM_MEMORIES
 

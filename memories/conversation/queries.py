@@ -8,9 +8,9 @@ from datetime import datetime
 from django.db.models import Count, Max, Min, Q, QuerySet
 from django.utils import timezone
 
+from foundation.people.caller import Caller
 from memories.conversation.models import CachedAnswer, UserDecision
 from memories.conversation.statistics import living
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Tier
 
 THREADS_SHOWN = 30

@@ -24,10 +24,10 @@ from django.db import transaction
 from django.utils import timezone
 from django_q.tasks import async_task
 
+from foundation.database.connections import async_commit
+from foundation.people.caller import Caller
 from memories.conversation.acting_user import acting_as
 from memories.conversation.operations import TIERS, RecallConversations, SearchHybrid
-from memories.database.connections import async_commit
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status, Tier
 from memories.operations import RecallMemories
 from memories.retrieval import recall

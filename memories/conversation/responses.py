@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NotRequired
 
 from typing_extensions import TypedDict
 
-from memories.contract.budget import fit_items
+from foundation.tools.budget import fit_items
 
 if TYPE_CHECKING:
     from memories.conversation.cache import NearQuestion

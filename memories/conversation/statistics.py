@@ -8,11 +8,11 @@ from typing import Any
 from django.db.models import Count, Q, QuerySet, Sum
 from django.utils import timezone
 
+from foundation.people.caller import Caller
 from memories.conversation.acting_user import acting_as
 from memories.conversation.models import CachedAnswer, CacheUse
 from memories.conversation.operations import TIERS, ShowHealth
 from memories.conversation.turns import COMPLETED, PENDING
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 
 

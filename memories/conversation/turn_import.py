@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from django.db import transaction
 
-from memories.contract.errors import check_choice
-from memories.contract.operations import validate
+from foundation.operations.errors import check_choice
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller, require_user
 from memories.conversation.operations import ROLES, ConversationId, TurnText
 from memories.conversation.turns import Turn, lock_conversation, new_turns
-from memories.identity.caller import Caller, require_user
 from memories.models import MemoryRecord, Status, Tier, Visibility
 from memories.models.index_job import Trigger
 from memories.retrieval import indexing

@@ -15,13 +15,13 @@ from django.db import connection, transaction
 from django.db.models import Max
 from django.utils import timezone
 
-from memories import embedding
-from memories.contract.errors import check_choice
-from memories.contract.operations import validate
+from foundation import embedding
+from foundation.operations.errors import check_choice
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller, require_user
 from memories.conversation import heuristics
 from memories.conversation.acting_user import acting_as
 from memories.conversation.operations import Author, ConversationId, StoreMessages, TurnText
-from memories.identity.caller import Caller, require_user
 from memories.models import Dimension, IndexJob, MemoryRecord, Source, Tier, Visibility
 from memories.models.index_job import Trigger
 from memories.retrieval import indexing, passages

@@ -8,12 +8,12 @@ from typing import Any
 
 from django.conf import settings
 
-from memories.contract.errors import Upstream
+from foundation.database import connections
+from foundation.operations.errors import Upstream
+from foundation.outbound import bounded_http
+from foundation.people.caller import Caller
 from memories.conversation.acting_user import acting_as
 from memories.conversation.operations import SearchWeb
-from memories.database import connections
-from memories.identity.caller import Caller
-from memories.outbox import bounded_http
 
 NO_KEY = "Web search service unavailable: Tavily API key not configured"
 ANSWER_BYTES = 2_000_000

@@ -17,14 +17,14 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext, gettext_noop
 
+from foundation.database import identity
+from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
+from foundation.people.caller import WIPE, Caller
 from memories import extensions
-from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
 from memories.conversation.acting_user import acting_as
 from memories.conversation.models import WipeRequest
 from memories.conversation.operations import Wipe
-from memories.database import identity
 from memories.extensions import PersonalDataColumn
-from memories.identity.caller import WIPE, Caller
 from memories.models import (
     Batch,
     CitingDocument,

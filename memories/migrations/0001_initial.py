@@ -7,7 +7,7 @@ import django.core.validators
 import django.db.models.deletion
 import django.utils.timezone
 import memories.models.fields
-import memories.models.persona
+import foundation.people.models
 import pgvector.django.indexes
 import uuid
 from django.conf import settings
@@ -42,7 +42,7 @@ class Migration(migrations.Migration):
                 ('name', models.CharField(help_text='Short and stable: memories carry it. Lower-case letters, digits, - and _.', max_length=60, unique=True, validators=[django.core.validators.RegexValidator('^[a-z0-9][a-z0-9_-]*$', 'lower-case letters, digits, - and _ only')])),
                 ('title', models.CharField(blank=True, help_text='As people read it, for example “Sales analytics”.', max_length=120)),
                 ('description', models.TextField(blank=True)),
-                ('tools_allow', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=100), blank=True, default=memories.models.persona.all_tools, help_text='Tools that this persona may call, as patterns with *, comma-separated. All else is denied.', size=None)),
+                ('tools_allow', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=100), blank=True, default=foundation.people.models.all_tools, help_text='Tools that this persona may call, as patterns with *, comma-separated. All else is denied.', size=None)),
                 ('tools_deny', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=100), blank=True, default=list, help_text='Exceptions from the above; a denial always wins.', size=None)),
                 ('is_default', models.BooleanField(default=False, help_text='Held by everybody who was given no persona.')),
             ],

@@ -2,7 +2,7 @@
 
 import django.contrib.postgres.fields
 import django.core.validators
-import memories.models.persona
+import foundation.people.models
 from django.db import migrations, models
 
 
@@ -136,7 +136,7 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='persona',
             name='tools_allow',
-            field=django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=100), blank=True, default=memories.models.persona.all_tools, help_text='Tools that this persona may call, as patterns with *, comma-separated. Other tools are denied.', size=None),
+            field=django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=100), blank=True, default=foundation.people.models.all_tools, help_text='Tools that this persona may call, as patterns with *, comma-separated. Other tools are denied.', size=None),
         ),
         migrations.AlterField(
             model_name='persona',

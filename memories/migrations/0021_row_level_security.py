@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db import migrations, models
 
-from memories.database import policies
+from foundation.database import policies
 
 # Reading a memory permits updates, because a reader may mark it stale, and the use of memories is counted. The services
 # decide who may change what.

@@ -9,7 +9,7 @@ import django.db.models.deletion
 import django.utils.timezone
 from django.db import migrations, models
 
-from memories.database import policies
+from foundation.database import policies
 
 CHANGING = {"entity_urns", "related_columns", "persona"}
 # The expression of memories.models.verification.version_of when this migration was written

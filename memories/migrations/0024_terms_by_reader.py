@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import migrations, models
 
-from memories.database import policies
+from foundation.database import policies
 
 READABLE = f"""(
     owner = {policies.EMAIL}

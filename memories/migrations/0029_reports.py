@@ -8,7 +8,7 @@ import django.db.models.deletion
 import django.utils.timezone
 from django.db import migrations, models
 
-from memories.database import policies
+from foundation.database import policies
 
 REPORTER = policies.owned("by")
 # A change of a memory's scope changes the copies in its reports, so owners may update reports. Services don't.

@@ -8,7 +8,7 @@ import django.db.models.deletion
 import django.utils.timezone
 from django.db import migrations, models
 
-from memories.database import policies
+from foundation.database import policies
 
 AUTHOR = policies.owned("created_by")
 DOCUMENTS = policies.protect("citing_documents", read=f"({AUTHOR} OR is_shared)", write=AUTHOR)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import django.contrib.postgres.search
 from django.db import migrations, models
 
-from memories.database import policies
+from foundation.database import policies
 
 # Rows are written by the triggers alone, in the transaction of whoever changes the memory. Workers read and delete them.
 POLICIES = policies.protect(

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
+from foundation.database.models import Lease
+from foundation.people.models import Persona, PersonaMembership
 from memories.models.batch import Batch
 from memories.models.citation import Citation, CitingDocument, Outdated
 from memories.models.feedback import Feedback, Verdict
 from memories.models.hand_over import HandOver
 from memories.models.impression import Impression
 from memories.models.index_job import IndexJob, Lexeme, LexemeChange
-from memories.models.lease import Lease
 from memories.models.passage import Passage
-from memories.models.persona import Persona, PersonaMembership
 from memories.models.proxies import ConversationMemory, Correction, StaleMemory
 from memories.models.purpose import Purpose
 from memories.models.quotation import Quotation, SameWords, SameWordsDecision

@@ -15,8 +15,8 @@ from django.db.models.functions import Concat
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
-from memories.contract.urls import url_for
-from memories.identity.caller import Caller
+from foundation.links import url_for
+from foundation.people.caller import Caller
 from memories.models.fields import ContentKey, LanguageSearchText
 from memories.models.validity import MAY_BE_OUTSIDE, state_at
 

@@ -7,7 +7,7 @@ from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from memories.models.fields import exact_words
 from memories.models.record import MemoryRecord, Visibility, readable_by
 

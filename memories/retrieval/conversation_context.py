@@ -29,10 +29,10 @@ from uuid import UUID
 
 from django.conf import settings
 
-from memories.database import prepared_statements
-from memories.database.queryset_sql import Condition
-from memories.embedding import Tokens, Vectors
-from memories.lazy_numpy import np
+from foundation.database import prepared_statements
+from foundation.database.queryset_sql import Condition
+from foundation.embedding import Tokens, Vectors
+from foundation.lazy_numpy import np
 from memories.retrieval import term_statistics, token_similarity
 from memories.retrieval.question_features import asks
 from memories.retrieval.ranking import Candidate, Question, Ranked, order, plain_score

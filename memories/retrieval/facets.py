@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from memories.database.queryset_sql import Statement
-from memories.identity.caller import Caller
+from foundation.database.queryset_sql import Statement
+from foundation.people.caller import Caller
 from memories.queries import MAX_COUNT, MAX_FACET
 from memories.retrieval.scope import LISTED, Filters, by_status, in_scope
 

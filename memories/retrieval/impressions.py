@@ -15,8 +15,8 @@ from uuid import UUID
 from django.db.models import Count, Q
 from django.utils import timezone
 
-from memories.database import prepared_statements
-from memories.identity.caller import Caller
+from foundation.database import prepared_statements
+from foundation.people.caller import Caller
 from memories.models import Impression, MemoryRecord
 
 AGAIN_AFTER = timedelta(hours=1)  # time until an unchanged memory may be attached again on the same connection

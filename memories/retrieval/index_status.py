@@ -14,10 +14,10 @@ from django.db.models.functions import TruncMinute
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from memories import embedding
-from memories.contract.errors import Forbidden, check_choice
-from memories.database import identity
-from memories.identity.caller import Caller
+from foundation import embedding
+from foundation.database import identity
+from foundation.operations.errors import Forbidden, check_choice
+from foundation.people.caller import Caller
 from memories.models import IndexJob, MemoryRecord
 from memories.models.index_job import JobStatus, Trigger
 from memories.retrieval.indexing import SOURCES, VectorSource, enqueue

@@ -21,11 +21,11 @@ from django.db.models import Exists, Expression, F, Func, OuterRef, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from memories import embedding
-from memories.contract.errors import Conflict
-from memories.contract.registry import Registry
-from memories.database import locks, prepared_statements
-from memories.embedding import Vectors
+from foundation import embedding
+from foundation.database import locks, prepared_statements
+from foundation.embedding import Vectors
+from foundation.operations.errors import Conflict
+from foundation.registry import Registry
 from memories.models import IndexJob, MemoryRecord, Passage, Status
 from memories.models.index_job import JobStatus, Trigger
 from memories.models.record import SPOKEN

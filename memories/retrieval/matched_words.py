@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memories.database import prepared_statements
+from foundation.database import prepared_statements
 from memories.models.fields import SYMBOLS, text_search_config
 from memories.retrieval.language import configuration_of
 from memories.retrieval.term_statistics import Term

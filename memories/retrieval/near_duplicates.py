@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from uuid import UUID
 
-from memories.database import prepared_statements
-from memories.database.queryset_sql import Condition, condition
-from memories.database.replica import connection_for_reading
-from memories.embedding import Vectors
-from memories.identity.caller import Caller
-from memories.lazy_numpy import np
+from foundation.database import prepared_statements
+from foundation.database.queryset_sql import Condition, condition
+from foundation.database.replica import connection_for_reading
+from foundation.embedding import Vectors
+from foundation.lazy_numpy import np
+from foundation.people.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.retrieval import vector_index
 from memories.retrieval.ranking import is_small

@@ -18,9 +18,9 @@ from django.db import transaction
 from django.db.models import Model
 from pgvector.django import CosineDistance
 
-from memories import embedding
-from memories.database import prepared_statements
-from memories.embedding import Tokens, Vectors
+from foundation import embedding
+from foundation.database import prepared_statements
+from foundation.embedding import Tokens, Vectors
 from memories.models import MemoryRecord, Passage, Tier
 from memories.models.record import SPOKEN
 from memories.retrieval.token_similarity import bits_of

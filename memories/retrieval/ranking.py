@@ -26,10 +26,10 @@ from uuid import UUID
 from django.conf import settings
 from django.core.cache import caches
 
-from memories.database import prepared_statements
-from memories.database.queryset_sql import Condition
-from memories.database.replica import connection_for_reading
-from memories.lazy_numpy import np
+from foundation.database import prepared_statements
+from foundation.database.queryset_sql import Condition
+from foundation.database.replica import connection_for_reading
+from foundation.lazy_numpy import np
 from memories.retrieval import term_statistics, vector_index
 from memories.retrieval.question_features import Cues
 

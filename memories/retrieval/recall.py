@@ -16,13 +16,14 @@ from uuid import UUID
 from django.conf import settings
 from django.utils.translation import gettext
 
-from memories import embedding, extensions, observation
-from memories.contract.errors import DomainError, Invalid
-from memories.contract.operations import validate
-from memories.database import prepared_statements
-from memories.embedding import Tokens
+from foundation import embedding
+from foundation.database import prepared_statements
+from foundation.embedding import Tokens
+from foundation.operations.errors import DomainError, Invalid
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller
+from memories import extensions, observation
 from memories.history import states_at
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status, Tier
 from memories.models.revision import value_of
 from memories.operations import DimensionName, RecallMemories

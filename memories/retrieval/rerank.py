@@ -16,10 +16,10 @@ from typing import Any
 
 from django.conf import settings
 
-from memories.database import connections
-from memories.embedding.circuit_breaker import Breaker
-from memories.embedding.interface import MODELS_MISSING
-from memories.outbox import bounded_http
+from foundation.database import connections
+from foundation.embedding.circuit_breaker import Breaker
+from foundation.embedding.interface import MODELS_MISSING
+from foundation.outbound import bounded_http
 
 LOOKED_AT = 20  # maximum number of hits that are reranked, the best ones
 ANSWER_BYTES = 1_000_000  # maximum number of bytes of a response

@@ -11,8 +11,8 @@ from typing import Any
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
-from memories.database.queryset_sql import Condition, condition
-from memories.identity.caller import Caller
+from foundation.database.queryset_sql import Condition, condition
+from foundation.people.caller import Caller
 from memories.models import Attachment, Feedback, MemoryRecord, Status, Verdict
 from memories.models.record import MemoryRecordQuerySet, about_any
 from memories.models.validity import EXPIRED, NOT_YET, is_over, is_to_come, outside, within

@@ -22,9 +22,9 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from memories.contract.normal_form import normal_form
-from memories.database import prepared_statements
-from memories.identity.caller import Caller
+from foundation.database import prepared_statements
+from foundation.operations.normal_form import normal_form
+from foundation.people.caller import Caller
 from memories.models.fields import search_vector_sql, text_search_config
 from memories.retrieval.language import configuration_of, language_of
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from memories.embedding import Tokens, Vectors
-from memories.lazy_numpy import np
+from foundation.embedding import Tokens, Vectors
+from foundation.lazy_numpy import np
 
 STOP_WORD_IDF = 0.6  # assumed idf of a word without one, such as a stop word
 STATIC_SHARE = 0.5  # the part of a piece's weight that comes from its rarity in the language, not from the idf

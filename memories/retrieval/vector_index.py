@@ -16,10 +16,10 @@ from django.conf import settings
 from django.db import OperationalError, ProgrammingError, connection
 from django.utils.translation import gettext
 
-from memories.contract.errors import Conflict
-from memories.database import connections, locks
-from memories.database.locks import exclusive, is_locked
-from memories.database.owner import as_owner
+from foundation.database import connections, locks
+from foundation.database.locks import exclusive, is_locked
+from foundation.database.owner import as_owner
+from foundation.operations.errors import Conflict
 
 NAME, NEXT = "passage_vectors", "passage_vectors_next"
 TRAINED_FROM = 5_000  # minimum number of passages for an index; fewer are scanned as quickly

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import threading
 
-from memories import embedding
-from memories.contract import registry
+from foundation import embedding, registry
 from memories.retrieval import language
 
 

@@ -9,10 +9,11 @@ from collections.abc import Iterable
 
 from django.utils.translation import gettext
 
+from foundation.operations.errors import Invalid
+from foundation.people.caller import Caller
+from foundation.people.models import Persona
 from memories import extensions
-from memories.contract.errors import Invalid
-from memories.identity.caller import Caller
-from memories.models import MemoryRecord, Persona, Purpose
+from memories.models import MemoryRecord, Purpose
 from memories.scopes.names import FORMS, PERSONA, PURPOSE
 
 MAX_LISTED = 20  # scopes that an error message names

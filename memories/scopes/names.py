@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.utils.translation import gettext
 
-from memories.contract.fields import validation_error
+from foundation.operations.fields import validation_error
 
 PERSONA, DOMAIN, PURPOSE = "persona", "domain", "purpose"
 KINDS = (PERSONA, DOMAIN, PURPOSE)

@@ -24,15 +24,15 @@ from django.utils import timezone, translation
 from django.utils.translation import gettext
 from django_q.tasks import async_task
 
+from foundation.database import identity
+from foundation.database.locks import exclusive, fenced
+from foundation.operations.errors import Conflict, DomainError, Invalid, NotFound, check_choice, check_count
+from foundation.operations.fields import Id, Reason
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller
+from foundation.people.permissions import build_caller
+from foundation.registry import Registry
 from memories import services
-from memories.contract.errors import Conflict, DomainError, Invalid, NotFound, check_choice, check_count
-from memories.contract.fields import Id, Reason
-from memories.contract.operations import validate
-from memories.contract.registry import Registry
-from memories.database import identity
-from memories.database.locks import exclusive, fenced
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
 from memories.models import Batch, MemoryRecord
 from memories.operations import Forget, Reassign, Restore, Retag, Share, Supersede, Verify
 from memories.writing import erasure, quotations, same_words

@@ -15,10 +15,11 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from memories import embedding, extensions
-from memories.contract.errors import Invalid
-from memories.database import identity
-from memories.identity.caller import Caller, require_user
+from foundation import embedding
+from foundation.database import identity
+from foundation.operations.errors import Invalid
+from foundation.people.caller import Caller, require_user
+from memories import extensions
 from memories.models import Citation, Feedback, MemoryRecord, MemoryRevision, Report, Status
 from memories.models.index_job import Trigger
 from memories.operations import Remember

@@ -14,10 +14,10 @@ from uuid import UUID
 from django.db import transaction
 from django.utils.translation import gettext
 
-from memories.contract.errors import Invalid, check_choice, check_count
-from memories.contract.fields import Id, Reason
-from memories.contract.operations import validate
-from memories.identity.caller import Caller
+from foundation.operations.errors import Invalid, check_choice, check_count
+from foundation.operations.fields import Id, Reason
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller
 from memories.models import Batch
 from memories.writing.bulk_actions import AT_ONCE, BULK_ACTIONS, MAX_UNITS, run_row
 

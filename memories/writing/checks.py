@@ -8,10 +8,10 @@ from uuid import UUID
 
 from django.utils.translation import gettext
 
+from foundation.operations.errors import Invalid
+from foundation.people.caller import Caller
 from memories import extensions
-from memories.contract.errors import Invalid
 from memories.extensions import PreparedCheck
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 
 NOT_ADDED = "the check was not added: update the memory with it"

@@ -10,11 +10,11 @@ from uuid import UUID
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from memories.contract.errors import Conflict
-from memories.contract.fields import Id
-from memories.contract.operations import validate
-from memories.database import identity
-from memories.identity.caller import Caller
+from foundation.database import identity
+from foundation.operations.errors import Conflict
+from foundation.operations.fields import Id
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.writing.revision import locked, revised
 

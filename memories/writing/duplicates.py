@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from foundation.database import prepared_statements
+from foundation.people.caller import Caller
 from memories import extensions
-from memories.database import prepared_statements
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.models.fields import ContentKey
 

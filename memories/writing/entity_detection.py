@@ -12,8 +12,8 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
+from foundation.database import identity
 from memories import extensions
-from memories.database import identity
 from memories.extensions import Mention
 from memories.models import MemoryRecord, Status, Tier
 from memories.models.record import MemoryRecordQuerySet

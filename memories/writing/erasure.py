@@ -15,11 +15,11 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils.translation import gettext
 
+from foundation.database import identity
+from foundation.operations.errors import Conflict, Invalid
+from foundation.people.caller import Caller
 from memories import extensions
 from memories.citations.changes import note_erased
-from memories.contract.errors import Conflict, Invalid
-from memories.database import identity
-from memories.identity.caller import Caller
 from memories.models import Batch, IndexJob, MemoryRecord, MemoryRevision, Quotation, SameWords, Status, Tombstone
 from memories.operations import Erase
 from memories.retrieval import term_changes

@@ -20,10 +20,10 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from memories.contract.errors import NotFound
-from memories.contract.fields import Id
-from memories.contract.operations import validate
-from memories.identity.caller import Caller
+from foundation.operations.errors import NotFound
+from foundation.operations.fields import Id
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller
 from memories.models import Feedback, MemoryRecord, Status, Verdict
 from memories.operations import MarkFeedback
 from memories.writing.correction_chains import activate, require_in_use

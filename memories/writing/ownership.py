@@ -15,13 +15,13 @@ from django.db.models import Max
 from django.utils import timezone
 from django.utils.translation import gettext
 
+from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
+from foundation.operations.fields import Id
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller
 from memories import extensions
 from memories.citations.changes import note_changes
-from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
-from memories.contract.fields import Id
-from memories.contract.operations import validate
 from memories.extensions import OwnedRows
-from memories.identity.caller import Caller
 from memories.models import HandOver, MemoryRecord, MemoryRevision, Status
 from memories.writing.correction_chains import reactivate
 from memories.writing.duplicates import proposals

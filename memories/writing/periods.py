@@ -8,8 +8,8 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from memories.contract.errors import Conflict, Forbidden, NotFound
-from memories.identity.caller import Caller
+from foundation.operations.errors import Conflict, Forbidden, NotFound
+from foundation.people.caller import Caller
 from memories.models import Period
 from memories.operations import OpenPeriod, PeriodOperation
 from memories.writing.validity import end_condition, renew_condition

@@ -10,10 +10,10 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
+from foundation.lazy_numpy import np
+from foundation.operations.errors import DomainError
+from foundation.people.caller import Caller
 from memories import extensions
-from memories.contract.errors import DomainError
-from memories.identity.caller import Caller
-from memories.lazy_numpy import np
 from memories.models import Feedback, MemoryRecord, Passage, Source, Status, Verdict, Visibility
 from memories.operations import PruneNotes
 from memories.retrieval.statements.comparison import is_same_fact

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from django.utils.translation import gettext
 
-from memories.contract.errors import NotFound
-from memories.identity.caller import Caller
+from foundation.operations.errors import NotFound
+from foundation.people.caller import Caller
 from memories.models import Batch, MemoryRecord, Quotation
 from memories.writing.text_places import BATCH_CHOICES, BATCH_NOTES
 

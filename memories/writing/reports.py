@@ -22,10 +22,10 @@ from django.db.models import Count, Q
 from django.utils import timezone
 from django.utils.translation import gettext
 
+from foundation.operations.errors import NotFound, TooManyRequests
+from foundation.people.caller import Caller, require_user
 from memories import extensions
 from memories.citations.services import Registered, add_citations
-from memories.contract.errors import NotFound, TooManyRequests
-from memories.identity.caller import Caller, require_user
 from memories.models import DOUBTS, MemoryRecord, Report, ReportVerdict, Visibility
 from memories.operations import ReportMemories
 from memories.retrieval.impressions import KEPT_DAYS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.db import transaction
 
+from foundation.people.caller import Caller
 from memories import extensions
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.operations import Rescope
 from memories.scopes.choices import scope_for

@@ -5,11 +5,11 @@ from __future__ import annotations
 from django.db import transaction
 from django.utils.translation import gettext
 
+from foundation.operations.errors import Conflict, Invalid
+from foundation.operations.fields import Tags
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller
 from memories import extensions
-from memories.contract.errors import Conflict, Invalid
-from memories.contract.fields import Tags
-from memories.contract.operations import validate
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.operations import Retag
 from memories.writing.correction_chains import require_in_use

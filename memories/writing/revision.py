@@ -12,14 +12,14 @@ from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 from django.utils.translation import gettext
 
+from foundation.database import identity, prepared_statements
+from foundation.operations.errors import Forbidden, NotFound
+from foundation.operations.fields import Id, Reason
+from foundation.operations.operation import validate
+from foundation.operations.secrets import states_secret
+from foundation.people.caller import Caller
 from memories import extensions
 from memories.citations.changes import note_change
-from memories.contract.errors import Forbidden, NotFound
-from memories.contract.fields import Id, Reason
-from memories.contract.operations import validate
-from memories.contract.secrets import states_secret
-from memories.database import identity, prepared_statements
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, MemoryRevision, Passage, Status, Tier, Visibility
 from memories.models.verification import VERIFIED_FIELDS
 from memories.queries import open_reports, unresolved_marks

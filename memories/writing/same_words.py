@@ -16,11 +16,11 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from memories.contract.errors import Conflict, Forbidden, NotFound
-from memories.contract.fields import Id
-from memories.contract.operations import validate
+from foundation.operations.errors import Conflict, Forbidden, NotFound
+from foundation.operations.fields import Id
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller
 from memories.extensions import TextPlace
-from memories.identity.caller import Caller
 from memories.models import SameWords, SameWordsDecision, Tombstone
 from memories.writing.text_places import containing, places, version_of
 

@@ -15,9 +15,9 @@ from django.db import transaction
 from django.db.models import Max
 from django.utils.translation import gettext
 
-from memories.contract.errors import Conflict, Invalid, NotFound
-from memories.database import identity
-from memories.identity.caller import Caller
+from foundation.database import identity
+from foundation.operations.errors import Conflict, Invalid, NotFound
+from foundation.people.caller import Caller
 from memories.models import MemoryRecord, MemoryRevision
 
 TOKEN = re.compile(r"[a-z]{1,12}\.(\d{1,18})")

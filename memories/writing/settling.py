@@ -13,12 +13,12 @@ from uuid import UUID
 from django.db import transaction
 from django.utils.translation import gettext
 
+from foundation.operations.errors import Conflict, Invalid
+from foundation.operations.fields import Columns
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller
 from memories import extensions
-from memories.contract.errors import Conflict, Invalid
-from memories.contract.fields import Columns
-from memories.contract.operations import validate
 from memories.extensions import EntityCandidate
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.operations import Settle
 from memories.writing.correction_chains import require_in_use

@@ -9,9 +9,9 @@ from uuid import UUID
 from django.db import transaction
 from django.utils.translation import gettext
 
+from foundation.operations.errors import Conflict
+from foundation.people.caller import Caller
 from memories import extensions
-from memories.contract.errors import Conflict
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.writing.correction_chains import activate
 from memories.writing.revision import locked, revised

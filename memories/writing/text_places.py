@@ -15,9 +15,9 @@ from django.contrib.postgres.search import SearchQuery
 from django.db.models import BooleanField, F, Func, Model, Q, QuerySet, Value
 from django.utils.crypto import salted_hmac
 
+from foundation.people.caller import Caller
 from memories import extensions
 from memories.extensions import TextPlace
-from memories.identity.caller import Caller
 from memories.models import Batch, Feedback, MemoryRecord, MemoryRevision, Report
 from memories.models.fields import exact_words
 from memories.retrieval import term_statistics

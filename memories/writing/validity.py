@@ -17,11 +17,11 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext
 
+from foundation.operations.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
+from foundation.operations.fields import Id
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller
 from memories import extensions
-from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
-from memories.contract.fields import Id
-from memories.contract.operations import validate
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Period, Visibility
 from memories.models.validity import EXPIRED, VALIDITY_COLUMNS, VALIDITY_FIELDS
 from memories.operations import Extend

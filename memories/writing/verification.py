@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from foundation.people.caller import Caller
 from memories import extensions
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Verification
 from memories.models.verification import version_of
 

@@ -21,9 +21,9 @@ from django.utils import timezone
 from django.utils.translation import gettext, gettext_lazy
 from oauth2_provider.models import AccessToken, Application, Grant, RefreshToken
 
-from memories.contract.errors import Forbidden, Invalid, NotFound, check_choice
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
+from foundation.operations.errors import Forbidden, Invalid, NotFound, check_choice
+from foundation.people.caller import Caller
+from foundation.people.permissions import build_caller
 from memory_project.models import ConnectedApp, User
 
 PREFIX = "cpo_"  # of access tokens, so that any other text is refused without a query

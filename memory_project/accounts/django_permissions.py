@@ -9,7 +9,7 @@ from __future__ import annotations
 from django.contrib.auth.models import Permission
 from django.db.models import Q, QuerySet
 
-from memories.identity.caller import CURATE, OPERATE
+from foundation.people.caller import CURATE, OPERATE
 
 # Code names by app
 EFFECTIVE_PERMISSIONS = {

@@ -12,8 +12,8 @@ import jwt
 from django.conf import settings
 from django.utils.translation import gettext
 
-from memories.contract.errors import Degraded
-from memories.identity.caller import Limit
+from foundation.operations.errors import Degraded
+from foundation.people.caller import Limit
 from memory_project.models import ServiceAccount, User
 
 ALGORITHMS = ["RS256", "ES256"]

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from django.http import HttpRequest, HttpResponse
 
-from memories.contract.display import show_invisible
+from foundation.operations.display import show_invisible
 from memory_project.models import User
 
 

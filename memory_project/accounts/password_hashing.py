@@ -14,7 +14,7 @@ from functools import cache
 
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 
-from memories.contract.errors import TooManyRequests
+from foundation.operations.errors import TooManyRequests
 
 HASHES_AT_ONCE = 2  # in each process
 MAX_WAIT_S = 5.0

@@ -22,11 +22,12 @@ from django.utils.http import urlsafe_base64_encode
 from django.utils.translation import gettext
 
 from analysis import memory_copies
-from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
-from memories.contract.fields import Text
-from memories.contract.operations import validate
-from memories.identity.caller import Caller
-from memories.models import HandOver, Persona, PersonaMembership
+from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
+from foundation.operations.fields import Text
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller
+from foundation.people.models import Persona, PersonaMembership
+from memories.models import HandOver
 from memories.writing import ownership
 from memory_project.accounts.tokens import revoke_all
 from memory_project.exports import services as exports

@@ -9,10 +9,10 @@ from django.contrib.admin import site
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext, gettext_noop
 
-from memories.contract.errors import Conflict, NotFound, check_choice
-from memories.contract.fields import Text
-from memories.contract.operations import validate
-from memories.identity.caller import Caller
+from foundation.operations.errors import Conflict, NotFound, check_choice
+from foundation.operations.fields import Text
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller
 from memory_project.models import SavedView, User
 
 # Lists whose filters can be saved, by the names of their URLs; the other lists of the admin are added below.

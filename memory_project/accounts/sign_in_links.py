@@ -10,7 +10,7 @@ from django.core import signing
 from django.urls import reverse
 from django.utils.translation import gettext
 
-from memories.contract.errors import NotFound
+from foundation.operations.errors import NotFound
 from memory_project.models import User
 
 LIFETIME_S = 15 * 60

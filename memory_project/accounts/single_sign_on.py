@@ -17,10 +17,10 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from memories.contract.errors import Forbidden
-from memories.database import identity
-from memories.identity.permissions import build_caller
-from memories.models import Persona, PersonaMembership
+from foundation.database import identity
+from foundation.operations.errors import Forbidden
+from foundation.people.models import Persona, PersonaMembership
+from foundation.people.permissions import build_caller
 from memory_project.accounts import people
 from memory_project.models import CompanyGroup, CompanyIdentity, User
 

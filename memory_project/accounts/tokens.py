@@ -11,11 +11,11 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext, gettext_lazy
 
-from memories.contract.errors import Forbidden, Invalid, NotFound, check_choice
-from memories.contract.fields import Text
-from memories.contract.operations import validate
-from memories.identity.caller import ACT_FOR_USERS, ADMINISTER, WIPE, Caller
-from memories.identity.permissions import build_caller
+from foundation.operations.errors import Forbidden, Invalid, NotFound, check_choice
+from foundation.operations.fields import Text
+from foundation.operations.operation import validate
+from foundation.people.caller import ACT_FOR_USERS, ADMINISTER, WIPE, Caller
+from foundation.people.permissions import build_caller
 from memory_project.accounts import connected_apps, issuer
 from memory_project.accounts.bearer import PREFIX, digest
 from memory_project.mcp.gateway import stored_credentials

@@ -14,15 +14,15 @@ from django.utils.translation import gettext
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from foundation.operations.errors import Invalid
+from foundation.operations.fields import StartMoment, Urns
+from foundation.operations.operation import Operation
+from foundation.people.caller import Caller
+from foundation.tools.budget import estimated_tokens
 from knowledge.context import briefing
 from knowledge.context.briefing import Briefing, Point, Subject
 from knowledge.debt.responses import HOW_TO_ANSWER, InterviewQuestionResponse, interview
 from knowledge.this_week.analyst import CatalogChange
-from memories.contract.budget import estimated_tokens
-from memories.contract.errors import Invalid
-from memories.contract.fields import StartMoment, Urns
-from memories.contract.operations import Operation
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.rendering import entity_name
 from memories.responses import QUOTED

@@ -12,13 +12,13 @@ from datetime import timedelta
 from django.db.models import Max
 from django.utils import timezone
 
+from foundation.database import identity
+from foundation.operations.errors import Forbidden
+from foundation.people.caller import Caller
+from foundation.people.permissions import build_caller
 from knowledge.models import SuggestionSource
 from knowledge.suggestions import staging
 from knowledge.suggestions.operations import StageCandidates
-from memories.contract.errors import Forbidden
-from memories.database import identity
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
 from memories.models import MemoryRecord, Status, Tier
 from memory_project.hooks.candidates import Candidate, Message, find_candidates
 from memory_project.models import User

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from memories.contract.errors import Conflict, Invalid
+from foundation.operations.errors import Conflict, Invalid
 from memory_project.__main__ import CHECKOUT
 from memory_project.clients import files, json_text
 from memory_project.hooks.programs import PROGRAMS, Program

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from memories.contract.tools import Hints, ToolResponse, tool
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Hints, ToolResponse, tool
 from memory_project.agents import briefing
 from memory_project.agents.briefing import BriefingResponse
 

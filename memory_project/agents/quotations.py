@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 
-from memories.contract.budget import estimated_tokens
-from memories.contract.display import show_invisible
+from foundation.operations.display import show_invisible
+from foundation.tools.budget import estimated_tokens
 
 OPENING, CLOSING = "<commonplace-memories>", "</commonplace-memories>"
 ABOUT = (

@@ -9,9 +9,9 @@ from typing import Any
 from django.db.models import Max
 from django.utils import timezone
 
+from foundation.operations.fields import URN_PATTERN
+from foundation.people.caller import Caller
 from knowledge.context.recent_changes import entities_of
-from memories.contract.fields import URN_PATTERN
-from memories.identity.caller import Caller
 from memory_project.models import AuditEvent
 
 SPAN = timedelta(days=14)  # how far back the calls of a person are read

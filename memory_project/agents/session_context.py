@@ -19,17 +19,17 @@ from django.utils.translation import gettext
 from pydantic import AfterValidator, Field
 from typing_extensions import TypedDict
 
+from foundation.operations.fields import URN_LENGTH, URN_PATTERN, Text, validation_error
+from foundation.operations.operation import Operation
+from foundation.people.caller import Caller
+from foundation.tools.budget import estimated_tokens
+from foundation.tools.declaration import Call
 from knowledge.context import briefing, uses
 from knowledge.context.briefing import Briefing, Subject
 from knowledge.context.memory_context import knowledge_about, version
 from knowledge.context.prompt_match import memories_for_prompt
 from knowledge.context.time_limit import is_canceled, set_timeout
 from knowledge.insights import entity_linking
-from memories.contract.budget import estimated_tokens
-from memories.contract.fields import URN_LENGTH, URN_PATTERN, Text, validation_error
-from memories.contract.operations import Operation
-from memories.contract.tools import Call
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.rendering import entity_name
 from memories.retrieval import impressions

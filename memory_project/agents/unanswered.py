@@ -13,8 +13,8 @@ from django.db.models.functions import Lower, Trim, TruncDate
 from django.utils import timezone
 from django.utils.translation import gettext
 
+from foundation.database import identity
 from knowledge.suggestions import staging
-from memories.database import identity
 from memory_project.agents.conversations import caller_of
 from memory_project.audit import RECALL
 from memory_project.models import AuditEvent, User

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from memories.database import prepared_statements
-from memories.identity.caller import Caller
+from foundation.database import prepared_statements
+from foundation.people.caller import Caller
 from memory_project.hooks.masking import masked
 from memory_project.models import AuditEvent
 from memory_project.observability import request_context

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from memories.contract.fields import UNSTORABLE
+from foundation.operations.fields import UNSTORABLE
 from memory_project.models import AuditEvent
 
 SPANS = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7), "month": timedelta(days=30)}

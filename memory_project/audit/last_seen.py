@@ -8,7 +8,7 @@ from django.db.models import F, Max, Window
 from django.db.models.functions import Coalesce, Lead, Now
 from django.utils import timezone
 
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from memory_project.models import AuditEvent
 
 PAUSE = timedelta(minutes=30)  # a visit ends after this time without a call

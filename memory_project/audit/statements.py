@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from memory_project.models import AuditEvent
 
 LAST = "last"

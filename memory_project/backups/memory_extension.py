@@ -6,8 +6,8 @@ from uuid import UUID
 
 from django.db import transaction
 
+from foundation.people.caller import Caller
 from memories.extensions import MemoryExtension
-from memories.identity.caller import Caller
 from memory_project.backups import erased
 
 

@@ -21,7 +21,7 @@ import psycopg
 from django.conf import settings
 from django.db import connection
 
-from memories.database.owner import leads_to_pooler
+from foundation.database.owner import leads_to_pooler
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError, last_line
 
 APPLICATION_NAMES = {"pg_dump": "commonplace backup", "pg_restore": "commonplace restore"}

@@ -1,7 +1,7 @@
 """Restore of a backup into an empty database: all or nothing, and interrupted restores can be continued.
 
 The database is marked from before the first row is loaded until the last erased memory has been erased again (see
-memories/database/restore_marker.py). While the mark stands, nothing but `restore` can use the database. Each step may
+foundation/database/restore_marker.py). While the mark stands, nothing but `restore` can use the database. Each step may
 be repeated, so a restore can continue after a kill at any line:
 
 1. pg_restore loads the dump in one transaction, so the table of migrations exists if the dump has been loaded.
@@ -19,7 +19,7 @@ from django.conf import settings
 from django.db import connection
 from psycopg import sql
 
-from memories.database import restore_marker
+from foundation.database import restore_marker
 from memory_project.backups import erased
 from memory_project.backups.archive import DUMP, KEY, sha256
 from memory_project.backups.programs import APPLICATION_NAMES, BackupFailed, run

@@ -12,8 +12,8 @@ from django.conf import settings
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from memories.contract.errors import Conflict
-from memories.database import locks
+from foundation.database import locks
+from foundation.operations.errors import Conflict
 from memory_project.backups import alert, archive, erased, folders, verification
 from memory_project.backups.models import WRITTEN, Backup
 from memory_project.backups.programs import BackupFailed

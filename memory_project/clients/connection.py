@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
-from memories.contract.errors import Invalid
+from foundation.operations.errors import Invalid
 from memory_project.__main__ import program
 from memory_project.env import is_secret
 from memory_project.mcp.paths import CHOOSING, PATH, READ_ONLY

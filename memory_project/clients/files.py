@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from memories.contract.errors import Conflict, Invalid, NotFound
+from foundation.operations.errors import Conflict, Invalid, NotFound
 from memory_project.clients import json_text, toml_text, yaml_text
 from memory_project.clients.table import Client, Entry
 

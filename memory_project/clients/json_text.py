@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memories.contract.errors import Invalid
+from foundation.operations.errors import Invalid
 
 STRING = r'"(?:\\.|[^"\\])*"'
 COMMENT = re.compile(rf"{STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)  # an unclosed comment ends with the text

@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 
 from django.utils.translation import gettext_noop
 
-from memories.contract.errors import Invalid
+from foundation.operations.errors import Invalid
 from memory_project.clients.connection import DESCRIPTION, TOKEN_VARIABLE, Connection
 
 Entry = dict[str, Any]

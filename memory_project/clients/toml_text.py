@@ -9,7 +9,7 @@ from typing import Any
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from memories.contract.errors import Invalid
+from foundation.operations.errors import Invalid
 
 
 def parse(text: str) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from memories.contract.errors import Invalid
+from foundation.operations.errors import Invalid
 
 
 def parse(text: str) -> Any:

@@ -19,15 +19,16 @@ from analysis import findings
 from analysis.ingest import ingest
 from analysis.models import Session
 from analysis.operations import IngestRecords, StoreFindings
+from foundation.people.caller import Caller, system_caller
+from foundation.people.models import Persona, PersonaMembership
+from foundation.people.permissions import build_caller
 from knowledge.catalog import metadata_files
 from knowledge.changesets.apply import apply
 from knowledge.insights.capture import capture
 from knowledge.operations import Apply, Capture
 from knowledge.review import decisions
 from memories import services
-from memories.identity.caller import Caller, system_caller
-from memories.identity.permissions import build_caller
-from memories.models import MemoryRecord, Persona, PersonaMembership
+from memories.models import MemoryRecord
 from memories.operations import Forget, Remember, Supersede, Verify
 from memories.retrieval import term_statistics
 from memory_project.models import User

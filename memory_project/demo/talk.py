@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from foundation.people.caller import Caller
 from knowledge.graph import graphs
 from knowledge.graph.entities import create_entities
 from knowledge.graph.models import Graph
@@ -13,7 +14,6 @@ from knowledge.graph.relations import create_relations
 from memories.conversation.decisions import store_decision
 from memories.conversation.operations import StoreDecision, StoreMessages
 from memories.conversation.turns import store_messages
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 
 CONVERSATION = "planning the monday report"

@@ -18,7 +18,7 @@ from django.conf import settings
 from django.db import DatabaseError, connections
 from django.utils.translation import gettext, gettext_noop
 
-from memories.database.transaction_settings import limit_statements
+from foundation.database.transaction_settings import limit_statements
 from memory_project.doctor import database, recall, storage, systems, web, work
 from memory_project.doctor.facts import read as read_facts
 from memory_project.doctor.findings import Finding, State, from_json, needs_database, problem, text, unknown

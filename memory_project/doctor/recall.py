@@ -6,10 +6,10 @@ from django.conf import settings
 from django.db import connection
 from django.utils.translation import gettext_noop
 
-from memories import embedding
-from memories.database import identity
-from memories.embedding import EmbedderUnavailable
-from memories.embedding.minilm import NAME as PACKAGED
+from foundation import embedding
+from foundation.database import identity
+from foundation.embedding import EmbedderUnavailable
+from foundation.embedding.minilm import NAME as PACKAGED
 from memory_project.doctor.findings import Finding, Text, ok, problem, text, unknown, warning
 
 SAMPLE = 1_000

@@ -12,8 +12,8 @@ from typing import IO, Any
 
 from django.utils.translation import gettext_noop
 
-from memories.contract.csv import escape_formula
-from memories.contract.errors import check_choice
+from foundation.downloads.formulas import escape_formula
+from foundation.operations.errors import check_choice
 from memories.portability import Values
 from memory_project.exports import markdown, parquet
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from itertools import groupby, islice
 from typing import BinaryIO
 
-from memories.contract.errors import Forbidden
-from memories.identity.caller import Caller
+from foundation.operations.errors import Forbidden
+from foundation.people.caller import Caller
 from memory_project.exports.restoring import restore
 from memory_project.imports.formats import commonplace
 from memory_project.imports.rows import Row

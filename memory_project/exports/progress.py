@@ -11,8 +11,8 @@ from typing import Self
 
 from django.db import connections
 
-from memories.database import identity
-from memories.identity.caller import Caller
+from foundation.database import identity
+from foundation.people.caller import Caller
 from memory_project.exports.models import Export
 
 

@@ -16,9 +16,10 @@ from typing import Any, Literal
 from django.contrib.auth import get_user_model
 from django.db import DatabaseError, connection, transaction
 
-from memories.contract.errors import Conflict, DomainError, Forbidden, check_choice, from_database_error
-from memories.identity.caller import Caller, require_user
-from memories.models import MemoryRecord, Persona, Status, Tombstone
+from foundation.operations.errors import Conflict, DomainError, Forbidden, check_choice, from_database_error
+from foundation.people.caller import Caller, require_user
+from foundation.people.models import Persona
+from memories.models import MemoryRecord, Status, Tombstone
 from memories.models.index_job import Trigger
 from memories.portability import Kind, Parent, Values, to_json
 from memories.portable_kinds import PROPOSAL, kinds, marked

@@ -19,12 +19,12 @@ from django.utils import timezone
 from django.utils.translation import gettext
 from django_q.tasks import async_task
 
-from memories.contract.errors import Conflict, DomainError, Forbidden, LimitReached, NotFound, from_database_error
-from memories.contract.fields import Id
-from memories.contract.operations import validate
-from memories.database import identity, locks
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
+from foundation.database import identity, locks
+from foundation.operations.errors import Conflict, DomainError, Forbidden, LimitReached, NotFound, from_database_error
+from foundation.operations.fields import Id
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller
+from foundation.people.permissions import build_caller
 from memory_project.exports import files
 from memory_project.exports.formats import export_format
 from memory_project.exports.models import Export, ExportState

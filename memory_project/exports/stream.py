@@ -15,10 +15,10 @@ from django.db import connection, transaction
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from memories.contract.errors import Forbidden, Invalid, NotFound
-from memories.database import identity
-from memories.identity.caller import Caller, require_user
-from memories.models import Persona
+from foundation.database import identity
+from foundation.operations.errors import Forbidden, Invalid, NotFound
+from foundation.people.caller import Caller, require_user
+from foundation.people.models import Persona
 from memories.portability import Kind, Values, to_json
 from memories.portable_kinds import kinds
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memories.contract.secrets import contains_secret
+from foundation.operations.secrets import contains_secret
 from memory_project.hooks import wording
 from memory_project.hooks.statements import Repair, Statement, repairs, sql_in
 

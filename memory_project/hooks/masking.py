@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from memories.contract.secrets import TOKENS
+from foundation.operations.secrets import TOKENS
 
 MASK = "***"
 PATTERNS = (

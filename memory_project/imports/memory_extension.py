@@ -11,8 +11,8 @@ from django.db.models import Q
 from django.db.models.signals import post_delete
 from django.dispatch import receiver
 
+from foundation.people.caller import Caller
 from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn
-from memories.identity.caller import Caller
 from memory_project.imports import files
 from memory_project.imports.models import Import, ImportRow
 

@@ -13,9 +13,9 @@ from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from memories.contract.csv import escape_formula
-from memories.contract.errors import Conflict, check_choice
-from memories.identity.caller import Caller
+from foundation.downloads.formulas import escape_formula
+from foundation.operations.errors import Conflict, check_choice
+from foundation.people.caller import Caller
 from memories.models.record import ABOUT_DATA
 from memories.writing import settling
 from memory_project.imports import staging

@@ -26,12 +26,12 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from memories.contract.errors import DomainError, Invalid, LimitReached, NotFound, check_choice
-from memories.contract.fields import Id
-from memories.contract.operations import validate
-from memories.contract.timestamps import parse_timestamp
-from memories.database import locks
-from memories.identity.caller import Caller, require_user
+from foundation.database import locks
+from foundation.operations.errors import DomainError, Invalid, LimitReached, NotFound, check_choice
+from foundation.operations.fields import Id
+from foundation.operations.operation import validate
+from foundation.operations.timestamps import parse_timestamp
+from foundation.people.caller import Caller, require_user
 from memories.models import MemoryRecord, Status, Visibility
 from memories.operations import Remember
 from memories.scopes.choices import scope_for

@@ -8,10 +8,10 @@ from typing import Any
 
 from django.utils.translation import gettext
 
-from memories.contract.errors import Invalid
+from foundation.operations.errors import Invalid
+from foundation.people.caller import Caller
 from memories.conversation.turn_import import check_turn, import_turns
 from memories.conversation.turns import Turn
-from memories.identity.caller import Caller
 from memory_project.imports.rows import Outcome
 
 OTHER_TEXT = "The conversation has another message at this position, because it was continued differently."

@@ -18,12 +18,12 @@ from django.dispatch import Signal
 from django.utils import timezone
 from django.utils.translation import gettext
 
+from foundation.database import identity, locks
+from foundation.operations.errors import Conflict, DomainError, NotFound
+from foundation.operations.fields import Id
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller
 from memories import services
-from memories.contract.errors import Conflict, DomainError, NotFound
-from memories.contract.fields import Id
-from memories.contract.operations import validate
-from memories.database import identity, locks
-from memories.identity.caller import Caller
 from memories.models.validity import VALIDITY_FIELDS
 from memories.operations import Restore, Supersede, VisibilityName
 from memories.scopes.choices import scope_for

@@ -11,10 +11,10 @@ from django.contrib.auth import get_user_model
 from django.db import transaction
 from django_q.tasks import async_task
 
-from memories.contract.errors import Conflict, DomainError
-from memories.database import identity
-from memories.database.locks import LeaseLost, exclusive
-from memories.identity.permissions import build_caller
+from foundation.database import identity
+from foundation.database.locks import LeaseLost, exclusive
+from foundation.operations.errors import Conflict, DomainError
+from foundation.people.permissions import build_caller
 from memory_project.imports import files, slices, staging, taking_over
 from memory_project.imports.models import Import, ImportState
 

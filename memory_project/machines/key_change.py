@@ -12,7 +12,7 @@ from django_q.conf import Conf
 from django_q.models import OrmQ
 from django_q.signing import PickleSerializer, SignedPackage
 
-from memories.contract.errors import Invalid
+from foundation.operations.errors import Invalid
 from memory_project.accounts import second_factor
 from memory_project.machines import secret_key_check
 from memory_project.mcp.gateway import sealing

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 import psycopg
 from django.db import connection
 
-from memories.database.locks import DIRECT
+from foundation.database.locks import DIRECT
 
-KEY = 4_072_116_553  # of the advisory lock; the locks of memories/database/locks.py are hashes of names
+KEY = 4_072_116_553  # of the advisory lock; the locks of foundation/database/locks.py are hashes of names
 RETRY_S = 0.5
 
 

@@ -27,9 +27,9 @@ from mcp.types import Resource
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memories.contract.errors import Forbidden, NotFound
-from memories.contract.tools import Tool
-from memories.identity.caller import Caller
+from foundation.operations.errors import Forbidden, NotFound
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Tool
 from memory_project import __version__
 
 SCHEME = "ui://"

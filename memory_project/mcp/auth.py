@@ -10,11 +10,11 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from memories.contract.errors import DomainError, Forbidden
-from memories.contract.tools import Tool
-from memories.database import connections
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
+from foundation.database import connections
+from foundation.operations.errors import DomainError, Forbidden
+from foundation.people.caller import Caller
+from foundation.people.permissions import build_caller
+from foundation.tools.declaration import Tool
 from memory_project.accounts.bearer import bearer
 from memory_project.accounts.issuer import IssuedToken
 from memory_project.accounts.tokens import find_token, token_expiry

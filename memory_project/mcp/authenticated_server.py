@@ -12,9 +12,9 @@ from anyio import to_thread
 from django.conf import settings
 from mcp.server.mcpserver import MCPServer
 
-from memories.contract.errors import DomainError, Forbidden, LimitReached
-from memories.database import connections, identity
-from memories.identity.caller import Caller
+from foundation.database import connections, identity
+from foundation.operations.errors import DomainError, Forbidden, LimitReached
+from foundation.people.caller import Caller
 from memory_project import audit
 from memory_project.mcp.confirmations import state_security
 from memory_project.mcp.responses import AttachedContent, outcome

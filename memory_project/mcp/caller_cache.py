@@ -20,8 +20,8 @@ from datetime import datetime
 from django.conf import settings
 from django.utils import timezone
 
-from memories.database import notifications
-from memories.identity.caller import Caller
+from foundation.database import pg_notify
+from foundation.people.caller import Caller
 from memory_project.accounts.bearer import digest
 
 CHANNEL = "caller_access"
@@ -43,14 +43,14 @@ class CallerCache:
         self._entries: dict[str, _Entry] = {}
         self._generation = 0  # grows with each message and each gap, so that no read from before one is kept
         self._guard = threading.Lock()
-        self._subscription: notifications.Subscription | None = None
+        self._subscription: pg_notify.Subscription | None = None
 
     @contextmanager
     def following_changes(self) -> Iterator[None]:
         if not settings.TOKEN_CACHE_S:
             yield
             return
-        self._subscription = notifications.listen(CHANNEL, lambda payload: self.forget(), self.forget)
+        self._subscription = pg_notify.listen(CHANNEL, lambda payload: self.forget(), self.forget)
         try:
             yield
         finally:

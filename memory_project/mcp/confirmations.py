@@ -20,10 +20,10 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
 from pydantic import ValidationError
 
-from memories.contract.confirmation import Declined, Question
-from memories.contract.errors import Conflict
-from memories.contract.tools import Tool
-from memories.identity.caller import Caller
+from foundation.operations.errors import Conflict
+from foundation.people.caller import Caller
+from foundation.tools.confirmation import Declined, Question
+from foundation.tools.declaration import Tool
 
 ANSWER_S = 600  # seconds in which the person may answer
 KEY = "confirm"  # of the question, and of the answer in its form

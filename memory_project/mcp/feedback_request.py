@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from django.conf import settings
 
-from memories.contract.tools import Call, ContextBlock
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Call, ContextBlock
 from memory_project import rate_limits
 
 REQUEST = "After your answer, report with memory_feedback which memories it used, and which were wrong or outdated."

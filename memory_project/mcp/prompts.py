@@ -10,13 +10,13 @@ from mcp.server.mcpserver.prompts import Prompt
 from mcp.types import GetPromptResult, PromptMessage, TextContent
 from mcp.types import Prompt as OfferedPrompt
 
+from foundation.database import connections
+from foundation.operations.display import show_invisible
+from foundation.operations.errors import Forbidden, Invalid, NotFound
+from foundation.people.caller import Caller
+from foundation.tools.budget import fit
 from knowledge.context import recent_changes
 from knowledge.insights.queries import curated_prompts
-from memories.contract.budget import fit
-from memories.contract.display import show_invisible
-from memories.contract.errors import Forbidden, Invalid, NotFound
-from memories.database import connections
-from memories.identity.caller import Caller
 from memory_project.agents import briefing
 from memory_project.audit.last_seen import last_visit
 

@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INTERNAL_ERROR, INVALID_PARAMS
 from pydantic import ValidationError
 
-from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, NotFound, from_database_error
+from foundation.operations.errors import Conflict, DomainError, Forbidden, Invalid, NotFound, from_database_error
 from memory_project.observability import request_context
 
 log = logging.getLogger(__name__)

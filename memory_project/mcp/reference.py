@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from memories.contract import schemas
-from memories.contract.operations import Operation
-from memories.contract.tools import Tool
+from foundation.operations import schemas
+from foundation.operations.operation import Operation
+from foundation.tools.declaration import Tool
 
 
 def reference(tools: Sequence[Tool]) -> str:

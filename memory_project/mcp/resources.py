@@ -14,6 +14,10 @@ from urllib.parse import quote, unquote
 
 from mcp.types import Resource, ResourceTemplate
 
+from foundation.operations.errors import Forbidden, Invalid, NotFound
+from foundation.operations.paging import page
+from foundation.people.caller import Caller
+from foundation.tools.budget import fit
 from knowledge import responses
 from knowledge.catalog.current import get_readable_catalog
 from knowledge.catalog.name_resolution import entities_like, urn_of
@@ -23,11 +27,7 @@ from knowledge.graph import anthropic, graphs
 from knowledge.insights import queries
 from knowledge.review import evidence
 from memories import queries as memories
-from memories.contract.budget import fit
-from memories.contract.errors import Forbidden, Invalid, NotFound
-from memories.contract.paging import page
 from memories.history import history
-from memories.identity.caller import Caller
 from memories.responses import QUOTED, change_response, memory_response
 from memories.retrieval.scope import Filters
 

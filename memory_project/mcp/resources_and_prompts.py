@@ -36,10 +36,10 @@ from mcp.types import (
 )
 from mcp.types import Prompt as OfferedPrompt
 
-from memories.contract.errors import DomainError, Invalid
-from memories.contract.tools import Tool
-from memories.database import connections, identity
-from memories.identity.caller import Caller
+from foundation.database import connections, identity
+from foundation.operations.errors import DomainError, Invalid
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Tool
 from memory_project import rate_limits
 from memory_project.mcp import apps, list_pages, prompts, resources, subscriptions
 from memory_project.mcp.authenticated_server import IdentifiedServer, Identify

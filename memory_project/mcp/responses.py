@@ -15,13 +15,13 @@ from anyio import from_thread
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult, ContentBlock, TextContent
 
+from foundation.operations.display import show_invisible
+from foundation.operations.errors import DomainError, Invalid
+from foundation.people.caller import Caller
+from foundation.tools.answers import deliver
+from foundation.tools.declaration import Call, ContextBlock, ContextLookup, ToolResponse
 from memories import extensions
-from memories.contract.delivery import deliver
-from memories.contract.display import show_invisible
-from memories.contract.errors import DomainError, Invalid
-from memories.contract.tools import Call, ContextBlock, ContextLookup, ToolResponse
 from memories.extensions import MemoryExtension
-from memories.identity.caller import Caller
 from memory_project.env import FALSE, TRUE
 from memory_project.models import AuditEvent
 from memory_project.observability import request_context

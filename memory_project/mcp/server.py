@@ -25,13 +25,14 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, CallToolResult, InputRequiredResult
 from mcp.types import Tool as OfferedTool
 
-from memories.contract import beside, progress
-from memories.contract.confirmation import Question
-from memories.contract.errors import DomainError, Forbidden, NotFound, from_database_error
-from memories.contract.near_misses import nearest
-from memories.contract.tools import Call, Tool, ToolResponse, load_toolset, toolsets
-from memories.database import connections, identity
-from memories.identity.caller import Caller
+from foundation.database import connections, identity
+from foundation.operations.errors import DomainError, Forbidden, NotFound, from_database_error
+from foundation.operations.near_misses import nearest
+from foundation.operations.toolsets import toolsets
+from foundation.people.caller import Caller
+from foundation.tools.confirmation import Question
+from foundation.tools.declaration import Call, Tool, ToolResponse, load_toolset
+from foundation.work import beside, progress
 from memory_project import __version__, rate_limits
 from memory_project.mcp import apps, confirmations, list_pages, prompts
 from memory_project.mcp.authenticated_server import Identify

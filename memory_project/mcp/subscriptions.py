@@ -24,7 +24,7 @@ from mcp.server.subscriptions import (
 )
 from mcp.types import SubscriptionsListenRequestParams, SubscriptionsListenResult
 
-from memories.contract.errors import DomainError
+from foundation.operations.errors import DomainError
 from memory_project.web import draining
 
 log = logging.getLogger(__name__)

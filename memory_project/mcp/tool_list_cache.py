@@ -20,7 +20,7 @@ from django.conf import settings
 from mcp.types import Tool as OfferedTool
 from mcp.types import ToolAnnotations
 
-from memories.contract.tools import Tool
+from foundation.tools.declaration import Tool
 from memory_project import __version__
 
 log = logging.getLogger(__name__)

@@ -16,8 +16,8 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from memories.contract.errors import DomainError, Invalid, NotFound
-from memories.contract.tools import Tool
+from foundation.operations.errors import DomainError, Invalid, NotFound
+from foundation.tools.declaration import Tool
 from memory_project.env import FALSE, TRUE
 from memory_project.mcp.gateway import registry
 from memory_project.mcp.gateway.registry import Snapshot

@@ -12,8 +12,8 @@ import psycopg
 from anyio import to_thread
 from django.db import connections
 
-from memories import lazy_numpy
-from memories.database import connections as database
+from foundation import lazy_numpy
+from foundation.database import connections as database
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import migrations
 
-from memories.database import policies
+from foundation.database import policies
 
 MY_ID = f"(SELECT id FROM memory_project_user WHERE email = {policies.EMAIL})"
 

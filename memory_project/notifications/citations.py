@@ -12,9 +12,9 @@ from uuid import UUID
 from django.utils import timezone
 from django.utils.translation import ngettext
 
+from foundation.database import identity
+from foundation.people.caller import Caller
 from memories.citations import queries
-from memories.database import identity
-from memories.identity.caller import Caller
 from memory_project.models import Notification, User
 from memory_project.notifications import mail
 from memory_project.notifications.inbox import MAIL_DELAY

@@ -12,13 +12,13 @@ from django.utils import timezone
 from django.utils.translation import gettext, gettext_lazy
 from django_q.tasks import async_task
 
+from foundation.people.caller import Caller, system_caller
 from knowledge.context.recent_changes import entities_of
 from knowledge.insights import queries as curation
 from knowledge.models import Decision, Insight
 from knowledge.this_week import analyst
 from knowledge.this_week.period import last_seven_days
 from memories import queries
-from memories.identity.caller import Caller, system_caller
 from memory_project import audit
 from memory_project.models import AuditEvent, User
 from memory_project.notifications import kinds, mail

@@ -14,6 +14,9 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext
 
+from foundation.database import identity
+from foundation.operations.errors import Invalid
+from foundation.people.caller import Caller, system_caller
 from knowledge.models import (
     Changeset,
     ChangesetVerdict,
@@ -25,9 +28,6 @@ from knowledge.models import (
 )
 from knowledge.review import events
 from knowledge.review.reviewers import second_approvers
-from memories.contract.errors import Invalid
-from memories.database import identity
-from memories.identity.caller import Caller, system_caller
 from memories.models import MemoryRecord, Status
 from memories.queries import open_reports
 from memory_project.models import Notification, User

@@ -17,14 +17,14 @@ from django.db.models.functions import TruncDate
 from django.utils import timezone
 from django.utils.translation import gettext
 
+from foundation.database.queryset_sql import Statement
+from foundation.links import url_for
+from foundation.operations.errors import Invalid
+from foundation.operations.fields import Moment
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller
 from knowledge.models import Changeset, Insight, InterviewQuestion
 from knowledge.suggestions import queries as suggestions
-from memories.contract.errors import Invalid
-from memories.contract.fields import Moment
-from memories.contract.operations import validate
-from memories.contract.urls import url_for
-from memories.database.queryset_sql import Statement
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.rendering import entity_name
 from memory_project.mcp.gateway import alerts

@@ -16,10 +16,10 @@ from django.conf import settings
 from django.core.mail import EmailMessage
 from django.template.loader import render_to_string
 
-from memories.contract.errors import Forbidden
-from memories.database import connections
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
+from foundation.database import connections
+from foundation.operations.errors import Forbidden
+from foundation.people.caller import Caller
+from foundation.people.permissions import build_caller
 from memory_project.accounts import names
 from memory_project.models import User
 from memory_project.web import locale

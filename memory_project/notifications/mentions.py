@@ -6,9 +6,9 @@ import re
 
 from django.db.models import Q
 
-from memories.contract.errors import Forbidden
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
+from foundation.operations.errors import Forbidden
+from foundation.people.caller import Caller
+from foundation.people.permissions import build_caller
 from memory_project.models import User
 
 MENTION = re.compile(r"(?<![\w@.])@([\w.+-]{1,64}(?:@[\w-]{1,60}(?:\.[\w-]{1,60}){1,4})?)")

@@ -14,8 +14,8 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext
 
+from foundation.people.caller import Caller
 from knowledge.models import InsightState
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from memory_project.models import Notification
 from memory_project.notifications import mail

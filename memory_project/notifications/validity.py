@@ -14,10 +14,10 @@ from django.contrib.auth import get_user_model
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
+from foundation.database import identity
+from foundation.people.caller import system_caller
 from knowledge.models import Insight, InsightState
 from knowledge.review.reviewers import has_right
-from memories.database import identity
-from memories.identity.caller import system_caller
 from memories.models import MemoryRecord, Status
 from memories.models.validity import EXPIRED, VALIDITY_COLUMNS
 from memory_project.models import Notification

@@ -17,13 +17,14 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext
 
+from foundation.database import connections, identity
+from foundation.operations.errors import Forbidden, Invalid
+from foundation.outbound import bounded_http
+from foundation.people.caller import Caller, system_caller
+from foundation.people.models import Persona
 from knowledge.insights import queries as curation
 from memories import queries
-from memories.contract.errors import Forbidden, Invalid
-from memories.database import connections, identity
-from memories.identity.caller import Caller, system_caller
-from memories.models import Persona, Status, Visibility
-from memories.outbox import bounded_http
+from memories.models import Status, Visibility
 from memories.retrieval.scope import ANY_TIME, Filters, in_scope
 from memory_project.models import Webhook
 
@@ -111,7 +112,7 @@ def post(url: str, body: dict[str, str]) -> str:
     """Send a POST request. Returns the error message, or "" on success."""
     import httpx  # noqa: PLC0415 - takes a tenth of a second, which other processes save
 
-    from memories.outbox import public_http  # noqa: PLC0415 - needs httpx
+    from foundation.outbound import public_http  # noqa: PLC0415 - needs httpx
 
     try:
         host = urlsplit(check_url(url)).hostname

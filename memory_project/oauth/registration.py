@@ -12,9 +12,9 @@ from oauth2_provider import cimd
 from oauth2_provider.settings import oauth2_settings
 from oauth2_provider.views import DynamicClientRegistrationManagementView, DynamicClientRegistrationView
 
-from memories.contract.errors import TooManyRequests
-from memories.outbox import bounded_http
-from memories.outbox.public_http import PublicTransport
+from foundation.operations.errors import TooManyRequests
+from foundation.outbound import bounded_http
+from foundation.outbound.public_http import PublicTransport
 from memory_project import rate_limits
 from memory_project.oauth.redirects import ALLOWED, is_safe
 from memory_project.oauth.validator import granted_scopes

@@ -13,8 +13,8 @@ from oauth2_provider.models import Application
 from oauth2_provider.views import AuthorizationView, OAuthProtectedResourceMetadataView, TokenView
 from oauthlib.oauth2.rfc6749.errors import OAuth2Error
 
-from memories.contract.errors import NotFound
-from memories.identity.permissions import caller_from_request
+from foundation.operations.errors import NotFound
+from foundation.people.permissions import caller_from_request
 from memory_project import audit
 from memory_project.accounts import connected_apps
 from memory_project.models import AuditEvent

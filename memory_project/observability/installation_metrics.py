@@ -15,9 +15,9 @@ import psycopg
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from foundation.database.identity import identity_of_service
+from foundation.database.transaction_settings import identity_statement
 from knowledge.models import ChangesetState
-from memories.database.identity import identity_of_service
-from memories.database.transaction_settings import identity_statement
 from memories.retrieval.indexing import SOURCES
 from memory_project import __version__
 from memory_project.web import readiness

@@ -10,7 +10,8 @@ from typing import Any
 from django.conf import settings
 from django.db import connections as databases
 
-from memories import embedding, observation
+from foundation import embedding
+from memories import observation
 from memories.retrieval import rerank
 from memory_project.observability import calls, process_files
 from memory_project.web.fair_queue import FairQueue

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
-from memories.database.engine import spans
+from foundation.database.engine import spans
 from memory_project import __version__
 
 log = logging.getLogger(__name__)

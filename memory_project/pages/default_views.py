@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.db import transaction
 from django.utils.translation import gettext
 
-from memories.contract.errors import NotFound
-from memories.identity.caller import Caller
+from foundation.operations.errors import NotFound
+from foundation.people.caller import Caller
 from memory_project.models import SavedView
 from memory_project.pages.models import DefaultView
 

@@ -26,7 +26,7 @@ from django.shortcuts import resolve_url
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from memories.contract.errors import Conflict
+from foundation.operations.errors import Conflict
 from memory_project.pages.models import KEPT, Submission
 from memory_project.web.middleware import error_response
 from memory_project.web.refusals import is_for_programs

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.apps import AppConfig
 
-from memories.contract.urls import LINKS
+from foundation.links import LINKS
 
 # Paths of pages by kind of object. They are not looked up by the names of routes, because a server over stdio knows the
 # addresses of pages without loading them. A test compares them with the routes.

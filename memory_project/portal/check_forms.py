@@ -9,7 +9,7 @@ from django import forms
 from django.utils.translation import gettext_lazy
 
 from analysis.models import Expectation
-from memories.contract.errors import DomainError
+from foundation.operations.errors import DomainError
 from memory_project.portal.error_labels import message_without_field
 
 VALUES = ("value", "low", "high")

@@ -8,6 +8,8 @@ from typing import Any
 
 from django.http import HttpRequest
 
+from foundation.people.caller import Caller
+from foundation.people.permissions import caller_from_request
 from knowledge.changesets import approvals
 from knowledge.contradictions import queries as contradictions
 from knowledge.debt import questions
@@ -15,8 +17,6 @@ from knowledge.insights import queries as curation
 from knowledge.models import Changeset, Insight
 from knowledge.suggestions import queries as suggestions
 from memories import queries
-from memories.identity.caller import Caller
-from memories.identity.permissions import caller_from_request
 from memory_project.mcp.gateway import tool_queue
 from memory_project.models import SavedView
 from memory_project.notifications import inbox

@@ -6,7 +6,7 @@ import re
 
 from django.utils.translation import gettext, gettext_lazy
 
-from memories.contract.errors import DomainError, with_allowed
+from foundation.operations.errors import DomainError, with_allowed
 
 LABELS = {
     "content": gettext_lazy("The text"),

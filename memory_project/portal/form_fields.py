@@ -9,9 +9,9 @@ from django import forms
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 
+from foundation.operations.errors import Invalid
+from foundation.operations.operation import Operation
 from knowledge.catalog.name_resolution import urn_of
-from memories.contract.errors import Invalid
-from memories.contract.operations import Operation
 from memories.scopes.choices import labels
 from memory_project.portal.error_labels import message_without_field
 

@@ -8,7 +8,7 @@ from django import forms
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
-from memories.contract.errors import Invalid
+from foundation.operations.errors import Invalid
 from memories.operations import Remember, Revise
 from memory_project.portal.error_labels import message_without_field
 from memory_project.portal.form_fields import READERS, EntitiesField, form_field, scope_field, tags_field

@@ -14,9 +14,9 @@ from django.utils.http import urlencode
 from django.utils.text import Truncator
 from django.utils.translation import gettext, ngettext
 
+from foundation.operations.display import show_invisible
 from knowledge.catalog.entity_view import short_name
 from knowledge.graph.models import Entity, Relation
-from memories.contract.display import show_invisible
 from memory_project.portal.graph_layout import Box, spread_out, view_box
 from memory_project.portal.graph_scene import Group, Scene
 

@@ -13,15 +13,15 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext, gettext_lazy, ngettext
 
+from foundation.operations.errors import DomainError
+from foundation.operations.fields import UNSTORABLE, Moment
+from foundation.operations.operation import validate
+from foundation.operations.paging import page
+from foundation.people.caller import Caller
 from knowledge.catalog.entity_view import short_name
 from knowledge.insights import queries as curation
 from knowledge.models import Insight, InsightState
 from memories import queries
-from memories.contract.errors import DomainError
-from memories.contract.fields import UNSTORABLE, Moment
-from memories.contract.operations import validate
-from memories.contract.paging import page
-from memories.identity.caller import Caller
 from memories.models import Attachment, MemoryRecord, Status, Tier
 from memories.operations import MAX_QUERY, RecallMemories
 from memories.retrieval import facets

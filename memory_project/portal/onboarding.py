@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from django.http import HttpRequest
 from django.utils.translation import gettext
 
+from foundation.people.caller import Caller
 from memories import queries
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memory_project.models import ApiToken, AuditEvent
 

@@ -9,11 +9,11 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext, gettext_lazy
 
+from foundation.operations.errors import Invalid
 from knowledge.catalog.interface import entity_type
 from knowledge.changesets.change_request import CHANGE_TYPES, MAX_DETAIL, MAX_TARGET
 from knowledge.models import Insight
 from knowledge.operations import MAX_ACTIONS, Capture
-from memories.contract.errors import Invalid
 from memory_project.portal.error_labels import message_without_field
 from memory_project.portal.form_fields import READERS, EntitiesField, form_field, scope_field
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from memories.contract import url_converters  # noqa: F401 - registers the converter <id:…>
+from foundation import id_converter  # noqa: F401 - registers the converter <id:…>
 from memory_project.portal.administration import activity
 from memory_project.portal.curation import assignment_rules, chains, changesets, debt, queue, review, stale
 from memory_project.portal.search import ask, autocomplete, palette, saved_views

@@ -9,8 +9,8 @@ from typing import Any
 import psycopg
 from django.conf import settings
 
-from memories.database.breaker import breaker
-from memories.database.engine import base
+from foundation.database.breaker import breaker
+from foundation.database.engine import base
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
 
 

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 from django.utils.translation import gettext
 
-from memories.contract.errors import Invalid
-from memories.contract.fields import Text
-from memories.contract.operations import validate
-from memories.identity.caller import Caller
+from foundation.operations.errors import Invalid
+from foundation.operations.fields import Text
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller
 from memory_project.models import User
 from memory_project.preferences.models import Preference
 

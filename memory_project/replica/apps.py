@@ -16,7 +16,7 @@ class ReplicaConfig(AppConfig):
         extensions.register("memory_project.replica.memory_extension.ReplicaMemoryExtension")
         if not settings.DATABASE_REPLICA_URL:
             return
-        from memories.database import replica  # noqa: PLC0415 - needs loaded settings
+        from foundation.database import replica  # noqa: PLC0415 - needs loaded settings
         from memory_project.replica import looks  # noqa: PLC0415 - needs loaded settings
 
         replica.decide, replica.on_lost = looks.decide, looks.watch.lost

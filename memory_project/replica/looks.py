@@ -17,7 +17,7 @@ from typing import Any
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connections
 
-from memories.database import prepared_statements, replica
+from foundation.database import prepared_statements, replica
 from memory_project.replica.watch import Watch
 
 log = logging.getLogger(__name__)

@@ -6,9 +6,9 @@ import enum
 
 from rest_framework.request import Request
 
-from memories.contract.errors import Forbidden
-from memories.identity.caller import ADMINISTER, Caller
-from memories.identity.permissions import caller_from_request
+from foundation.operations.errors import Forbidden
+from foundation.people.caller import ADMINISTER, Caller
+from foundation.people.permissions import caller_from_request
 
 
 class Access(enum.Enum):

@@ -10,10 +10,10 @@ from django.db.models import QuerySet
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from memories.contract.errors import Forbidden
-from memories.contract.fields import Text
-from memories.contract.operations import Operation
-from memories.identity.caller import Caller
+from foundation.operations.errors import Forbidden
+from foundation.operations.fields import Text
+from foundation.operations.operation import Operation
+from foundation.people.caller import Caller
 from memories.models import IndexJob
 from memories.models.index_job import JobStatus
 from memories.retrieval import index_status

@@ -20,9 +20,9 @@ from analysis.mcp_tools import (
 )
 from analysis.models import Finding, Session
 from analysis.sessions import count_contents
-from memories.contract.errors import NotFound
-from memories.contract.tools import Tool
-from memories.identity.caller import Caller
+from foundation.operations.errors import NotFound
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Tool
 from memory_project.rest.endpoints import of_tool, route
 from memory_project.rest.lists import Flag, Listing
 

@@ -8,12 +8,12 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from analysis.mcp_tools import query_sql
+from foundation.operations.fields import EntityUrn
+from foundation.operations.operation import Operation
+from foundation.people.caller import Caller
 from knowledge.context.call_subject import Subject
 from knowledge.context.memory_context import memories_for_entities, within_bounds
 from knowledge.mcp_tools.catalog import catalog_entity, catalog_lineage, catalog_search
-from memories.contract.fields import EntityUrn
-from memories.contract.operations import Operation
-from memories.identity.caller import Caller
 from memories.responses import QUOTED
 from memory_project.rest.endpoints import Endpoint, of_tool, route
 

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 import django_filters
 from django.db.models import Q
 
+from foundation.operations.fields import Id
+from foundation.operations.operation import Operation
+from foundation.people.caller import Caller
 from knowledge import responses
 from knowledge.changesets.apply import get_changeset
 from knowledge.insights.lifecycle import require_curator
@@ -14,9 +17,6 @@ from knowledge.mcp_tools.curate import apply_knowledge
 from knowledge.models import Changeset, ChangesetState
 from knowledge.models.changeset import ChangesetQuerySet
 from knowledge.responses import ChangesetResponse
-from memories.contract.fields import Id
-from memories.contract.operations import Operation
-from memories.identity.caller import Caller
 from memory_project.rest.endpoints import Endpoint, of_tool, route
 from memory_project.rest.lists import EntityFilter, Listing
 

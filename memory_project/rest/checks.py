@@ -5,7 +5,7 @@ from __future__ import annotations
 from analysis.checks import queries, services
 from analysis.checks.operations import AddCheck, EditCheck, ListChecks, OneCheck, RemoveCheck, RunCheck
 from analysis.checks.responses import CheckResponse, ChecksResponse, RemovedResponse, check_response
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from memory_project.rest.endpoints import Endpoint, route
 
 TAG = "memories"

@@ -8,6 +8,7 @@ from django.db.models import Q, QuerySet
 from django_filters import FilterSet
 from typing_extensions import TypedDict
 
+from foundation.people.caller import Caller
 from memories.citations import queries, services
 from memories.citations.operations import ChangeCiting, Cite, RemoveCiting, ShowCiting
 from memories.citations.responses import (
@@ -18,7 +19,6 @@ from memories.citations.responses import (
     document_response,
     registered_response,
 )
-from memories.identity.caller import Caller
 from memories.mcp_tools import memory_feedback, memory_manage
 from memories.models import CitingDocument
 from memory_project.rest.endpoints import Endpoint, route

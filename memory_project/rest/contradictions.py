@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from typing_extensions import TypedDict
 
+from foundation.operations.errors import NotFound
+from foundation.people.caller import Caller
 from knowledge.contradictions import queries, verdicts
 from knowledge.contradictions.operations import Settle, ShowContradiction, UndoSettlement
 from knowledge.models import Contradiction, Settlement
-from memories.contract.errors import NotFound
-from memories.identity.caller import Caller
 from memories.responses import MemoryResponse, memory_responses
 from memory_project.rest.endpoints import Endpoint, route
 from memory_project.rest.lists import Listing

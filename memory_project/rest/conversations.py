@@ -8,12 +8,12 @@ import django_filters
 from django.db.models import QuerySet
 from typing_extensions import TypedDict
 
+from foundation.people.caller import Caller
 from memories import responses
 from memories.conversation import mcp_tools as tools
 from memories.conversation import queries
 from memories.conversation.models import CachedAnswer, UserDecision
 from memories.conversation.statistics import living
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Tier
 from memories.responses import MemoryResponse
 from memory_project.rest.endpoints import of_tool, route

@@ -5,6 +5,7 @@ from __future__ import annotations
 import django_filters
 from typing_extensions import TypedDict
 
+from foundation.people.caller import Caller
 from knowledge.debt import interviews, questions
 from knowledge.debt.operations import AnswerInterview, PassOver, UndoAnswer
 from knowledge.debt.responses import (
@@ -15,7 +16,6 @@ from knowledge.debt.responses import (
 )
 from knowledge.mcp_tools.capture import capture_insight
 from knowledge.models import InterviewQuestion, QuestionState
-from memories.identity.caller import Caller
 from memory_project.rest.endpoints import Endpoint, route
 from memory_project.rest.lists import Listing
 

@@ -19,11 +19,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from memories.contract import schemas
-from memories.contract.errors import Invalid, NotFound
-from memories.contract.operations import Operation
-from memories.contract.tools import Handler, Tool, ToolResponse, longest_list, signature_of, with_note
-from memories.identity.caller import Caller
+from foundation.operations import schemas
+from foundation.operations.errors import Invalid, NotFound
+from foundation.operations.operation import Operation
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Handler, Tool, ToolResponse, longest_list, signature_of, with_note
 from memory_project.reading import reading_post
 from memory_project.rest import sparse_fields, throttle
 from memory_project.rest.access import Access, caller_for_tool

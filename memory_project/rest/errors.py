@@ -10,7 +10,7 @@ from django.db import DatabaseError
 from rest_framework.response import Response
 from rest_framework.views import exception_handler
 
-from memories.contract.errors import DomainError, Invalid, LimitReached, TooManyRequests, from_database_error
+from foundation.operations.errors import DomainError, Invalid, LimitReached, TooManyRequests, from_database_error
 from memory_project.web.problems import MEDIA_TYPE, problem
 
 CODES = {401: "forbidden", 403: "forbidden", 404: "not_found", 406: "invalid", 429: "limit"}  # "invalid" for others

@@ -18,10 +18,10 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 from typing_extensions import TypedDict
 
-from memories.contract.fields import Id, OneOf, Text
-from memories.contract.operations import Operation
-from memories.contract.streaming import streamed
-from memories.identity.caller import Caller
+from foundation.downloads.streaming import streamed
+from foundation.operations.fields import Id, OneOf, Text
+from foundation.operations.operation import Operation
+from foundation.people.caller import Caller
 from memory_project.exports import services
 from memory_project.exports.formats import FORMATS, export_format
 from memory_project.exports.models import Export, ExportState

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from foundation.tools.declaration import Tool
 from knowledge.graph import mcp_tools as tools
-from memories.contract.tools import Tool
 from memory_project.rest.endpoints import of_tool, route
 
 TAG = "graph"

@@ -4,7 +4,7 @@ beside each tool call.
 
 from __future__ import annotations
 
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from memory_project.agents import session_context
 from memory_project.agents.session_context import HookResponse
 from memory_project.rest.endpoints import Endpoint, route

@@ -19,9 +19,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.encoders import JSONEncoder
 
-from memories.contract.errors import Conflict, Invalid, LimitReached
-from memories.database import identity
-from memories.identity.caller import Caller
+from foundation.database import identity
+from foundation.operations.errors import Conflict, Invalid, LimitReached
+from foundation.people.caller import Caller
 from memories.models import MemoryRecord
 from memory_project import audit
 from memory_project.rest.errors import handle_exception

@@ -16,10 +16,10 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 from typing_extensions import TypedDict
 
-from memories.contract.errors import Invalid
-from memories.contract.fields import Id, OneOf, Text
-from memories.contract.operations import Operation
-from memories.identity.caller import Caller
+from foundation.operations.errors import Invalid
+from foundation.operations.fields import Id, OneOf, Text
+from foundation.operations.operation import Operation
+from foundation.people.caller import Caller
 from memories.operations import VisibilityName
 from memory_project.imports import report, staging, taking_over, tasks
 from memory_project.imports.formats import FORMATS

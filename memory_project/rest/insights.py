@@ -10,6 +10,10 @@ import django_filters
 from django.db import transaction
 from django.db.models import Q
 
+from foundation.operations.errors import NotFound
+from foundation.operations.fields import Id
+from foundation.operations.operation import Operation
+from foundation.people.caller import Caller
 from knowledge import responses
 from knowledge.insights import queries
 from knowledge.insights.lifecycle import edit
@@ -20,10 +24,6 @@ from knowledge.operations import Edit
 from knowledge.responses import InsightResponse
 from knowledge.review import evidence
 from knowledge.review.seen import require_unchanged, version_of, versions_of
-from memories.contract.errors import NotFound
-from memories.contract.fields import Id
-from memories.contract.operations import Operation
-from memories.identity.caller import Caller
 from memories.models import Category, Confidence
 from memory_project.rest.endpoints import Endpoint, of_tool, route
 from memory_project.rest.lists import EntityFilter, Listing

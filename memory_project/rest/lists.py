@@ -22,12 +22,12 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 from typing_extensions import TypedDict
 
-from memories.contract.errors import Invalid
-from memories.contract.fields import EntityUrn, OneOf
-from memories.contract.operations import Operation, validate
-from memories.contract.paging import page
-from memories.contract.timestamps import is_storable
-from memories.identity.caller import Caller
+from foundation.operations.errors import Invalid
+from foundation.operations.fields import EntityUrn, OneOf
+from foundation.operations.operation import Operation, validate
+from foundation.operations.paging import page
+from foundation.operations.timestamps import is_storable
+from foundation.people.caller import Caller
 from memory_project.rest import sparse_fields
 from memory_project.rest.access import Access, caller_for_tool
 from memory_project.rest.schema import ERRORS, HEADERS, query_parameters, response_headers, responses

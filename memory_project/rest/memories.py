@@ -11,13 +11,13 @@ from django.urls import URLPattern
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from foundation.operations.fields import Id, OneOf
+from foundation.operations.operation import Operation, validate
+from foundation.people.caller import Caller
+from foundation.tools.budget import fit_items
 from knowledge.mcp_tools.capture import capture_insight
 from memories import queries, responses, services
-from memories.contract.budget import fit_items
-from memories.contract.fields import Id, OneOf
-from memories.contract.operations import Operation, validate
 from memories.history import chain, history
-from memories.identity.caller import Caller
 from memories.mcp_tools import memory_feedback, memory_manage, memory_prune, memory_recall, memory_store
 from memories.models import Category, Confidence, Dimension, MemoryRecord, Source, Status, Visibility
 from memories.models.record import about_any

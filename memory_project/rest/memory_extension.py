@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
+from foundation.people.caller import Caller
 from memories.extensions import MemoryExtension, PersonalDataColumn
-from memories.identity.caller import Caller
 from memory_project.rest.models import IdempotentAnswer
 
 

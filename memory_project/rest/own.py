@@ -11,10 +11,10 @@ from django.utils import timezone
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from memories.contract.errors import NotFound
-from memories.contract.fields import OneOf, Text
-from memories.contract.operations import Operation
-from memories.identity.caller import Caller
+from foundation.operations.errors import NotFound
+from foundation.operations.fields import OneOf, Text
+from foundation.operations.operation import Operation
+from foundation.people.caller import Caller
 from memory_project.accounts import saved_views, tokens
 from memory_project.models import ApiToken, SavedView, User
 from memory_project.rest.access import Access

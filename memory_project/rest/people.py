@@ -10,13 +10,13 @@ from django.db.models import QuerySet
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from memories.contract.errors import Forbidden, NotFound
-from memories.contract.fields import OneOf, Text
-from memories.contract.operations import Operation
-from memories.identity import personas
-from memories.identity.caller import Caller
-from memories.identity.personas import ChangePersona, CreatePersona
-from memories.models import Persona
+from foundation.operations.errors import Forbidden, NotFound
+from foundation.operations.fields import OneOf, Text
+from foundation.operations.operation import Operation
+from foundation.people import personas
+from foundation.people.caller import Caller
+from foundation.people.models import Persona
+from foundation.people.personas import ChangePersona, CreatePersona
 from memory_project.accounts import people as accounts
 from memory_project.models import User
 from memory_project.rest.access import Access

@@ -8,7 +8,7 @@ import django_filters
 from django.db.models import QuerySet
 from typing_extensions import TypedDict
 
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from memories.models import Period
 from memories.operations import EndPeriod, OpenPeriod, ReopenPeriod
 from memories.writing import periods

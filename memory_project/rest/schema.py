@@ -10,9 +10,9 @@ from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from pydantic import TypeAdapter
 
-from memories.contract import schemas
-from memories.contract.operations import Operation
-from memories.contract.tools import shapes_of
+from foundation.operations import schemas
+from foundation.operations.operation import Operation
+from foundation.tools.declaration import shapes_of
 from memory_project.web.problems import MEDIA_TYPE
 
 PROBLEM: dict[str, Any] = {

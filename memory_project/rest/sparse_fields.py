@@ -10,7 +10,7 @@ from typing import Any
 
 from rest_framework.request import Request
 
-from memories.contract.errors import Invalid
+from foundation.operations.errors import Invalid
 from memory_project.rest.schema import response_schema
 
 Selection = dict[str, Any]  # key → selection of its own keys, empty for all of them

@@ -6,8 +6,8 @@ from django.conf import settings
 from django.urls import reverse
 from typing_extensions import TypedDict
 
-from memories.contract.operations import Operation
-from memories.identity.caller import Caller
+from foundation.operations.operation import Operation
+from foundation.people.caller import Caller
 from memory_project.rest.document import document
 from memory_project.rest.endpoints import Endpoint, route
 

@@ -9,9 +9,9 @@ from uuid import UUID
 from django.db.models import QuerySet
 from typing_extensions import TypedDict
 
-from memories.contract.fields import Id
-from memories.contract.operations import Operation
-from memories.identity.caller import Caller
+from foundation.operations.fields import Id
+from foundation.operations.operation import Operation
+from foundation.people.caller import Caller
 from memory_project.rest.access import Access
 from memory_project.rest.endpoints import Endpoint, route
 from memory_project.rest.lists import Listing

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import django_filters
 from typing_extensions import TypedDict
 
+from foundation.operations.errors import Forbidden
+from foundation.people.caller import Caller
 from knowledge.mcp_tools.capture import capture_insight
 from knowledge.models import Suggestion, SuggestionKind, SuggestionState
 from knowledge.suggestions import decisions, queries, staging
@@ -19,8 +21,6 @@ from knowledge.suggestions.operations import (
     StageCandidates,
     UndoDecisions,
 )
-from memories.contract.errors import Forbidden
-from memories.identity.caller import Caller
 from memories.mcp_tools import memory_manage
 from memory_project.rest.endpoints import Endpoint, route
 from memory_project.rest.hooks import TAG as HOOKS

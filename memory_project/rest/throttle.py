@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
-from memories.identity.permissions import caller_from_request
+from foundation.people.permissions import caller_from_request
 from memory_project import rate_limits
 
 if TYPE_CHECKING:

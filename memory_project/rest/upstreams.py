@@ -10,9 +10,9 @@ from django.db.models import QuerySet
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from memories.contract.fields import Text
-from memories.contract.operations import Operation
-from memories.identity.caller import Caller
+from foundation.operations.fields import Text
+from foundation.operations.operation import Operation
+from foundation.people.caller import Caller
 from memory_project.mcp.gateway import pins, tool_queue
 from memory_project.mcp.gateway.models import PinDecision, PinnedTool, PinState
 from memory_project.mcp.gateway.names import offered_name

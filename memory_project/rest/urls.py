@@ -3,7 +3,7 @@ from __future__ import annotations
 from django.urls import path
 from drf_spectacular.views import SpectacularJSONAPIView
 
-from memories.contract import url_converters  # noqa: F401 - registers the converter <id:…>
+from foundation import id_converter  # noqa: F401 - registers the converter <id:…>
 from memory_project.rest import (
     administration,
     analyses,

@@ -18,8 +18,8 @@ from typing import Any
 
 from rest_framework.request import Request
 
-from memories.contract.errors import Conflict, Invalid, NotFound
-from memories.identity.caller import Caller
+from foundation.operations.errors import Conflict, Invalid, NotFound
+from foundation.people.caller import Caller
 from memory_project.rest.errors import PreconditionMissing, Stale
 
 TAG = re.compile(r'(?P<weak>W/)?"(?P<opaque>[^"]*)"')

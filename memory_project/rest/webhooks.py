@@ -10,9 +10,9 @@ import django_filters
 from django.db.models import QuerySet
 from typing_extensions import TypedDict
 
-from memories.contract.fields import Id
-from memories.contract.operations import Operation
-from memories.identity.caller import Caller
+from foundation.operations.fields import Id
+from foundation.operations.operation import Operation
+from foundation.people.caller import Caller
 from memory_project.rest.access import Access
 from memory_project.rest.endpoints import Endpoint as RestEndpoint
 from memory_project.rest.endpoints import route

@@ -14,7 +14,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from django.conf import settings
 
-from memories.contract.errors import Invalid, Upstream
+from foundation.operations.errors import Invalid, Upstream
 from memory_project.subscriptions.models import Kind
 
 HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|[0-9a-fA-F:.]{2,45}")
@@ -76,7 +76,7 @@ def allowed_folder(location: str) -> Path:
 
 def remote(location: str) -> Remote:
     """Check a repository's URL and look up its host. Raises Invalid or Upstream if it can't be read."""
-    from memories.outbox import public_http  # noqa: PLC0415 - needs httpx, which other processes save
+    from foundation.outbound import public_http  # noqa: PLC0415 - needs httpx, which other processes save
 
     parts = _checked_url(location)
     if parts.scheme == "file":

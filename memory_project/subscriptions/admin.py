@@ -10,10 +10,10 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
+from foundation.links import url_for
+from foundation.operations.errors import DomainError, Invalid
+from foundation.people.models import Persona
 from memories.admin.base import ExportsList, OperatorsOnly, admin_caller, age, badge
-from memories.contract.errors import DomainError, Invalid
-from memories.contract.urls import url_for
-from memories.models import Persona
 from memory_project.subscriptions import addresses, operations, services
 from memory_project.subscriptions.models import RunState, Subscription, SubscriptionItem, SubscriptionRun
 

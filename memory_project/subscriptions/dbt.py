@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from memories.contract.errors import Invalid
-from memories.contract.fields import MAX_COLUMNS
+from foundation.operations.errors import Invalid
+from foundation.operations.fields import MAX_COLUMNS
 from memory_project.imports.formats.markdown import section_rows
 from memory_project.imports.formats.memory_rows import problem_row
 from memory_project.imports.rows import Row

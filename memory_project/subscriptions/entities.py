@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from foundation.operations.errors import Invalid
+from foundation.operations.fields import MAX_URNS
 from knowledge.catalog.name_resolution import urn_of
 from knowledge.models import CatalogEntity
-from memories.contract.errors import Invalid
-from memories.contract.fields import MAX_URNS
 
 MAX_NOTE = 300  # characters
 

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from memories.contract.errors import Invalid, LimitReached
+from foundation.operations.errors import Invalid, LimitReached
 from memory_project.subscriptions.addresses import allowed_folder
 from memory_project.subscriptions.files import MAX_LISTED, MAX_PATH, SourceFile, is_read, problem_of
 

@@ -26,7 +26,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from memories.contract.errors import Degraded, Invalid, LimitReached, Upstream
+from foundation.operations.errors import Degraded, Invalid, LimitReached, Upstream
 from memory_project.subscriptions.addresses import Remote, remote
 from memory_project.subscriptions.files import MAX_LISTED, SourceFile, is_read, problem_of
 

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from memories.contract.fields import Id, OneOf, Text
-from memories.contract.operations import Operation
+from foundation.operations.fields import Id, OneOf, Text
+from foundation.operations.operation import Operation
 from memories.models import Visibility
 from memories.operations import VisibilityName
 from memory_project.subscriptions.models import Kind

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from memories.contract.errors import Invalid, LimitReached
+from foundation.operations.errors import Invalid, LimitReached
 from memories.operations import Remember
 from memory_project.imports.formats import markdown
 from memory_project.imports.rows import Row

@@ -12,10 +12,10 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from django_q.tasks import async_task
 
-from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
-from memories.database import locks
-from memories.identity.caller import Caller
-from memories.models import Persona
+from foundation.database import locks
+from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
+from foundation.people.caller import Caller
+from foundation.people.models import Persona
 from memory_project.subscriptions import addresses, git, operations, synchronization
 from memory_project.subscriptions.models import OPEN_RUNS, Kind, RunState, Subscription, SubscriptionRun
 

@@ -17,10 +17,10 @@ from django.db import transaction
 from django.db.models import Value
 from django.utils import timezone
 
+from foundation.database import connections, locks
+from foundation.operations.errors import Conflict, DomainError, LimitReached
+from foundation.people.caller import Caller
 from memories import services
-from memories.contract.errors import Conflict, DomainError, LimitReached
-from memories.database import connections, locks
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status, Visibility
 from memories.models.fields import ContentKey
 from memories.operations import Forget, Revise, Supersede

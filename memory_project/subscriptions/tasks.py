@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from django.contrib.auth import get_user_model
 
-from memories.contract.errors import DomainError
-from memories.database import identity
-from memories.identity.permissions import build_caller
+from foundation.database import identity
+from foundation.operations.errors import DomainError
+from foundation.people.permissions import build_caller
 from memory_project.subscriptions import git, services, synchronization
 from memory_project.subscriptions.models import RunState, Subscription, SubscriptionRun
 

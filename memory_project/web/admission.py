@@ -17,8 +17,8 @@ from django.http import parse_cookie
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memories.contract.errors import DomainError
-from memories.database import connections
+from foundation.database import connections
+from foundation.operations.errors import DomainError
 from memory_project.accounts.bearer import bearer
 from memory_project.accounts.recognition import Recognition, owner_of_session, owner_of_token
 from memory_project.observability import process_metrics

@@ -7,8 +7,8 @@ from django.conf import settings
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.http import require_safe
 
-from memories import embedding
-from memories.database import restore_marker
+from foundation import embedding
+from foundation.database import restore_marker
 from memory_project.machines import secret_key_check
 from memory_project.replica.looks import watch
 from memory_project.web import readiness

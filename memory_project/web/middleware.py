@@ -16,9 +16,9 @@ from django.template.response import TemplateResponse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext
 
-from memories.contract.errors import Degraded, DomainError, TooManyRequests, from_database_error
-from memories.database import identity, transaction_settings
-from memories.identity.permissions import caller_from_request
+from foundation.database import identity, transaction_settings
+from foundation.operations.errors import Degraded, DomainError, TooManyRequests, from_database_error
+from foundation.people.permissions import caller_from_request
 from memory_project import audit
 from memory_project.models import AuditEvent
 from memory_project.observability import calls, request_context, tracing

@@ -11,10 +11,10 @@ import psycopg
 from django.apps import apps
 from django.db import connection
 
-from memories.database.locks import DIRECT
+from foundation.database.locks import DIRECT
 from memory_project.web import draining
 
-PACKAGES = ("memory_project", "memories", "knowledge", "analysis")
+PACKAGES = ("memory_project", "memories", "knowledge", "analysis", "foundation")
 WITHIN_S = 2  # seconds within which the database must answer
 KEPT_S = 1.0  # seconds for which a result is kept, so that probes can't flood the database with connections
 APPLIED = "SELECT app, name FROM django_migrations WHERE app = ANY(%s)"

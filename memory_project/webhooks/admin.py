@@ -13,9 +13,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy, ngettext
 
+from foundation.operations.errors import DomainError
 from memories.admin.base import AdminsOnly, admin_caller, moment
 from memories.admin.rows import Link
-from memories.contract.errors import DomainError
 from memory_project.webhooks import endpoints, sending
 from memory_project.webhooks.models import Delivery, Endpoint
 

@@ -9,10 +9,10 @@ from uuid import UUID
 
 from django.conf import settings
 
+from foundation.database import identity
+from foundation.links import url_for
+from foundation.people.caller import Caller
 from knowledge.models import Insight, InsightState
-from memories.contract.urls import url_for
-from memories.database import identity
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from memory_project.webhooks.models import Delivery
 

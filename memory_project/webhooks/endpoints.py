@@ -14,10 +14,10 @@ from django.db.models import Prefetch, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from memories.contract.errors import Conflict, Forbidden, LimitReached, NotFound
-from memories.contract.fields import Id
-from memories.contract.operations import validate
-from memories.identity.caller import Caller, require_user
+from foundation.operations.errors import Conflict, Forbidden, LimitReached, NotFound
+from foundation.operations.fields import Id
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller, require_user
 from memory_project.webhooks import events, pause_reasons, signing
 from memory_project.webhooks.models import Delivery, DeliveryState, Endpoint
 from memory_project.webhooks.operations import CreateEndpoint, UpdateEndpoint

@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_noop
 from django_q.tasks import async_task
 
-from memories.database import identity, prepared_statements
+from foundation.database import identity, prepared_statements
 
 TEST = "webhook.test"  # sent on request only
 KINDS: Mapping[str, str] = {

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from memories.contract.fields import Id, OneOf, Text
-from memories.contract.operations import Operation
+from foundation.operations.fields import Id, OneOf, Text
+from foundation.operations.operation import Operation
 from memory_project.webhooks.events import KINDS
 
 Url = Annotated[

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from django.conf import settings
 from django.utils.translation import gettext, gettext_noop
 
-from memories.contract.errors import Invalid
+from foundation.operations.errors import Invalid
 from memory_project.webhooks.pause_reasons import NO_RESPONSE, STATUS
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def check_url(text: str) -> str:
     """Return the URL as it is requested. Raises Invalid if its form is not allowed."""
     import httpx  # noqa: PLC0415 - takes a tenth of a second, which other processes save
 
-    from memories.outbox.public_http import is_public  # noqa: PLC0415 - needs httpx
+    from foundation.outbound.public_http import is_public  # noqa: PLC0415 - needs httpx
 
     try:
         url = httpx.URL(text)
@@ -90,7 +90,7 @@ def post_all(url: str, requests: Sequence[Request]) -> list[Answer]:
 async def _post_all(url: str, requests: Sequence[Request]) -> list[Answer]:
     import httpx  # noqa: PLC0415 - takes a tenth of a second, which other processes save
 
-    from memories.outbox.public_http import AsyncPublicTransport  # noqa: PLC0415 - needs httpx
+    from foundation.outbound.public_http import AsyncPublicTransport  # noqa: PLC0415 - needs httpx
 
     is_private = is_private_host(httpx.URL(url).host)
     transport = httpx.AsyncHTTPTransport() if is_private else AsyncPublicTransport()
@@ -101,7 +101,7 @@ async def _post_all(url: str, requests: Sequence[Request]) -> list[Answer]:
 async def _post(client: httpx.AsyncClient, url: str, request: Request) -> Answer:
     import httpx  # noqa: PLC0415 - takes a tenth of a second, which other processes save
 
-    from memories.outbox.public_http import NotPublic  # noqa: PLC0415 - needs httpx
+    from foundation.outbound.public_http import NotPublic  # noqa: PLC0415 - needs httpx
 
     content = request.body.encode()
     try:

@@ -15,11 +15,11 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from memories.contract.errors import Conflict, Forbidden
-from memories.database import connections, locks
-from memories.database.locks import exclusive
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
+from foundation.database import connections, locks
+from foundation.database.locks import exclusive
+from foundation.operations.errors import Conflict, Forbidden
+from foundation.people.caller import Caller
+from foundation.people.permissions import build_caller
 from memory_project.models import User
 from memory_project.notifications import inbox
 from memory_project.webhooks import bodies, events, pause_reasons, posting, signing

@@ -74,7 +74,7 @@ function entityName(urn) {
   return name ?? urn.replace(/^urn:li:\w+:/, "");
 }
 
-/* Shows invisible characters as code points, as memories/contract/display.py does on the server. */
+/* Shows invisible characters as code points, as foundation/operations/display.py does on the server. */
 const INVISIBLE = /[\0-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\u{e0000}-\u{e007f}]/gu;
 
 function visible(text) {

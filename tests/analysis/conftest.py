@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from analysis import records, sessions
 from analysis.models import DeclaredSource, Session
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from tests.fake_rest_api import Api, serving
 
 DECLARATION = """

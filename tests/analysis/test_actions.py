@@ -21,9 +21,9 @@ from analysis.models import Action, ActionItem, DeclaredSource, IngestedRecord, 
 from analysis.operations import IngestRecords, RunAction
 from analysis.sources.attribute_values import check_value
 from analysis.sources.declaration import Attribute
-from memories.contract import progress
-from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
-from memories.identity.caller import Caller
+from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
+from foundation.people.caller import Caller
+from foundation.work import progress
 from tests.analysis.conftest import DECLARATION
 from tests.fake_rest_api import Api
 
@@ -264,7 +264,7 @@ from django.db import connection
 connection.settings_dict["NAME"] = sys.argv[1]
 from analysis import actions
 from analysis.operations import RunAction
-from memories.identity.permissions import build_caller
+from foundation.people.permissions import build_caller
 from memory_project.models import User
 caller = build_caller(User.objects.get(email="alice@example.org"), channel="test")
 operation = RunAction(analysis_id="audit", model="book", action=sys.argv[2],

@@ -18,9 +18,9 @@ from analysis.operations import Aggregate, Describe, Export, IngestRecords, RunA
 from analysis.querying import description, query, sampling
 from analysis.querying.query import scope
 from analysis.sources.interface import UpstreamFailed
-from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid
-from memories.database import locks
-from memories.identity.caller import Caller
+from foundation.database import locks
+from foundation.operations.errors import Conflict, DomainError, Forbidden, Invalid
+from foundation.people.caller import Caller
 from memory_project.models import User
 from tests.analysis.conftest import Hold
 from tests.fake_rest_api import Api

@@ -11,10 +11,10 @@ from django.urls import reverse
 
 from analysis.mcp_tools import query_sql
 from analysis.models import CheckState, DeclaredSource, MemoryCheck
+from foundation.people.caller import Caller
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
 from memories import services
-from memories.identity.caller import Caller
 from memories.mcp_tools import memory_manage
 from memories.models import MemoryRecord
 from memories.operations import Remember, Share

@@ -18,18 +18,19 @@ from analysis.checks import services as checks
 from analysis.checks.operations import AddCheck, EditCheck, RemoveCheck, RunCheck, TryCheck
 from analysis.checks.queries import checks_for
 from analysis.models import CheckState, DeclaredSource, MemoryCheck
+from foundation.database.identity import service
+from foundation.operations.errors import Conflict, DomainError, Forbidden, Invalid, LimitReached, NotFound
+from foundation.people.caller import WIPE, Caller
+from foundation.people.models import PersonaMembership
 from knowledge.catalog.embedded import LocalCatalog
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
 from knowledge.review import decisions
 from memories import services
-from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, LimitReached, NotFound
 from memories.conversation.operations import Wipe
 from memories.conversation.wipe import request_wipe
-from memories.database.identity import service
-from memories.identity.caller import WIPE, Caller
 from memories.mcp_tools import memory_manage, memory_recall
-from memories.models import Impression, MemoryRecord, PersonaMembership, Status
+from memories.models import Impression, MemoryRecord, Status
 from memories.operations import Erase, Forget, Remember, Restore, Revise, Supersede, Verify
 from memories.writing import erasure, ownership, staleness
 from memories.writing.undo import undo
@@ -248,7 +249,7 @@ def test_a_check_that_cannot_run_is_told_apart_and_never_makes_the_memory_stale(
 
 
 def persona(name: str) -> int:
-    from memories.models import Persona
+    from foundation.people.models import Persona
 
     return Persona.objects.get(name=name).pk
 

@@ -10,7 +10,7 @@ from analysis import child_ingest, rendering
 from analysis import ingest as ingesting
 from analysis.models import Ingest, IngestedRecord
 from analysis.operations import IngestChildren, IngestRecords
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from tests.fake_rest_api import Api
 
 pytestmark = pytest.mark.django_db

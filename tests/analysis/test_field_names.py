@@ -14,8 +14,8 @@ from analysis.models import IngestedRecord
 from analysis.operations import Describe, Export, IngestRecords
 from analysis.querying import query, sampling
 from analysis.querying.query import scope
-from memories.contract.errors import Invalid
-from memories.identity.caller import Caller
+from foundation.operations.errors import Invalid
+from foundation.people.caller import Caller
 from tests.analysis.conftest import Hold
 from tests.fake_rest_api import Api
 

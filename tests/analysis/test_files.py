@@ -21,8 +21,8 @@ from analysis.sources.declaration import Resource, parse
 from analysis.sources.files import FileUpstream
 from analysis.sources.interface import UpstreamFailed
 from analysis.sources.text_format import delimiter_of, detect_encoding, layout
-from memories.contract.errors import Invalid
-from memories.identity.caller import Caller
+from foundation.operations.errors import Invalid
+from foundation.people.caller import Caller
 
 
 @pytest.fixture
@@ -182,7 +182,9 @@ def test_nothing_uses_the_sniffer_of_the_standard_library() -> None:
     # Its regular expressions take seconds for a line of 265 characters, and stop all other threads meanwhile.
     root = Path(__file__).parents[2]
     files = [
-        path for app in ("memories", "knowledge", "analysis", "memory_project") for path in (root / app).rglob("*.py")
+        path
+        for app in ("foundation", "memories", "knowledge", "analysis", "memory_project")
+        for path in (root / app).rglob("*.py")
     ]
     assert [str(path) for path in files if "Sniffer(" in path.read_text()] == []
 

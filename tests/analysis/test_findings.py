@@ -10,9 +10,9 @@ from analysis import findings, sessions
 from analysis.models import Finding, FindingPassage
 from analysis.operations import StoreFindings
 from analysis.querying.page_summaries import summarize
-from memories import embedding
-from memories.contract.errors import Invalid, NotFound
-from memories.identity.caller import Caller
+from foundation import embedding
+from foundation.operations.errors import Invalid, NotFound
+from foundation.people.caller import Caller
 from memories.models import IndexJob
 from memories.retrieval import indexing
 

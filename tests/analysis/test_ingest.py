@@ -15,10 +15,10 @@ from analysis.ingest import ingest
 from analysis.models import Finding, Ingest, IngestedRecord
 from analysis.operations import IngestChildren, IngestRecords
 from analysis.sources.interface import UpstreamFailed
+from foundation.operations.errors import Degraded, Forbidden, Invalid, NotFound
+from foundation.people.caller import Caller
+from foundation.work import progress
 from memories import services
-from memories.contract import progress
-from memories.contract.errors import Degraded, Forbidden, Invalid, NotFound
-from memories.identity.caller import Caller
 from memories.operations import Remember
 from tests.fake_rest_api import Api
 

@@ -17,8 +17,8 @@ from analysis.models import IngestedRecord, Session
 from analysis.operations import Describe
 from analysis.querying import description, query, sampling
 from analysis.querying.query import scope
-from memories.contract.errors import Invalid, NotFound
-from memories.identity.caller import Caller
+from foundation.operations.errors import Invalid, NotFound
+from foundation.people.caller import Caller
 from tests.analysis.conftest import Hold
 
 pytestmark = pytest.mark.django_db

@@ -21,8 +21,8 @@ from analysis.sources.interface import UpstreamFailed
 from analysis.sql import declaration as sql_declaration
 from analysis.sql import engines
 from analysis.sql.values import Bounds
-from memories.contract.errors import Invalid
-from memories.identity.caller import Caller
+from foundation.operations.errors import Invalid
+from foundation.people.caller import Caller
 from tests.fake_rest_api import Api
 
 

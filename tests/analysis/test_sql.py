@@ -29,9 +29,9 @@ from analysis.sql import engines, postgresql_role
 from analysis.sql.declaration import parse
 from analysis.sql.engines import DuckDB, PostgreSQL
 from analysis.sql.values import Bounds, bounded
-from memories.contract import progress
-from memories.contract.errors import Degraded, Invalid, LimitReached
-from memories.identity.caller import OPERATE, Caller
+from foundation.operations.errors import Degraded, Invalid, LimitReached
+from foundation.people.caller import OPERATE, Caller
+from foundation.work import progress
 from memory_project.models import User
 
 pytestmark = pytest.mark.django_db

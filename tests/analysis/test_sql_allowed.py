@@ -14,8 +14,8 @@ from analysis.models import DeclaredSource
 from analysis.sql.allowed import functions_of
 from analysis.sql.lexer import tokens_of
 from analysis.sql.statements import check_reads
-from memories.contract.errors import Invalid
-from memories.identity.caller import Caller
+from foundation.operations.errors import Invalid
+from foundation.people.caller import Caller
 
 USEFUL = {
     "duckdb": [

@@ -26,9 +26,9 @@ from analysis.sql import engines, execute
 from analysis.sql.declaration import SqlSource, parse
 from analysis.sql.engines import DuckDB
 from analysis.sql.values import Bounds
-from memories.contract import progress
-from memories.contract.errors import DomainError, LimitReached
-from memories.identity.caller import Caller
+from foundation.operations.errors import DomainError, LimitReached
+from foundation.people.caller import Caller
+from foundation.work import progress
 
 pytestmark = pytest.mark.django_db(transaction=True)
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="open files are found in /proc")

@@ -26,9 +26,9 @@ from analysis.sql.declaration import parse
 from analysis.sql.engines import DuckDB
 from analysis.sql.processes import Pool, Process
 from analysis.sql.values import Bounds
-from memories.contract import progress
-from memories.contract.errors import LimitReached
-from memories.identity.caller import Caller
+from foundation.operations.errors import LimitReached
+from foundation.people.caller import Caller
+from foundation.work import progress
 
 pytestmark = pytest.mark.django_db
 ENDLESS = "SELECT count(*) FROM range(100000000) a, range(100000000) b"

@@ -12,8 +12,8 @@ from analysis.sources.interface import UpstreamFailed
 from analysis.sources.messages import MAX_MESSAGE, error_message
 from analysis.sql.statements import check_reads
 from analysis.sql.values import MAX_CELL
-from memories.contract.errors import Invalid
-from memories.identity.caller import Caller
+from foundation.operations.errors import Invalid
+from foundation.people.caller import Caller
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("warehouse")]
 

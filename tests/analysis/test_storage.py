@@ -27,8 +27,8 @@ from analysis.sql.values import MAX_CELL
 from analysis.storage import duckdb_reading, formats, keys, s3
 from analysis.storage.mcp_tools import TOOLS, object_info, object_list, object_read
 from analysis.storage.signing import Credentials, signed
-from memories.contract.errors import Degraded, Invalid, LimitReached, NotFound
-from memories.identity.caller import OPERATE, Caller
+from foundation.operations.errors import Degraded, Invalid, LimitReached, NotFound
+from foundation.people.caller import OPERATE, Caller
 
 pytestmark = pytest.mark.django_db
 

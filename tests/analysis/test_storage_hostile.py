@@ -15,8 +15,8 @@ from analysis.models import DeclaredSource
 from analysis.sources.interface import UpstreamFailed
 from analysis.storage import s3
 from analysis.storage.mcp_tools import object_info, object_list, object_read
-from memories.contract.errors import DomainError, Invalid, NotFound
-from memories.identity.caller import Caller
+from foundation.operations.errors import DomainError, Invalid, NotFound
+from foundation.people.caller import Caller
 
 pytestmark = pytest.mark.django_db
 

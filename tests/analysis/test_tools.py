@@ -20,9 +20,9 @@ from analysis.ingest import ingest
 from analysis.models import Action, Finding, Ingest, IngestedRecord, Session
 from analysis.operations import IngestRecords, StoreFindings
 from analysis.sources.declaration import parse
+from foundation.operations.errors import Invalid
+from foundation.people.caller import Caller
 from knowledge.models import Insight
-from memories.contract.errors import Invalid
-from memories.identity.caller import Caller
 from memory_project.mcp.server import build_server, enabled_tools
 from memory_project.models import AuditEvent, User
 from tests.fake_rest_api import Api

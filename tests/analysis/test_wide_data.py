@@ -18,7 +18,7 @@ from analysis.models import Finding, IngestedRecord
 from analysis.operations import IngestRecords
 from analysis.querying import description
 from analysis.querying.query import scope
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from memories.models import IndexJob
 from memories.retrieval import indexing
 from tests.analysis.conftest import Hold

@@ -9,7 +9,7 @@ from asgiref.sync import sync_to_async
 from commonplace_client import AsyncCommonplace, Commonplace
 from django.test import Client
 
-from memories.identity.caller import system_caller
+from foundation.people.caller import system_caller
 from memory_project.accounts.tokens import create_token
 from memory_project.models import User
 

@@ -43,7 +43,7 @@ def python(home: Path, code: str) -> str:
 SETUP = f"""
 from memories import services
 from memories.operations import Remember
-from memories.identity.permissions import build_caller
+from foundation.people.permissions import build_caller
 from memory_project.models import User
 user = User.objects.create_user("alice@example.org", "a long password")
 caller = build_caller(user, channel="test")
@@ -52,7 +52,7 @@ for text in ({SECRET!r}, {FACT!r}):
 """
 ERASE = """
 from memories.writing import erasure
-from memories.identity.caller import system_caller
+from foundation.people.caller import system_caller
 from memories.operations import Erase
 erasure.erase(Erase.read(dict(record_id={pk!r}, confirm=True)), caller=system_caller())
 """

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict
 
-from memories.contract.tools import Hints, tool
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Hints, tool
 from tests.example_app import queries
 from tests.example_app.operations import CountMemories
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from memories.contract.fields import EntityUrn
-from memories.contract.operations import Operation
+from foundation.operations.fields import EntityUrn
+from foundation.operations.operation import Operation
 
 
 class CountMemories(Operation):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from memories.models import MemoryRecord, Status
 from tests.example_app.operations import CountMemories
 

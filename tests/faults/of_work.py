@@ -64,7 +64,7 @@ def _kept(place: Installation) -> int:
 
 
 ERASE = """
-from memories.identity.caller import system_caller
+from foundation.people.caller import system_caller
 from memories.models import MemoryRecord
 from memories.operations import Erase
 from memories.writing import erasure
@@ -116,7 +116,7 @@ from knowledge.insights.capture import capture
 from knowledge.models import CatalogEntity
 from knowledge.operations import Apply, Capture
 from knowledge.review import decisions
-from memories.identity.permissions import build_caller
+from foundation.people.permissions import build_caller
 from memory_project.models import User
 people = [User.objects.get(email=f"{name}@fernhill.example") for name in ("jonas", "priya")]
 jonas, priya = (build_caller(person, channel="test") for person in people)
@@ -131,7 +131,7 @@ print(apply(Apply.read(operation), caller=priya).changeset.state)
 RESUME = """
 from knowledge.changesets.apply import resume
 from knowledge.models import Changeset
-from memories.identity.permissions import build_caller
+from foundation.people.permissions import build_caller
 from memory_project.models import User
 priya = build_caller(User.objects.get(email="priya@fernhill.example"), channel="test")
 changeset = Changeset.objects.order_by("-created_at").first()

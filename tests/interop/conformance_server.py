@@ -33,8 +33,8 @@ from mcp.types import Tool as OfferedTool
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from memories.contract.tools import Tool
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Tool
 from memory_project.mcp.http_app import http_app, mcp_routes
 from memory_project.mcp.server import CommonplaceServer, enabled_tools
 from memory_project.web.admission import protected

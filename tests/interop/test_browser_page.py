@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from memories.identity.caller import system_caller
+from foundation.people.caller import system_caller
 from memory_project.accounts.tokens import create_token
 from memory_project.models import User
 from tests.e2e.conftest import ARGUMENTS, NAMES

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from memories.identity.caller import system_caller
+from foundation.people.caller import system_caller
 from memory_project.accounts.tokens import create_token
 from memory_project.models import User
 from memory_project.web.request_limits import uvicorn_options

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from mcp.types import ElicitResult
 
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from memory_project.mcp.gateway import registry as upstreams
 from tests.fake_datahub import Faults, Handler
 from tests.fake_datahub_store import Store

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from foundation.people.caller import Caller
 from knowledge.catalog.json_patch import canonical
 from knowledge.changesets.apply import Applied
 from knowledge.changesets.apply import apply as apply_changes
@@ -11,7 +12,6 @@ from knowledge.insights.capture import capture
 from knowledge.models import Insight
 from knowledge.operations import Apply, Capture
 from knowledge.review.decisions import approve
-from memories.identity.caller import Caller
 from tests.knowledge.conftest import ORDERS, everything
 
 TAG = "urn:li:tag:Training"

@@ -10,15 +10,15 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.models import Group, Permission
 
+from foundation.people.caller import Caller
+from foundation.people.models import Persona
+from foundation.people.permissions import build_caller
 from knowledge.catalog.bulk_write import AspectWrite, put_many
 from knowledge.catalog.current import get_catalog
 from knowledge.catalog.datahub import DataHubCatalog
 from knowledge.catalog.embedded import LocalCatalog
 from knowledge.catalog.interface import Catalog
 from knowledge.models import CatalogAspect
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
-from memories.models import Persona
 from memory_project.models import User
 from tests.conftest import person
 from tests.fake_datahub import Faults, Handler, standin

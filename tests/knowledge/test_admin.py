@@ -11,6 +11,7 @@ from django.contrib.auth.models import Permission
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
+from foundation.people.caller import Caller
 from knowledge.admin.changesets import ChangesetAdmin
 from knowledge.admin.insights import InsightAdmin
 from knowledge.changesets.apply import apply
@@ -21,7 +22,6 @@ from memories import services
 from memories.admin import lists
 from memories.admin.lists import EstimatedPaginator
 from memories.admin.records import MemoryRecordAdmin
-from memories.identity.caller import Caller
 from memories.models import Batch, MemoryRecord
 from memories.operations import Remember, Supersede
 from memories.writing import bulk_actions

@@ -10,14 +10,14 @@ from django.db.models import Q
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Call
 from knowledge import tasks
 from knowledge.context.call_subject import Subject
 from knowledge.context.memory_context import attach_memories, memories_for_entities
 from knowledge.models import Changeset, Insight, InsightState
 from memories import services
-from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
-from memories.contract.tools import Call
-from memories.identity.caller import Caller
 from memories.models import Impression, MemoryRecord
 from memories.operations import ChooseAttachment, MarkFeedback, Remember, ReportMemories, Revise
 from memories.retrieval import attachment_use

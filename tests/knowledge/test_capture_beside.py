@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from foundation.operations.errors import Conflict
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Call
 from knowledge.changesets import suggested
 from knowledge.context.memory_context import attach_memories
 from knowledge.insights.capture import Captured, capture
@@ -14,9 +17,6 @@ from knowledge.models import Insight
 from knowledge.operations import Appeal, Capture, Edit
 from knowledge.review import decisions
 from memories import services
-from memories.contract.errors import Conflict
-from memories.contract.tools import Call
-from memories.identity.caller import Caller
 from memories.mcp_tools import memory_recall
 from memories.models import MemoryRecord, Status
 from memories.operations import Forget, Remember, Restore

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
+from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Call
 from knowledge.catalog.lineage_edges import column_pairs
 from knowledge.context import caveat_waivers, caveats
 from knowledge.context.memory_context import attach_memories
 from knowledge.models import CaveatWaiver, ColumnEdge
 from knowledge.operations import Reinstate, Waive
 from memories import services
-from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
-from memories.contract.tools import Call
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.operations import Forget, Remember, Revise, Verify
 from memories.writing.erasure import erase_locked

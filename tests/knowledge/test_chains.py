@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from foundation.operations.errors import Conflict
+from foundation.people.caller import Caller
 from knowledge.changesets import rollback, suggested
 from knowledge.insights import queries
 from knowledge.mcp_tools.curate import apply_knowledge
 from knowledge.models import Changeset, Insight, InsightState
 from memories import services
-from memories.contract.errors import Conflict
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.operations import Erase, Forget, Remember, Restore, Supersede
 from memories.writing import erasure, undo

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
+from foundation.people.caller import Caller
 from knowledge.catalog.embedded import LocalCatalog
 from knowledge.catalog.interface import Catalog, Run, Write
 from knowledge.catalog.json_patch import canonical, value_at
@@ -20,8 +22,6 @@ from knowledge.models import Changeset, ChangesetState, Insight, InsightState
 from knowledge.operations import Apply, Capture
 from knowledge.review.decisions import reject
 from memories import services
-from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.operations import Remember
 from tests.knowledge.changeset_examples import CASES, TAG, apply, approved, change, snapshot

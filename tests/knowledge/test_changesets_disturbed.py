@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from foundation.operations.errors import Conflict
+from foundation.people.caller import Caller
 from knowledge.catalog.current import get_catalog
 from knowledge.catalog.interface import Catalog, CatalogUnavailable, Run, Write
 from knowledge.changesets import rollback, writes
@@ -16,8 +18,6 @@ from knowledge.changesets.apply import apply as apply_changes
 from knowledge.changesets.apply import resume
 from knowledge.models import Changeset, ChangesetState, Insight, InsightState
 from knowledge.operations import Apply
-from memories.contract.errors import Conflict
-from memories.identity.caller import Caller
 from tests.fake_datahub import Faults, Handler
 from tests.knowledge.changeset_examples import CASES, TAG, apply, approved, change, snapshot
 from tests.knowledge.conftest import ORDERS

@@ -9,6 +9,10 @@ from django.contrib.auth.models import Group
 from django.test import Client
 from django.urls import reverse
 
+from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
+from foundation.people.caller import Caller
+from foundation.people.models import Persona
+from foundation.people.permissions import build_caller
 from knowledge.insights import queries
 from knowledge.insights.capture import capture
 from knowledge.mcp_tools.capture import capture_insight
@@ -17,10 +21,6 @@ from knowledge.models import Insight
 from knowledge.operations import AnswerQuestion, Capture
 from knowledge.review import clarifications, decisions
 from knowledge.review.queue import Queue
-from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
-from memories.models import Persona
 from memory_project.models import User
 from tests.conftest import person
 from tests.knowledge.conftest import ORDERS

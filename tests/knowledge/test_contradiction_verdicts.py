@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from foundation.database import identity
+from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
+from foundation.people.caller import Caller
 from knowledge.contradictions import queries, scan, verdicts
 from knowledge.contradictions.operations import Settle, UndoSettlement
 from knowledge.insights.capture import capture
@@ -13,9 +16,6 @@ from knowledge.models import Contradiction, Insight, Settlement
 from knowledge.operations import Capture
 from knowledge.review import decisions
 from memories import services
-from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
-from memories.database import identity
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Purpose, Report
 from memories.operations import Erase, Remember, Revise
 from memories.writing.erasure import erase

@@ -10,14 +10,14 @@ from analysis import sessions
 from analysis.ingest import ingest
 from analysis.models import Finding, IngestedRecord
 from analysis.operations import IngestRecords
+from foundation.operations.errors import Conflict, Forbidden
+from foundation.people.caller import Caller
 from knowledge.changesets import rollback
 from knowledge.changesets.apply import apply
 from knowledge.insights.capture import capture
 from knowledge.operations import Appeal, Apply, Capture
 from knowledge.review import decisions
 from memories import services
-from memories.contract.errors import Conflict, Forbidden
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.operations import Erase, Reassign, Remember, Restore, Revise, Share
 from memories.writing import erasure, ownership

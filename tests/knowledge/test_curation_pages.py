@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from foundation.people.caller import Caller, system_caller
 from knowledge.catalog.embedded import LocalCatalog
 from knowledge.changesets.apply import apply
 from knowledge.freshness import comparison
@@ -17,7 +18,6 @@ from knowledge.models import Changeset
 from knowledge.operations import Apply, Capture
 from knowledge.review import decisions
 from memories import services
-from memories.identity.caller import Caller, system_caller
 from memories.models import Batch, MemoryRecord
 from memories.operations import MarkFeedback, Remember, Share, Supersede
 from memories.writing import feedback

@@ -9,16 +9,17 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
+from foundation.people.caller import Caller
+from foundation.people.models import Persona
+from foundation.people.permissions import build_caller
 from knowledge.debt import computation, interviews, queries, questions, uses
 from knowledge.debt.experts import experts
 from knowledge.debt.operations import AnswerInterview, AskQuestions, PassOver, UndoAnswer
 from knowledge.debt.queries import DebtFilter
 from knowledge.models import CatalogEntity, Contradiction, EntityDebt, EntityUse, Insight, InterviewQuestion
 from memories import services
-from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
-from memories.models import Impression, MemoryRecord, Persona, Status, Visibility
+from memories.models import Impression, MemoryRecord, Status, Visibility
 from memories.operations import Erase, Remember
 from memories.writing.erasure import erase
 from memory_project import audit

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from foundation.database.engine.base import PublicCursor, StatementCursor, is_about_rows
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Call
 from knowledge.context.memory_context import attach_memories
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
 from memories import queries, services
-from memories.contract.tools import Call
-from memories.database.engine.base import PublicCursor, StatementCursor, is_about_rows
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.operations import Forget, ListMemories, RecallMemories, Remember, Revise, Supersede
 from memories.retrieval import indexing

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from foundation.people.caller import Caller
 from knowledge.catalog.embedded import LocalCatalog
 from knowledge.catalog.search import search
 from knowledge.mcp_tools.catalog import catalog_search
 from knowledge.models import CatalogPassage, CatalogText
-from memories.identity.caller import Caller
 from memories.models import IndexJob
 from memories.retrieval import indexing
 from memory_project.models import User

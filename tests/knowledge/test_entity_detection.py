@@ -10,6 +10,9 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
+from foundation.operations.errors import Forbidden, NotFound
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Call
 from knowledge.context.memory_context import attach_memories
 from knowledge.freshness import comparison
 from knowledge.insights import entity_linking
@@ -17,9 +20,6 @@ from knowledge.insights.capture import capture
 from knowledge.operations import Capture
 from knowledge.tasks import link_memories
 from memories import services
-from memories.contract.errors import Forbidden, NotFound
-from memories.contract.tools import Call
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, MemoryRevision, Status
 from memories.operations import DismissEntity, Forget, RecallMemories, Remember, Restore, Revise, StoreNote, Supersede
 from memories.responses import detected_response, hit_response, memory_response

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from foundation.operations.errors import DomainError, Invalid
+from foundation.people.caller import Caller
 from knowledge.catalog.datahub import DataHubCatalog
 from knowledge.catalog.mirror import mirror
 from knowledge.mcp_tools.capture import capture_insight
 from knowledge.mcp_tools.catalog import catalog_entity, catalog_lineage
 from knowledge.mcp_tools.curate import apply_knowledge
-from memories.contract.errors import DomainError, Invalid
-from memories.identity.caller import Caller
 from memories.mcp_tools import memory_manage, memory_recall
 from memories.models import MemoryRecord
 from memories.operations import Remember

@@ -16,6 +16,8 @@ from django.utils import timezone
 from analysis import findings
 from analysis.models import Finding
 from analysis.operations import StoreFindings
+from foundation.operations.errors import Conflict, Forbidden, NotFound
+from foundation.people.caller import WIPE, Caller
 from knowledge.catalog.interface import Catalog
 from knowledge.changesets import erased_entities, promoted, rollback
 from knowledge.changesets.apply import apply as apply_changes
@@ -27,12 +29,10 @@ from knowledge.models import Change, Changeset, Decision, Insight
 from knowledge.operations import Apply, Capture
 from knowledge.review import decisions
 from memories import services
-from memories.contract.errors import Conflict, Forbidden, NotFound
 from memories.conversation import cache, wipe
 from memories.conversation.deletion import delete_expired
 from memories.conversation.models import CachedAnswer
 from memories.conversation.operations import StoreCache, Wipe
-from memories.identity.caller import WIPE, Caller
 from memories.models import Batch, MemoryRecord, MemoryRevision, Quotation, SameWords, Tombstone
 from memories.operations import Erase, Forget, Remember, Revise, Supersede
 from memories.retrieval import term_changes

@@ -13,6 +13,9 @@ from django.core.cache import caches
 from django.test import Client
 from django.urls import reverse
 
+from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Call
 from knowledge.catalog import metadata_files
 from knowledge.catalog.name_resolution import urn_of
 from knowledge.context.memory_context import attach_memories
@@ -22,10 +25,7 @@ from knowledge.models import CatalogEntity
 from knowledge.operations import Capture
 from knowledge.review import decisions
 from memories import services
-from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
-from memories.contract.tools import Call
 from memories.history import history
-from memories.identity.caller import Caller
 from memories.mcp_tools import memory_manage
 from memories.models import MemoryRecord
 from memories.operations import Remember, Revise, Settle, StoreNote, Supersede

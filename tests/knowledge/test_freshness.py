@@ -14,6 +14,8 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 
+from foundation.operations.errors import Forbidden, Invalid, NotFound
+from foundation.people.caller import Caller
 from knowledge.catalog.datahub import DataHubCatalog, _changed_entity
 from knowledge.catalog.embedded import LocalCatalog
 from knowledge.catalog.interface import Run, Write
@@ -29,8 +31,6 @@ from knowledge.operations import Apply, Capture, Edit
 from knowledge.review.decisions import approve
 from knowledge.tasks import check_freshness
 from memories import services
-from memories.contract.errors import Forbidden, Invalid, NotFound
-from memories.identity.caller import Caller
 from memories.mcp_tools import memory_manage, memory_recall
 from memories.models import MemoryRecord, Status
 from memories.operations import Forget, Remember, Revise, Share, Supersede, Verify

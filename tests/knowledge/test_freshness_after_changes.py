@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from foundation.people.caller import Caller
 from knowledge.catalog.embedded import LocalCatalog
 from knowledge.catalog.interface import CatalogUnavailable, Run, Write
 from knowledge.changesets import rollback, suggested
@@ -16,7 +17,6 @@ from knowledge.models import EntityBaseline, Insight
 from knowledge.operations import Appeal, Capture
 from knowledge.review import decisions
 from memories import services
-from memories.identity.caller import Caller
 from memories.mcp_tools import memory_manage
 from memories.models import MemoryRecord, Status
 from memories.operations import Forget, MarkFeedback, Remember, Restore, Revise, Supersede, Verify

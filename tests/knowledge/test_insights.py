@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from foundation.operations.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
+from foundation.people.caller import Caller
 from knowledge.insights import queries
 from knowledge.insights.capture import capture
 from knowledge.insights.lifecycle import edit
@@ -11,8 +13,6 @@ from knowledge.models import Insight, InsightState
 from knowledge.operations import Capture, Edit
 from knowledge.review.decisions import approve, reject, undo_review
 from memories import services
-from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.operations import Forget, RecallMemories, Revise, Share, Supersede
 from memories.retrieval.recall import recall
@@ -68,7 +68,7 @@ def test_plain_memories_never_enter_the_queue(alice: Caller, cora: Caller, fact:
 def test_a_curator_sees_only_insights_of_their_personas(
     insight: Insight, olga: Caller, curators: Any, personas: Any
 ) -> None:
-    from memories.identity.permissions import build_caller
+    from foundation.people.permissions import build_caller
 
     user = person("carl@example.org", personas["supply"])
     user.groups.add(curators)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from foundation.operations.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
+from foundation.people.caller import Caller
 from knowledge.insights import queries
 from knowledge.mcp_tools.capture import capture_insight
 from knowledge.mcp_tools.catalog import catalog_entity, catalog_search
 from knowledge.mcp_tools.curate import apply_knowledge
-from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
-from memories.identity.caller import Caller
 from memories.mcp_tools import memory_recall
 from memory_project.models import AuditEvent
 from tests.knowledge.conftest import MART, ORDERS

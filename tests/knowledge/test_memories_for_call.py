@@ -12,13 +12,13 @@ import pytest
 from django.db.models import Count, Exists, OuterRef, Q
 from django.utils import timezone
 
+from foundation.database import identity
+from foundation.people.caller import Caller
 from knowledge.catalog.neighbors import neighbors_of
 from knowledge.context.attachable import allowed_automatically, attachable
 from knowledge.context.caveats import is_caveat, paths_to
 from knowledge.context.memories_for_call import FOR_MATCH, FOR_NEIGHBOR, Criteria, MemoriesForCall, find
 from knowledge.models import Changeset, Insight, InsightState
-from memories.database import identity
-from memories.identity.caller import Caller
 from memories.models import Attachment, Feedback, MemoryRecord, Status, Tier, Verdict, Verification, Visibility
 from memories.models.record import ATTACHED, about_any
 from memories.models.validity import is_over, outside

@@ -15,6 +15,11 @@ from django.db import connection
 from django.utils import timezone
 
 from analysis.models import DeclaredSource
+from foundation.database.transaction_settings import limited
+from foundation.people.caller import Caller
+from foundation.people.models import Persona
+from foundation.people.permissions import build_caller
+from foundation.tools.declaration import Call
 from knowledge.changesets.apply import apply
 from knowledge.context import memory_context
 from knowledge.context.call_subject import subject_of
@@ -26,11 +31,7 @@ from knowledge.insights.capture import capture
 from knowledge.operations import Apply, Capture
 from knowledge.review import decisions
 from memories import services
-from memories.contract.tools import Call
-from memories.database.transaction_settings import limited
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
-from memories.models import Impression, MemoryRecord, Persona, Purpose
+from memories.models import Impression, MemoryRecord, Purpose
 from memories.operations import Erase, MarkFeedback, Remember, Revise, Verify
 from memories.retrieval import impressions
 from memories.writing import erasure, feedback

@@ -6,11 +6,11 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from foundation.operations.errors import Conflict
+from foundation.people.caller import Caller
 from knowledge.changesets import rollback
 from knowledge.changesets.traces import traces_of
 from knowledge.models import ChangesetState, Insight
-from memories.contract.errors import Conflict
-from memories.identity.caller import Caller
 from memories.models import MemoryRevision
 from memories.operations import Retag
 from memories.writing.retagging import retag

@@ -10,6 +10,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from foundation.operations.errors import Invalid, NotFound
+from foundation.people.caller import Caller
 from knowledge.catalog import metadata_files
 from knowledge.catalog.embedded import LocalCatalog
 from knowledge.freshness import comparison
@@ -17,8 +19,6 @@ from knowledge.mcp_tools.capture import capture_insight
 from knowledge.mcp_tools.catalog import catalog_entity, catalog_lineage, catalog_search
 from knowledge.models import CatalogAspect
 from memories import services
-from memories.contract.errors import Invalid, NotFound
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.operations import RecallMemories, Remember
 from memories.retrieval.recall import recall

@@ -9,6 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
+from foundation.people.caller import Caller
 from knowledge.catalog.current import get_catalog, get_readable_catalog
 from knowledge.catalog.datahub import DataHubCatalog
 from knowledge.catalog.embedded import LocalCatalog
@@ -20,7 +21,6 @@ from knowledge.mcp_tools.capture import capture_insight
 from knowledge.mcp_tools.catalog import catalog_entity, catalog_search
 from knowledge.models import CatalogAspect, CatalogCursor
 from memories import services
-from memories.identity.caller import Caller
 from memories.mcp_tools import memory_recall
 from memories.operations import Remember
 from tests.fake_datahub import Faults

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from django.core.cache import caches
 
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Call
 from knowledge.catalog import mirror, neighbors
 from knowledge.catalog.datahub import DataHubCatalog
 from knowledge.context.memory_context import LINEAGE_UNKNOWN, attach_memories
 from memories import services
-from memories.contract.tools import Call
-from memories.identity.caller import Caller
 from memories.operations import Remember
 from tests.fake_datahub import Faults
 from tests.knowledge.conftest import MART, ORDERS, REFUNDS

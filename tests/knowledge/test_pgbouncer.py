@@ -18,17 +18,18 @@ import psycopg
 import pytest
 from django.db import OperationalError, connection, transaction
 
+from foundation.database import breaker as breakers
+from foundation.database import identity, locks, transaction_settings
+from foundation.database.breaker import DatabaseAway, breaker
+from foundation.database.locks import DIRECT
+from foundation.database.models import Lease
+from foundation.operations.errors import Conflict
+from foundation.people.caller import Caller
 from knowledge.changesets.apply import resume
 from knowledge.context.time_limit import set_timeout
 from knowledge.models import Change, Changeset
 from memories import services
-from memories.contract.errors import Conflict
-from memories.database import breaker as breakers
-from memories.database import identity, locks, transaction_settings
-from memories.database.breaker import DatabaseAway, breaker
-from memories.database.locks import DIRECT
-from memories.identity.caller import Caller
-from memories.models import Lease, MemoryRecord, Passage
+from memories.models import MemoryRecord, Passage
 from memories.operations import RecallMemories, Remember
 from memories.retrieval import vector_index
 from memories.retrieval.recall import recall

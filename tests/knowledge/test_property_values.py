@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from foundation.operations.errors import Invalid
+from foundation.people.caller import Caller
 from knowledge.catalog.interface import Catalog
 from knowledge.changesets import rollback
 from knowledge.changesets.property_values import parse_values
-from memories.contract.errors import Invalid
-from memories.identity.caller import Caller
 from tests.knowledge.changeset_examples import apply, change
 from tests.knowledge.conftest import ORDERS, put
 

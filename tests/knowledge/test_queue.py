@@ -10,6 +10,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from foundation.operations.errors import Conflict, NotFound
+from foundation.people.caller import Caller
 from knowledge.changesets import suggested
 from knowledge.insights.capture import capture
 from knowledge.insights.contradiction import contradiction
@@ -21,8 +23,6 @@ from knowledge.review import decisions
 from knowledge.review.cases import build_case
 from knowledge.review.queue import Queue
 from memories import services
-from memories.contract.errors import Conflict, NotFound
-from memories.identity.caller import Caller
 from memories.models import Batch, MemoryRecord
 from memories.operations import Remember
 from memories.retrieval.near_duplicates import group_near_duplicates

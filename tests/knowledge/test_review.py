@@ -10,6 +10,10 @@ from django.contrib.auth.models import Permission
 from django.test import Client
 from django.urls import reverse
 
+from foundation.operations.errors import Conflict, Forbidden
+from foundation.people.caller import Caller
+from foundation.people.models import Persona, PersonaMembership
+from foundation.people.permissions import build_caller
 from knowledge.catalog.embedded import LocalCatalog
 from knowledge.catalog.snapshot import Snapshot
 from knowledge.changesets.apply import preview
@@ -20,10 +24,7 @@ from knowledge.operations import Apply, Capture, EditAndApprove
 from knowledge.review import decisions
 from knowledge.review.queue import Queue, QueuePosition
 from memories import services
-from memories.contract.errors import Conflict, Forbidden
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
-from memories.models import Batch, MemoryRecord, Persona, PersonaMembership
+from memories.models import Batch, MemoryRecord
 from memories.operations import Forget, Reassign, Remember, Revise, Supersede
 from memory_project.models import AuditEvent, User
 from tests.knowledge.conftest import MART, ORDERS

@@ -13,6 +13,10 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from foundation.operations.errors import Conflict, Forbidden, Invalid
+from foundation.people.caller import Caller
+from foundation.people.models import Persona
+from foundation.people.permissions import build_caller
 from knowledge.changesets import suggested
 from knowledge.insights.capture import capture
 from knowledge.mcp_tools.curate import apply_knowledge
@@ -22,10 +26,7 @@ from knowledge.review import assignment, clarifications, decisions
 from knowledge.review.queue import Queue
 from knowledge.review.seen import ChangedMeanwhile, version_of
 from knowledge.review.snooze import snooze
-from memories.contract.errors import Conflict, Forbidden, Invalid
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
-from memories.models import Batch, MemoryRecord, Persona
+from memories.models import Batch, MemoryRecord
 from memory_project.models import User
 from tests.conftest import person
 from tests.knowledge.conftest import MART, ORDERS, put

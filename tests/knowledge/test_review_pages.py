@@ -9,9 +9,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from foundation.people.caller import Caller, system_caller
 from knowledge.freshness import comparison
 from memories import services
-from memories.identity.caller import Caller, system_caller
 from memories.models import MemoryRecord
 from memories.operations import Remember, Supersede
 from memory_project.models import ApiToken, AuditEvent, User

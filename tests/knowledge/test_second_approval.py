@@ -8,6 +8,10 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Group
 
+from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
+from foundation.people.caller import Caller
+from foundation.people.models import Persona
+from foundation.people.permissions import build_caller
 from knowledge.catalog.current import get_catalog
 from knowledge.catalog.interface import Catalog, Run, Write
 from knowledge.changesets import approvals, rollback
@@ -16,10 +20,7 @@ from knowledge.changesets.risk import in_words
 from knowledge.models import ApprovalRule, Changeset, ChangesetState, Insight, InsightState
 from knowledge.operations import Apply
 from memories import services
-from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
-from memories.models import Impression, MemoryRecord, Persona
+from memories.models import Impression, MemoryRecord
 from memories.operations import Erase, Forget
 from memories.writing.erasure import erase
 from memory_project.models import Notification, User

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
+from foundation.operations.errors import Conflict
+from foundation.people.caller import Caller
 from knowledge.catalog.interface import Catalog, CatalogUnavailable, Run, Write
 from knowledge.changesets import rollback, writes
 from knowledge.changesets.apply import resume
 from knowledge.mcp_tools.curate import apply_knowledge
 from knowledge.models import Change, ChangeOutcome, Insight
 from memories import services
-from memories.contract.errors import Conflict
-from memories.identity.caller import Caller
 from memories.operations import Forget
 from tests.knowledge.changeset_examples import CASES, TAG, apply, change, snapshot
 from tests.knowledge.conftest import ORDERS

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from foundation.operations.errors import DomainError, Forbidden, Invalid
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Call
 from knowledge.insights import sql_corrections
 from knowledge.models import FailedCall, Insight
-from memories.contract.errors import DomainError, Forbidden, Invalid
-from memories.contract.tools import Call
-from memories.identity.caller import Caller
 from memory_project import retention
 from tests.knowledge.conftest import ORDERS
 

@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
+from foundation import embedding
+from foundation.people.caller import Caller, system_caller
+from foundation.tools.declaration import Call
 from knowledge.context import statement_match
 from knowledge.context.call_subject import Subject
 from knowledge.context.memory_context import attach_memories
 from knowledge.context.statement_match import Profile, evidence_in, profile_of
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
-from memories import embedding, services
-from memories.contract.tools import Call
-from memories.identity.caller import Caller, system_caller
+from memories import services
 from memories.models import MemoryRecord
 from memories.operations import MarkFeedback, Remember, Verify
 from memories.writing import feedback

@@ -8,11 +8,11 @@ import pytest
 
 from analysis.models import DeclaredSource
 from analysis.storage.mcp_tools import object_info, object_list, object_read
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Call, Tool
 from knowledge.context.call_subject import subject_of
 from knowledge.context.memory_context import attach_memories
 from memories import services
-from memories.contract.tools import Call, Tool
-from memories.identity.caller import Caller
 from memories.operations import Remember
 from tests.fake_s3 import serving
 from tests.knowledge.conftest import put

@@ -10,15 +10,16 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from foundation.operations.errors import Conflict, Invalid, NotFound
+from foundation.people.caller import Caller
+from foundation.people.models import Persona
 from knowledge.models import Insight, Suggestion
 from knowledge.suggestions import decisions, queries, staging
 from knowledge.suggestions.operations import Discard, Keep, NeverAgain, StageCandidates, UndoDecisions
 from memories import services
-from memories.contract.errors import Conflict, Invalid, NotFound
 from memories.conversation.operations import StoreMessages
 from memories.conversation.turns import store_messages
-from memories.identity.caller import Caller
-from memories.models import MemoryRecord, Persona, Status
+from memories.models import MemoryRecord, Status
 from memories.operations import Erase, Remember, Revise
 from memories.writing.erasure import erase
 from memory_project import audit, retention

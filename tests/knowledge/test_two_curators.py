@@ -12,6 +12,10 @@ from django.core import mail
 from django.test import Client
 from django.urls import reverse
 
+from foundation.operations.errors import Conflict, Forbidden, Invalid
+from foundation.people.caller import Caller
+from foundation.people.models import Persona
+from foundation.people.permissions import build_caller
 from knowledge.changesets import suggested
 from knowledge.insights.capture import capture
 from knowledge.insights.lifecycle import edit
@@ -21,10 +25,7 @@ from knowledge.operations import AnswerQuestion, Capture, Edit
 from knowledge.review import clarifications, decisions
 from knowledge.review.seen import ChangedMeanwhile, version_of
 from memories import services
-from memories.contract.errors import Conflict, Forbidden, Invalid
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
-from memories.models import Batch, Persona
+from memories.models import Batch
 from memories.operations import MarkFeedback, Revise
 from memories.writing import bulk_actions, feedback
 from memory_project.models import Notification, User

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
+from foundation.people.caller import Caller
 from knowledge.catalog.datahub import DataHubCatalog
 from knowledge.catalog.mirror import mirror
 from knowledge.catalog.usage import Usage
 from knowledge.changesets import rollback
 from knowledge.changesets.apply import Applied
 from knowledge.mcp_tools.curate import apply_knowledge
-from memories.identity.caller import Caller
 from memory_project.models import User
 from tests.fake_datahub import Faults
 from tests.knowledge.changeset_examples import apply, change

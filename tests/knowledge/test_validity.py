@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from foundation.operations.errors import Forbidden, Invalid, NotFound
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Call
 from knowledge.catalog.datahub import DataHubCatalog
 from knowledge.context.memory_context import attach_memories
 from knowledge.freshness import comparison
@@ -17,9 +20,6 @@ from knowledge.models import Insight
 from knowledge.operations import Capture, Edit
 from knowledge.review import decisions
 from memories import services
-from memories.contract.errors import Forbidden, Invalid, NotFound
-from memories.contract.tools import Call
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.operations import Extend, Remember, Revise
 from memories.writing import undo, validity

@@ -12,13 +12,13 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
+from foundation.operations.errors import Forbidden, NotFound
+from foundation.people.caller import Caller
+from foundation.people.permissions import build_caller
+from foundation.tools.declaration import Call
 from knowledge.context.memory_context import attach_memories
 from knowledge.context.recent_changes import about_my_entities
 from memories import responses, services
-from memories.contract.errors import Forbidden, NotFound
-from memories.contract.tools import Call
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
 from memories.models import MemoryRecord, Verification
 from memories.operations import (
     DismissEntity,

@@ -10,9 +10,9 @@ from django.test import override_settings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memories.contract import budget
-from memories.contract.budget import fit, fit_items, size
-from memories.contract.shortening import Shortener, shorten_values
+from foundation.tools import budget
+from foundation.tools.budget import fit, fit_items, size
+from foundation.tools.shortening import Shortener, shorten_values
 
 
 @pytest.fixture(autouse=True, scope="module")

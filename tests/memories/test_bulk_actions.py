@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from foundation.operations.errors import Conflict, Invalid, NotFound
+from foundation.people.caller import Caller
 from memories import services
-from memories.contract.errors import Conflict, Invalid, NotFound
-from memories.identity.caller import Caller
 from memories.models import Batch, MemoryRecord
 from memories.operations import Forget, Remember, Revise, Share
 from memories.writing import bulk_actions

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from foundation.operations.errors import Forbidden, Invalid
+from foundation.people.caller import Caller
 from memories import services
-from memories.contract.errors import Forbidden, Invalid
-from memories.identity.caller import Caller
 from memories.models import IndexJob, MemoryRecord, Passage
 from memories.operations import Remember
 from memories.writing.bulk_import import remember_many

@@ -13,15 +13,15 @@ from django.conf import settings
 from django.utils import timezone
 from pydantic_core import PydanticCustomError
 
+from foundation.downloads.formulas import escape_formula
+from foundation.operations.errors import DomainError, Invalid, NotFound
+from foundation.people.caller import Caller
 from memories import services
 from memories.citations import changes, queries
 from memories.citations.addresses import cited_ids
 from memories.citations.operations import MAX_CITATIONS, ChangeCiting, Cite, RemoveCiting, check_address
 from memories.citations.responses import detail_response
 from memories.citations.services import change, cite, remove
-from memories.contract.csv import escape_formula
-from memories.contract.errors import DomainError, Invalid, NotFound
-from memories.identity.caller import Caller
 from memories.models import Citation, CitingDocument, MemoryRecord
 from memories.operations import Erase, Forget, Remember, Restore, Revise, Share, Supersede, Verify
 from memories.writing import erasure, ownership

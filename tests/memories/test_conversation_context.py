@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from foundation.embedding import Tokens
+from foundation.people.caller import Caller
 from memories import services
 from memories.conversation.turns import Turn, store_turns
-from memories.embedding import Tokens
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Passage
 from memories.operations import RecallMemories, Remember
 from memories.retrieval import token_similarity

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memories import embedding
-from memories.embedding import EmbedderUnavailable, minilm
-from memories.embedding.providers import Deterministic, OpenAICompatible
+from foundation import embedding
+from foundation.embedding import EmbedderUnavailable, minilm
+from foundation.embedding.providers import Deterministic, OpenAICompatible
 
 TEXTS = [
     "Revenue excludes refunds.",
@@ -29,7 +29,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> minilm.MiniLM:
 
 
 def test_the_packaged_model_equals_its_reference(model: minilm.MiniLM) -> None:
-    from memories.embedding.providers import SentenceTransformers
+    from foundation.embedding.providers import SentenceTransformers
 
     reference = SentenceTransformers(str(minilm.packaged_model()))
     cosines = (reference.embed(TEXTS) * model.embed(TEXTS)).sum(axis=1)
@@ -65,7 +65,7 @@ def test_a_disabled_provider_is_unavailable(settings: Any) -> None:
 
 def test_waiting_for_a_slow_model_times_out(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = threading.Event()
-    monkeypatch.setattr("memories.embedding.model.make_embedder", lambda: gate.wait(10) and Deterministic(384))
+    monkeypatch.setattr("foundation.embedding.model.make_embedder", lambda: gate.wait(10) and Deterministic(384))
     with pytest.raises(EmbedderUnavailable, match=r"still loading after 0\.05 s"):
         embedding.embed_one("x", wait_s=0.05)
     gate.set()

@@ -10,9 +10,9 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from foundation.people.caller import Caller
 from memories import services
 from memories.admin import facet_counts, lists
-from memories.identity.caller import Caller
 from memories.operations import Remember
 from memory_project.models import User
 from tests.conftest import person

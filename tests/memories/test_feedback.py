@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from foundation.operations.errors import Conflict, Invalid, NotFound
+from foundation.people.caller import Caller
+from foundation.people.models import Persona
 from knowledge.freshness import stale_review
 from memories import services
-from memories.contract.errors import Conflict, Invalid, NotFound
-from memories.identity.caller import Caller
-from memories.models import Feedback, MemoryRecord, Persona
+from memories.models import Feedback, MemoryRecord
 from memories.operations import Erase, Forget, MarkFeedback, RecallMemories, Restore, Share, Verify
 from memories.retrieval.recall import recall
 from memories.writing import erasure, feedback, undo

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from memory_project.mcp.server import build_server, enabled_tools
 
 pytestmark = pytest.mark.django_db(transaction=True)  # the calls run in threads, which commit

@@ -11,14 +11,14 @@ from django.apps import apps
 from django.core.management import CommandError, call_command
 
 from analysis.models import Session
+from foundation.operations.errors import Conflict, Forbidden, NotFound
+from foundation.people.caller import Caller
 from knowledge.graph.models import Graph
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
 from memories import services
-from memories.contract.errors import Conflict, Forbidden, NotFound
 from memories.conversation.models import CachedAnswer, UserDecision
 from memories.history import history
-from memories.identity.caller import Caller
 from memories.models import HandOver, MemoryRecord, Status, Tier
 from memories.operations import Erase, Forget, Remember, Restore, Supersede
 from memories.writing import erasure, ownership

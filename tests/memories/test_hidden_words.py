@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from foundation.operations.errors import Conflict
+from foundation.people.caller import Caller
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
 from memories import responses, services
-from memories.contract.errors import Conflict
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.operations import Forget, MarkFeedback, RecallMemories, Remember, Revise, Share, Supersede
 from memories.retrieval import ranking, term_statistics

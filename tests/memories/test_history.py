@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from foundation.people.caller import Caller
 from memories import services
 from memories.history import chain, history
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.operations import Remember, Revise, Share, Supersede
 

@@ -11,10 +11,11 @@ from django.db import connection
 from django.utils import timezone
 from django_q.models import OrmQ
 
-from memories import embedding, services, tasks
-from memories.contract.errors import Conflict
-from memories.database import locks
-from memories.identity.caller import Caller
+from foundation import embedding
+from foundation.database import locks
+from foundation.operations.errors import Conflict
+from foundation.people.caller import Caller
+from memories import services, tasks
 from memories.models import IndexJob, MemoryRecord, Passage
 from memories.models.index_job import JobStatus, Trigger
 from memories.operations import Forget, Remember, Revise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.core.management import call_command
 
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from memories.models import MemoryRecord
 from memories.operations import RecallMemories, Remember, Revise
 from memories.retrieval.language import language_of

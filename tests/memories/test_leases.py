@@ -10,10 +10,11 @@ from uuid import UUID, uuid4
 import pytest
 from django.db import transaction
 
-from memories.contract.errors import Conflict
-from memories.database import locks
-from memories.database.locks import LeaseLost, exclusive, fenced, is_locked
-from memories.models import Lease, Purpose
+from foundation.database import locks
+from foundation.database.locks import LeaseLost, exclusive, fenced, is_locked
+from foundation.database.models import Lease
+from foundation.operations.errors import Conflict
+from memories.models import Purpose
 from memories.retrieval import indexing
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from foundation.operations.errors import Invalid
+from foundation.operations.paging import page
+from foundation.people.caller import Caller
 from memories import queries, services
-from memories.contract.errors import Invalid
-from memories.contract.paging import page
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.operations import Forget, Remember
 from memories.retrieval import facets

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from foundation.operations.errors import Forbidden, Invalid, NotFound
+from foundation.people.caller import Caller, system_caller
 from memories import services
-from memories.contract.errors import Forbidden, Invalid, NotFound
-from memories.identity.caller import Caller, system_caller
 from memories.mcp_tools import memory_manage, memory_recall
 from memories.models import MemoryRecord
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from foundation.people.caller import Caller
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
 from knowledge.review.queue import Queue
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.operations import RecallMemories, Remember
 from memories.retrieval import term_statistics

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from foundation.operations.errors import Invalid
+from foundation.people.caller import Caller
 from memories import services
-from memories.contract.errors import Invalid
-from memories.identity.caller import Caller
 from memories.mcp_tools import memory_prune, memory_recall, memory_store
 from memories.models import MemoryRecord, Status
 from memories.operations import MarkFeedback, Remember, Restore, Share, Supersede, Verify

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 from django.db import connection, transaction
 
-from memories.database import notifications
-from memories.database.notifications import Subscription, direct_parameters, listen, notify
+from foundation.database import pg_notify
+from foundation.database.pg_notify import Subscription, direct_parameters, listen, notify
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PID = (
@@ -97,7 +97,7 @@ def test_a_lost_connection_is_told_and_replaced(
         attempts.append(time.monotonic())
         return {**parameters, "dbname": "no such database"}
 
-    monkeypatch.setattr(notifications, "direct_parameters", refused)
+    monkeypatch.setattr(pg_notify, "direct_parameters", refused)
     (listening,) = pids()
     with psycopg.connect(**parameters, autocommit=True) as other:
         other.execute("SELECT pg_terminate_backend(%s)", [listening])
@@ -105,7 +105,7 @@ def test_a_lost_connection_is_told_and_replaced(
     assert until(lambda: len(attempts) >= 3)
     assert heard == ["gap", "gap"]
     assert attempts[2] - attempts[1] > attempts[1] - attempts[0]  # the pauses grow
-    monkeypatch.setattr(notifications, "direct_parameters", lambda: parameters)
+    monkeypatch.setattr(pg_notify, "direct_parameters", lambda: parameters)
     assert until(lambda: subscription.is_connected)
     notify("news", "back")
     assert until(lambda: heard == ["gap", "gap", "gap", "back"])
@@ -113,7 +113,7 @@ def test_a_lost_connection_is_told_and_replaced(
 
 def test_a_connection_whose_messages_get_lost_counts_as_none(heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
     """As behind a pooler that assigns connections per transaction: LISTEN succeeds, and nothing arrives."""
-    monkeypatch.setattr(notifications, "PROOF_WITHIN_S", 0.2)
+    monkeypatch.setattr(pg_notify, "PROOF_WITHIN_S", 0.2)
     real, sent = psycopg.Connection.execute, []
 
     def elsewhere(self: Any, query: Any, params: Any = None, **options: Any) -> Any:

@@ -8,12 +8,12 @@ from typing import Annotated, Any, ClassVar, cast
 import pytest
 from pydantic import Field
 
-from memories.contract import schemas
-from memories.contract.errors import Invalid
-from memories.contract.fields import Columns, Content, Id, JsonObject, OneOf, ResultLimit, Tags, Urns, if_any
-from memories.contract.operations import Operation, validate
-from memories.contract.tools import Tool, ToolResponse
-from memories.identity.caller import Caller
+from foundation.operations import schemas
+from foundation.operations.errors import Invalid
+from foundation.operations.fields import Columns, Content, Id, JsonObject, OneOf, ResultLimit, Tags, Urns, if_any
+from foundation.operations.operation import Operation, validate
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Tool, ToolResponse
 from memory_project.mcp.server import enabled_tools
 
 ID = "0" * 32

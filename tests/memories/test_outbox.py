@@ -9,7 +9,7 @@ import pytest
 
 from analysis.action_execution import NAMES
 from analysis.models import Action, ActionItem, Outcome
-from memories.outbox.delivery import DeliveryQueue, DeliveryStatus, Phase, RemoteState, Result, deliver
+from foundation.work.delivery import DeliveryQueue, DeliveryStatus, Phase, RemoteState, Result, deliver
 
 pytestmark = pytest.mark.django_db
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foundation.people.caller import Caller
 from memories import services
 from memories.conversation.operations import StoreMessages
 from memories.conversation.turns import store_messages
-from memories.identity.caller import Caller
 from memories.models import Passage
 from memories.operations import Erase, RecallMemories, Remember, Revise
 from memories.rendering import as_text

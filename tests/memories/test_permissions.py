@@ -6,9 +6,9 @@ import pytest
 from django.contrib.auth.models import Group
 from django.db import connection
 
-from memories.contract.errors import Forbidden
-from memories.identity.permissions import PERMISSIONS, build_caller, load_user_access
-from memories.models import Persona, PersonaMembership
+from foundation.operations.errors import Forbidden
+from foundation.people.models import Persona, PersonaMembership
+from foundation.people.permissions import PERMISSIONS, build_caller, load_user_access
 from memory_project.accounts import people
 from memory_project.models import User
 

@@ -12,7 +12,7 @@ import pytest
 from django.db import DataError, connection, transaction
 from psycopg.pq import PipelineStatus, TransactionStatus
 
-from memories.database import identity, prepared_statements
+from foundation.database import identity, prepared_statements
 
 NOTHING: list[object] = []
 FAILS, WORKS = ("SELECT 1/0", NOTHING), ("SELECT 1", NOTHING)

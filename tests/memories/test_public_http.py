@@ -9,7 +9,7 @@ import pytest
 import requests
 
 from analysis.sql.public_session import public_session
-from memories.outbox.public_http import NotPublic, PublicTransport, is_public, public_addresses
+from foundation.outbound.public_http import NotPublic, PublicTransport, is_public, public_addresses
 
 PRIVATE = [
     "0.0.0.0", "10.1.2.3", "100.64.0.1", "127.0.0.1", "169.254.169.254", "172.16.0.1", "192.0.0.8", "192.0.2.1",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from django.db import connection
 
+from foundation.database.queryset_sql import Statement, condition, name_parameters
+from foundation.people.caller import Caller
 from memories import services
-from memories.database.queryset_sql import Statement, condition, name_parameters
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.operations import Remember
 

@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from foundation.database.queryset_sql import condition
+from foundation.operations.errors import Invalid
+from foundation.people.caller import Caller, system_caller
 from memories import extensions, services
-from memories.contract.errors import Invalid
-from memories.database.queryset_sql import condition
 from memories.extensions import MemoryExtension
-from memories.identity.caller import Caller, system_caller
 from memories.mcp_tools import memory_recall
 from memories.models import MemoryRecord, Passage, Status
 from memories.operations import STRATEGIES, Forget, RecallMemories, Remember, Revise, Share, Supersede

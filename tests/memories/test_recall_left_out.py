@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from foundation.people.caller import Caller, system_caller
 from memories import services
-from memories.identity.caller import Caller, system_caller
 from memories.models import MemoryRecord
 from memories.operations import STRATEGIES, RecallMemories, Remember
 from memories.rendering import as_text

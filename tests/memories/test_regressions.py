@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from foundation.operations.errors import Conflict, Invalid
+from foundation.people.caller import Caller
 from memories import services
-from memories.contract.errors import Conflict, Invalid
 from memories.history import history
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.operations import Erase, Forget, RecallMemories, Remember, Restore, Revise, Share, Supersede
 from memories.retrieval.recall import recall

@@ -9,13 +9,13 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from foundation.database import identity
+from foundation.operations.errors import DomainError, Invalid, NotFound, TooManyRequests
+from foundation.people.caller import CURATE, Caller
 from knowledge.freshness import stale_review
 from knowledge.this_week import analyst
 from knowledge.this_week.period import last_seven_days
 from memories import services
-from memories.contract.errors import DomainError, Invalid, NotFound, TooManyRequests
-from memories.database import identity
-from memories.identity.caller import CURATE, Caller
 from memories.mcp_tools import memory_feedback
 from memories.models import MemoryRecord, Report
 from memories.operations import Erase, RecallMemories, Remember, ReportMemories, Revise, Share, Verify

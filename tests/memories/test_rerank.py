@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 import pytest
 
+from foundation.embedding.circuit_breaker import Breaker
+from foundation.people.caller import Caller
 from memories import services
-from memories.embedding.circuit_breaker import Breaker
-from memories.identity.caller import Caller
 from memories.operations import RecallMemories, Remember
 from memories.retrieval import rerank
 from memories.retrieval.recall import recall

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from django.utils import timezone
 
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from memories.models import MemoryRecord, MemoryRevision
 from memories.models.revision import value_of
 from memories.writing.revision import NOT_IN_DETAILS, revised, stored_columns

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
+from foundation.operations.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
+from foundation.people.caller import Caller
 from knowledge.insights import capture as capturing
 from knowledge.models import CatalogEntity
 from knowledge.operations import Capture
 from memories import services
-from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Purpose
 from memories.operations import RecallMemories, Remember, Rescope, Revise, Supersede
 from memories.rendering import as_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memories.contract.secrets import contains_secret, states_secret
+from foundation.operations.secrets import contains_secret, states_secret
 from memory_project.hooks.masking import MASK, masked
 
 TOKENS = (

@@ -10,9 +10,9 @@ import pytest
 from django.core.management import call_command
 from django.db import DatabaseError, connections, transaction
 
+from foundation.database import identity
+from foundation.people.caller import Caller
 from memories import services
-from memories.database import identity
-from memories.identity.caller import Caller
 from memories.models import Lexeme, LexemeChange, MemoryRecord
 from memories.operations import Erase, Forget, Remember, Restore, Revise, Share, Supersede
 from memories.retrieval import term_changes, term_statistics

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from foundation.operations.errors import Conflict, Forbidden
+from foundation.people.caller import Caller
 from memories import services
-from memories.contract.errors import Conflict, Forbidden
-from memories.identity.caller import Caller
 from memories.models import Batch, MemoryRecord
 from memories.operations import Forget, Reassign, RecallMemories, Remember, Restore, Revise, Share, Supersede, Verify
 from memories.retrieval.recall import recall

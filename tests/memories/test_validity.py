@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from foundation.operations.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
+from foundation.people.caller import Caller
 from memories import queries, services
-from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, MemoryRevision
 from memories.operations import (
     EndPeriod,

@@ -9,10 +9,10 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
+from foundation.database.locks import exclusive
+from foundation.operations.errors import Conflict
+from foundation.people.caller import Caller
 from memories import services
-from memories.contract.errors import Conflict
-from memories.database.locks import exclusive
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Passage
 from memories.operations import RecallMemories, Remember
 from memories.retrieval import near_duplicates, vector_index

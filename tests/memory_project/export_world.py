@@ -11,6 +11,7 @@ from django.db import connection
 from django.utils import timezone
 
 from analysis.models import Finding, MemoryCheck, Session
+from foundation.people.caller import Caller
 from knowledge.graph.models import Graph, ObservationMove
 from knowledge.insights.capture import capture
 from knowledge.models import CaveatWaiver, Suggestion
@@ -22,7 +23,6 @@ from memories import services
 from memories.citations.operations import Cite
 from memories.citations.services import cite
 from memories.conversation.models import MergeProposal
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Tombstone
 from memories.operations import Forget, MarkFeedback, Remember, ReportMemories, Revise, Supersede, Verify
 from memories.portability import Values

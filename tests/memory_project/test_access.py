@@ -11,9 +11,9 @@ from django.core.management.base import CommandError
 from django.test import Client
 from django.urls import reverse
 
-from memories.contract.errors import Forbidden
-from memories.identity.caller import system_caller
-from memories.identity.permissions import build_caller
+from foundation.operations.errors import Forbidden
+from foundation.people.caller import system_caller
+from foundation.people.permissions import build_caller
 from memory_project import demo
 from memory_project.accounts import exposure, people
 from memory_project.accounts.tokens import create_token

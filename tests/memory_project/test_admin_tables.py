@@ -18,15 +18,16 @@ from analysis import sources
 from analysis.models import DeclaredSource
 from analysis.sources import checks
 from analysis.sources.envelopes import PageOf
+from foundation.operations.errors import Conflict, Forbidden, Invalid
+from foundation.people.caller import Caller
+from foundation.people.models import Persona
+from foundation.people.permissions import build_caller
 from memories import services
 from memories.admin import lists
 from memories.admin.base import ExportsList
 from memories.admin.lists import CHOOSE_COLUMNS
 from memories.admin.rows import TEST
-from memories.contract.errors import Conflict, Forbidden, Invalid
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
-from memories.models import Batch, MemoryRecord, Persona
+from memories.models import Batch, MemoryRecord
 from memories.operations import Remember, Revise, Supersede
 from memory_project import schedules
 from memory_project.accounts import people

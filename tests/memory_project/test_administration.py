@@ -14,8 +14,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone, translation
 
-from memories.contract.errors import Forbidden, Invalid
-from memories.identity.caller import Caller
+from foundation.operations.errors import Forbidden, Invalid
+from foundation.people.caller import Caller
 from memories.models import IndexJob, MemoryRecord
 from memories.retrieval import index_status
 from memory_project.audit import statistics

@@ -19,7 +19,7 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
-from memories.identity.caller import system_caller
+from foundation.people.caller import system_caller
 from memory_project.accounts import password_hashing, people
 from memory_project.accounts.recognition import owner_of_session, owner_of_token
 from memory_project.accounts.tokens import create_token, revoke_token

@@ -9,9 +9,10 @@ from django.test import Client
 from django.utils import timezone
 from drf_spectacular.validation import validate_schema
 
-from memories.contract.errors import Conflict, Degraded, Forbidden, Invalid, LimitReached, NotFound, Upstream
-from memories.identity.caller import Caller, system_caller
-from memories.models import Dimension, MemoryRecord, Persona, Status
+from foundation.operations.errors import Conflict, Degraded, Forbidden, Invalid, LimitReached, NotFound, Upstream
+from foundation.people.caller import Caller, system_caller
+from foundation.people.models import Persona
+from memories.models import Dimension, MemoryRecord, Status
 from memory_project.accounts.tokens import create_token, find_token, revoke_token
 from memory_project.models import ApiToken, User
 from memory_project.rest.models import IdempotentAnswer

@@ -14,12 +14,13 @@ from django.urls import reverse
 from django.utils import timezone
 from mcp import Client as McpClient
 
+from foundation.people.caller import Caller
+from foundation.people.models import Persona, PersonaMembership
 from knowledge.catalog.interface import CatalogUnavailable
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
 from memories import services
-from memories.identity.caller import Caller
-from memories.models import Impression, MemoryRecord, Persona, PersonaMembership
+from memories.models import Impression, MemoryRecord
 from memories.operations import Remember, Verify
 from memory_project.mcp.server import build_server
 from memory_project.models import AuditEvent, User

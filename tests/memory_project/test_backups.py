@@ -16,9 +16,9 @@ from django.core import mail
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
+from foundation.people.caller import WIPE, Caller
 from memories.conversation.operations import Wipe
 from memories.conversation.wipe import request_wipe
-from memories.identity.caller import WIPE, Caller
 from memories.models import MemoryRecord
 from memories.operations import Erase
 from memories.writing import erasure

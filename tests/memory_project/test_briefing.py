@@ -11,13 +11,14 @@ import pytest
 from django.utils import timezone
 from mcp.client import Client
 
+from foundation.people.caller import Caller
+from foundation.people.models import Persona
+from foundation.people.permissions import build_caller
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
 from knowledge.review import clarifications
 from memories import services
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
-from memories.models import MemoryRecord, Persona
+from memories.models import MemoryRecord
 from memories.operations import MarkFeedback, Remember, Supersede, Verify
 from memories.writing import feedback
 from memory_project.mcp.server import build_server

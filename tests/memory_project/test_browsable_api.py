@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from foundation.people.caller import Caller
 from memories import services
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.operations import Remember
 from memory_project.models import User

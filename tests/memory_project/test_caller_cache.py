@@ -15,11 +15,11 @@ from django.contrib.auth.models import Group, Permission
 from django.test import Client
 from django.utils import timezone
 
-from memories.contract.errors import Forbidden
-from memories.database.notifications import direct_parameters
-from memories.identity.caller import Caller, system_caller
-from memories.identity.permissions import build_caller
-from memories.models import Persona, PersonaMembership
+from foundation.database.pg_notify import direct_parameters
+from foundation.operations.errors import Forbidden
+from foundation.people.caller import Caller, system_caller
+from foundation.people.models import Persona, PersonaMembership
+from foundation.people.permissions import build_caller
 from memory_project.accounts.tokens import create_token, find_token, revoke_token
 from memory_project.mcp.auth import caller_for_token
 from memory_project.mcp.caller_cache import CallerCache

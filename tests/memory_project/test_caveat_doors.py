@@ -9,9 +9,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from foundation.people.caller import Caller
 from knowledge.models import CaveatWaiver
 from memories import services
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.operations import Verify
 from memory_project.mcp.server import build_server

@@ -8,13 +8,13 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from foundation.links import url_for
+from foundation.operations.errors import Invalid, NotFound
+from foundation.people.caller import Caller
 from memories import services
 from memories.citations import queries
 from memories.citations.operations import Cite
 from memories.citations.services import cite
-from memories.contract.errors import Invalid, NotFound
-from memories.contract.urls import url_for
-from memories.identity.caller import Caller
 from memories.mcp_tools import memory_feedback
 from memories.models import CitingDocument, MemoryRecord, Report
 from memories.operations import Share, Supersede

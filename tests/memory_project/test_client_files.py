@@ -13,7 +13,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memories.contract.errors import Conflict, Invalid, NotFound
+from foundation.operations.errors import Conflict, Invalid, NotFound
 from memory_project.clients import json_text
 from memory_project.clients.connection import Connection, mcp_url
 from memory_project.clients.files import BACKUP, plan, write

@@ -26,7 +26,7 @@ from django.test import override_settings
 from django.utils import timezone
 
 import memory_project
-from memories.contract.errors import NotFound
+from foundation.operations.errors import NotFound
 from memory_project import command_line
 from memory_project.__main__ import spoken
 from memory_project.command_line import DESCRIPTIONS, EXAMPLES, CommandLine, run
@@ -36,7 +36,7 @@ from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresErr
 OURS = {
     name
     for name, app in get_commands().items()
-    if str(app).partition(".")[0] in ("memory_project", "memories", "knowledge", "analysis")
+    if str(app).partition(".")[0] in ("memory_project", "foundation", "memories", "knowledge", "analysis")
 }
 INSTALLED = sorted(EXAMPLES.keys() & get_commands().keys())
 

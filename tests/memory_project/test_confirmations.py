@@ -15,12 +15,12 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import ElicitResult
 
 from analysis.models import Action
+from foundation.people.caller import Caller, system_caller
 from knowledge.models import Changeset
 from memories import services
 from memories.conversation import turns
 from memories.conversation.models import WipeRequest
 from memories.conversation.operations import StoreMessages
-from memories.identity.caller import Caller, system_caller
 from memories.models import MemoryRecord, Status, Tombstone
 from memories.operations import Revise
 from memory_project.accounts.tokens import create_token

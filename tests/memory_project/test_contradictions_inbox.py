@@ -10,13 +10,13 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
+from foundation.database import identity
+from foundation.operations.errors import Conflict
+from foundation.people.caller import Caller
 from knowledge.contradictions import scan, verdicts
 from knowledge.contradictions.operations import Settle
 from knowledge.models import Contradiction, Settlement
 from memories import services
-from memories.contract.errors import Conflict
-from memories.database import identity
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Purpose
 from memories.operations import Remember
 from memory_project.models import Notification, User

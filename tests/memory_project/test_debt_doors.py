@@ -12,13 +12,13 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from foundation.people.caller import WIPE, Caller
 from knowledge.debt import computation, interviews, questions
 from knowledge.debt.operations import AskQuestions
 from knowledge.models import EntityUse, Insight, InterviewQuestion
 from memories import services
 from memories.conversation import wipe
 from memories.conversation.operations import Wipe
-from memories.identity.caller import WIPE, Caller
 from memories.operations import Remember
 from memory_project.management.commands.rebuild_debt import Command
 from memory_project.mcp.server import build_server

@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from memory_project import demo
 from memory_project.demo import warehouse
 

@@ -10,6 +10,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from foundation.people.caller import Caller
 from knowledge.catalog.embedded import LocalCatalog
 from knowledge.catalog.interface import CatalogUnavailable
 from knowledge.graph.entities import create_entities
@@ -17,7 +18,6 @@ from knowledge.graph.operations import CreateEntities
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
 from memories import services
-from memories.identity.caller import Caller
 from memories.operations import Remember, Supersede
 from memory_project.models import User
 from memory_project.portal.views.entity import COLUMNS_SHOWN, TABS

@@ -11,9 +11,9 @@ import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+from foundation.people.caller import Caller
 from knowledge.catalog.embedded import LocalCatalog
 from memories import services
-from memories.identity.caller import Caller
 from memories.operations import Remember
 from memory_project.models import User
 from tests.example_app.change_types import CERTIFIED

@@ -25,10 +25,10 @@ from django.urls import reverse
 from django.utils import timezone
 from jsonschema import Draft202012Validator
 
+from foundation.database import locks
+from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
+from foundation.people.caller import CURATE, Caller
 from memories import services as memories
-from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
-from memories.database import locks
-from memories.identity.caller import CURATE, Caller
 from memories.models import MemoryRecord
 from memories.operations import Erase, Remember, Share
 from memories.portable_kinds import kinds

@@ -16,13 +16,13 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from foundation.people.caller import Caller
 from knowledge.graph import drawing
 from knowledge.graph.clusters import MAX_CHILDREN, paths_of
 from knowledge.graph.entities import create_entities, delete_entities
 from knowledge.graph.models import Entity, Graph, Relation
 from knowledge.graph.operations import CreateEntities, CreateRelations, DeleteEntities
 from knowledge.graph.relations import create_relations
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memory_project.models import User
 from memory_project.portal import graph_scene

@@ -9,10 +9,10 @@ from uuid import UUID
 
 import pytest
 
+from foundation.people.caller import Caller
 from memories.conversation.deletion import delete_memories
 from memories.conversation.operations import DeleteMemories, RecallConversations
 from memories.conversation.recall import recall_conversations
-from memories.identity.caller import Caller
 from memories.models import IndexJob, MemoryRecord
 from memory_project.imports.formats import FORMATS
 from memory_project.imports.rows import Outcome

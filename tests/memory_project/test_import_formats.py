@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from memories.contract.errors import Invalid
+from foundation.operations.errors import Invalid
 from memories.operations import Remember
 from memory_project.imports.formats import FORMATS, comma_separated, json_items, markdown
 from memory_project.imports.formats.chat_exports import Message, turn_rows

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memories.contract.errors import Invalid
-from memories.contract.fields import CONTENT_MAX
+from foundation.operations.errors import Invalid
+from foundation.operations.fields import CONTENT_MAX
 from memory_project.imports.formats import FORMATS
 from memory_project.imports.formats.json_lines import read_lines
 from memory_project.imports.formats.memory_rows import split_text

@@ -14,10 +14,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from analysis.models import MemoryCheck
+from foundation.operations.errors import Conflict, DomainError, Invalid, LimitReached, NotFound
+from foundation.people.caller import Caller
 from knowledge.models import CaveatWaiver
 from memories import services
-from memories.contract.errors import Conflict, DomainError, Invalid, LimitReached, NotFound
-from memories.identity.caller import Caller
 from memories.models import Citation, CitingDocument, Feedback, IndexJob, MemoryRecord, MemoryRevision
 from memories.operations import Erase, Revise, Share
 from memories.writing import erasure

@@ -16,8 +16,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from memories.embedding import EmbedderUnavailable, minilm
-from memories.embedding.providers import SentenceTransformers
+from foundation.embedding import EmbedderUnavailable, minilm
+from foundation.embedding.providers import SentenceTransformers
 from memories.retrieval import rerank
 from memory_project import checks
 
@@ -94,7 +94,7 @@ def test_a_wheel_carries_the_files_of_the_model(hatch_build: Any, tmp_path: Path
     build, data = hatch_build.CustomBuildHook(root=tmp_path), {"force_include": dict[str, str]()}
     build.initialize("standard", data)
     targets = {target: Path(source).read_text() for source, target in data["force_include"].items()}
-    assert targets == {f"memories/embedding/{minilm.IN_WHEEL.name}/{name}": name for name in hatch_build.FILES}
+    assert targets == {f"foundation/embedding/{minilm.IN_WHEEL.name}/{name}": name for name in hatch_build.FILES}
     build.finalize("standard", data, "")
     assert not any(Path(source).exists() for source in data["force_include"])
 

@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from django.test import Client
 
-from memories.contract.errors import Degraded
+from foundation.operations.errors import Degraded
 from memory_project.accounts import issuer
 from memory_project.accounts.recognition import owner_of_token
 from memory_project.accounts.tokens import find_token

@@ -30,8 +30,8 @@ from django_q.conf import Conf
 from django_q.models import OrmQ
 from django_q.tasks import async_task
 
-from memories.contract.errors import Invalid, NotFound
-from memories.identity.caller import Caller
+from foundation.operations.errors import Invalid, NotFound
+from foundation.people.caller import Caller
 from memories.models import MemoryRecord
 from memory_project.accounts.second_factor import SecondFactorAdapter
 from memory_project.exports import files, services

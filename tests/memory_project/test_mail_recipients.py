@@ -13,14 +13,15 @@ from django.core import mail
 from django.urls import reverse
 from django.utils import timezone, translation
 
+from foundation.people.caller import Caller
+from foundation.people.models import Persona, PersonaMembership
+from foundation.people.permissions import build_caller
 from knowledge.insights.capture import capture
 from knowledge.models import Insight
 from knowledge.operations import Capture
 from knowledge.review import clarifications, decisions
 from memories import services
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
-from memories.models import MemoryRecord, Persona, PersonaMembership
+from memories.models import MemoryRecord
 from memories.operations import Erase, Forget, Remember, Share
 from memories.writing import erasure
 from memory_project.accounts import people

@@ -11,7 +11,7 @@ from mcp.client import advertise
 from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
 from mcp.shared.exceptions import MCPError
 
-from memories.identity.caller import Caller, system_caller
+from foundation.people.caller import Caller, system_caller
 from memory_project.accounts.tokens import create_token
 from memory_project.mcp import apps
 from memory_project.models import User

@@ -12,7 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS
 
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from memories.models import MemoryRecord
 from memory_project import env
 from memory_project.accounts.tokens import create_token

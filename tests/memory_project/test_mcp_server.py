@@ -23,10 +23,11 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+from foundation.people.caller import Caller, system_caller
+from foundation.people.models import Persona
 from memories import extensions, services
 from memories.extensions import MemoryExtension
-from memories.identity.caller import Caller, system_caller
-from memories.models import MemoryRecord, Persona
+from memories.models import MemoryRecord
 from memories.operations import Erase, Remember
 from memories.writing import erasure
 from memory_project.accounts.tokens import create_token, revoke_token
@@ -155,7 +156,7 @@ def test_a_failing_audit_does_not_affect_the_response(alice: Caller, monkeypatch
 
 
 def test_a_persona_sees_and_calls_only_its_allowed_tools(alice_user: User) -> None:
-    from memories.identity.permissions import build_caller
+    from foundation.people.permissions import build_caller
 
     Persona.objects.filter(name="sales").update(tools_allow=["memory_*"], tools_deny=["memory_manage"])
     caller = build_caller(alice_user, channel="test")

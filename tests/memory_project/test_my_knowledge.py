@@ -10,9 +10,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from foundation.operations.errors import Conflict, NotFound
+from foundation.people.caller import Caller
 from memories import services
-from memories.contract.errors import Conflict, NotFound
-from memories.identity.caller import Caller
 from memories.models import Batch, Impression, MemoryRecord
 from memories.operations import Remember, Revise
 from memories.retrieval import impressions

@@ -16,13 +16,14 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from foundation.operations.errors import Forbidden, Invalid
+from foundation.people.caller import Caller
+from foundation.people.models import Persona
 from knowledge.insights.capture import capture
 from knowledge.operations import AnswerQuestion, Appeal, Capture
 from knowledge.review import clarifications, decisions
 from memories import services
-from memories.contract.errors import Forbidden, Invalid
-from memories.identity.caller import Caller
-from memories.models import MemoryRecord, Persona
+from memories.models import MemoryRecord
 from memories.operations import Erase, Forget, Reassign, Remember, Revise, Verify
 from memories.writing import erasure
 from memory_project.models import Notification, User, Webhook

@@ -18,9 +18,9 @@ from django.test import Client
 from django.utils import timezone
 from oauth2_provider.models import AccessToken, Application, Grant, RefreshToken
 
-from memories.contract.errors import Forbidden
-from memories.identity.caller import Caller
-from memories.models import PersonaMembership
+from foundation.operations.errors import Forbidden
+from foundation.people.caller import Caller
+from foundation.people.models import PersonaMembership
 from memory_project import rate_limits
 from memory_project.accounts import connected_apps, people
 from memory_project.accounts.recognition import owner_of_token

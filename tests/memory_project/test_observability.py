@@ -22,9 +22,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.parser import text_string_to_metric_families
 
+from foundation.database.engine import spans
+from foundation.people.caller import Caller
 from memories import observation
-from memories.database.engine import spans
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.operations import RecallMemories
 from memories.retrieval.recall import recall

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from django.urls import reverse
 
-from memories.contract.urls import LINKS, url_for
+from foundation.links import LINKS, url_for
 
 KEY = UUID(int=5)
 ROUTES = {

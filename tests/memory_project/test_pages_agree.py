@@ -10,9 +10,9 @@ from uuid import uuid4
 import pytest
 from django.test import Client
 
+from foundation.people.caller import Caller
 from knowledge.context.timeline import entity_timeline, memory_counts
 from memories import services
-from memories.identity.caller import Caller
 from memories.mcp_tools import memory_manage
 from memories.operations import Remember
 from memory_project.imports.formats import FORMATS

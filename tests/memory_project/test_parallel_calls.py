@@ -12,7 +12,7 @@ import pytest
 from django.db import connections
 from mcp import Client
 
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from memory_project.mcp.server import build_server
 from tests.analysis.conftest import api, warehouse
 from tests.fake_rest_api import Api

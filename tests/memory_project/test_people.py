@@ -12,13 +12,13 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
+from foundation.people.caller import Caller
+from foundation.people.permissions import build_caller
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
 from knowledge.review import decisions
 from memories import services
-from memories.contract.errors import Conflict, Forbidden, Invalid, NotFound
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
 from memories.models import MemoryRecord
 from memories.operations import Remember
 from memory_project.accounts import people

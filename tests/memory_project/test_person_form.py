@@ -11,7 +11,7 @@ from django.contrib.auth.models import Group, Permission
 from django.test import Client
 from django.urls import reverse
 
-from memories.models import Persona, PersonaMembership
+from foundation.people.models import Persona, PersonaMembership
 from memory_project.accounts.django_permissions import effective_permissions
 from memory_project.accounts.tokens import create_token
 from memory_project.models import User

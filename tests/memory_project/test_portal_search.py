@@ -10,6 +10,10 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from foundation.operations.errors import Invalid
+from foundation.people.caller import Caller
+from foundation.people.models import Persona
+from foundation.people.permissions import build_caller
 from knowledge.catalog.name_resolution import urn_of
 from knowledge.graph.entities import create_entities
 from knowledge.graph.models import Entity
@@ -17,10 +21,7 @@ from knowledge.graph.operations import CreateEntities
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
 from memories import queries, services
-from memories.contract.errors import Invalid
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
-from memories.models import MemoryRecord, Persona
+from memories.models import MemoryRecord
 from memories.operations import Remember
 from memory_project.models import SavedView, User
 from memory_project.portal.curation import queue

@@ -12,9 +12,9 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 from django.utils import timezone
 
+from foundation.operations.errors import Invalid
+from foundation.people.caller import Caller
 from memories import services
-from memories.contract.errors import Invalid
-from memories.identity.caller import Caller
 from memories.models import Batch, MemoryRecord
 from memories.operations import Remember
 from memories.writing import bulk_actions

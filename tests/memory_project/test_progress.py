@@ -16,10 +16,10 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from analysis.models import Action, Ingest
+from foundation.people.caller import Caller, system_caller
 from knowledge.changesets import writes
 from knowledge.changesets.apply import resume
 from knowledge.models import ChangeOutcome, Changeset
-from memories.identity.caller import Caller, system_caller
 from memory_project.accounts.tokens import create_token
 from memory_project.mcp.server import build_server
 from memory_project.models import AuditEvent, User

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from mcp.types import TextContent
 
+from foundation.people.caller import Caller
+from foundation.tools.answers import QUOTATIONS
+from foundation.tools.declaration import ToolResponse
 from knowledge.catalog.embedded import LocalCatalog
-from memories.contract.delivery import QUOTATIONS
-from memories.contract.tools import ToolResponse
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.responses import QUOTED
 from memory_project.mcp.responses import as_result

@@ -9,7 +9,7 @@ from django.db import DatabaseError
 from mcp import MCPError
 from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, PromptReference, ResourceTemplateReference
 
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from memory_project.mcp import prompts
 from memory_project.mcp.protocol_errors import RESOURCE_NOT_FOUND
 from tests.memory_project.test_mcp_server import Action, as_caller

@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 from mcp.shared.exceptions import MCPError
 
-from memories.identity.caller import Caller, Limit, system_caller
+from foundation.people.caller import Caller, Limit, system_caller
 from memories.models import MemoryRecord
 from memory_project import rate_limits, retention
 from memory_project.accounts.tokens import create_token

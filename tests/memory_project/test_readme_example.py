@@ -11,8 +11,8 @@ import duckdb
 import pytest
 
 from analysis.models import DeclaredSource
+from foundation.people.caller import Caller
 from knowledge.catalog import metadata_files
-from memories.identity.caller import Caller
 from memory_project import demo
 from memory_project.demo import warehouse
 from tests.memory_project.test_mcp_server import ROOT, as_caller, content_of

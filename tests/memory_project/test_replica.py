@@ -9,11 +9,12 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DEFAULT_DB_ALIAS, transaction
 
+from foundation.database import identity, replica
+from foundation.people.caller import Caller
+from foundation.people.models import Persona
 from knowledge.models import Insight
 from memories import services
-from memories.database import identity, replica
-from memories.identity.caller import Caller
-from memories.models import MemoryRecord, Persona
+from memories.models import MemoryRecord
 from memories.operations import Erase, Revise, Share
 from memories.writing import erasure
 from memory_project import database_url

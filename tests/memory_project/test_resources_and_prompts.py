@@ -16,12 +16,12 @@ from django.utils import timezone
 from mcp import MCPError
 from mcp.types import ResourceTemplateReference, ResourceUpdatedNotification
 
+from foundation.people.caller import Caller, system_caller
 from knowledge.context import recent_changes
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
 from knowledge.review import decisions
 from memories import services
-from memories.identity.caller import Caller, system_caller
 from memories.operations import MarkFeedback, Remember, Revise
 from memories.writing import feedback
 from memory_project.accounts.tokens import create_token

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from memories.identity.caller import system_caller
+from foundation.people.caller import system_caller
 from memory_project.accounts.tokens import create_token
 from memory_project.models import User
 from tests.test_docs import ROOT

@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 from django.urls import get_resolver, reverse
 
+from foundation.people.caller import WIPE, Caller
 from knowledge.models import Changeset, Insight
-from memories.identity.caller import WIPE, Caller
 from memories.models import MemoryRecord
 from memory_project.models import ApiToken, AuditEvent, User
 from memory_project.rest.access import Access

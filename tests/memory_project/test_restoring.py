@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
+from foundation.operations.errors import Forbidden, Invalid
+from foundation.people.caller import Caller
 from knowledge.models import Insight, InsightState
 from memories import services
-from memories.contract.errors import Forbidden, Invalid
-from memories.identity.caller import Caller
 from memories.models import IndexJob, MemoryRecord, MemoryRevision, Verification
 from memories.operations import Erase, Remember, Revise
 from memories.portability import Values

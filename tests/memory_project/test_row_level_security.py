@@ -36,10 +36,10 @@ from django.utils import timezone
 from mcp import Client as McpClient
 from pgvector.django import VectorField
 
+from foundation.database import identity, prepared_statements
+from foundation.operations.errors import Forbidden
+from foundation.people.caller import Caller
 from memories import services
-from memories.contract.errors import Forbidden
-from memories.database import identity, prepared_statements
-from memories.identity.caller import Caller
 from memories.models import (
     ConversationMemory,
     Correction,
@@ -113,7 +113,7 @@ OPEN = {
 
 
 def own_tables() -> set[str]:
-    packages = ("memories", "knowledge", "analysis", "memory_project", "allauth")
+    packages = ("foundation", "memories", "knowledge", "analysis", "memory_project", "allauth")
     models = [model for model in apps.get_models() if model.__module__.partition(".")[0] in packages]
     return {model._meta.db_table for model in models}
 
@@ -309,7 +309,7 @@ def test_a_service_has_a_name_with_a_reason() -> None:
     listed = dict(re.findall(r"^\| `(\w+)` \| (.+?) \|$", docs, re.MULTILINE))
     assert {name: listed.get(name) for name in identity.SERVICES} == identity.SERVICES
     used = set()
-    for app in ("memories", "knowledge", "analysis", "memory_project"):
+    for app in ("foundation", "memories", "knowledge", "analysis", "memory_project"):
         for file in (ROOT / app).rglob("*.py"):
             used |= set(re.findall(r"service\(\"(\w+)\"\)", file.read_text()))
     assert used | {"command", "worker"} == set(identity.SERVICES)

@@ -14,10 +14,10 @@ from django.db import connection
 from django.test import Client
 from django.urls import NoReverseMatch, URLPattern, URLResolver, get_resolver, reverse
 
-from memories.contract.errors import Conflict, Forbidden
-from memories.database import identity
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
+from foundation.database import identity
+from foundation.operations.errors import Conflict, Forbidden
+from foundation.people.caller import Caller
+from foundation.people.permissions import build_caller
 from memory_project.accounts import people
 from memory_project.accounts.tokens import create_token
 from memory_project.models import User

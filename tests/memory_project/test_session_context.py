@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from memories import embedding, services
-from memories.contract.display import CONTROLS
-from memories.identity.caller import Caller
-from memories.models import Impression, MemoryRecord, Persona
+from foundation import embedding
+from foundation.operations.display import CONTROLS
+from foundation.people.caller import Caller
+from foundation.people.models import Persona
+from memories import services
+from memories.models import Impression, MemoryRecord
 from memories.operations import Remember, Revise, Supersede, Verify
 from memories.retrieval import term_statistics
 from memory_project.agents.embedded_sql import statements_in

@@ -11,9 +11,9 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from django.test import Client
 from django.urls import reverse
 
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
-from memories.models import Persona, PersonaMembership
+from foundation.people.caller import Caller
+from foundation.people.models import Persona, PersonaMembership
+from foundation.people.permissions import build_caller
 from memory_project.accounts import people, sign_in_links
 from memory_project.accounts.tokens import create_token
 from memory_project.models import ApiToken, CompanyGroup, CompanyIdentity, User

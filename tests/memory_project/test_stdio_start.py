@@ -15,7 +15,7 @@ import asyncio, sys
 import django
 django.setup()
 from memory_project.mcp.server import build_server
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 someone = Caller(email="ana@example.org", persona="", personas=frozenset())
 server = build_server(identify=lambda request: someone)
 assert asyncio.run(server.list_tools())
@@ -24,7 +24,7 @@ print(*sorted(sys.modules))
 # Packages that are not the standard library's. `rich` and `uvicorn` are imported by the SDK of MCP.
 ALLOWED = {
     "analysis", "annotated_types", "anyio", "asgiref", "attr", "babel", "certifi", "click", "cryptography",
-    "dj_database_url", "django", "django_q", "h11", "httpcore2", "httpx2", "idna", "ijson", "knowledge", "mcp",
+    "dj_database_url", "django", "django_q", "foundation", "h11", "httpcore2", "httpx2", "idna", "ijson", "knowledge", "mcp",
     "mcp_types", "memories", "memory_project", "opentelemetry", "pgvector", "picklefield", "prometheus_client",
     "psutil", "psycopg", "psycopg_binary", "psycopg_pool", "pydantic", "pydantic_core", "python_multipart",
     "pythonjsonlogger", "pytz", "re2", "rich", "sniffio", "sqlparse", "sse_starlette", "starlette",

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Permission
 
+from foundation.operations.errors import Conflict, DomainError, Forbidden
+from foundation.people.models import PersonaMembership
+from foundation.people.permissions import build_caller
 from memories import services as memories
-from memories.contract.errors import Conflict, DomainError, Forbidden
-from memories.identity.permissions import build_caller
-from memories.models import PersonaMembership
 from memories.operations import Erase, Remember, Share
 from memories.writing import erasure
 from memory_project.exports import services

@@ -11,11 +11,12 @@ from django.urls import reverse
 
 from analysis.models import DeclaredSource, SourceCheck
 from analysis.sources import checks
+from foundation.operations.errors import Conflict, Forbidden
+from foundation.people.caller import Caller
+from foundation.people.models import Persona
+from foundation.people.permissions import build_caller
 from memories import services
-from memories.contract.errors import Conflict, Forbidden
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
-from memories.models import MemoryRecord, Persona
+from memories.models import MemoryRecord
 from memories.operations import Remember
 from memory_project.accounts import people, tokens
 from memory_project.models import User, Webhook

@@ -10,6 +10,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from foundation.operations.errors import Invalid
+from foundation.people.caller import Caller
 from knowledge.insights.capture import capture
 from knowledge.models import Decision, Insight
 from knowledge.operations import Appeal, Capture
@@ -17,8 +19,6 @@ from knowledge.review import clarifications, decisions
 from knowledge.this_week import curation
 from knowledge.this_week.period import Week
 from memories import services
-from memories.contract.errors import Invalid
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.operations import Remember, Supersede
 from memory_project.models import User

@@ -66,7 +66,7 @@ def test_listing_tools_imports_no_slow_library() -> None:
 def test_numpy_is_imported_completely_before_libraries_import_parts_of_it() -> None:
     lines = [
         "import django, sys; django.setup()",
-        "from memories.embedding import model",
+        "from foundation.embedding import model",
         "from memory_project.mcp.workers import Running",
         "is_there = lambda: 'numpy' in sys.modules",
         "order = [is_there()]",

@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from memories.identity.caller import system_caller
+from foundation.people.caller import system_caller
 from memory_project.mcp.server import enabled_tools
 
 FILE = Path(__file__).parent.parent / "data" / "tool_requests.jsonl"
@@ -23,7 +23,7 @@ TOOLS = {tool.name: tool for tool in enabled_tools(["all"])}
 @pytest.mark.parametrize("entry", REQUESTS, ids=lambda entry: entry["request"])
 def test_the_tool_accepts_the_call(entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     tool, arguments = TOOLS[entry["tool"]], entry["arguments"]
-    monkeypatch.setattr("memories.contract.fields.ENTITY_NAMES", {"any": lambda name: f"urn:li:dataset:{name}"})
+    monkeypatch.setattr("foundation.operations.fields.ENTITY_NAMES", {"any": lambda name: f"urn:li:dataset:{name}"})
     jsonschema.validate(arguments, tool.input_schema)
     choice, operation = tool._selected(system_caller(), "", arguments) or ("", None)
     assert operation is not None

@@ -14,9 +14,9 @@ from django.db import models
 from django.test import Client
 
 from distribution import messages
+from foundation.database import identity
+from foundation.people.caller import Caller
 from memories import services
-from memories.database import identity
-from memories.identity.caller import Caller
 from memories.operations import Remember
 from memory_project.models import User
 from memory_project.portal import labels

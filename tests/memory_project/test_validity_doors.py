@@ -11,14 +11,14 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from foundation.operations.errors import Conflict
+from foundation.people.caller import Caller
 from knowledge.changesets.apply import apply
 from knowledge.insights.capture import capture
 from knowledge.models import Insight
 from knowledge.operations import Apply, Capture
 from knowledge.review import decisions
 from memories import services
-from memories.contract.errors import Conflict
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Period
 from memories.operations import OpenPeriod, PeriodOperation, Remember, Revise, Verify
 from memories.portable_kinds import kinds

@@ -23,14 +23,14 @@ from django.urls import reverse
 from django.utils import timezone
 from standardwebhooks import Webhook, WebhookVerificationError
 
+from foundation.operations.errors import Conflict, Forbidden, Invalid, LimitReached, NotFound
+from foundation.people.caller import WIPE, Caller
 from knowledge.insights.capture import capture
 from knowledge.operations import Appeal, Capture
 from knowledge.review import decisions
 from memories import services
-from memories.contract.errors import Conflict, Forbidden, Invalid, LimitReached, NotFound
 from memories.conversation import wipe
 from memories.conversation.operations import Wipe
-from memories.identity.caller import WIPE, Caller
 from memories.models import MemoryRecord, Visibility
 from memories.operations import Erase, Forget, Restore, Share, Supersede, Verify
 from memories.writing import erasure, ownership

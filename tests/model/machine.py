@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, Verbosity, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from tests.model import interviews, memories
 from tests.model.caveats import ATTACHMENTS
 from tests.model.entities import Entity, catalog

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from copy import deepcopy
 
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from tests.model.story import Differs, Step, Story
 
 

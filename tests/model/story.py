@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from tests.model import approvals, caveats, checks, citations, filing, interviews, memories, reviews, scopes, validity
 from tests.model.comparison import differences, differences_of_views
 from tests.model.entities import catalog

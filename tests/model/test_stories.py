@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from tests.model.entities import catalog
 from tests.model.machine import Stories, run
 from tests.model.story import Story

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from memories.operations import Extend
 from memories.writing import validity
 from tests.model.expected import FORBIDDEN, NOT_FOUND, Expected, Memory, Person

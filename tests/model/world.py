@@ -27,6 +27,11 @@ from analysis.sql.declaration import SqlSource
 from analysis.sql.execute import QueryResult
 from analysis.sql.values import Result
 from analysis.tasks import run_due_checks
+from foundation.database import identity
+from foundation.operations.errors import DomainError
+from foundation.people.caller import Caller
+from foundation.people.models import Persona, PersonaMembership
+from foundation.people.permissions import build_caller
 from knowledge.catalog.embedded import LocalCatalog
 from knowledge.catalog.interface import CatalogUnavailable, Run, Write
 from knowledge.changesets import apply as applying
@@ -47,11 +52,7 @@ from memories import queries, services
 from memories.citations import queries as citations
 from memories.citations import services as citing
 from memories.citations.operations import ChangeCiting
-from memories.contract.errors import DomainError
-from memories.database import identity
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
-from memories.models import CitingDocument, MemoryRecord, Persona, PersonaMembership, Purpose, Verification
+from memories.models import CitingDocument, MemoryRecord, Purpose, Verification
 from memories.models.record import ATTACHED
 from memories.operations import (
     ChooseAttachment,

@@ -164,7 +164,7 @@ if "memory_records" not in connection.introspection.table_names():  # the test a
     call_command("migrate", verbosity=0)
 from memory_project.accounts import tokens
 from memory_project.models import User
-from memories.identity.permissions import build_caller
+from foundation.people.permissions import build_caller
 user = User.objects.create_superuser("ana@example.org", "a long password")
 print(tokens.create_token(caller=build_caller(user, channel="command"), user=user, name="test")[1])
 """

@@ -24,7 +24,7 @@ SETUP = f"""
 from django.core.management import call_command
 from memories import services
 from memories.operations import Erase, Remember
-from memories.identity.permissions import build_caller
+from foundation.people.permissions import build_caller
 from memories.writing import erasure
 from memory_project.models import User
 user = User.objects.create_user("alice@example.org", "a long password")

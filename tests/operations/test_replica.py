@@ -40,8 +40,8 @@ import threading, time, uuid
 import psycopg
 from django.conf import settings
 from django.test import Client
-from memories.contract.errors import Conflict
-from memories.database import identity, locks, prepared_statements, replica
+from foundation.operations.errors import Conflict
+from foundation.database import identity, locks, prepared_statements, replica
 from memory_project.portal.administration import system
 from memory_project.postgres.server import SUPERUSER
 

@@ -35,7 +35,7 @@ SET_UP = """
 import json
 from django.test import Client
 from django_q.models import Schedule
-from memories.identity.caller import system_caller
+from foundation.people.caller import system_caller
 from memory_project.accounts.tokens import create_token
 from memory_project.models import User
 Schedule.objects.update(repeats=0)

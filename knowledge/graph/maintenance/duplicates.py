@@ -11,16 +11,16 @@ from itertools import combinations
 
 from django.utils.translation import gettext
 
+from foundation import embedding
+from foundation.lazy_numpy import np
+from foundation.operations.errors import Degraded
+from foundation.people.caller import Caller
 from knowledge.graph import graphs, names
 from knowledge.graph.entities import not_found
 from knowledge.graph.models import Entity, Observation, ObservationPassage, UpkeepKind, UpkeepProposal, UpkeepState
 from knowledge.graph.operations import FindDuplicates
 from knowledge.graph.search import vectors
 from knowledge.graph.search.vectors import FLAG_CONTAINMENT, FLAG_COSINE, containment, is_asymmetric
-from memories import embedding
-from memories.contract.errors import Degraded
-from memories.identity.caller import Caller
-from memories.lazy_numpy import np
 from memories.retrieval.statements.comparison import is_same_fact
 
 MAX_COMPARED = 500  # maximum number of observations of an entity that are compared with one another

@@ -13,13 +13,13 @@ from django.utils import timezone
 from django.utils.translation import gettext
 from django_q.tasks import async_task
 
+from foundation.operations.errors import Conflict, Degraded, Forbidden, NotFound
+from foundation.people.caller import Caller
 from knowledge.graph import graphs
 from knowledge.graph.entities import live
 from knowledge.graph.maintenance import splits
 from knowledge.graph.maintenance.duplicates import Pair, pairs_of
 from knowledge.graph.models import Entity, Graph, Observation, UpkeepKind, UpkeepProposal, UpkeepState
-from memories.contract.errors import Conflict, Degraded, Forbidden, NotFound
-from memories.identity.caller import Caller
 from memories.writing.bulk_actions import BulkAction
 
 # Maximum number of entities of a graph that is checked while the admin waits. A worker checks larger graphs.

@@ -12,12 +12,12 @@ from datetime import timedelta
 from django.db.models import Count, F, Q
 from django.utils import timezone
 
+from foundation.people.caller import Caller
 from knowledge.graph import graphs, names
 from knowledge.graph.entities import live
 from knowledge.graph.maintenance.splits import Analysis, split_candidates, threshold_of
 from knowledge.graph.models import Entity, Observation
 from knowledge.graph.operations import Report
-from memories.identity.caller import Caller
 
 MAX_LISTED = 100  # maximum number of entries in each list of the response
 MAX_USES = 2  # maximum access_count of an idle entity

@@ -20,6 +20,9 @@ from django.conf import settings
 from django.db.models import Count, Q
 from django.utils.translation import gettext
 
+from foundation.lazy_numpy import np
+from foundation.operations.errors import Conflict, Invalid
+from foundation.people.caller import Caller
 from knowledge.graph import graphs, names
 from knowledge.graph.entities import live, not_found, put_entity
 from knowledge.graph.models import (
@@ -36,9 +39,6 @@ from knowledge.graph.operations import AnalyzeSplit, ExecuteSplit, FindSplits, P
 from knowledge.graph.relations import relate
 from knowledge.graph.search import vectors
 from knowledge.graph.search.trigrams import words_of
-from memories.contract.errors import Conflict, Invalid
-from memories.identity.caller import Caller
-from memories.lazy_numpy import np
 
 CUT = 0.5  # cosine distance from which clusters stay apart
 MIN_WORD_LENGTH = 4  # minimum length, in characters, of words that name a topic

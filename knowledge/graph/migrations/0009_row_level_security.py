@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import migrations
 
-from memories.database import policies
+from foundation.database import policies
 
 # Readers of a shared graph may not change it. The graph of a persona has no owner.
 WRITER = f"({policies.owned()} OR created_by = '' AND persona = ANY {policies.SHARED})"

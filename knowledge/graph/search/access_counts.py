@@ -15,8 +15,8 @@ from django.db.models import Count, F
 from django.utils import timezone
 from django_q.tasks import async_task
 
+from foundation.database.connections import async_commit
 from knowledge.graph.models import AccessDay, Entity
-from memories.database.connections import async_commit
 
 MAX_COUNTED = 50  # maximum number of entities of one response that are counted
 COUNT_DAY = """

@@ -10,14 +10,14 @@ from uuid import UUID
 from django.db.models import F, Q
 from pgvector.django import CosineDistance
 
+from foundation import embedding
+from foundation.embedding import Vectors
+from foundation.operations.errors import Invalid, NotFound, check_choice
+from foundation.people.caller import Caller
 from knowledge.graph import graphs, names
 from knowledge.graph.models import Entity, Graph, Reflection, Relation
 from knowledge.graph.operations import TARGETS, AddReflection, SearchReflections
 from knowledge.graph.search.trigrams import words_of
-from memories import embedding
-from memories.contract.errors import Invalid, NotFound, check_choice
-from memories.embedding import Vectors
-from memories.identity.caller import Caller
 from memories.models.index_job import Trigger
 from memories.retrieval import indexing
 from memories.retrieval.rank_fusion import fuse

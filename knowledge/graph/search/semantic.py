@@ -13,13 +13,13 @@ from uuid import UUID
 from django.db.models import Count, Q
 from pgvector.django import CosineDistance
 
+from foundation import embedding
+from foundation.people.caller import Caller
 from knowledge.graph import graphs, queries
 from knowledge.graph.models import Entity, Graph, Observation, ObservationPassage
 from knowledge.graph.operations import SearchSemantic
 from knowledge.graph.search import access_counts, limbic
 from knowledge.graph.search.trigrams import GRAM, query_grams, words_of
-from memories import embedding
-from memories.identity.caller import Caller
 from memories.retrieval.rank_fusion import fuse
 
 CANDIDATES = 3  # number of candidates from each list, as a multiple of the limit

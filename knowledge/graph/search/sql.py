@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from foundation.database import prepared_statements
 from knowledge.graph.models import Entity, Graph, Observation, Relation
 from knowledge.graph.search.trigrams import GRAM, folded, query_grams
-from memories.database import prepared_statements
 
 IN_FORCE = """(%(as_of)s::timestamptz IS NULL AND {end} IS NULL
                OR {row}.created_at <= %(as_of)s AND ({end} IS NULL OR {end} > %(as_of)s))"""

@@ -9,10 +9,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from foundation.database import prepared_statements
+from foundation.people.caller import Caller
 from knowledge.graph import graphs
 from knowledge.graph.search import sql
-from memories.database import prepared_statements
-from memories.identity.caller import Caller
 
 SUBGRAPH = """
     WITH mine AS MATERIALIZED ({lookup}), page AS MATERIALIZED ({page})

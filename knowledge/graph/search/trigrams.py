@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from memories.contract.normal_form import normal_form
+from foundation.operations.normal_form import normal_form
 
 GRAM = 3
 WORD = re.compile(r"\w+")

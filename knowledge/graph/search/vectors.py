@@ -10,10 +10,10 @@ from uuid import UUID
 from django.db.models import Min, QuerySet, TextField, Value
 from django.db.models.functions import Concat
 
+from foundation import embedding
+from foundation.database import prepared_statements
+from foundation.embedding import Vectors
 from knowledge.graph.models import Entity, Observation, ObservationPassage
-from memories import embedding
-from memories.database import prepared_statements
-from memories.embedding import Vectors
 from memories.models.index_job import Trigger
 from memories.retrieval import indexing, passages
 from memories.retrieval.statements.comparison import is_same_fact

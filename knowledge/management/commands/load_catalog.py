@@ -7,9 +7,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from tqdm import tqdm
 
+from foundation.operations.errors import DomainError
 from knowledge.catalog import projections
 from knowledge.catalog.metadata_files import load, read_file
-from memories.contract.errors import DomainError
 
 
 class Command(BaseCommand):

@@ -7,11 +7,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from foundation.operations.errors import DomainError
+from foundation.people.caller import system_caller
 from knowledge.catalog.metadata_files import as_proposals
 from knowledge.changesets import rollback
 from knowledge.changesets.apply import get_changeset
-from memories.contract.errors import DomainError
-from memories.identity.caller import system_caller
 
 
 class Command(BaseCommand):

@@ -6,10 +6,10 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from tqdm import tqdm
 
+from foundation.operations.errors import DomainError
 from knowledge.catalog.datahub import DataHubCatalog
 from knowledge.catalog.mirror import Mirrored
 from knowledge.freshness.catalog_events import copy_catalog
-from memories.contract.errors import DomainError
 
 
 class Command(BaseCommand):

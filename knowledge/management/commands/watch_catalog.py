@@ -10,10 +10,10 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, close_old_connections
 
+from foundation.database import locks
+from foundation.database.locks import LeaseLost
+from foundation.operations.errors import Conflict, DomainError
 from knowledge.freshness.catalog_events import follow_once
-from memories.contract.errors import Conflict, DomainError
-from memories.database import locks
-from memories.database.locks import LeaseLost
 
 STANDBY_S = 5  # seconds between two attempts to take over from another process
 PAUSES_S = (1, 2, 5, 10, 30, 60)  # seconds to wait after the first, second, third … consecutive failure

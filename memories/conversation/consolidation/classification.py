@@ -8,12 +8,12 @@ from typing import Any
 import httpx
 from django.conf import settings
 
+from foundation.database import connections
+from foundation.outbound import bounded_http
 from memories.conversation import heuristics
 from memories.conversation.consolidation import language_model
 from memories.conversation.heuristics import Reading
-from memories.database import connections
 from memories.models import Dimension
-from memories.outbox import bounded_http
 
 MAX_SUMMARY = 1_000
 INSTRUCTIONS = (

@@ -19,8 +19,8 @@ from django.db.models import F, Q
 from django.db.models.functions import Least
 from pgvector.django import CosineDistance
 
+from foundation.operations.fields import MAX_URNS
 from memories import extensions
-from memories.contract.fields import MAX_URNS
 from memories.conversation import heuristics
 from memories.conversation.consolidation import classification
 from memories.conversation.heuristics import WORD, Reading

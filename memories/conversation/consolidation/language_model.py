@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 from django.conf import settings
 
-from memories.outbox import bounded_http
+from foundation.outbound import bounded_http
 
 ANSWER_BYTES = 200_000
 

@@ -8,10 +8,10 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext
 
+from foundation.operations.errors import Conflict, NotFound
+from foundation.people.caller import Caller
 from memories import services
-from memories.contract.errors import Conflict, NotFound
 from memories.conversation.models import MergeProposal, MergeState
-from memories.identity.caller import Caller
 from memories.models import Status
 from memories.models.record import readable_by
 from memories.operations import Forget, Supersede

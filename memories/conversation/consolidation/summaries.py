@@ -21,10 +21,10 @@ from django.db import connection, transaction
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
-from memories import embedding
+from foundation import embedding
+from foundation.people.caller import system_caller
 from memories.conversation import heuristics
 from memories.conversation.turns import COMPLETED, ENRICHMENT, PENDING
-from memories.identity.caller import system_caller
 from memories.models import Dimension, MemoryRecord, MemoryRevision, Passage, Source, Status, Tier, Visibility
 from memories.models.index_job import Trigger
 from memories.retrieval import indexing, passages

@@ -13,10 +13,10 @@ from django.db import connection
 from django_q.tasks import async_task
 from tqdm import tqdm
 
-from memories import embedding
-from memories.contract.errors import Conflict
-from memories.database import locks
-from memories.database.owner import as_owner
+from foundation import embedding
+from foundation.database import locks
+from foundation.database.owner import as_owner
+from foundation.operations.errors import Conflict
 from memories.retrieval import indexing, term_statistics, vector_index
 
 

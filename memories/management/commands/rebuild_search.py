@@ -10,8 +10,8 @@ from django.core.management.base import BaseCommand
 from django.db import connection, models, transaction
 from tqdm import tqdm
 
+from foundation.database.owner import as_owner
 from memories import extensions
-from memories.database.owner import as_owner
 from memories.models.fields import SearchText, text_search_config
 from memories.retrieval import term_statistics, vector_index
 from memories.writing.language_backfill import backfill_languages

@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from memories.contract.errors import DomainError, NotFound
-from memories.identity.caller import system_caller
+from foundation.operations.errors import DomainError, NotFound
+from foundation.people.caller import system_caller
 from memories.models import HandOver
 from memories.writing import ownership
 

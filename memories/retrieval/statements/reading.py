@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from django.conf import settings
 
-from memories.contract.normal_form import normal_form
+from foundation.operations.normal_form import normal_form
 from memories.retrieval.language import language_of
 from memories.retrieval.statements import words
 from memories.retrieval.statements.parts import AT_END, Kind, PlacedTime, Statement, Token

@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from functools import lru_cache
 
-from memories.database import prepared_statements
+from foundation.database import prepared_statements
 from memories.models.fields import CONFIGURATIONS
 
 LANGUAGES = ("en", "de", "es")  # languages whose words are listed here

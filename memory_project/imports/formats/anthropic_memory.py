@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
+from foundation.operations.errors import Invalid
 from knowledge.graph import dumps
-from memories.contract.errors import Invalid
 from memories.models import Dimension
 from memory_project.imports.formats.json_items import keys_at_start, read_items
 from memory_project.imports.formats.json_lines import read_lines

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from memories.contract.errors import Invalid
+from foundation.operations.errors import Invalid
 
 MAX_DIRECTORY = 16 << 20  # bytes of the archive's list of members, which zipfile loads as a whole
 MAX_MEMBERS = 150_000

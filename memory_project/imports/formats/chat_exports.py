@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from memories.contract.errors import Invalid
+from foundation.operations.errors import Invalid
 from memories.conversation.operations import MAX_MESSAGE
 from memory_project.imports.formats.archives import Archive, is_archive, members_at_start
 from memory_project.imports.formats.json_items import NOTHING, Item, keys_at_start, read_items

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 from analysis.sources.text_format import SEPARATOR_LINE, delimiter_of
-from memories.contract.csv import FORMULA
-from memories.contract.errors import Invalid
+from foundation.downloads.formulas import FORMULA
+from foundation.operations.errors import Invalid
 from memories.models.validity import VALIDITY_FIELDS
 from memory_project.imports.formats import own_export
 from memory_project.imports.formats.memory_rows import memory_row, problem_row

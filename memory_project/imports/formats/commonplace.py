@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
-from memories.contract.errors import Invalid
+from foundation.operations.errors import Invalid
 from memories.portable_kinds import kinds
 from memory_project.imports.formats.archives import Archive, is_archive, members_at_start
 from memory_project.imports.formats.json_lines import Line, read_lines

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from memories.contract.errors import Invalid
+from foundation.operations.errors import Invalid
 
 MAX_LENGTH = 64_000  # characters
 MAX_DEPTH = 25

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, BinaryIO
 
-from memories.contract.errors import Invalid
+from foundation.operations.errors import Invalid
 
 CHUNK = 1 << 16  # bytes
 MAX_TEXT = 16 << 20  # bytes of one text, which the parser holds as a whole

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO
 
-from memories.contract.errors import Invalid
+from foundation.operations.errors import Invalid
 from memories.models import Category, Confidence, Dimension, Visibility
 from memory_project.imports.formats import front_matter, own_export
 from memory_project.imports.formats.archives import Archive, Member, is_archive, members_at_start

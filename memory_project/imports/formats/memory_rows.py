@@ -11,8 +11,8 @@ from typing import Any
 from django.utils import timezone
 from django.utils.dateparse import parse_date
 
-from memories.contract.fields import CONTENT_MAX, TAG_LENGTH, TAGS_MAX, UNSTORABLE
-from memories.contract.timestamps import parse_timestamp
+from foundation.operations.fields import CONTENT_MAX, TAG_LENGTH, TAGS_MAX, UNSTORABLE
+from foundation.operations.timestamps import parse_timestamp
 from memories.models import Category, Source, Visibility
 from memory_project.imports.rows import Row
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from markdown_it import MarkdownIt
 
-from memories.contract.fields import CONTENT_MAX
+from foundation.operations.fields import CONTENT_MAX
 from memory_project.imports.formats.memory_rows import split_text
 
 MAX_LINES = 20_000  # The parser needs up to two kilobytes per line. A longer text is only divided at blank lines.

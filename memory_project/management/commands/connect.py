@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from memories.contract.errors import DomainError, Invalid
+from foundation.operations.errors import DomainError, Invalid
 from memory_project.clients.connection import DEFAULT_NAME, TOKEN_VARIABLE, Connection, mcp_url, stdio_connection
 from memory_project.clients.files import Change, plan, write
 from memory_project.clients.snippets import snippet

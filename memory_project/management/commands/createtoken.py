@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from memories.contract.errors import DomainError
-from memories.identity.caller import system_caller
+from foundation.operations.errors import DomainError
+from foundation.people.caller import system_caller
 from memory_project.accounts.tokens import DEFAULT_DAYS, RIGHTS, create_token, expiry
 from memory_project.arguments import between
 from memory_project.models import User

@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from tqdm import tqdm
 
-from memories.identity.permissions import build_caller
+from foundation.people.permissions import build_caller
 from memory_project import demo
 from memory_project.demo import talk, warehouse
 

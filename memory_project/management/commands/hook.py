@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from memories.contract.errors import DomainError
+from foundation.operations.errors import DomainError
 from memory_project.agents import installation, rules
 from memory_project.clients import files
 from memory_project.hooks import connection as connections

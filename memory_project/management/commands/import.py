@@ -7,10 +7,10 @@ from typing import Any, BinaryIO
 from django.core.management.base import BaseCommand, CommandError
 from tqdm import tqdm
 
-from memories.contract.errors import DomainError
-from memories.database import identity
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
+from foundation.database import identity
+from foundation.operations.errors import DomainError
+from foundation.people.caller import Caller
+from foundation.people.permissions import build_caller
 from memories.models import Visibility
 from memory_project.exports.installation import InstallationReport, restore_file
 from memory_project.imports import report, staging, taking_over, tasks

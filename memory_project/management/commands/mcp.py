@@ -14,16 +14,16 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection
 
-from memories.contract.errors import DomainError
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller
+from foundation.operations.errors import DomainError
+from foundation.people.caller import Caller
+from foundation.people.permissions import build_caller
 from memories.retrieval.warm_up import warm_up
 from memory_project.arguments import port
 from memory_project.machines import secret_key_check
 from memory_project.models import User
 from memory_project.observability import tracing
 
-PACKAGES = ("memory_project", "memories", "knowledge", "analysis")
+PACKAGES = ("memory_project", "memories", "knowledge", "analysis", "foundation")
 WARM_UP_AFTER_S = 1.0  # seconds before the embedding model is loaded, in which the client's first requests are served
 
 

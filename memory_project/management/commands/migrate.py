@@ -8,8 +8,8 @@ from django.core.management.commands import migrate
 from django.db import OperationalError, connection
 from django.db.migrations.exceptions import InconsistentMigrationHistory
 
-from memories.database import restore_marker
-from memories.database.owner import as_owner
+from foundation.database import restore_marker
+from foundation.database.owner import as_owner
 from memory_project.checks import database_problems, newer_migrations
 from memory_project.machines import secret_key_check
 from memory_project.machines.migration_lock import single_migration

@@ -11,12 +11,12 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection
 from django.db.models import Q
 
+from foundation.database import restore_marker
+from foundation.database.owner import as_owner
+from foundation.operations.errors import DomainError, NotFound
+from foundation.people.caller import system_caller
 from knowledge.changesets import rollback
 from knowledge.models import Insight
-from memories.contract.errors import DomainError, NotFound
-from memories.database import restore_marker
-from memories.database.owner import as_owner
-from memories.identity.caller import system_caller
 from memories.operations import Erase
 from memories.writing import erasure
 from memory_project.backups import erased, restoring

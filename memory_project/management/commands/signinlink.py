@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from memories.contract.errors import NotFound
+from foundation.operations.errors import NotFound
 from memory_project.accounts import sign_in_links
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from memories.contract.tools import Tool
+from foundation.tools.declaration import Tool
 from memory_project.mcp.reference import reference
 from memory_project.mcp.server import enabled_tools
 

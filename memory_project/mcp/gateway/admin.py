@@ -11,9 +11,9 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy, ngettext
 
+from foundation.operations.errors import Invalid, with_allowed
 from memories.admin.base import ExportsList, admin_caller, age, badge
 from memories.admin.rows import Link, TestAnswer
-from memories.contract.errors import Invalid, with_allowed
 from memory_project.mcp.gateway import declarations, health, tool_queue, trial
 from memory_project.mcp.gateway.models import WAITING, DeclaredUpstream, PinnedTool, PinState, UpstreamStatus
 

@@ -15,8 +15,8 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from memories.database import identity
-from memories.identity.caller import OPERATE, Caller
+from foundation.database import identity
+from foundation.people.caller import OPERATE, Caller
 from memory_project.mcp.gateway.models import WAITING, PinnedTool
 from memory_project.mcp.gateway.names import offered_name
 from memory_project.models import Notification, User

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from memory_project import audit
 from memory_project.models import AuditEvent
 

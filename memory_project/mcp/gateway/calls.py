@@ -21,11 +21,11 @@ from anyio import to_thread
 from django.conf import settings
 from mcp.server.mcpserver import Context
 
-from memories.contract import errors
-from memories.contract.errors import DomainError, Forbidden
-from memories.contract.tools import Call
-from memories.database import connections, identity
-from memories.identity.caller import Caller
+from foundation.database import connections, identity
+from foundation.operations import errors
+from foundation.operations.errors import DomainError, Forbidden
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Call
 from memory_project import rate_limits
 from memory_project.mcp.confirmations import asks_in_results, can_ask
 from memory_project.mcp.gateway import entities, questions, registry, results

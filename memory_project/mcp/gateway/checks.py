@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.core.checks import CheckMessage, Warning, register
 
-from memories.contract.errors import DomainError
+from foundation.operations.errors import DomainError
 from memory_project.mcp.gateway import declaration
 
 

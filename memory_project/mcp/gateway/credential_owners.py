@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from memory_project.mcp.gateway.declaration import Upstream
 
 SERVICE = ""  # the owner of what goes upstream for everybody

@@ -13,10 +13,10 @@ from typing import TypeVar
 import httpx2
 from anyio import to_thread
 
-from memories.contract import errors
-from memories.contract.errors import DomainError
-from memories.database import connections
-from memories.identity.caller import Caller
+from foundation.database import connections
+from foundation.operations import errors
+from foundation.operations.errors import DomainError
+from foundation.people.caller import Caller
 from memory_project.mcp.gateway import exchange, oauth, stored_credentials
 from memory_project.mcp.gateway.credential_owners import is_stored, owner
 from memory_project.mcp.gateway.declaration import Upstream

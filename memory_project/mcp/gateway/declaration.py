@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
-from memories.contract.errors import Degraded, Invalid
+from foundation.operations.errors import Degraded, Invalid
 
 NAME = re.compile(r"[a-z][a-z0-9]{0,19}")  # no underscore, so that NAME_tool names one tool only
 VARIABLE = re.compile(r"\$\{([^${}]*)\}")

@@ -13,9 +13,9 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from memories.contract.errors import DomainError, Forbidden, Invalid
-from memories.database import identity
-from memories.identity.caller import Caller
+from foundation.database import identity
+from foundation.operations.errors import DomainError, Forbidden, Invalid
+from foundation.people.caller import Caller
 from memory_project.mcp.gateway import audit_events, declaration, registry
 from memory_project.mcp.gateway.declaration import Upstream
 from memory_project.mcp.gateway.models import DeclaredUpstream, UpstreamStatus

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import httpx2
 import jwt
 
-from memories.contract import errors
-from memories.identity.caller import Caller
+from foundation.operations import errors
+from foundation.people.caller import Caller
 from memory_project.mcp.gateway import oauth
 from memory_project.mcp.gateway.declaration import Upstream
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memories.contract import errors
+from foundation.operations import errors
 from memory_project.mcp.gateway.declaration import Upstream
 
 

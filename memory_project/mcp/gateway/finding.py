@@ -17,11 +17,11 @@ from django.db.models import Value
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from memories.contract.errors import Invalid
-from memories.contract.operations import Operation
-from memories.contract.tools import Hints, tool
-from memories.database import identity
-from memories.identity.caller import Caller
+from foundation.database import identity
+from foundation.operations.errors import Invalid
+from foundation.operations.operation import Operation
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Hints, tool
 from memory_project.mcp.gateway import registry
 from memory_project.mcp.gateway.models import PinnedTool
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from django.db.models import Count
 from django.utils.translation import gettext
 
-from memories.database import identity
+from foundation.database import identity
 from memory_project.mcp.gateway import registry
 from memory_project.mcp.gateway.declaration import Upstream
 from memory_project.mcp.gateway.models import WAITING, DeclaredUpstream, PinnedTool, PinState, UpstreamStatus

@@ -8,7 +8,7 @@ import anyio
 import httpx2
 from anyio import to_thread
 
-from memories.outbox.public_http import NotPublic, public_addresses
+from foundation.outbound.public_http import NotPublic, public_addresses
 from memory_project.mcp.gateway.declaration import Upstream
 
 CONNECT_S = 10.0

@@ -29,7 +29,7 @@ from mcp.shared.auth import (
 from mcp.shared.auth_utils import check_resource_allowed, resource_url_from_server_url
 from pydantic import AnyUrl, BaseModel, ValidationError
 
-from memories.contract import errors
+from foundation.operations import errors
 from memory_project.mcp.gateway.declaration import OAuth, Upstream
 from memory_project.mcp.gateway.http_client import http_client
 

@@ -13,10 +13,10 @@ from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.types import BlobResourceContents, ReadResourceResult, Resource, ResourceTemplate
 from pydantic import ValidationError
 
-from memories.contract.budget import fit_text
-from memories.contract.errors import DomainError, NotFound
-from memories.database import connections
-from memories.identity.caller import Caller
+from foundation.database import connections
+from foundation.operations.errors import DomainError, NotFound
+from foundation.people.caller import Caller
+from foundation.tools.budget import fit_text
 from memory_project import rate_limits
 from memory_project.mcp.gateway import registry
 from memory_project.mcp.gateway.declaration import Upstream

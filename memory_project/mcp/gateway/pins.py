@@ -14,9 +14,9 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from memories.contract.errors import Conflict, Forbidden, NotFound
-from memories.database import identity
-from memories.identity.caller import Caller
+from foundation.database import identity
+from foundation.operations.errors import Conflict, Forbidden, NotFound
+from foundation.people.caller import Caller
 from memory_project.mcp.gateway import alerts, audit_events, suspicion
 from memory_project.mcp.gateway.models import WAITING, PinDecision, PinnedTool, PinState
 

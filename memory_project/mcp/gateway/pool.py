@@ -18,9 +18,9 @@ import anyio
 import anyio.abc
 from anyio import to_thread
 
-from memories.contract import errors
-from memories.contract.errors import DomainError
-from memories.identity.caller import Caller
+from foundation.operations import errors
+from foundation.operations.errors import DomainError
+from foundation.people.caller import Caller
 from memory_project.mcp.gateway import status
 from memory_project.mcp.gateway.credential_owners import NOBODY, is_stored, owner
 from memory_project.mcp.gateway.declaration import Upstream

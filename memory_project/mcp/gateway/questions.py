@@ -14,7 +14,7 @@ from mcp.server.mcpserver import Context
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from memories.contract import errors
+from foundation.operations import errors
 from memory_project.mcp.confirmations import ANSWER_S, asks_in_results, can_ask
 from memory_project.mcp.gateway.declaration import Upstream
 

@@ -20,10 +20,11 @@ from django.db.models import Count, Max
 from django.utils.translation import gettext
 from mcp.types import Tool as OfferedTool
 
-from memories.contract.errors import DomainError
-from memories.contract.tools import Hints, Tool, load_toolset, toolsets
-from memories.database import identity
-from memories.identity.caller import Caller
+from foundation.database import identity
+from foundation.operations.errors import DomainError
+from foundation.operations.toolsets import toolsets
+from foundation.people.caller import Caller
+from foundation.tools.declaration import Hints, Tool, load_toolset
 from memory_project.mcp.gateway import declaration
 from memory_project.mcp.gateway.declaration import Upstream
 from memory_project.mcp.gateway.models import DeclaredUpstream, PinnedTool, PinState, UpstreamStatus

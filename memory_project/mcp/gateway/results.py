@@ -12,10 +12,10 @@ from typing import Any
 from django.conf import settings
 from mcp.types import CallToolResult, ContentBlock, EmbeddedResource, ResourceLink, TextContent, TextResourceContents
 
-from memories.contract.budget import fit, size
-from memories.contract.delivery import QUOTATIONS
-from memories.contract.display import show_invisible
-from memories.contract.errors import DomainError
+from foundation.operations.display import show_invisible
+from foundation.operations.errors import DomainError
+from foundation.tools.answers import QUOTATIONS
+from foundation.tools.budget import fit, size
 from memory_project.mcp.gateway.names import offered_uri
 from memory_project.mcp.responses import AttachedContent, error_answer
 

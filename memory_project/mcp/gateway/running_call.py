@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import anyio
 import mcp.types as types
 
-from memories.contract.errors import DomainError
-from memories.identity.caller import Caller
+from foundation.operations.errors import DomainError
+from foundation.people.caller import Caller
 from memory_project.mcp.confirmations import ANSWER_S
 from memory_project.mcp.gateway.declaration import Upstream
 from memory_project.mcp.gateway.failures import TimedOut

@@ -26,7 +26,7 @@ from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
 from pydantic import TypeAdapter, ValidationError
 
-from memories.contract import errors
+from foundation.operations import errors
 from memory_project import __version__
 from memory_project.mcp.gateway import pins
 from memory_project.mcp.gateway.credentials import Authentication

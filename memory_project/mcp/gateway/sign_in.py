@@ -12,9 +12,9 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from memories.contract.errors import Conflict, Forbidden, Invalid
-from memories.database import identity
-from memories.identity.caller import Caller
+from foundation.database import identity
+from foundation.operations.errors import Conflict, Forbidden, Invalid
+from foundation.people.caller import Caller
 from memory_project.mcp.gateway import oauth, registry, sealing, stored_credentials
 from memory_project.mcp.gateway.declaration import Upstream
 from memory_project.mcp.gateway.models import PendingSignIn

@@ -8,8 +8,8 @@ from typing import Any
 from django.utils import timezone
 from pydantic import BaseModel
 
-from memories.database import connections, identity
-from memories.identity.caller import Caller
+from foundation.database import connections, identity
+from foundation.people.caller import Caller
 from memory_project.mcp.gateway import pins, registry
 from memory_project.mcp.gateway.credential_owners import NOBODY
 from memory_project.mcp.gateway.declaration import Upstream

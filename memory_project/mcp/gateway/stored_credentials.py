@@ -10,10 +10,10 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from memories.contract.errors import Conflict, Degraded, Forbidden, Invalid, NotFound
-from memories.contract.urls import url_for
-from memories.database import identity
-from memories.identity.caller import Caller
+from foundation.database import identity
+from foundation.links import url_for
+from foundation.operations.errors import Conflict, Degraded, Forbidden, Invalid, NotFound
+from foundation.people.caller import Caller
 from memory_project.mcp.gateway import oauth, sealing
 from memory_project.mcp.gateway.credential_owners import SERVICE
 from memory_project.mcp.gateway.declaration import Upstream

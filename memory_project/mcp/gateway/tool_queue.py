@@ -12,10 +12,10 @@ from django.db.models import Count, QuerySet
 from django.utils.functional import Promise
 from django.utils.translation import gettext, gettext_lazy
 
-from memories.contract.display import show_invisible
-from memories.contract.errors import Forbidden, NotFound
-from memories.database import identity
-from memories.identity.caller import Caller
+from foundation.database import identity
+from foundation.operations.display import show_invisible
+from foundation.operations.errors import Forbidden, NotFound
+from foundation.people.caller import Caller
 from memory_project.mcp.gateway import pins, registry, suspicion
 from memory_project.mcp.gateway.models import WAITING, PinDecision, PinnedTool, PinState
 

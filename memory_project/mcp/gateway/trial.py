@@ -11,10 +11,10 @@ import anyio
 from anyio import to_thread
 from django.utils.translation import gettext
 
-from memories.contract import errors
-from memories.contract.errors import DomainError, NotFound
-from memories.database import connections, identity
-from memories.identity.caller import Caller
+from foundation.database import connections, identity
+from foundation.operations import errors
+from foundation.operations.errors import DomainError, NotFound
+from foundation.people.caller import Caller
 from memory_project.mcp.gateway import credentials, declarations, pins, registry, status, suspicion
 from memory_project.mcp.gateway.credential_owners import NOBODY
 from memory_project.mcp.gateway.declaration import Upstream

@@ -12,9 +12,9 @@ from django.shortcuts import render
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
-from memories.contract.list_export import list_export
-from memories.contract.paging import page
-from memories.identity.permissions import caller_from_request
+from foundation.downloads.list_export import list_export
+from foundation.operations.paging import page
+from foundation.people.permissions import caller_from_request
 from memory_project.audit import statistics
 from memory_project.audit.filters import SPANS, CallFilter
 from memory_project.models import AuditEvent

@@ -11,12 +11,12 @@ from django.db.models.functions import TruncDate
 from django.http import HttpRequest
 from django.utils import timezone
 
+from foundation.people.caller import Caller
+from foundation.people.permissions import caller_from_request
 from knowledge.insights import queries as curation
 from knowledge.models import Insight
 from knowledge.this_week import curation as review
 from knowledge.this_week.period import Week
-from memories.identity.caller import Caller
-from memories.identity.permissions import caller_from_request
 from memories.models import Impression, MemoryRecord
 from memories.retrieval import attachment_use, index_status
 from memory_project.audit import statistics

@@ -13,9 +13,9 @@ from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_POST, require_safe
 from django_q.tasks import async_task
 
+from foundation import embedding
+from foundation.operations.errors import NotFound
 from knowledge.freshness import comparison
-from memories import embedding
-from memories.contract.errors import NotFound
 from memories.retrieval import index_status
 from memory_project.portal.administration.people import operator_of
 from memory_project.portal.templatetags.charts import Point

@@ -16,14 +16,15 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
+from foundation.operations.errors import DomainError, Invalid, NotFound
+from foundation.operations.fields import UNSTORABLE
+from foundation.operations.operation import validate
+from foundation.operations.paging import page
+from foundation.people.caller import Caller
+from foundation.people.models import Persona, PersonaMembership
+from foundation.people.permissions import caller_from_request
 from memories import queries
-from memories.contract.errors import DomainError, Invalid, NotFound
-from memories.contract.fields import UNSTORABLE
-from memories.contract.operations import validate
-from memories.contract.paging import page
-from memories.identity.caller import Caller
-from memories.identity.permissions import caller_from_request
-from memories.models import MemoryRecord, Persona, PersonaMembership
+from memories.models import MemoryRecord
 from memories.writing import ownership
 from memory_project.accounts import connected_apps, people, tokens
 from memory_project.models import CompanyIdentity, User

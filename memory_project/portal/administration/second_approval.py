@@ -12,9 +12,9 @@ from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_http_methods
 
+from foundation.operations.errors import DomainError
 from knowledge.changesets import approvals, risk
 from knowledge.models import ApprovalRule
-from memories.contract.errors import DomainError
 from memory_project.portal.administration.people import admin_of
 from memory_project.portal.error_labels import message_without_field
 

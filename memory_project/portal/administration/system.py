@@ -22,11 +22,11 @@ from django_q.models import Failure, OrmQ, Schedule
 
 from analysis.models import Action, ActionState, Ingest, IngestState
 from analysis.sources import checks
+from foundation import embedding
+from foundation.database import identity
+from foundation.operations.errors import DomainError, NotFound
 from knowledge.freshness import comparison
 from knowledge.models import Changeset, ChangesetState
-from memories import embedding
-from memories.contract.errors import DomainError, NotFound
-from memories.database import identity
 from memories.models import Batch, IndexJob
 from memories.models.index_job import JobStatus
 from memories.retrieval import index_status

@@ -14,10 +14,10 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext, gettext_lazy, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
-from memories.contract.errors import Conflict, DomainError, NotFound
-from memories.contract.list_export import list_export
-from memories.contract.paging import page
-from memories.identity.caller import Caller
+from foundation.downloads.list_export import list_export
+from foundation.operations.errors import Conflict, DomainError, NotFound
+from foundation.operations.paging import page
+from foundation.people.caller import Caller
 from memory_project.mcp.gateway import pins, tool_queue
 from memory_project.mcp.gateway.models import PinDecision, PinnedTool
 from memory_project.mcp.gateway.names import offered_name

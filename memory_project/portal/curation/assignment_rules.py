@@ -12,12 +12,13 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext, gettext_lazy, ngettext
 from django.views.decorators.http import require_POST
 
+from foundation.operations.errors import DomainError
+from foundation.people.caller import Caller
+from foundation.people.models import Persona
 from knowledge.catalog import name_resolution
 from knowledge.models import AssignmentRule
 from knowledge.review import assignment, clarifications
-from memories.contract.errors import DomainError
-from memories.identity.caller import Caller
-from memories.models import Category, Persona
+from memories.models import Category
 from memory_project.accounts.names import name_of
 from memory_project.portal.curation.review import curator
 from memory_project.portal.error_labels import message_without_field

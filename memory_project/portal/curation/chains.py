@@ -9,11 +9,12 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from foundation.downloads.list_export import list_export
+from foundation.operations.paging import page
+from foundation.people.permissions import caller_from_request
 from memories import queries
-from memories.contract.list_export import MEMORY_COLUMNS, list_export
-from memories.contract.paging import page
 from memories.history import chain, history, states_at
-from memories.identity.permissions import caller_from_request
+from memories.portable_kinds import MEMORY_COLUMNS
 
 
 @require_safe

@@ -15,6 +15,11 @@ from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
 from analysis.checks.queries import checks_for
+from foundation.downloads.list_export import list_export
+from foundation.operations.errors import DomainError
+from foundation.operations.fields import UNSTORABLE
+from foundation.operations.paging import page
+from foundation.people.permissions import caller_from_request
 from knowledge.catalog import metadata_files
 from knowledge.changesets import approvals, diff, risk, rollback
 from knowledge.changesets.apply import get_changeset
@@ -22,11 +27,6 @@ from knowledge.changesets.apply import resume as resume_changeset
 from knowledge.insights import queries
 from knowledge.insights.lifecycle import chain_effects, require_curator
 from knowledge.models import ChangesetState, Insight
-from memories.contract.errors import DomainError
-from memories.contract.fields import UNSTORABLE
-from memories.contract.list_export import list_export
-from memories.contract.paging import page
-from memories.identity.permissions import caller_from_request
 from memory_project.portal import labels
 from memory_project.portal.error_labels import message_with_label
 

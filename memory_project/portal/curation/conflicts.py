@@ -11,11 +11,11 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 
+from foundation.people.caller import Caller
 from knowledge.models import Insight, InsightState
 from knowledge.review.cases import QUESTIONS, REASONS
 from knowledge.review.queue import Queue
 from knowledge.review.seen import PROPOSAL_EDITED, ChangedMeanwhile, Step, version_of
-from memories.identity.caller import Caller
 from memory_project.accounts.names import name_of
 
 # The states in which a decision can be repeated after its curator has seen what colleagues did meanwhile.

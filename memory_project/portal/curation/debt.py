@@ -13,14 +13,14 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext, gettext_lazy, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
+from foundation.operations.errors import DomainError
+from foundation.operations.fields import UNSTORABLE
+from foundation.people.caller import Caller
 from knowledge.debt import experts, interviews, queries, questions
 from knowledge.debt.computation import computed_at
 from knowledge.debt.operations import AskQuestions, UndoAnswer
 from knowledge.debt.queries import DebtFilter
 from knowledge.models.debt import EVERYONE
-from memories.contract.errors import DomainError
-from memories.contract.fields import UNSTORABLE
-from memories.identity.caller import Caller
 from memory_project.portal.curation.review import curator
 from memory_project.portal.error_labels import message_with_label
 from memory_project.portal.views.redirects import local_page

@@ -23,6 +23,11 @@ from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 from django_stubs_ext import StrOrPromise
 
+from foundation.downloads.list_export import list_export
+from foundation.operations.errors import DomainError
+from foundation.operations.fields import Id
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller
 from knowledge.changesets import suggested
 from knowledge.insights import queries
 from knowledge.insights.similar_claims import ClosestMemory, closest_memories
@@ -31,11 +36,6 @@ from knowledge.review import queue as queues
 from knowledge.review.cases import QUESTIONS, REASONS
 from knowledge.review.queue import Queue
 from knowledge.review.seen import versions_of
-from memories.contract.errors import DomainError
-from memories.contract.fields import Id
-from memories.contract.list_export import list_export
-from memories.contract.operations import validate
-from memories.identity.caller import Caller
 from memories.models import Batch, Category, Confidence
 from memories.queries import capped_counts
 from memories.writing import bulk_actions

@@ -20,6 +20,9 @@ from django_htmx.middleware import HtmxDetails
 
 from analysis.checks import running
 from analysis.checks.queries import CheckView, views_of
+from foundation.operations.errors import Conflict, DomainError, Invalid, NotFound
+from foundation.people.caller import Caller
+from foundation.people.permissions import caller_from_request
 from knowledge.changesets import suggested
 from knowledge.insights import queries
 from knowledge.insights.lifecycle import edit as edit_insight
@@ -30,9 +33,6 @@ from knowledge.review import clarifications, decisions, snooze
 from knowledge.review.cases import MAX_ALIKE, QUESTIONS, REASONS, also_waiting, build_case, decided_today
 from knowledge.review.queue import Queue, QueuePosition
 from knowledge.review.seen import ChangedMeanwhile, repeats, version_of, versions_of
-from memories.contract.errors import Conflict, DomainError, Invalid, NotFound
-from memories.identity.caller import Caller
-from memories.identity.permissions import caller_from_request
 from memories.models import MemoryRecord
 from memory_project.accounts.names import name_of
 from memory_project.portal.curation.conflicts import conflict_of, steps_for, typed_note

@@ -9,11 +9,12 @@ from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from foundation.downloads.list_export import list_export
+from foundation.operations.fields import UNSTORABLE
+from foundation.operations.paging import page
+from foundation.people.permissions import caller_from_request
 from knowledge.freshness import stale_review
-from memories.contract.fields import UNSTORABLE
-from memories.contract.list_export import MEMORY_COLUMNS, list_export
-from memories.contract.paging import page
-from memories.identity.permissions import caller_from_request
+from memories.portable_kinds import MEMORY_COLUMNS
 
 MAX_TO_VERIFY = 20  # maximum number of active memories to verify that are listed; only the first page lists them
 

@@ -18,18 +18,18 @@ from django.shortcuts import render
 from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 
+from foundation.operations.errors import Invalid
+from foundation.operations.fields import UNSTORABLE
+from foundation.people.caller import Caller
+from foundation.people.models import Persona
+from foundation.people.permissions import build_caller, caller_from_request
+from foundation.tools.answers import Delivery, deliver
 from knowledge.catalog.current import copy_note, get_readable_catalog
 from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable, EntitySummary
 from knowledge.catalog.search import search
 from knowledge.insights import queries as insights
 from knowledge.models import Insight
 from memories import mcp_tools
-from memories.contract.delivery import Delivery, deliver
-from memories.contract.errors import Invalid
-from memories.contract.fields import UNSTORABLE
-from memories.identity.caller import Caller
-from memories.identity.permissions import build_caller, caller_from_request
-from memories.models import Persona
 from memories.operations import RecallMemories
 from memories.rendering import recall_answer
 from memories.retrieval.matched_words import Piece, mark_words

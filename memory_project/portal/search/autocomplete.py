@@ -15,14 +15,14 @@ from django.shortcuts import render
 from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 
+from foundation.operations.errors import NotFound
+from foundation.operations.fields import UNSTORABLE
+from foundation.people.caller import Caller
+from foundation.people.permissions import caller_from_request
 from knowledge.catalog import entity_view, name_resolution
 from knowledge.catalog.current import get_readable_catalog
 from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable
 from knowledge.review import clarifications
-from memories.contract.errors import NotFound
-from memories.contract.fields import UNSTORABLE
-from memories.identity.caller import Caller
-from memories.identity.permissions import caller_from_request
 from memories.retrieval.scope import Filters, in_scope
 from memory_project.models import User
 

@@ -8,8 +8,8 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext, gettext_lazy
 
+from foundation.people.caller import Caller
 from knowledge.insights import queries as curation
-from memories.identity.caller import Caller
 from memory_project.portal.search.matching import Match
 
 EVERYONE, CURATORS, STAFF, OPERATORS, ADMINS = "everyone", "curators", "staff", "operators", "admins"

@@ -17,10 +17,10 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 
-from memories.contract.errors import DomainError
-from memories.contract.fields import UNSTORABLE
-from memories.identity.caller import Caller
-from memories.identity.permissions import caller_from_request
+from foundation.operations.errors import DomainError
+from foundation.operations.fields import UNSTORABLE
+from foundation.people.caller import Caller
+from foundation.people.permissions import caller_from_request
 from memories.operations import RecallMemories
 from memories.retrieval.recall import recall
 from memories.retrieval.scope import Filters

@@ -22,13 +22,14 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext_lazy
 
 from analysis.models import Session
+from foundation.operations.display import show_invisible
+from foundation.people.caller import Caller
+from foundation.people.models import Persona
 from knowledge.graph.models import Entity, Graph
 from knowledge.insights import queries as curation
 from knowledge.models import CatalogEntity, Insight, InsightState
-from memories.contract.display import show_invisible
 from memories.conversation.statistics import living
-from memories.identity.caller import Caller
-from memories.models import MemoryRecord, Persona
+from memories.models import MemoryRecord
 from memory_project.models import SavedView, User
 from memory_project.portal.search.matching import BEST_TEXT, CONTAINS, TEXT_STEP, Match, score
 

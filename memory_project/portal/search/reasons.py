@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext, ngettext
 
-from memories.contract.display import show_invisible
+from foundation.operations.display import show_invisible
 from memories.models import Confidence, MemoryRecord, Status
 from memories.models.validity import EXPIRED, NOT_YET
 from memories.retrieval.matched_words import Piece

@@ -15,11 +15,11 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
+from foundation.operations.errors import Conflict, DomainError, Invalid
+from foundation.people.caller import Caller
+from foundation.people.permissions import caller_from_request
 from knowledge.insights import queries as curation
 from knowledge.review.queue import Queue
-from memories.contract.errors import Conflict, DomainError, Invalid
-from memories.identity.caller import Caller
-from memories.identity.permissions import caller_from_request
 from memories.retrieval.scope import in_scope
 from memory_project.accounts import saved_views
 from memory_project.models import SavedView

@@ -15,14 +15,14 @@ from django.utils.translation import gettext
 from markdown_it import MarkdownIt
 from markdown_it.common.utils import escapeHtml
 
+from foundation.downloads import list_export
+from foundation.operations.display import show_invisible as visible_text
 from knowledge.catalog.entity_names import display_name
 from knowledge.catalog.entity_view import short_name
 from knowledge.changesets import diff
 from knowledge.models import Change
 from knowledge.review.cases import Effect
 from memories import queries, sequence_matching
-from memories.contract import list_export
-from memories.contract.display import show_invisible as visible_text
 from memories.extensions import EntityCandidate
 from memories.models import MemoryRecord
 from memories.retrieval.recall import Hit

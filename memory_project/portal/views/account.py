@@ -22,10 +22,10 @@ from django.urls import reverse_lazy
 from django.utils import translation
 from django.utils.translation import gettext, ngettext
 
-from memories.contract.errors import DomainError, Forbidden
-from memories.database import identity
-from memories.identity.caller import Caller
-from memories.identity.permissions import caller_from_request
+from foundation.database import identity
+from foundation.operations.errors import DomainError, Forbidden
+from foundation.people.caller import Caller
+from foundation.people.permissions import caller_from_request
 from memory_project.accounts import company_sign_in, connected_apps, people, tokens
 from memory_project.models import AuditEvent, User
 from memory_project.notifications import inbox, kinds, mail

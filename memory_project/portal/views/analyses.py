@@ -16,12 +16,12 @@ from analysis import export as exports
 from analysis.models import Action, Outcome, Session
 from analysis.querying import description, query
 from analysis.querying.filters import Where
-from memories.contract.errors import NotFound
-from memories.contract.list_export import list_export
-from memories.contract.paging import page
-from memories.database import identity
-from memories.identity.caller import Caller
-from memories.identity.permissions import caller_from_request
+from foundation.database import identity
+from foundation.downloads.list_export import list_export
+from foundation.operations.errors import NotFound
+from foundation.operations.paging import page
+from foundation.people.caller import Caller
+from foundation.people.permissions import caller_from_request
 from memory_project.portal.templatetags.charts import Point
 from memory_project.web import locale
 

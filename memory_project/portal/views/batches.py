@@ -12,14 +12,14 @@ from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
+from foundation.downloads.list_export import list_export
+from foundation.operations.paging import page
+from foundation.people.caller import Caller
+from foundation.people.permissions import caller_from_request
 from knowledge.graph.models import UpkeepProposal
 from knowledge.models import Insight
 from knowledge.review.seen import versions_of
 from memories import queries
-from memories.contract.list_export import list_export
-from memories.contract.paging import page
-from memories.identity.caller import Caller
-from memories.identity.permissions import caller_from_request
 from memories.models import Batch, MemoryRecord, SameWords
 from memories.writing import bulk_actions
 from memory_project.portal.views.redirects import local_page

@@ -16,10 +16,11 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST
 
-from memories.contract.errors import DomainError
-from memories.identity.caller import Caller
-from memories.identity.permissions import caller_from_request
-from memories.models import MemoryRecord, Persona
+from foundation.operations.errors import DomainError
+from foundation.people.caller import Caller
+from foundation.people.models import Persona
+from foundation.people.permissions import caller_from_request
+from memories.models import MemoryRecord
 from memories.writing import bulk_actions
 from memories.writing.bulk_preview import BulkPreview, preview
 from memory_project.portal.error_labels import message_with_label

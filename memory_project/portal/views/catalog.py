@@ -11,13 +11,13 @@ from django.shortcuts import render
 from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 
+from foundation.operations.fields import UNSTORABLE
+from foundation.people.permissions import caller_from_request
 from knowledge.catalog.current import copy_note, get_readable_catalog
 from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable
 from knowledge.catalog.search import search
 from knowledge.changesets import promoted
 from knowledge.models import CatalogEntity
-from memories.contract.fields import UNSTORABLE
-from memories.identity.permissions import caller_from_request
 
 MAX_FOUND = 30  # maximum number of search results
 SHOWN = 40  # entities on a page of the whole catalog

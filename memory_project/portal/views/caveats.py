@@ -12,15 +12,15 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST
 
+from foundation.operations.errors import DomainError
+from foundation.operations.fields import Urn
+from foundation.operations.operation import validate
+from foundation.people.caller import Caller
+from foundation.people.permissions import caller_from_request
 from knowledge.context import caveat_waivers
 from knowledge.context.caveats import Caveat, caveats_for
 from knowledge.models import CaveatWaiver
 from knowledge.operations import Reinstate, Waive
-from memories.contract.errors import DomainError
-from memories.contract.fields import Urn
-from memories.contract.operations import validate
-from memories.identity.caller import Caller
-from memories.identity.permissions import caller_from_request
 from memories.retrieval.scope import Filters, in_scope
 from memory_project.portal.error_labels import message_with_label
 

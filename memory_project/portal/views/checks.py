@@ -18,10 +18,10 @@ from analysis.checks.expectations import TEXTS
 from analysis.checks.operations import AddCheck, EditCheck, RemoveCheck, RunCheck, TryCheck
 from analysis.models import CheckState, MemoryCheck
 from analysis.sql.execute import readable_sources
+from foundation.operations.errors import DomainError, Forbidden, NotFound
+from foundation.people.caller import Caller
+from foundation.people.permissions import caller_from_request
 from knowledge.insights import queries as curation
-from memories.contract.errors import DomainError, Forbidden, NotFound
-from memories.identity.caller import Caller
-from memories.identity.permissions import caller_from_request
 from memory_project.portal.check_forms import VALUES, CheckForm
 from memory_project.portal.error_labels import message_with_label
 

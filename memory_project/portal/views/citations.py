@@ -13,12 +13,12 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from foundation.operations.errors import DomainError, Invalid
+from foundation.operations.paging import page
+from foundation.people.caller import Caller
+from foundation.people.permissions import caller_from_request
 from memories.citations import queries, services
 from memories.citations.operations import ChangeCiting, Cite, RemoveCiting
-from memories.contract.errors import DomainError, Invalid
-from memories.contract.paging import page
-from memories.identity.caller import Caller
-from memories.identity.permissions import caller_from_request
 from memory_project.portal.error_labels import message_with_label
 from memory_project.web import locale
 

@@ -17,9 +17,9 @@ from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 from pydantic import AfterValidator
 
-from memories.contract.fields import Moment, validation_error
-from memories.contract.operations import validate
-from memories.identity.permissions import caller_from_request
+from foundation.operations.fields import Moment, validation_error
+from foundation.operations.operation import validate
+from foundation.people.permissions import caller_from_request
 from memory_project.accounts import connected_apps, tokens
 from memory_project.clients.connection import TOKEN_VARIABLE, Connection, mcp_url
 from memory_project.clients.snippets import snippet

@@ -12,13 +12,13 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
+from foundation.operations.errors import DomainError
+from foundation.operations.paging import page
+from foundation.people.caller import Caller
+from foundation.people.permissions import caller_from_request
 from knowledge.contradictions import queries, verdicts
 from knowledge.contradictions.operations import Settle, UndoSettlement
 from knowledge.models import PairVerdict, SettlementState
-from memories.contract.errors import DomainError
-from memories.contract.paging import page
-from memories.identity.caller import Caller
-from memories.identity.permissions import caller_from_request
 from memories.scopes.choices import choices
 from memories.scopes.names import PERSONA
 from memory_project.portal.error_labels import message_with_label

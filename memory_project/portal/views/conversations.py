@@ -13,12 +13,13 @@ from django.urls import reverse
 from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
-from memories.contract.errors import DomainError
-from memories.contract.list_export import MEMORY_COLUMNS, list_export
+from foundation.downloads.list_export import list_export
+from foundation.operations.errors import DomainError
+from foundation.people.permissions import caller_from_request
 from memories.conversation import cache, deletion, queries, statistics, wipe
 from memories.conversation.consolidation import merging
 from memories.conversation.operations import DeleteMemories, InvalidateCache
-from memories.identity.permissions import caller_from_request
+from memories.portable_kinds import MEMORY_COLUMNS
 from memory_project.portal.error_labels import message_with_label
 
 CONVERSATION_COLUMNS = {

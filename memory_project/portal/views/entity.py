@@ -17,6 +17,11 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
+from foundation.operations.fields import UNSTORABLE, Urn
+from foundation.operations.operation import validate
+from foundation.operations.paging import page
+from foundation.people.caller import Caller
+from foundation.people.permissions import caller_from_request
 from knowledge.catalog import entity_view
 from knowledge.catalog.current import copy_note, get_readable_catalog
 from knowledge.catalog.entity_view import Column, EntityView
@@ -28,11 +33,6 @@ from knowledge.graph import catalog_links
 from knowledge.insights import queries as curation
 from knowledge.review import evidence
 from memories import queries
-from memories.contract.fields import UNSTORABLE, Urn
-from memories.contract.operations import validate
-from memories.contract.paging import page
-from memories.identity.caller import Caller
-from memories.identity.permissions import caller_from_request
 from memories.retrieval import impressions
 from memory_project.portal.views import caveats
 

@@ -14,10 +14,10 @@ from django.utils import timezone
 from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
-from memories.contract.errors import DomainError
-from memories.contract.streaming import streamed
-from memories.identity.caller import Caller
-from memories.identity.permissions import caller_from_request
+from foundation.downloads.streaming import streamed
+from foundation.operations.errors import DomainError
+from foundation.people.caller import Caller
+from foundation.people.permissions import caller_from_request
 from memory_project.exports import services
 from memory_project.exports.formats import FORMATS, export_format
 from memory_project.exports.stream import INSTALLATION, PERSON, PERSONA

@@ -17,15 +17,15 @@ from django.utils import timezone
 from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
+from foundation.operations.fields import UNSTORABLE
+from foundation.people.caller import Caller
+from foundation.people.permissions import caller_from_request
 from knowledge.catalog import neighbors
 from knowledge.context import timeline
 from knowledge.graph import drawing, graphs, queries
 from knowledge.graph.drawing import Contents, Structure
 from knowledge.graph.models import Entity, Graph, Relation
 from knowledge.graph.search import sql
-from memories.contract.fields import UNSTORABLE
-from memories.identity.caller import Caller
-from memories.identity.permissions import caller_from_request
 from memory_project.portal import graph_scene
 from memory_project.portal.graph_picture import Picture, add_scene
 from memory_project.portal.search.matching import SAME, score

@@ -13,11 +13,11 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext, gettext_lazy, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
+from foundation.operations.errors import DomainError, Invalid
+from foundation.operations.paging import page
+from foundation.people.caller import Caller
+from foundation.people.permissions import caller_from_request
 from memories import queries
-from memories.contract.errors import DomainError, Invalid
-from memories.contract.paging import page
-from memories.identity.caller import Caller
-from memories.identity.permissions import caller_from_request
 from memory_project.imports import report, staging, taking_over, tasks
 from memory_project.imports.formats import FORMATS
 from memory_project.imports.models import Import, ImportRow, ImportState, RowOutcome

@@ -15,19 +15,20 @@ from django.views.decorators.http import require_POST, require_safe
 
 from analysis.checks.queries import views_of as check_views
 from analysis.checks.services import may_change_checks
+from foundation.downloads.list_export import download, is_wanted
+from foundation.operations.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
+from foundation.operations.fields import CONTENT_MAX
+from foundation.people.caller import Caller
+from foundation.people.models import Persona
+from foundation.people.permissions import caller_from_request
 from knowledge.changesets.traces import traces_of
 from knowledge.insights import queries as curation
 from knowledge.operations import Appeal
 from knowledge.review import decisions
 from memories import queries, services
 from memories.citations import queries as citations
-from memories.contract.errors import Conflict, DomainError, Forbidden, Invalid, NotFound
-from memories.contract.fields import CONTENT_MAX
-from memories.contract.list_export import MEMORY_COLUMNS, download, is_wanted
 from memories.history import HistoryEntry, chain, history
-from memories.identity.caller import Caller
-from memories.identity.permissions import caller_from_request
-from memories.models import Attachment, MemoryRecord, Persona, Status, Visibility
+from memories.models import Attachment, MemoryRecord, Status, Visibility
 from memories.operations import (
     ChooseAttachment,
     DismissEntity,
@@ -45,6 +46,7 @@ from memories.operations import (
     Supersede,
     Verify,
 )
+from memories.portable_kinds import MEMORY_COLUMNS
 from memories.rendering import entity_name
 from memories.retrieval import impressions
 from memories.retrieval.recall import hints_about

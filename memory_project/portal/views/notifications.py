@@ -9,9 +9,9 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
-from memories.contract.list_export import list_export
-from memories.contract.paging import page
-from memories.identity.permissions import caller_from_request
+from foundation.downloads.list_export import list_export
+from foundation.operations.paging import page
+from foundation.people.permissions import caller_from_request
 from memory_project.notifications import inbox, kinds, lists
 from memory_project.web import locale
 

@@ -14,6 +14,12 @@ from django.utils.translation import gettext
 from django.views.decorators.http import require_POST, require_safe
 
 from analysis import findings
+from foundation.downloads.list_export import list_export
+from foundation.operations.errors import DomainError, Invalid
+from foundation.operations.fields import UNSTORABLE
+from foundation.operations.paging import page
+from foundation.people.caller import Caller
+from foundation.people.permissions import caller_from_request
 from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable
 from knowledge.insights import queries
 from knowledge.insights.capture import Captured, capture
@@ -22,12 +28,6 @@ from knowledge.operations import AnswerQuestion, Capture
 from knowledge.review import clarifications
 from knowledge.review.cases import Effect, effect_of_draft, problems_of
 from memories import queries as memories
-from memories.contract.errors import DomainError, Invalid
-from memories.contract.fields import UNSTORABLE
-from memories.contract.list_export import list_export
-from memories.contract.paging import page
-from memories.identity.caller import Caller
-from memories.identity.permissions import caller_from_request
 from memories.models import Category
 from memories.scopes.choices import choices
 from memory_project.portal.curation.queue import INSIGHT_COLUMNS

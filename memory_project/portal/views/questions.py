@@ -11,11 +11,11 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
+from foundation.operations.errors import DomainError
+from foundation.people.caller import Caller
+from foundation.people.permissions import caller_from_request
 from knowledge.debt import interviews, questions
 from knowledge.debt.operations import PASS, SKIP, UNKNOWN, AnswerInterview, AskQuestions, PassOver, UndoAnswer
-from memories.contract.errors import DomainError
-from memories.identity.caller import Caller
-from memories.identity.permissions import caller_from_request
 from memory_project.portal.error_labels import message_with_label
 from memory_project.web import locale
 

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods, require_safe
 
-from memories.database import identity
+from foundation.database import identity
 from memory_project.accounts import company_sign_in, sign_in_links
 
 

@@ -14,13 +14,13 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext, gettext_lazy, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
+from foundation.operations.errors import DomainError, Invalid
+from foundation.operations.paging import page
+from foundation.people.caller import Caller
+from foundation.people.permissions import caller_from_request
 from knowledge.models import Suggestion
 from knowledge.suggestions import decisions, queries
 from knowledge.suggestions.operations import INSIGHT, MEMORY, Discard, Keep, NeverAgain, UndoDecisions
-from memories.contract.errors import DomainError, Invalid
-from memories.contract.paging import page
-from memories.identity.caller import Caller
-from memories.identity.permissions import caller_from_request
 from memories.models import Visibility
 from memory_project.portal.error_labels import message_with_label
 from memory_project.web import locale

@@ -12,9 +12,9 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_POST, require_safe
 
-from memories.contract.errors import DomainError, NotFound
-from memories.identity.caller import Caller
-from memories.identity.permissions import caller_from_request
+from foundation.operations.errors import DomainError, NotFound
+from foundation.people.caller import Caller
+from foundation.people.permissions import caller_from_request
 from memory_project import audit
 from memory_project.mcp.gateway import registry, sign_in, stored_credentials, trial
 from memory_project.mcp.gateway.declaration import Upstream

@@ -11,13 +11,13 @@ from django.shortcuts import render
 from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 
+from foundation.people.caller import Caller
+from foundation.people.permissions import caller_from_request
 from knowledge.context.recent_changes import entities_of
 from knowledge.freshness.stale_review import needs_verification
 from knowledge.insights.queries import may_curate
 from knowledge.this_week import analyst, curation
 from knowledge.this_week.period import Week
-from memories.identity.caller import Caller
-from memories.identity.permissions import caller_from_request
 from memories.queries import capped_counts
 from memory_project.audit import statistics
 from memory_project.models import AuditEvent

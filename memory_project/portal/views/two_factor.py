@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import path
 
-from memories.database import identity
+from foundation.database import identity
 from memory_project.accounts.second_factor import is_missing
 
 

@@ -13,9 +13,9 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods, require_POST
 
-from memories.contract.errors import Invalid, NotFound
-from memories.identity.caller import Caller
-from memories.identity.permissions import caller_from_request
+from foundation.operations.errors import Invalid, NotFound
+from foundation.people.caller import Caller
+from foundation.people.permissions import caller_from_request
 from memory_project.pages.sent_forms import carried_out
 from memory_project.webhooks import endpoints
 from memory_project.webhooks.events import KINDS

@@ -4,7 +4,7 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-from memories.database import policies
+from foundation.database import policies
 
 MINE = f"(person_id = (SELECT id FROM memory_project_user WHERE email = {policies.EMAIL}))"
 

@@ -4,7 +4,7 @@ import django.contrib.postgres.fields
 import django.contrib.postgres.indexes
 from django.db import migrations, models
 
-from memories.database import policies
+from foundation.database import policies
 
 
 class Migration(migrations.Migration):

@@ -6,7 +6,7 @@ import django.utils.timezone
 import uuid
 from django.db import migrations, models
 
-from memories.database import policies
+from foundation.database import policies
 
 
 class Migration(migrations.Migration):

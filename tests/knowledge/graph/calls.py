@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from foundation.people.caller import Caller
 from knowledge.graph.mcp_tools import TOOLS
-from memories.identity.caller import Caller
 
 TOOL = {tool.name: tool for tool in TOOLS}
 SPACE = {

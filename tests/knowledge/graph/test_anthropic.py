@@ -16,10 +16,10 @@ from django.core.management import CommandError, call_command
 from django.db import connections
 from mcp import Client
 
+from foundation.people.caller import Caller
 from knowledge.graph import anthropic
 from knowledge.graph.models import Entity, ObservationPassage
 from memories import tasks
-from memories.identity.caller import Caller
 from memory_project.mcp.server import build_server
 from memory_project.models import User
 from tests.memory_project.test_mcp_server import ROOT, environment

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from foundation.operations.errors import Forbidden, Invalid, NotFound
+from foundation.people.caller import Caller
 from knowledge.graph import jsonl
 from knowledge.graph.catalog_links import neighbors
 from knowledge.graph.models import Entity, Graph, Observation
 from knowledge.graph.operations import Migrate
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
-from memories.contract.errors import Forbidden, Invalid, NotFound
-from memories.identity.caller import Caller
 from tests.knowledge.graph.calls import SPACE, call, create_space, names
 from tests.memory_project.test_mcp_server import as_caller
 

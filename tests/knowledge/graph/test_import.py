@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
+from foundation.people.caller import Caller
 from knowledge.graph import anthropic, jsonl
 from knowledge.graph.models import Entity, Graph, Observation
 from knowledge.graph.operations import MAX_NAME, Migrate
-from memories.identity.caller import Caller
 from tests.knowledge.graph.calls import call, names
 
 pytestmark = pytest.mark.django_db

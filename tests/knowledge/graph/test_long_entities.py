@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from foundation import embedding
+from foundation.embedding import Vectors
+from foundation.people.caller import Caller
 from knowledge.graph.models import Observation, ObservationPassage
-from memories import embedding, tasks
-from memories.embedding import Vectors
-from memories.identity.caller import Caller
+from memories import tasks
 from tests.knowledge.graph.calls import call, names
 
 pytestmark = pytest.mark.django_db

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from foundation.operations.errors import Conflict, Invalid
+from foundation.people.caller import Caller
 from knowledge.graph.models import Entity, Observation
-from memories.contract.errors import Conflict, Invalid
-from memories.identity.caller import Caller
 from tests.knowledge.graph.calls import call
 
 pytestmark = pytest.mark.django_db

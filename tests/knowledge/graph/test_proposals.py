@@ -7,11 +7,11 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.test import Client
 from django.urls import reverse
 
+from foundation.operations.errors import Conflict, Forbidden
+from foundation.people.caller import Caller
 from knowledge.graph import tasks
 from knowledge.graph.maintenance import proposals
 from knowledge.graph.models import Entity, Observation, UpkeepKind, UpkeepProposal, UpkeepState
-from memories.contract.errors import Conflict, Forbidden
-from memories.identity.caller import Caller
 from memory_project.models import User
 from tests.knowledge.graph.calls import call
 from tests.knowledge.graph.test_maintenance import create_crowd

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from django.conf import settings
 
+from foundation.operations.errors import Invalid, NotFound
+from foundation.people.caller import Caller
 from knowledge.graph.models import Entity, Observation
 from knowledge.graph.operations import AddReflection
 from knowledge.graph.search import rebuild
 from knowledge.graph.search.trigrams import grams
-from memories.contract.errors import Invalid, NotFound
-from memories.identity.caller import Caller
 from tests.knowledge.graph.calls import call, create_space, names
 
 pytestmark = pytest.mark.django_db

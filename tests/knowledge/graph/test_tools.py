@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from foundation.operations.errors import Invalid, NotFound
+from foundation.people.caller import Caller
 from knowledge.graph import tasks
 from knowledge.graph.models import CoOccurrence, Entity, Observation, Relation
 from knowledge.graph.search import access_counts, limbic
-from memories.contract.errors import Invalid, NotFound
-from memories.identity.caller import Caller
 from tests.knowledge.graph.calls import SPACE, call, create_space, names, plain
 
 pytestmark = pytest.mark.django_db

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from foundation.people.caller import ACT_FOR_USERS, Caller
 from memories.conversation.mcp_tools import TOOLS
 from memories.conversation.operations import StoreMessages
 from memories.conversation.turns import store_messages
-from memories.identity.caller import ACT_FOR_USERS, Caller
 from memories.models import MemoryRecord, Tier
 from tests.knowledge.conftest import cora, cora_user, curators, small_catalog  # noqa: F401 - fixtures
 

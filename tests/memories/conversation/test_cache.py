@@ -7,9 +7,9 @@ from uuid import UUID, uuid4
 import pytest
 from django.utils import timezone
 
-from memories.contract.errors import NotFound
+from foundation.operations.errors import NotFound
+from foundation.people.caller import Caller
 from memories.conversation.models import CachedAnswer, CacheUse
-from memories.identity.caller import Caller
 from tests.memories.conversation.conftest import call
 
 pytestmark = pytest.mark.django_db

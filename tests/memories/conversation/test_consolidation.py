@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from memories.contract.errors import Conflict, NotFound
+from foundation.database import connections
+from foundation.operations.errors import Conflict, NotFound
+from foundation.people.caller import Caller
 from memories.conversation import heuristics, tasks
 from memories.conversation.consolidation import classification, enrichment, merging, summaries
 from memories.conversation.models import MergeProposal
-from memories.database import connections
-from memories.identity.caller import Caller
 from memories.models import IndexJob, MemoryRecord, Passage, Status, Tier
 from memories.models.index_job import JobStatus
 from tests.memories.conversation.conftest import LONG, call, long_term_memory, store_turns

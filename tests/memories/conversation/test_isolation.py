@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memories.contract.errors import DomainError, Forbidden
+from foundation.operations.errors import DomainError, Forbidden
+from foundation.people.caller import Caller
 from memories.conversation.acting_user import acting_as
 from memories.conversation.models import CachedAnswer, UserDecision
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memories.operations import RecallMemories
 from memories.retrieval.recall import recall

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from foundation.operations.errors import Forbidden, Invalid, NotFound
+from foundation.people.caller import Caller
 from memories import services
-from memories.contract.errors import Forbidden, Invalid, NotFound
 from memories.conversation import deletion, tasks
 from memories.conversation.consolidation import merging, summaries
 from memories.conversation.models import CachedAnswer, MergeProposal, UserDecision, UserDecisionChange
 from memories.conversation.recall import final_score
-from memories.identity.caller import Caller
 from memories.models import IndexJob, MemoryRecord, Status, Tier
 from memories.operations import Erase, RecallMemories, Restore, Supersede
 from memories.writing import erasure
@@ -312,7 +312,7 @@ def test_health_counts_by_tier_and_enrichment(alice: Caller, bob: Caller) -> Non
 
 
 def test_web_search_without_a_key_explains_the_error(alice: Caller, settings: Any) -> None:
-    from memories.contract.errors import Upstream
+    from foundation.operations.errors import Upstream
 
     settings.TAVILY_API_KEY = ""
     with pytest.raises(Upstream) as caught:

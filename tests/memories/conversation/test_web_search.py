@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from memories.contract.errors import Upstream
-from memories.identity.caller import Caller
+from foundation.operations.errors import Upstream
+from foundation.people.caller import Caller
 from memories.models import MemoryRecord
 from tests.memories.conversation.conftest import call
 

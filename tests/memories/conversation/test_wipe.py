@@ -13,14 +13,14 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from foundation.operations.errors import Forbidden, NotFound
+from foundation.people.caller import ACT_FOR_USERS, WIPE, Caller
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
 from knowledge.review import decisions
 from memories import services
-from memories.contract.errors import Forbidden, NotFound
 from memories.conversation import wipe
 from memories.conversation.models import WipeRequest
-from memories.identity.caller import ACT_FOR_USERS, WIPE, Caller
 from memories.models import MemoryRecord
 from memories.operations import MarkFeedback, Remember, ReportMemories, Revise, Supersede
 from memories.writing import feedback, ownership, reports

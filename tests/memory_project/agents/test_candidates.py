@@ -10,7 +10,7 @@ from secrets import token_bytes, token_urlsafe
 
 import pytest
 
-from memories.contract.secrets import contains_secret, states_secret
+from foundation.operations.secrets import contains_secret, states_secret
 from memory_project.hooks.candidates import Candidate, Message, find_candidates
 from memory_project.hooks.masking import masked
 

@@ -268,8 +268,8 @@ def test_the_plugin_has_the_events_version_and_settings_of_the_program() -> None
         for name in (
             "memory_project/__init__.py",
             "memory_project/hooks",
-            "memories/__init__.py",
-            "memories/contract/__init__.py",
-            "memories/contract/secrets.py",
+            "foundation/__init__.py",
+            "foundation/operations/__init__.py",
+            "foundation/operations/secrets.py",
         )
     }

@@ -11,7 +11,7 @@ import pytest
 from django.db import connections
 from mcp import Client
 
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from memory_project.mcp.gateway import registry
 from memory_project.mcp.server import build_server
 from tests.knowledge.conftest import cora, cora_user, curators, small_catalog

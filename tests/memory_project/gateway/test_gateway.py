@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from mcp.types import ElicitResult
 
+from foundation.people.caller import Caller
 from memories import services
-from memories.identity.caller import Caller
 from memories.operations import Remember
 from memory_project.mcp.gateway import pins, pool, registry, status
 from memory_project.mcp.gateway.models import PinnedTool, PinState, UpstreamStatus

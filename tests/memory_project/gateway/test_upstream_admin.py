@@ -11,10 +11,10 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from foundation.operations.errors import Forbidden
+from foundation.people.caller import Caller, system_caller
+from foundation.people.models import Persona
 from memories.admin.rows import TEST
-from memories.contract.errors import Forbidden
-from memories.identity.caller import Caller, system_caller
-from memories.models import Persona
 from memory_project.accounts import people
 from memory_project.accounts.tokens import create_token
 from memory_project.mcp.gateway import alerts, checks, pins, registry, trial

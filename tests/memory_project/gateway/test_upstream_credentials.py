@@ -18,10 +18,10 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from memories.contract.errors import Conflict, Degraded, DomainError, Forbidden, Invalid
+from foundation.database import identity
+from foundation.operations.errors import Conflict, Degraded, DomainError, Forbidden, Invalid
+from foundation.people.caller import Caller
 from memories.conversation import wipe
-from memories.database import identity
-from memories.identity.caller import Caller
 from memory_project.accounts import people
 from memory_project.mcp.gateway import (
     credentials,
@@ -165,7 +165,7 @@ def test_a_replaced_or_removed_secret_ends_open_connections(
 
 
 def _in_session(work: Callable[..., Any], **arguments: Any) -> None:
-    from memories.database import connections as of_thread
+    from foundation.database import connections as of_thread
 
     with of_thread.session():
         work(**arguments)

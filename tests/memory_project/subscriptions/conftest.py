@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.conf import LazySettings
 
-from memories.identity.caller import Caller
+from foundation.people.caller import Caller
 from memories.models import MemoryRecord
 from memory_project.subscriptions import operations, services, tasks
 from memory_project.subscriptions.models import Subscription, SubscriptionRun

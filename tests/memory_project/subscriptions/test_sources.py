@@ -17,9 +17,9 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
 
+from foundation.operations.errors import Invalid
+from foundation.people.caller import Caller
 from knowledge.models import CatalogEntity
-from memories.contract.errors import Invalid
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord
 from memory_project.models import User
 from memory_project.subscriptions import addresses, dbt, files, git

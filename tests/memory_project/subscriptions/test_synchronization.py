@@ -12,10 +12,10 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from foundation.operations.errors import Forbidden, Invalid
+from foundation.people.caller import Caller
 from knowledge.models import Insight
 from memories import services as memories
-from memories.contract.errors import Forbidden, Invalid
-from memories.identity.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.operations import Erase, Forget, Remember, Restore, Revise, Share, Supersede
 from memories.writing import ownership

@@ -8,10 +8,10 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 
+from foundation.operations.errors import DomainError
+from foundation.people.permissions import build_caller
 from knowledge.graph import jsonl
 from knowledge.graph.operations import Migrate
-from memories.contract.errors import DomainError
-from memories.identity.permissions import build_caller
 
 
 class Command(BaseCommand):

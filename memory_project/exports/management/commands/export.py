@@ -12,9 +12,9 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 from tqdm import tqdm
 
-from memories.contract.errors import DomainError
-from memories.database import identity
-from memories.identity.permissions import build_caller
+from foundation.database import identity
+from foundation.operations.errors import DomainError
+from foundation.people.permissions import build_caller
 from memory_project.exports import stream
 from memory_project.exports.formats import FORMATS, export_format
 

@@ -8,9 +8,9 @@ from uuid import UUID
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError
 
-from memories.contract.errors import DomainError
-from memories.identity.caller import system_caller
-from memories.identity.permissions import build_caller
+from foundation.operations.errors import DomainError
+from foundation.people.caller import system_caller
+from foundation.people.permissions import build_caller
 from memories.models import Visibility
 from memory_project.subscriptions import operations, services, tasks
 from memory_project.subscriptions.models import Kind, RunState, Subscription, SubscriptionRun

@@ -1,0 +1,1 @@
+../../../../foundation/__init__.py

@@ -1,0 +1,1 @@
+../../../../../foundation/operations/__init__.py

@@ -1,1 +1,0 @@
-../../../../memories/__init__.py

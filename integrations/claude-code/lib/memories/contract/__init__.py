@@ -1,1 +1,0 @@
-../../../../../memories/contract/__init__.py

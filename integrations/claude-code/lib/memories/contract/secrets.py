@@ -1,1 +1,0 @@
-../../../../../memories/contract/secrets.py

@@ -1,1 +1,0 @@
-"""Django's PostgreSQL engine, with statements that run under the identity of `memories.database.identity`."""
