@@ -9,8 +9,8 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext, gettext_lazy
 
+from analysis import source_health
 from analysis.models import Action, DeclaredSource, Session
-from analysis.sources import checks
 from analysis.sources import declaration as source_declaration
 from analysis.sql import declaration as sql_declaration
 from analysis.sql import engines
@@ -51,7 +51,7 @@ class DeclaredSourceAdmin(ExportsList):
     test_title = gettext_lazy("Test: read one row")
 
     def test(self, request: HttpRequest, row: DeclaredSource, values: Mapping[str, Any]) -> TestAnswer:
-        trial = checks.try_declaration(caller=admin_caller(request), name=row.name, text=row.declaration)
+        trial = source_health.try_declaration(caller=admin_caller(request), name=row.name, text=row.declaration)
         return TestAnswer(not trial.error, trial.error or gettext("The source answered."), trial.lines)
 
     def save_model(self, request: HttpRequest, obj: DeclaredSource, form: Any, change: bool) -> None:

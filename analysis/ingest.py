@@ -18,14 +18,14 @@ from urllib.parse import parse_qs, urlsplit
 from django.db import transaction
 from django.utils import timezone
 
-from analysis import records, sessions, sources
+from analysis import records, sessions, source_health, sources
 from analysis.completeness import RepeatCheck, contradiction, shortfall, statements
 from analysis.findings import index_some, save_page_summary
 from analysis.models import Finding, Ingest, IngestedRecord, IngestState, Session
 from analysis.operations import IngestRecords
 from analysis.querying.page_summaries import summarize
 from analysis.querying.source_filters import checked_filters
-from analysis.sources import SourceModel, checks
+from analysis.sources import SourceModel
 from analysis.sources.envelopes import PageOf, Row
 from analysis.sources.interface import LINK, Upstream, UpstreamFailed
 from foundation.database import connections
@@ -77,7 +77,7 @@ def ingest(operation: IngestRecords, *, caller: Caller) -> IngestResult:
         raise Invalid("continues a download of all pages", field="resume", allowed="only with ingest_all")
     if operation.ingest_all and page > 1:
         raise Invalid(f"is {page}, and ingest_all downloads all pages", field="page", allowed="page or ingest_all")
-    with checks.noted(model), closing(sources.open_upstream(caller, model, as_user=as_user)) as upstream:
+    with source_health.noted(model), closing(sources.open_upstream(caller, model, as_user=as_user)) as upstream:
         session = sessions.begin(caller, operation.analysis_id)
         result = IngestResult(session.analysis_id, model.name, fields=len(fields))
         row = _ingest_row(session, model, filters, per_page, fields, as_user)
@@ -156,7 +156,7 @@ class Download:
             self._conclude()
         except UpstreamFailed as error:
             self.ingest.error = self.result.error = error.message
-            checks.note(self.model, error.message)
+            source_health.note(self.model, error.message)
             if not self.result.pages:
                 raise
             self.result.capped = True

@@ -115,8 +115,8 @@ def _offered(caller: Any, claim: dict[str, Any], times: list[float]) -> list[Any
     from django.core.cache import cache  # noqa: PLC0415 - after setup()
 
     from knowledge.catalog.name_resolution import urn_of  # noqa: PLC0415 - after setup()
-    from knowledge.filing import recent_entities  # noqa: PLC0415 - after setup()
-    from knowledge.filing.likely_entities import likely_entities  # noqa: PLC0415 - after setup()
+    from knowledge.entities import recent_entities  # noqa: PLC0415 - after setup()
+    from knowledge.entities.likely_entities import likely_entities  # noqa: PLC0415 - after setup()
     from memories import services  # noqa: PLC0415 - after setup()
     from memories.operations import Remember  # noqa: PLC0415 - after setup()
 

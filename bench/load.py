@@ -34,8 +34,8 @@ def main() -> None:
     options = parser.parse_args()
     scratch.setup()
     with scratch.database():
-        from knowledge.catalog import metadata_files  # noqa: PLC0415 - after setup()
         from knowledge.catalog.embedded import LocalCatalog  # noqa: PLC0415 - after setup()
+        from knowledge.freshness import catalog_load  # noqa: PLC0415 - after setup()
 
         proposals = records(options.aspects)
         single, catalog = proposals[:200], LocalCatalog()
@@ -44,7 +44,7 @@ def main() -> None:
             catalog.put(proposal["entityUrn"], proposal["aspectName"], proposal["aspect"]["json"], {})
         alone = len(single) / (time.perf_counter() - began)
         began = time.perf_counter()
-        *_, totals = metadata_files.load(proposals[200:])
+        *_, totals = catalog_load.load(proposals[200:])
         bulk = totals.writes / (time.perf_counter() - began)
         print(
             f"one at a time  {alone:8.0f} aspects/s\nin bulk        {bulk:8.0f} aspects/s, {bulk / alone:.0f} x as fast"

@@ -41,7 +41,7 @@ class KnowledgeExtension:
     def insight_reviewed(self, kind: str, insight: Insight, *, by: str, notes: str, people: Sequence[str]) -> None:
         """Called after an insight is captured, after each step in its review, and after it is applied or rolled back.
 
-        `kind` is a DecisionKind, or CAPTURED, APPLIED, ROLLED_BACK or OVERTURNED of review/events.py. `by` is the
+        `kind` is a DecisionKind, or CAPTURED, APPLIED, ROLLED_BACK or OVERTURNED of insights/events.py. `by` is the
         e-mail address of the person who acted, and `people` are the e-mail addresses of the other people concerned.
         """
 
@@ -51,7 +51,7 @@ class KnowledgeExtension:
     def changeset_decided(self, changeset: Changeset, kind: str, *, by: str) -> None:
         """Called after a changeset began to wait for a second approval, and after a curator decided about it.
 
-        `kind` is a ChangesetVerdict, or PROPOSED of review/events.py. `by` is the e-mail address of the curator.
+        `kind` is a ChangesetVerdict, or PROPOSED of insights/events.py. `by` is the e-mail address of the curator.
         """
 
     def question_asked(self, question: InterviewQuestion) -> None:

@@ -18,13 +18,14 @@ from foundation.operations.errors import Conflict, DomainError
 from foundation.people.caller import Caller
 from foundation.tools.declaration import Call, ContextBlock, ContextLookup
 from knowledge.catalog import lineage, name_resolution
+from knowledge.changesets import redaction
 from knowledge.context.memory_context import lookup_for
 from knowledge.contradictions import scan as contradictions
 from knowledge.contradictions.queries import readable
 from knowledge.debt import upkeep as debt
-from knowledge.filing import likely_entities
+from knowledge.entities import entity_linking, likely_entities
 from knowledge.freshness import baselines, comparison, conditions, detected_hints
-from knowledge.insights import entity_linking, redaction, sql_corrections
+from knowledge.insights import sql_corrections
 from knowledge.insights.contradiction import contradiction
 from knowledge.models import (
     ApprovalRule,

@@ -8,8 +8,8 @@ from django.db.models import Q
 
 from knowledge.changesets import erased_entities
 from knowledge.contradictions import scan
+from knowledge.entities import redetection
 from knowledge.freshness import comparison
-from knowledge.insights import redetection
 from knowledge.models import InsightState
 from memories.retrieval import attachment_use
 from memories.tasks import TASK_SECONDS

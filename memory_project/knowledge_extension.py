@@ -7,8 +7,8 @@ from uuid import UUID
 
 from foundation.people.caller import Caller
 from knowledge.extensions import KnowledgeExtension
+from knowledge.insights.events import APPLIED, ROLLED_BACK
 from knowledge.models import Changeset, Decision, Insight, InterviewQuestion, Suggestion
-from knowledge.review.events import APPLIED, ROLLED_BACK
 from memories.citations import changes
 from memories.models import MemoryRecord, Outdated
 from memory_project.notifications import digest_and_alerts, inbox

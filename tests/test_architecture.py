@@ -30,16 +30,6 @@ NESTED_APPS = {".".join(file.parent.relative_to(ROOT).parts) for app in APPS for
 ROOMS = ROOT / "tests/data/rooms.txt"
 # Folders of an app that import each other. What is here waits for a better place.
 MUTUAL = {
-    ("analysis.sources", "analysis.sql"),
-    ("analysis.sources", "analysis.storage"),
-    ("analysis.sql", "analysis.storage"),
-    ("knowledge.catalog", "knowledge.freshness"),
-    ("knowledge.changesets", "knowledge.insights"),
-    ("knowledge.changesets", "knowledge.review"),
-    ("knowledge.context", "knowledge.filing"),
-    ("knowledge.context", "knowledge.insights"),
-    ("knowledge.context", "knowledge.this_week"),
-    ("knowledge.insights", "knowledge.review"),
     ("memory_project.accounts", "memory_project.mcp"),
     ("memory_project.accounts", "memory_project.notifications"),
     ("memory_project.accounts", "memory_project.web"),

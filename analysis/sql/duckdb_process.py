@@ -26,8 +26,8 @@ from typing import Any
 import duckdb
 import psutil
 
+from analysis.sql import file_reading
 from analysis.sql.values import Bounds, Result, bounded, quoted
-from analysis.storage import duckdb_reading
 
 START = ":start"  # name of DuckDB's database before a file is attached; no file can have it
 BASE_MB = 256  # memory of the interpreter and DuckDB's code, in addition to the statement's
@@ -76,7 +76,7 @@ def _response(request: dict[str, Any], folder: str, memory_mb: int, disk_mb: int
     is_open = False
     try:
         if "read" in request:
-            return duckdb_reading.response(request, folder, memory_mb, disk_mb)
+            return file_reading.response(request, folder, memory_mb, disk_mb)
         with closing(_opened(request["path"], folder, memory_mb, disk_mb)) as connection:
             is_open = True
             return asdict(_run(connection, request))

@@ -1,4 +1,4 @@
-"""A process of DuckDB that reads local files with parts of objects (see duckdb_reading.py)."""
+"""A process of DuckDB that reads local files with parts of objects (see analysis/sql/file_reading.py)."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ ENDING = 8  # bytes after the footer: its length and PAR1
 GAP = 64_000  # parts with fewer bytes between them are read at once
 MAX_REQUESTS = 30  # for the parts of one file
 NAMES_SHOWN = 50  # maximum number of columns that an error names
-Ask = Callable[[dict[str, Any]], dict[str, Any]]  # sends a request to DuckDB (see duckdb_reading.py)
+Ask = Callable[[dict[str, Any]], dict[str, Any]]  # sends a request to DuckDB (see analysis/sql/file_reading.py)
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Source:
 
 @dataclass(frozen=True)
 class ParquetRows:
-    result: dict[str, Any]  # as duckdb_reading returns rows
+    result: dict[str, Any]  # as file_reading returns rows
     total_rows: int
     others: list[tuple[str, str]] = field(default_factory=list)  # names and types of the columns that were not read
     too_large: int = 0  # the number of columns among them that exceed the limit

@@ -20,13 +20,12 @@ from foundation.people.caller import Caller
 from knowledge.admin.related import links_of_record, review_of_record
 from knowledge.catalog.current import get_readable_catalog
 from knowledge.catalog.snapshot import Snapshot
-from knowledge.changesets import suggested
 from knowledge.changesets.diff import Readable, of_changes
 from knowledge.insights.queries import may_curate
+from knowledge.insights.seen import versions_of
 from knowledge.models import Insight, InsightState
-from knowledge.review import clarifications
+from knowledge.review import clarifications, suggested
 from knowledge.review.cases import QUESTIONS, REASONS, effect_of
-from knowledge.review.seen import versions_of
 from memories.admin.actions import AdminAct
 from memories.admin.base import (
     ConditionFilter,

@@ -21,7 +21,6 @@ from knowledge.catalog import entity_view
 from knowledge.catalog.bulk_write import AspectWrite, put_many
 from knowledge.catalog.interface import entity_type
 from knowledge.catalog.json_patch import Unpatchable, from_pointer, pointer
-from knowledge.freshness.comparison import check_entities
 from knowledge.models import CatalogAspect, CatalogEntity, Change
 
 JSON_PATCH = "application/json-patch+json"
@@ -59,11 +58,8 @@ def read_file(path: Path) -> list[Any]:
     return records
 
 
-def load(records: Iterable[Any], *, known_only: bool = False) -> Iterator[Loaded]:
-    """Write records into the embedded catalog, yielding the running counts after each chunk.
-
-    At the end, memories about the changed entities are compared with their new state, and the final counts are yielded.
-    """
+def write(records: Iterable[Any], *, known_only: bool = False) -> Iterator[Loaded]:
+    """Write records into the embedded catalog, yielding the running counts after each chunk."""
     count = Loaded()
     for chunk in batched(records, CHUNK):
         result = put_many(_puts(chunk, count, known_only))
@@ -74,8 +70,6 @@ def load(records: Iterable[Any], *, known_only: bool = False) -> Iterator[Loaded
         count.records += len(chunk)
         yield count
     analyze_tables(CatalogAspect, CatalogEntity)
-    count.stale = check_entities(count.urns).stale
-    yield count
 
 
 def batched(records: Iterable[Any], size: int) -> Iterator[list[Any]]:

@@ -29,6 +29,7 @@ from knowledge.changesets.change_request import CHANGE_TYPES, Request
 from knowledge.changesets.planning import Planned, plan
 from knowledge.changesets.writes import DONE, CatalogWrite, catalog_of, delivery_queue_of, exclusive
 from knowledge.freshness import own_writes
+from knowledge.insights import events
 from knowledge.insights.lifecycle import (
     bind,
     mark_applied,
@@ -48,7 +49,6 @@ from knowledge.models import (
     InsightState,
 )
 from knowledge.operations import Apply
-from knowledge.review import events
 from memories.models import MemoryRecord, Status
 from memories.writing.validity import require_valid_now
 

@@ -26,6 +26,7 @@ from foundation.people.caller import Caller
 from knowledge.catalog.interface import Catalog
 from knowledge.changesets.apply import Applied, carry_out, check, get_changeset
 from knowledge.changesets.writes import as_before, as_written, catalog_of, value_now
+from knowledge.insights import events
 from knowledge.insights.lifecycle import require_curator, unbind
 from knowledge.models import (
     ApprovalRule,
@@ -39,7 +40,6 @@ from knowledge.models import (
 )
 from knowledge.models.approval import MAX_DERIVED
 from knowledge.models.changeset import ChangesetQuerySet
-from knowledge.review import events
 
 MAX_WORDS = 50
 

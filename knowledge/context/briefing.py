@@ -19,13 +19,13 @@ from django.utils import timezone
 
 from foundation.people.caller import Caller
 from knowledge.context.attachable import allowed_automatically, attachable
-from knowledge.context.call_subject import words_of
 from knowledge.context.caveats import caveats_for
+from knowledge.entities.call_subject import words_of
 from knowledge.insights import queries
 from knowledge.insights.contradiction import contradiction
 from knowledge.models import Insight, InsightState
-from knowledge.this_week.analyst import CatalogChange, catalog_changes, questions
-from knowledge.this_week.period import Period
+from knowledge.news.analyst import CatalogChange, catalog_changes, questions
+from knowledge.news.period import Period
 from memories.models import Impression, MemoryRecord, Status, Verification, Visibility
 from memories.models.record import MemoryRecordQuerySet, about_any
 from memories.queries import stale_memories, unresolved_marks

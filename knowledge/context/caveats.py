@@ -21,8 +21,8 @@ from django.db.models.functions import Concat, Lower
 
 from foundation.database.replica import connection_for_reading
 from knowledge.catalog.entity_view import simple_path
-from knowledge.context.call_subject import Subject
 from knowledge.context.column_names import has_word, is_identifier
+from knowledge.entities.call_subject import Subject
 from knowledge.models import CaveatWaiver
 from memories.models import Category, MemoryRecord
 from memories.models.record import MemoryRecordQuerySet, about_any

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cached_property, lru_cache
 
-from knowledge.context.call_subject import CAMEL, WORD, singular
+from knowledge.entities.call_subject import CAMEL, WORD, singular
 
 TOKEN = re.compile(r"\w+")
 # Parts of column names that say nothing about the column's subject.

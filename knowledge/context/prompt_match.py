@@ -17,7 +17,7 @@ from foundation.people.caller import Caller
 from knowledge.context.attachable import compiled_attachable
 from knowledge.context.statement_match import USUAL_COSINE, embed_within
 from knowledge.context.time_limit import PATIENCE, set_timeout
-from knowledge.insights import entity_linking
+from knowledge.entities import entity_linking
 from memories.models import MemoryRecord
 from memories.retrieval import term_statistics
 from memories.retrieval.ranking import Question, candidates

@@ -11,9 +11,9 @@ from django.db.models import Count, F, Func, Max, Q, TextField
 from foundation.people.caller import Caller
 from knowledge.context import memory_context
 from knowledge.context.attachable import allowed_automatically
-from knowledge.context.timeline import ASPECTS, by_others
 from knowledge.insights import queries
 from knowledge.models import CatalogAspect, Decision
+from knowledge.news.timeline import ASPECTS, by_others
 from memories.models import Impression, MemoryRecord, Status
 from memories.models.record import MemoryRecordQuerySet
 

@@ -17,8 +17,8 @@ from uuid import UUID
 from django.conf import settings
 from django.utils import timezone
 
-from knowledge.context.call_subject import MIN_WORD, STOP_WORDS, Subject, singular
 from knowledge.context.column_names import COMMON, ORDINARY, TOKEN
+from knowledge.entities.call_subject import MIN_WORD, STOP_WORDS, Subject, singular
 from memories.models import MemoryRecord
 from memories.rendering import entity_name
 from memories.retrieval.attachment_use import mark_used

@@ -12,8 +12,8 @@ from django.utils.translation import gettext
 from foundation.operations.errors import Conflict, Forbidden
 from foundation.people.caller import Caller
 from knowledge import extensions
+from knowledge.insights import assignment, events
 from knowledge.models import Insight, InsightState
-from knowledge.review import assignment, events
 from memories import services
 from memories.models import Category, MemoryRecord, Report, ReportVerdict, Source, Status, Visibility
 from memories.models.index_job import Trigger

@@ -16,10 +16,10 @@ from foundation.operations.secrets import states_secret
 from foundation.people.caller import Caller
 from knowledge import extensions
 from knowledge.extensions import Origin
+from knowledge.insights import assignment, events
 from knowledge.insights.lifecycle import replaceable_memory
 from knowledge.models import Insight, InsightState
 from knowledge.operations import Capture
-from knowledge.review import assignment, events
 from memories import services
 from memories.models import MemoryRecord, Visibility
 from memories.models.validity import VALIDITY_FIELDS

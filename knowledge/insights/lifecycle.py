@@ -18,11 +18,11 @@ from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
 from foundation.operations.fields import Id
 from foundation.operations.operation import validate
 from foundation.people.caller import Caller
+from knowledge.insights import events
 from knowledge.insights.queries import may_curate
+from knowledge.insights.seen import require_unchanged
 from knowledge.models import Changeset, Insight, InsightState
 from knowledge.operations import EDITABLE, TEXTS, Edit
-from knowledge.review import events
-from knowledge.review.seen import require_unchanged
 from memories import services
 from memories.models import MemoryRecord, Status, Visibility
 from memories.scopes.choices import scope_for

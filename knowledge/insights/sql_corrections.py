@@ -16,7 +16,7 @@ from django.utils import timezone
 from foundation.operations.errors import DomainError
 from foundation.people.caller import Caller
 from foundation.tools.declaration import Call, ContextBlock
-from knowledge.context.call_subject import subject_of
+from knowledge.entities.call_subject import subject_of
 from knowledge.insights.capture import capture
 from knowledge.models import FailedCall
 from knowledge.operations import Capture

@@ -20,11 +20,11 @@ from knowledge.changesets.apply import Applied, apply, get_changeset, resume
 from knowledge.changesets.apply import preview as preview_changes
 from knowledge.insights import queries
 from knowledge.insights.lifecycle import chain_effects, edit, require_curator
+from knowledge.insights.seen import version_of, versions_of
 from knowledge.mcp_tools import questions
 from knowledge.models import Insight, InsightState
 from knowledge.responses import ChangeResponse, ChangesetResponse, InsightResponse, UsageResponse
 from knowledge.review import clarifications, decisions, evidence
-from knowledge.review.seen import version_of, versions_of
 from memories.retrieval.recall import checks_of
 
 MAX_WITHOUT_ENTITY = 20  # maximum number of insights without an entity that the overview of the queue contains

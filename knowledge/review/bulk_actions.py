@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from foundation.operations.operation import validate
-from knowledge.changesets import rollback, suggested
-from knowledge.review import clarifications, decisions, snooze
+from knowledge.changesets import rollback
+from knowledge.review import clarifications, decisions, snooze, suggested
 from memories.writing.bulk_actions import BulkAction
 
 INSIGHT_ACTIONS = {

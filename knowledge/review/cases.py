@@ -25,7 +25,7 @@ from knowledge.catalog.snapshot import Snapshot
 from knowledge.changesets.change_request import CHANGE_TYPES, Request
 from knowledge.changesets.diff import Readable, of_planned
 from knowledge.changesets.planning import plan
-from knowledge.context.call_subject import MAX_QUERY
+from knowledge.entities.call_subject import MAX_QUERY
 from knowledge.freshness.baselines import urns_of
 from knowledge.insights import queries
 from knowledge.insights.similar_claims import ClosestMemory, closest_memories

@@ -17,13 +17,13 @@ from django.utils.translation import gettext
 
 from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
 from foundation.people.caller import Caller
+from knowledge.insights import events
 from knowledge.insights.lifecycle import locked_insight
+from knowledge.insights.reviewers import has_right, reviewer
+from knowledge.insights.seen import overridden
 from knowledge.models import Decision, DecisionKind, Insight, InsightState
 from knowledge.operations import AnswerQuestion
-from knowledge.review import events
 from knowledge.review.decisions import record_decision, reopen, step_values, under_review
-from knowledge.review.reviewers import has_right, reviewer
-from knowledge.review.seen import overridden
 from memories.models import Status
 
 MAX_COLLEAGUES = 100

@@ -1,7 +1,8 @@
 """Decisions on insights: approval, rejection, undo, appeal, and the review of edits to approved insights.
 
-Every decision is recorded. `seen` is the token of review/seen.py for the state that the curator saw: if the insight has
-changed since, the decision is refused, unless `override` is set. Curators whose decisions are overturned are notified.
+Every decision is recorded. `seen` is the token of insights/seen.py for the state that the curator saw: if the insight
+has changed since, the decision is refused, unless `override` is set. Curators whose decisions are overturned are
+notified.
 
 An edit of REVIEWED_FIELDS of an approved memory is stored in `pending_edit`, and the approved version stays in effect
 until a curator approves the edit.
@@ -23,6 +24,7 @@ from foundation.operations.errors import Conflict, Forbidden
 from foundation.operations.fields import JsonObject, Reason
 from foundation.operations.operation import validate
 from foundation.people.caller import Caller
+from knowledge.insights import assignment, events
 from knowledge.insights.lifecycle import (
     back_to_pending,
     locked_insight,
@@ -30,10 +32,9 @@ from knowledge.insights.lifecycle import (
     require_curator_of,
     save_edit,
 )
+from knowledge.insights.seen import overridden, require_own_or_seen, require_unchanged
 from knowledge.models import ChangesetState, Decision, DecisionKind, Insight, InsightState
 from knowledge.operations import Appeal, EditAndApprove
-from knowledge.review import assignment, events
-from knowledge.review.seen import overridden, require_own_or_seen, require_unchanged
 from memories import services
 from memories.models import MemoryRecord, Status, Visibility
 from memories.models.record import EDITED_BY

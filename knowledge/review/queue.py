@@ -21,9 +21,9 @@ from foundation.operations.fields import UNSTORABLE
 from foundation.operations.normal_form import normal_form
 from foundation.people.caller import Caller
 from knowledge.insights import queries
+from knowledge.insights.reviewers import without_assignee
 from knowledge.models import Insight, InsightState
 from knowledge.models.insight import InsightQuerySet
-from knowledge.review.reviewers import without_assignee
 from memories.models import Category, Confidence
 from memories.queries import MAX_COUNT
 from memories.retrieval.near_duplicates import group_near_duplicates

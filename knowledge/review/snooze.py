@@ -13,8 +13,8 @@ from django.utils.translation import gettext
 
 from foundation.operations.errors import Conflict, Invalid
 from foundation.people.caller import Caller
+from knowledge.insights import events
 from knowledge.models import DecisionKind, Insight, InsightState
-from knowledge.review import events
 from knowledge.review.decisions import record_decision, step_values, under_review
 
 MAX_DAYS = 366

@@ -22,7 +22,7 @@ from foundation.tools.budget import estimated_tokens
 from knowledge.context import briefing
 from knowledge.context.briefing import Briefing, Point, Subject
 from knowledge.debt.responses import HOW_TO_ANSWER, InterviewQuestionResponse, interview
-from knowledge.this_week.analyst import CatalogChange
+from knowledge.news.analyst import CatalogChange
 from memories.models import MemoryRecord
 from memories.rendering import entity_name
 from memories.responses import QUOTED

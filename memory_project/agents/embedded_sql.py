@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from knowledge.insights.sql_statement import MAX_SQL, is_statement
+from knowledge.entities.sql_statement import MAX_SQL, is_statement
 
 MAX_STATEMENTS = 5
 # Programs and calls that take SQL. Without one of them, `git commit -m "Update the table of …"` would count as SQL.

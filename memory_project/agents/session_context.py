@@ -29,7 +29,7 @@ from knowledge.context.briefing import Briefing, Subject
 from knowledge.context.memory_context import knowledge_about, version
 from knowledge.context.prompt_match import memories_for_prompt
 from knowledge.context.time_limit import is_canceled, set_timeout
-from knowledge.insights import entity_linking
+from knowledge.entities import entity_linking
 from memories.models import MemoryRecord
 from memories.rendering import entity_name
 from memories.retrieval import impressions

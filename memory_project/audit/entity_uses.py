@@ -16,7 +16,7 @@ from django.utils import timezone
 from foundation.operations.fields import URN_PATTERN
 from knowledge.debt import uses
 from knowledge.debt.uses import Counts, Use
-from knowledge.insights import entity_linking
+from knowledge.entities import entity_linking
 from memory_project.models import AuditEvent
 
 BATCH = 5_000  # events that are read, and counted, at once

@@ -24,6 +24,7 @@ from foundation.people.models import Persona, PersonaMembership
 from foundation.people.permissions import build_caller
 from knowledge.catalog import metadata_files
 from knowledge.changesets.apply import apply
+from knowledge.freshness import catalog_load
 from knowledge.insights.capture import capture
 from knowledge.operations import Apply, Capture
 from knowledge.review import decisions
@@ -111,7 +112,7 @@ def make_memories(people: dict[str, User]) -> Iterator[bool]:
 
 
 def load_demo_catalog() -> int:
-    counts = list(metadata_files.load(metadata_files.read_file(FOLDER / "catalog.json")))
+    counts = list(catalog_load.load(metadata_files.read_file(FOLDER / "catalog.json")))
     return counts[-1].writes if counts else 0
 
 

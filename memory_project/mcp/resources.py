@@ -22,7 +22,7 @@ from knowledge import responses
 from knowledge.catalog.current import get_readable_catalog
 from knowledge.catalog.name_resolution import entities_like, urn_of
 from knowledge.context import memory_context
-from knowledge.context.call_subject import Subject
+from knowledge.entities.call_subject import Subject
 from knowledge.graph import anthropic, graphs
 from knowledge.insights import queries
 from knowledge.review import evidence

@@ -16,8 +16,8 @@ from foundation.people.caller import Caller, system_caller
 from knowledge.context.recent_changes import entities_of
 from knowledge.insights import queries as curation
 from knowledge.models import Decision, Insight
-from knowledge.this_week import analyst
-from knowledge.this_week.period import last_seven_days
+from knowledge.news import analyst
+from knowledge.news.period import last_seven_days
 from memories import queries
 from memory_project import audit
 from memory_project.models import AuditEvent, User

@@ -17,6 +17,8 @@ from django.utils.translation import gettext
 from foundation.database import identity
 from foundation.operations.errors import Invalid
 from foundation.people.caller import Caller, system_caller
+from knowledge.insights import events
+from knowledge.insights.reviewers import second_approvers
 from knowledge.models import (
     Changeset,
     ChangesetVerdict,
@@ -26,8 +28,6 @@ from knowledge.models import (
     InterviewQuestion,
     Suggestion,
 )
-from knowledge.review import events
-from knowledge.review.reviewers import second_approvers
 from memories.models import MemoryRecord, Status
 from memories.queries import open_reports
 from memory_project.models import Notification, User

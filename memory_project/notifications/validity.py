@@ -16,8 +16,8 @@ from django.utils import timezone
 
 from foundation.database import identity
 from foundation.people.caller import system_caller
+from knowledge.insights.reviewers import has_right
 from knowledge.models import Insight, InsightState
-from knowledge.review.reviewers import has_right
 from memories.models import MemoryRecord, Status
 from memories.models.validity import EXPIRED, VALIDITY_COLUMNS
 from memory_project.models import Notification

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from knowledge.this_week import curation
+from knowledge.news import curation
 from memory_project.portal.templatetags.charts import Point
 from memory_project.web import locale
 

@@ -17,13 +17,13 @@ from foundation.people.caller import Caller
 from knowledge import responses
 from knowledge.insights import queries
 from knowledge.insights.lifecycle import edit
+from knowledge.insights.seen import require_unchanged, version_of, versions_of
 from knowledge.mcp_tools.capture import capture_insight
 from knowledge.mcp_tools.curate import apply_knowledge
 from knowledge.models import Insight, InsightState
 from knowledge.operations import Edit
 from knowledge.responses import InsightResponse
 from knowledge.review import evidence
-from knowledge.review.seen import require_unchanged, version_of, versions_of
 from memories.models import Category, Confidence
 from memory_project.rest.endpoints import Endpoint, of_tool, route
 from memory_project.rest.lists import EntityFilter, Listing

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from knowledge.extensions import KnowledgeExtension
+from knowledge.insights.events import APPLIED, CAPTURED, ROLLED_BACK
 from knowledge.models import DecisionKind, Insight
-from knowledge.review.events import APPLIED, CAPTURED, ROLLED_BACK
 from memory_project.webhooks.events import emit
 
 DECISIONS = {

@@ -19,12 +19,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis import source_health
 from analysis.admin import DeclaredSourceForm
 from analysis.models import DeclaredSource
-from analysis.sources import checks
 from analysis.sources.interface import UpstreamFailed
+from analysis.sql import file_reading
 from analysis.sql.values import MAX_CELL
-from analysis.storage import duckdb_reading, formats, keys, s3
+from analysis.storage import formats, keys, s3
 from analysis.storage.mcp_tools import TOOLS, object_info, object_list, object_read
 from analysis.storage.signing import Credentials, signed
 from foundation.operations.errors import Degraded, Invalid, LimitReached, NotFound
@@ -345,7 +346,7 @@ def test_duckdb_reads_the_copied_file_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "object").write_text("a\n1\n")
     (tmp_path / "other.csv").write_text("password\nhunter2\n")
     (tmp_path / "spill").mkdir()
-    with closing(duckdb_reading._opened(str(tmp_path / "object"), str(tmp_path / "spill"), 100, 10)) as connection:
+    with closing(file_reading._opened(str(tmp_path / "object"), str(tmp_path / "spill"), 100, 10)) as connection:
         assert connection.execute("SELECT * FROM read_csv(?)", [str(tmp_path / "object")]).fetchall() == [(1,)]
         for other in (tmp_path / "other.csv", "https://example.org/a.csv", "s3://lake/secret.csv", tmp_path):
             with pytest.raises(duckdb.PermissionException):
@@ -413,10 +414,10 @@ def test_the_form_explains_an_invalid_declaration(change: tuple[str, str], fault
 
 def test_an_operator_tries_a_declaration(ada: Caller, lake: DeclaredSource) -> None:
     assert DeclaredSourceForm({"name": "l", "declaration": lake.declaration, "is_enabled": True}).is_valid()
-    trial = checks.try_declaration(caller=ada, name="lake", text=lake.declaration)
+    trial = source_health.try_declaration(caller=ada, name="lake", text=lake.declaration)
     assert (trial.error, trial.lines[1]) == ("", "read by: sales")
     missing = lake.declaration.replace('"lake"', '"nowhere"', 1)
-    error = checks.try_declaration(caller=ada, name="lake", text=missing).error
+    error = source_health.try_declaration(caller=ada, name="lake", text=missing).error
     assert error == "the store 'lake' refused the request (NoSuchBucket 404): its bucket doesn't exist"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from knowledge.catalog import metadata_files
+from knowledge.freshness import catalog_load
 from knowledge.models import Changeset
 from memories.models import MemoryRecord
 from memory_project import demo
@@ -28,7 +29,7 @@ def test_the_examples_of_the_guide_run(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    list(metadata_files.load(metadata_files.read_file(demo.FOLDER / "catalog.json")))
+    list(catalog_load.load(metadata_files.read_file(demo.FOLDER / "catalog.json")))
     monkeypatch.setenv("COMMONPLACE_URL", http)
     monkeypatch.setenv("COMMONPLACE_TOKEN", token_of(alice_user))
     monkeypatch.setenv("CURATOR_TOKEN", token_of(cora_user))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from knowledge.insights import entity_linking
+from knowledge.entities import entity_linking
 from tests.knowledge.conftest import put
 
 pytestmark = pytest.mark.django_db

@@ -14,8 +14,8 @@ from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
 from foundation.people.caller import Caller
 from foundation.tools.declaration import Call
 from knowledge import tasks
-from knowledge.context.call_subject import Subject
 from knowledge.context.memory_context import attach_memories, memories_for_entities
+from knowledge.entities.call_subject import Subject
 from knowledge.models import Changeset, Insight, InsightState
 from memories import services
 from memories.models import Impression, MemoryRecord

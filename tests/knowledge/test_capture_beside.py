@@ -9,13 +9,12 @@ import pytest
 from foundation.operations.errors import Conflict
 from foundation.people.caller import Caller
 from foundation.tools.declaration import Call
-from knowledge.changesets import suggested
 from knowledge.context.memory_context import attach_memories
 from knowledge.insights.capture import Captured, capture
 from knowledge.insights.lifecycle import edit
 from knowledge.models import Insight
 from knowledge.operations import Appeal, Capture, Edit
-from knowledge.review import decisions
+from knowledge.review import decisions, suggested
 from memories import services
 from memories.mcp_tools import memory_recall
 from memories.models import MemoryRecord, Status

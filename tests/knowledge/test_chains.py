@@ -6,10 +6,11 @@ import pytest
 
 from foundation.operations.errors import Conflict
 from foundation.people.caller import Caller
-from knowledge.changesets import rollback, suggested
+from knowledge.changesets import rollback
 from knowledge.insights import queries
 from knowledge.mcp_tools.curate import apply_knowledge
 from knowledge.models import Changeset, Insight, InsightState
+from knowledge.review import suggested
 from memories import services
 from memories.models import MemoryRecord, Status
 from memories.operations import Erase, Forget, Remember, Restore, Supersede

@@ -14,8 +14,8 @@ from foundation.operations.errors import Forbidden, NotFound
 from foundation.people.caller import Caller
 from foundation.tools.declaration import Call
 from knowledge.context.memory_context import attach_memories
+from knowledge.entities import entity_linking
 from knowledge.freshness import comparison
-from knowledge.insights import entity_linking
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
 from knowledge.tasks import link_memories

@@ -19,7 +19,8 @@ from foundation.tools.declaration import Call
 from knowledge.catalog import metadata_files
 from knowledge.catalog.name_resolution import urn_of
 from knowledge.context.memory_context import attach_memories
-from knowledge.filing.likely_entities import likely_entities
+from knowledge.entities.likely_entities import likely_entities
+from knowledge.freshness import catalog_load
 from knowledge.insights.capture import capture
 from knowledge.models import CatalogEntity
 from knowledge.operations import Capture
@@ -47,7 +48,7 @@ CLAIM = "A basket counts as abandoned after thirty minutes."
 @pytest.fixture(autouse=True)
 def demo_catalog(db: None) -> Iterator[None]:
     caches["calls"].clear()
-    list(metadata_files.load(metadata_files.read_file(demo.FOLDER / "catalog.json")))
+    list(catalog_load.load(metadata_files.read_file(demo.FOLDER / "catalog.json")))
     yield
     caches["calls"].clear()
 
@@ -155,7 +156,7 @@ def test_an_ambiguous_name_lists_the_candidates_and_writes_nothing(alice: Caller
     other = "urn:li:dataset:(urn:li:dataPlatform:oracle,archive.carts,PROD)"
     properties = {"name": "carts", "qualifiedName": "archive.carts"}
     list(
-        metadata_files.load(
+        catalog_load.load(
             [
                 {
                     "entityType": "dataset",

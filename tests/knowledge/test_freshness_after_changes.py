@@ -10,12 +10,12 @@ import pytest
 from foundation.people.caller import Caller
 from knowledge.catalog.embedded import LocalCatalog
 from knowledge.catalog.interface import CatalogUnavailable, Run, Write
-from knowledge.changesets import rollback, suggested
+from knowledge.changesets import rollback
 from knowledge.freshness import comparison
 from knowledge.insights.capture import capture
 from knowledge.models import EntityBaseline, Insight
 from knowledge.operations import Appeal, Capture
-from knowledge.review import decisions
+from knowledge.review import decisions, suggested
 from memories import services
 from memories.mcp_tools import memory_manage
 from memories.models import MemoryRecord, Status

@@ -22,11 +22,11 @@ from foundation.people.permissions import build_caller
 from foundation.tools.declaration import Call
 from knowledge.changesets.apply import apply
 from knowledge.context import memory_context
-from knowledge.context.call_subject import subject_of
 from knowledge.context.memories_for_call import Criteria, find
 from knowledge.context.memory_context import attach_memories
+from knowledge.entities import entity_linking, sql_statement
+from knowledge.entities.call_subject import subject_of
 from knowledge.freshness import stale_review
-from knowledge.insights import entity_linking, sql_statement
 from knowledge.insights.capture import capture
 from knowledge.operations import Apply, Capture
 from knowledge.review import decisions

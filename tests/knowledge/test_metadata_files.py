@@ -14,7 +14,7 @@ from foundation.operations.errors import Invalid, NotFound
 from foundation.people.caller import Caller
 from knowledge.catalog import metadata_files
 from knowledge.catalog.embedded import LocalCatalog
-from knowledge.freshness import comparison
+from knowledge.freshness import catalog_load, comparison
 from knowledge.mcp_tools.capture import capture_insight
 from knowledge.mcp_tools.catalog import catalog_entity, catalog_lineage, catalog_search
 from knowledge.models import CatalogAspect
@@ -39,7 +39,7 @@ def table(number: int) -> str:
 
 
 def load(*records: dict[str, Any]) -> metadata_files.Loaded:
-    *_, count = metadata_files.load(records)
+    *_, count = catalog_load.load(records)
     return count
 
 

@@ -12,14 +12,13 @@ from django.utils import timezone
 
 from foundation.operations.errors import Conflict, NotFound
 from foundation.people.caller import Caller
-from knowledge.changesets import suggested
 from knowledge.insights.capture import capture
 from knowledge.insights.contradiction import contradiction
 from knowledge.insights.lifecycle import set_replaced
 from knowledge.insights.similar_claims import closest_memories
 from knowledge.models import Insight
 from knowledge.operations import Capture
-from knowledge.review import decisions
+from knowledge.review import decisions, suggested
 from knowledge.review.cases import build_case
 from knowledge.review.queue import Queue
 from memories import services

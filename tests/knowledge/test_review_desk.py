@@ -17,14 +17,14 @@ from foundation.operations.errors import Conflict, Forbidden, Invalid
 from foundation.people.caller import Caller
 from foundation.people.models import Persona
 from foundation.people.permissions import build_caller
-from knowledge.changesets import suggested
+from knowledge.insights import assignment
 from knowledge.insights.capture import capture
+from knowledge.insights.seen import ChangedMeanwhile, version_of
 from knowledge.mcp_tools.curate import apply_knowledge
 from knowledge.models import AssignmentRule, Insight
 from knowledge.operations import AnswerQuestion, Capture
-from knowledge.review import assignment, clarifications, decisions
+from knowledge.review import clarifications, decisions, suggested
 from knowledge.review.queue import Queue
-from knowledge.review.seen import ChangedMeanwhile, version_of
 from knowledge.review.snooze import snooze
 from memories.models import Batch, MemoryRecord
 from memory_project.models import User

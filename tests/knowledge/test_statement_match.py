@@ -11,9 +11,9 @@ from foundation import embedding
 from foundation.people.caller import Caller, system_caller
 from foundation.tools.declaration import Call
 from knowledge.context import statement_match
-from knowledge.context.call_subject import Subject
 from knowledge.context.memory_context import attach_memories
 from knowledge.context.statement_match import Profile, evidence_in, profile_of
+from knowledge.entities.call_subject import Subject
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
 from memories import services

@@ -16,14 +16,13 @@ from foundation.operations.errors import Conflict, Forbidden, Invalid
 from foundation.people.caller import Caller
 from foundation.people.models import Persona
 from foundation.people.permissions import build_caller
-from knowledge.changesets import suggested
 from knowledge.insights.capture import capture
 from knowledge.insights.lifecycle import edit
+from knowledge.insights.seen import ChangedMeanwhile, version_of
 from knowledge.mcp_tools.curate import apply_knowledge
 from knowledge.models import Insight
 from knowledge.operations import AnswerQuestion, Capture, Edit
-from knowledge.review import clarifications, decisions
-from knowledge.review.seen import ChangedMeanwhile, version_of
+from knowledge.review import clarifications, decisions, suggested
 from memories import services
 from memories.models import Batch
 from memories.operations import MarkFeedback, Revise

@@ -13,8 +13,8 @@ from foundation.database import identity
 from foundation.operations.errors import DomainError, Invalid, NotFound, TooManyRequests
 from foundation.people.caller import CURATE, Caller
 from knowledge.freshness import stale_review
-from knowledge.this_week import analyst
-from knowledge.this_week.period import last_seven_days
+from knowledge.news import analyst
+from knowledge.news.period import last_seven_days
 from memories import services
 from memories.mcp_tools import memory_feedback
 from memories.models import MemoryRecord, Report

@@ -14,9 +14,8 @@ from django.urls import reverse
 from django.utils import timezone
 from django_q.models import Schedule
 
-from analysis import sources
+from analysis import source_health, sources
 from analysis.models import DeclaredSource
-from analysis.sources import checks
 from analysis.sources.envelopes import PageOf
 from foundation.operations.errors import Conflict, Forbidden, Invalid
 from foundation.people.caller import Caller
@@ -306,7 +305,7 @@ def test_a_source_is_tested_before_it_is_saved(otto_user: User, monkeypatch: pyt
     page = text(client.post(add, form))
     assert ("Test failed" in page, "no public address" in page) == (True, True)
     assert "[models.people]" in page  # what was entered stays
-    monkeypatch.setattr(checks, "_first_page", lambda caller, model: PageOf([{"id": 7, "name": "<b>Ann</b>"}]))
+    monkeypatch.setattr(source_health, "_first_page", lambda caller, model: PageOf([{"id": 7, "name": "<b>Ann</b>"}]))
     page = text(client.post(add, form))
     assert ("Test succeeded" in page, "id = 7, name = &lt;b&gt;Ann&lt;/b&gt;" in page) == (True, True)
     secret = declaration.replace("[models", 'read_personas = ["sales"]\n[models')
@@ -328,16 +327,16 @@ def test_a_test_ends_though_the_source_keeps_sending(otto: Caller, monkeypatch: 
         def close(self) -> None:
             Slow.closed = True
 
-    monkeypatch.setattr(checks, "TIME_LIMIT_S", 0.05)
+    monkeypatch.setattr(source_health, "TIME_LIMIT_S", 0.05)
     monkeypatch.setattr(sources, "open_upstream", lambda caller, model: Slow())
     text = 'base_url = "https://crm.example"\n[models.people]\nendpoint = "people"\n'
-    assert "did not answer within 0.05 s" in checks.try_declaration(caller=otto, name="crm", text=text).error
+    assert "did not answer within 0.05 s" in source_health.try_declaration(caller=otto, name="crm", text=text).error
     assert Slow.closed
 
 
 def test_only_operators_test_sources_and_webhooks(alice: Caller, personas: dict[str, Persona]) -> None:
     with pytest.raises(Forbidden):
-        checks.try_declaration(caller=alice, name="crm", text="")
+        source_health.try_declaration(caller=alice, name="crm", text="")
     with pytest.raises(Forbidden):
         webhooks.try_out(caller=alice, persona=personas["sales"], url="https://hooks.example/x")
 

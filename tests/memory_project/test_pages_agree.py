@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 
 from foundation.people.caller import Caller
-from knowledge.context.timeline import entity_timeline, memory_counts
+from knowledge.news.timeline import entity_timeline, memory_counts
 from memories import services
 from memories.mcp_tools import memory_manage
 from memories.operations import Remember

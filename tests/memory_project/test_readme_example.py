@@ -13,6 +13,7 @@ import pytest
 from analysis.models import DeclaredSource
 from foundation.people.caller import Caller
 from knowledge.catalog import metadata_files
+from knowledge.freshness import catalog_load
 from memory_project import demo
 from memory_project.demo import warehouse
 from tests.memory_project.test_mcp_server import ROOT, as_caller, content_of
@@ -30,7 +31,7 @@ def shop(tmp_path: Path, settings: Any) -> None:
             "CREATE TABLE sales.revenue_mart AS SELECT range AS month, 1.5 AS net_revenue FROM range(12)"
         )
     DeclaredSource.objects.create(name="warehouse", declaration=warehouse.SOURCE.replace("sales-analytics", "sales"))
-    list(metadata_files.load(metadata_files.read_file(demo.FOLDER / "catalog.json")))
+    list(catalog_load.load(metadata_files.read_file(demo.FOLDER / "catalog.json")))
 
 
 def test_the_first_example_of_the_readme_works_word_for_word(alice: Caller, bob: Caller, shop: None) -> None:

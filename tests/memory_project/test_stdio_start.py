@@ -24,8 +24,8 @@ print(*sorted(sys.modules))
 # Packages that are not the standard library's. `rich` and `uvicorn` are imported by the SDK of MCP.
 ALLOWED = {
     "analysis", "annotated_types", "anyio", "asgiref", "attr", "babel", "certifi", "click", "cryptography",
-    "dj_database_url", "django", "django_q", "foundation", "h11", "httpcore2", "httpx2", "idna", "ijson", "knowledge", "mcp",
-    "mcp_types", "memories", "memory_project", "opentelemetry", "pgvector", "picklefield", "prometheus_client",
+    "dj_database_url", "django", "django_q", "foundation", "h11", "httpcore2", "httpx2", "idna", "ijson", "knowledge",
+    "mcp", "mcp_types", "memories", "memory_project", "opentelemetry", "pgvector", "picklefield", "prometheus_client",
     "psutil", "psycopg", "psycopg_binary", "psycopg_pool", "pydantic", "pydantic_core", "python_multipart",
     "pythonjsonlogger", "pytz", "re2", "rich", "sniffio", "sqlparse", "sse_starlette", "starlette",
     "typing_extensions", "typing_inspection", "uvicorn",

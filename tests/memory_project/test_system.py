@@ -9,8 +9,8 @@ from django.contrib.auth.models import Group
 from django.test import Client
 from django.urls import reverse
 
+from analysis import source_health
 from analysis.models import DeclaredSource, SourceCheck
-from analysis.sources import checks
 from foundation.operations.errors import Conflict, Forbidden
 from foundation.people.caller import Caller
 from foundation.people.models import Persona
@@ -97,7 +97,7 @@ def test_only_operators_and_admins_see_the_system_page(
     for user, status in ((otto_user, 200), (ada_user, 200), (cora_user, 403), (alice_user, 302)):
         assert browser(user).get(reverse("admin:system")).status_code == status, user
     with pytest.raises(Forbidden):
-        checks.test(caller=cora, name="library")
+        source_health.test(caller=cora, name="library")
     assert not SourceCheck.objects.exists()
 
 

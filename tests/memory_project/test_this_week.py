@@ -14,10 +14,10 @@ from foundation.operations.errors import Invalid
 from foundation.people.caller import Caller
 from knowledge.insights.capture import capture
 from knowledge.models import Decision, Insight
+from knowledge.news import curation
+from knowledge.news.period import Week
 from knowledge.operations import Appeal, Capture
 from knowledge.review import clarifications, decisions
-from knowledge.this_week import curation
-from knowledge.this_week.period import Week
 from memories import services
 from memories.models import MemoryRecord
 from memories.operations import Remember, Supersede

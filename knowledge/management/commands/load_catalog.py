@@ -9,7 +9,8 @@ from tqdm import tqdm
 
 from foundation.operations.errors import DomainError
 from knowledge.catalog import projections
-from knowledge.catalog.metadata_files import load, read_file
+from knowledge.catalog.metadata_files import read_file
+from knowledge.freshness.catalog_load import load
 
 
 class Command(BaseCommand):

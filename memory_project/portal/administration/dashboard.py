@@ -15,8 +15,8 @@ from foundation.people.caller import Caller
 from foundation.people.permissions import caller_from_request
 from knowledge.insights import queries as curation
 from knowledge.models import Insight
-from knowledge.this_week import curation as review
-from knowledge.this_week.period import Week
+from knowledge.news import curation as review
+from knowledge.news.period import Week
 from memories.models import Impression, MemoryRecord
 from memories.retrieval import attachment_use, index_status
 from memory_project.audit import statistics

@@ -20,8 +20,8 @@ from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_POST, require_safe
 from django_q.models import Failure, OrmQ, Schedule
 
+from analysis import source_health
 from analysis.models import Action, ActionState, Ingest, IngestState
-from analysis.sources import checks
 from foundation import embedding
 from foundation.database import identity
 from foundation.operations.errors import DomainError, NotFound
@@ -76,7 +76,7 @@ def system(request: HttpRequest) -> HttpResponse:
         "parts": [*_parts(len(unreadable)), *_upstream_part(upstreams)],
         "checkup": checkup.groups(),
         "upstreams": upstreams,
-        "sources": checks.states(),
+        "sources": source_health.states(),
         "webhooks": Webhook.objects.select_related("persona"),
         "webhook_hosts": settings.WEBHOOK_HOSTS,
         "work": _work(),
@@ -95,7 +95,7 @@ def test_connection(request: HttpRequest) -> HttpResponse:
         match request.POST.get("kind", ""):
             case "source":
                 name = request.POST.get("name", "")
-                error = checks.test(caller=caller, name=name)
+                error = source_health.test(caller=caller, name=name)
             case "webhook":
                 webhook = (
                     Webhook.objects.select_related("persona").filter(persona__name=request.POST.get("name")).first()

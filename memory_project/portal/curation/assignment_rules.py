@@ -16,8 +16,9 @@ from foundation.operations.errors import DomainError
 from foundation.people.caller import Caller
 from foundation.people.models import Persona
 from knowledge.catalog import name_resolution
+from knowledge.insights import assignment
 from knowledge.models import AssignmentRule
-from knowledge.review import assignment, clarifications
+from knowledge.review import clarifications
 from memories.models import Category
 from memory_project.accounts.names import name_of
 from memory_project.portal.curation.review import curator

@@ -28,14 +28,14 @@ from foundation.operations.errors import DomainError
 from foundation.operations.fields import Id
 from foundation.operations.operation import validate
 from foundation.people.caller import Caller
-from knowledge.changesets import suggested
 from knowledge.insights import queries
+from knowledge.insights.seen import versions_of
 from knowledge.insights.similar_claims import ClosestMemory, closest_memories
 from knowledge.models import Insight, InsightState
 from knowledge.review import queue as queues
+from knowledge.review import suggested
 from knowledge.review.cases import QUESTIONS, REASONS
 from knowledge.review.queue import Queue
-from knowledge.review.seen import versions_of
 from memories.models import Batch, Category, Confidence
 from memories.queries import capped_counts
 from memories.writing import bulk_actions

@@ -23,16 +23,15 @@ from analysis.checks.queries import CheckView, views_of
 from foundation.operations.errors import Conflict, DomainError, Invalid, NotFound
 from foundation.people.caller import Caller
 from foundation.people.permissions import caller_from_request
-from knowledge.changesets import suggested
 from knowledge.insights import queries
 from knowledge.insights.lifecycle import edit as edit_insight
 from knowledge.insights.lifecycle import require_curator, set_replaced
+from knowledge.insights.seen import ChangedMeanwhile, repeats, version_of, versions_of
 from knowledge.models import ChangesetState, DecisionKind, Insight, InsightState
 from knowledge.operations import Edit
-from knowledge.review import clarifications, decisions, snooze
+from knowledge.review import clarifications, decisions, snooze, suggested
 from knowledge.review.cases import MAX_ALIKE, QUESTIONS, REASONS, also_waiting, build_case, decided_today
 from knowledge.review.queue import Queue, QueuePosition
-from knowledge.review.seen import ChangedMeanwhile, repeats, version_of, versions_of
 from memories.models import MemoryRecord
 from memory_project.accounts.names import name_of
 from memory_project.portal.curation.conflicts import conflict_of, steps_for, typed_note

@@ -17,8 +17,8 @@ from foundation.operations.paging import page
 from foundation.people.caller import Caller
 from foundation.people.permissions import caller_from_request
 from knowledge.graph.models import UpkeepProposal
+from knowledge.insights.seen import versions_of
 from knowledge.models import Insight
-from knowledge.review.seen import versions_of
 from memories import queries
 from memories.models import Batch, MemoryRecord, SameWords
 from memories.writing import bulk_actions

@@ -27,10 +27,10 @@ from knowledge.catalog.current import copy_note, get_readable_catalog
 from knowledge.catalog.entity_view import Column, EntityView
 from knowledge.catalog.interface import Catalog, CatalogRefused, CatalogUnavailable, entity_type
 from knowledge.changesets import promoted
-from knowledge.context import timeline
 from knowledge.context.attachable import attachable
 from knowledge.graph import catalog_links
 from knowledge.insights import queries as curation
+from knowledge.news import timeline
 from knowledge.review import evidence
 from memories import queries
 from memories.retrieval import impressions

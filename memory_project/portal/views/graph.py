@@ -21,11 +21,11 @@ from foundation.operations.fields import UNSTORABLE
 from foundation.people.caller import Caller
 from foundation.people.permissions import caller_from_request
 from knowledge.catalog import neighbors
-from knowledge.context import timeline
 from knowledge.graph import drawing, graphs, queries
 from knowledge.graph.drawing import Contents, Structure
 from knowledge.graph.models import Entity, Graph, Relation
 from knowledge.graph.search import sql
+from knowledge.news import timeline
 from memory_project.portal import graph_scene
 from memory_project.portal.graph_picture import Picture, add_scene
 from memory_project.portal.search.matching import SAME, score

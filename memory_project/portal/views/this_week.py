@@ -16,8 +16,8 @@ from foundation.people.permissions import caller_from_request
 from knowledge.context.recent_changes import entities_of
 from knowledge.freshness.stale_review import needs_verification
 from knowledge.insights.queries import may_curate
-from knowledge.this_week import analyst, curation
-from knowledge.this_week.period import Week
+from knowledge.news import analyst, curation
+from knowledge.news.period import Week
 from memories.queries import capped_counts
 from memory_project.audit import statistics
 from memory_project.models import AuditEvent

@@ -18,7 +18,7 @@ from foundation.people.caller import Caller
 from knowledge.debt.queries import Debt, DebtFilter, debt_page
 from knowledge.insights import queries
 from knowledge.models import Decision, DecisionKind, Insight
-from knowledge.this_week.period import Period, Week, last_weeks
+from knowledge.news.period import Period, Week, last_weeks
 
 MAX_DEBTS = 5  # maximum number of entities listed with what is missing about them
 MAX_PEOPLE = 10  # maximum number of authors and of curators listed

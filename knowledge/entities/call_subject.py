@@ -15,10 +15,9 @@ from foundation.operations.errors import Invalid
 from foundation.people.caller import Caller
 from foundation.tools.declaration import Call
 from knowledge.catalog.name_resolution import urn_of
-from knowledge.context import stored_entities
-from knowledge.insights import entity_linking, sql_statement
-from knowledge.insights.entity_linking import CatalogRow
-from knowledge.insights.sql_statement import Statement
+from knowledge.entities import entity_linking, sql_statement, stored_entities
+from knowledge.entities.entity_linking import CatalogRow
+from knowledge.entities.sql_statement import Statement
 from memories.rendering import entity_name
 
 MAX_ENTITIES = 10  # maximum number of entities that a call asks about, and of those that only its answer mentions

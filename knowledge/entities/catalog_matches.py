@@ -15,7 +15,7 @@ from django.utils.translation import gettext
 
 from foundation.database import prepared_statements
 from knowledge.catalog.entity_view import simple_path
-from knowledge.filing import words
+from knowledge.entities import matching_words
 from knowledge.models import CatalogAspect
 from memories.models.fields import search_vector_sql
 
@@ -92,7 +92,7 @@ def matches(texts: Sequence[str]) -> list[list[Match]]:
         return []
     any_word = ANY_WORD.format(vector=search_vector_sql("asked.text"))
     sql = MATCHES.format(any_word=any_word)
-    telling = [words.telling(text) for text in texts]
+    telling = [matching_words.telling(text) for text in texts]
     asked = [" ".join(found.values()) for found in telling]
     rows = prepared_statements.rows(sql, {"texts": asked, "kinds": list(KINDS), "most": FOUND})
     found: list[list[Entity]] = [[] for _ in texts]
@@ -112,10 +112,10 @@ def _entity(row: Sequence[Any]) -> Entity:
     return Entity(
         urn,
         qualified_name or name,
-        frozenset(words.stems(last)),
-        frozenset(words.stems(" ".join(path[1:] or path))),  # the first part is usually the company's
-        frozenset(words.telling(description[:MAX_DESCRIPTION])),
-        {simple_path(column): frozenset(words.stems(simple_path(column))) for column in columns.split()},
+        frozenset(matching_words.stems(last)),
+        frozenset(matching_words.stems(" ".join(path[1:] or path))),  # the first part is usually the company's
+        frozenset(matching_words.telling(description[:MAX_DESCRIPTION])),
+        {simple_path(column): frozenset(matching_words.stems(simple_path(column))) for column in columns.split()},
         deprecated,
     )
 
@@ -129,7 +129,7 @@ def _descriptions(urns: Sequence[str]) -> dict[str, frozenset[str]]:
     for urn, value in aspects.values_list("urn", "value"):
         for column in [*((value or {}).get("fields") or ()), *((value or {}).get("editableSchemaFieldInfo") or ())]:
             text = str(column.get("description") or "")[:MAX_DESCRIPTION]
-            described.setdefault(urn, set()).update(words.telling(text))
+            described.setdefault(urn, set()).update(matching_words.telling(text))
     return {urn: frozenset(found) for urn, found in described.items()}
 
 
@@ -140,7 +140,7 @@ def _ranked(text: str, written: Mapping[str, str], entities: Sequence[Entity]) -
         key: math.log((FOUND + 10) / (count + 0.5)) * (FIRST_WORD - step * position)
         for position, (key, count) in enumerate(counts.items())
     }
-    sought = Sought(written, weights, words.stems(text).keys(), words.identifiers(text))
+    sought = Sought(written, weights, matching_words.stems(text).keys(), matching_words.identifiers(text))
     scored = [_match(entity, sought) for entity in entities]
     return sorted((match for match in scored if match.score > 0), key=lambda match: (-match.score, match.urn))
 

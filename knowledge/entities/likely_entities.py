@@ -17,8 +17,8 @@ from foundation.database.queryset_sql import condition
 from foundation.people.caller import Caller
 from knowledge.catalog.mirror import last_copied_at
 from knowledge.catalog.neighbors import neighbors_of
-from knowledge.filing import recent_entities
-from knowledge.filing.catalog_matches import KINDS, Match, matches
+from knowledge.entities import recent_entities
+from knowledge.entities.catalog_matches import KINDS, Match, matches
 from knowledge.models import CatalogEntity
 from memories.extensions import EntityCandidate
 from memories.models import MemoryRecord, Status

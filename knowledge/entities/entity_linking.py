@@ -13,9 +13,9 @@ from typing import Any
 
 from foundation.database import prepared_statements
 from knowledge.catalog.entity_view import simple_path
+from knowledge.entities import addresses, sql_statement
+from knowledge.entities.sql_statement import Statement
 from knowledge.freshness.baselines import mentioned
-from knowledge.insights import addresses, sql_statement
-from knowledge.insights.sql_statement import Statement
 from memories.extensions import Mention
 from memories.rendering import entity_name
 

@@ -20,9 +20,9 @@ from foundation.operations.operation import Operation
 from foundation.people.caller import Caller
 from knowledge.insights import queries
 from knowledge.insights.lifecycle import require_curator
+from knowledge.insights.reviewers import reviewer, reviewing, without_assignee
 from knowledge.models import AssignmentRule, CatalogAspect, Insight
 from knowledge.operations import InsightCategory
-from knowledge.review.reviewers import reviewer, reviewing, without_assignee
 
 MAX_RULES = 500  # per persona
 MAX_TARGET_DAYS = 365

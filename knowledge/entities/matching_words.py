@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-from knowledge.context.call_subject import CAMEL, STOP_WORDS, WORD, singular
-from knowledge.insights.entity_linking import URN
+from knowledge.entities.call_subject import CAMEL, STOP_WORDS, WORD, singular
+from knowledge.entities.entity_linking import URN
 
 MIN_WORD = 3  # minimum number of letters of a word that counts
 MIN_STEM = 4  # minimum number of letters that remain when an ending is cut off

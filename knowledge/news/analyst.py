@@ -17,11 +17,11 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 
 from foundation.people.caller import Caller
-from knowledge.context.timeline import by_others
 from knowledge.insights import queries
 from knowledge.models import CatalogAspect, Decision, DecisionKind, Insight, InsightState
 from knowledge.models.insight import InsightQuerySet
-from knowledge.this_week.period import Period
+from knowledge.news.period import Period
+from knowledge.news.timeline import by_others
 from memories.models import DOUBTS, MemoryRecord, Report, Status, Visibility
 from memories.models.record import MemoryRecordQuerySet
 from memories.queries import reviewable_stale

@@ -19,10 +19,10 @@ from knowledge.changesets import risk, rollback
 from knowledge.changesets.apply import apply as apply_changes
 from knowledge.freshness.baselines import urns_of
 from knowledge.insights import queries
+from knowledge.insights.seen import require_unchanged
 from knowledge.models import Changeset, ChangesetState, Insight, InsightState
 from knowledge.operations import Apply
 from knowledge.review.cases import Effect, effect_of
-from knowledge.review.seen import require_unchanged
 
 MAX_PREVIEWED = 200  # maximum number of insights in one preview
 
@@ -30,9 +30,9 @@ MAX_PREVIEWED = 200  # maximum number of insights in one preview
 def apply(*, caller: Caller, insight_id: UUID | str, seen: str = "") -> Changeset:
     """Apply the changes that an approved insight suggests, and return the changeset.
 
-    `seen` is the token of review/seen.py for the state that the curator saw. If the insight is already applied, nothing
-    is written. The changeset may wait for a second approval. Raises ChangedMeanwhile if the insight is in another
-    state, and Conflict if not all changes were written.
+    `seen` is the token of insights/seen.py for the state that the curator saw. If the insight is already applied,
+    nothing is written. The changeset may wait for a second approval. Raises ChangedMeanwhile if the insight is in
+    another state, and Conflict if not all changes were written.
     """
     insight = queries.insight(caller, insight_id)
     if insight.state == InsightState.APPLIED and insight.changeset:
