@@ -32,7 +32,7 @@ from memory_project.accounts.django_permissions import effective_permissions
 from memory_project.accounts.tokens import revoke_token
 from memory_project.models import ApiToken, AuditEvent, CompanyGroup, ServiceAccount, User, Webhook
 from memory_project.notifications import webhooks
-from memory_project.portal.error_labels import message_without_field
+from memory_project.web.error_labels import message_without_field
 
 CALLS_SHOWN = 20
 

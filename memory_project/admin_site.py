@@ -36,14 +36,8 @@ class CommonplaceAdminSite(AdminSite):
         return context
 
     def get_urls(self) -> list[URLPattern | URLResolver]:
-        from memory_project.portal.administration import (  # noqa: PLC0415 - needs the models
-            activity,
-            indexing,
-            people,
-            second_approval,
-            system,
-            upstream_tools,
-        )
+        from memory_project.portal.administration import indexing, people, second_approval, system, upstream_tools  # noqa: PLC0415 - needs the models
+        from memory_project.portal.views import activity  # noqa: PLC0415 - needs the models
 
         view = self.admin_view
         return [

@@ -19,6 +19,7 @@ from starlette.applications import Starlette  # noqa: E402
 from starlette.types import ASGIApp  # noqa: E402
 
 from memories.retrieval.warm_up import warm_up  # noqa: E402
+from memory_project.accounts.recognition import owner_of  # noqa: E402
 from memory_project.mcp.http_app import http_app, mcp_routes  # noqa: E402
 from memory_project.mcp.server import build_server  # noqa: E402
 from memory_project.observability import process_metrics, tracing  # noqa: E402
@@ -42,4 +43,4 @@ async def lifespan(app: Starlette) -> AsyncIterator[None]:
 routes = Starlette(routes=mcp_routes(mcp_application), lifespan=lifespan)
 # Not mounted at "/": a mount doesn't match paths with a line break, which would get Starlette's own error page.
 routes.router.default = cast(ASGIApp, django_application)
-application = protected(routes)
+application = protected(routes, owner_of=owner_of)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import uuid
+from datetime import timedelta
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -14,6 +15,7 @@ from django.utils import timezone
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext_lazy
 
+from foundation.database.retention import Retention
 from foundation.people.caller import OPERATE, Limit
 
 
@@ -204,6 +206,8 @@ class ServiceAccount(models.Model):
 class AuditEvent(models.Model):
     """One call through one channel: caller, tool and outcome. audit.record() redacts long texts and secrets."""
 
+    retention = (Retention("at", lambda: timedelta(days=settings.AUDIT_RETENTION_DAYS)),)
+
     class Outcome(models.TextChoices):
         OK = "ok", gettext_lazy("OK")
         ERROR = "error", gettext_lazy("Error")
@@ -255,6 +259,8 @@ class AuditEvent(models.Model):
 class CallWindow(models.Model):
     """Number of calls counted by one rate limit in one time window. Deleted two days after the window starts."""
 
+    retention = (Retention("starts_at", timedelta(days=2)),)  # the longest window is a day
+
     key = models.CharField(max_length=200)
     starts_at = models.DateTimeField()
     count = models.PositiveIntegerField(default=0)
@@ -269,6 +275,8 @@ class CallWindow(models.Model):
 
 class Notification(models.Model):
     """A notification of one person about one memory or insight, without its text (see notifications/inbox.py)."""
+
+    retention = (Retention("at", timedelta(days=90)),)
 
     person = models.ForeignKey(User, on_delete=models.CASCADE, related_name="notifications")
     kind = models.CharField(max_length=20)

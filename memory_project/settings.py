@@ -128,7 +128,7 @@ MIDDLEWARE = [
     "memory_project.web.middleware.audited",
     "memory_project.pages.sent_forms.send_once",
     "memory_project.web.middleware.domain_errors",
-    "memory_project.web.second_factor.second_factor",
+    "memory_project.accounts.second_factor_middleware.second_factor",
     "axes.middleware.AxesMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "memory_project.reading.read_from_replica",

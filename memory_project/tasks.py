@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import subprocess
 
+from foundation.database import retention
 from knowledge.debt import computation
 from memories.citations import changes
 from memories.retrieval import vector_index
-from memory_project import retention
 from memory_project.__main__ import program
+from memory_project.accounts import connected_apps
 from memory_project.agents import conversations, unanswered
 from memory_project.audit import entity_uses
 from memory_project.exports import services as exports
@@ -16,7 +17,7 @@ from memory_project.notifications import digest_and_alerts, notification_mails, 
 
 def delete_expired_rows() -> str:
     shared_files.note_folder()
-    counts = retention.delete_expired_rows() | {"exports": exports.delete_expired()}
+    counts = retention.delete_expired() | connected_apps.delete_unused() | {"exports": exports.delete_expired()}
     return ", ".join(f"{count} of {table}" for table, count in counts.items() if count) or "nothing to delete"
 
 

@@ -30,15 +30,8 @@ NESTED_APPS = {".".join(file.parent.relative_to(ROOT).parts) for app in APPS for
 ROOMS = ROOT / "tests/data/rooms.txt"
 # Folders of an app that import each other. What is here waits for a better place.
 MUTUAL = {
-    ("memory_project.accounts", "memory_project.mcp"),
-    ("memory_project.accounts", "memory_project.notifications"),
-    ("memory_project.accounts", "memory_project.web"),
     ("memory_project.exports", "memory_project.imports"),
-    ("memory_project.mcp", "memory_project.notifications"),
-    ("memory_project.mcp", "memory_project.web"),
     ("memory_project.notifications", "memory_project.webhooks"),
-    ("memory_project.observability", "memory_project.web"),
-    ("memory_project.portal", "memory_project.web"),
 }
 
 

@@ -104,7 +104,6 @@ SERVICES = {
     "memory_project.rate_limits",
     "memory_project.rest.idempotency",
     "memory_project.rest.memory_extension",
-    "memory_project.retention",
     "memory_project.schedules",
     "memory_project.subscriptions.services",
     "memory_project.subscriptions.synchronization",

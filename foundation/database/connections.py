@@ -6,13 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import psycopg
 from django.conf import settings
 from django.db import DatabaseError, close_old_connections, connection, connections, models, transaction
 
 from foundation.database.breaker import POOLED
 from foundation.database.identity import anonymous
+from foundation.database.locks import DIRECT
 from foundation.database.transaction_settings import limit_statements
 from foundation.operations.errors import from_database_error
+
+DIRECT_WITHIN_S = 2  # seconds within which the database must answer on a direct connection
 
 
 def is_behind_pooler() -> bool:
@@ -78,3 +82,15 @@ def analyze_tables(*loaded: type[models.Model]) -> None:
     tables = ", ".join(connection.ops.quote_name(model._meta.db_table) for model in loaded)
     with connection.cursor() as cursor:
         cursor.execute(f"ANALYZE {tables}")
+
+
+def direct_connection() -> psycopg.Connection[Any]:
+    """Open a connection beside the pool, which running calls may have exhausted.
+
+    Statements may take DIRECT_WITHIN_S seconds. Raises psycopg.Error if the database doesn't answer in time.
+    """
+    parameters = {name: value for name, value in connection.get_connection_params().items() if name in DIRECT}
+    direct = psycopg.connect(**{**parameters, "connect_timeout": DIRECT_WITHIN_S})
+    # not an option of the connection, which poolers refuse
+    direct.execute(f"SET LOCAL statement_timeout = {DIRECT_WITHIN_S * 1000}")
+    return direct

@@ -22,8 +22,8 @@ from knowledge.catalog.lineage import MAX_HOPS
 from knowledge.changesets.planning import Planned
 from knowledge.models import ApprovalRule
 from memories.models import Impression, MemoryRecord
+from memories.models.impression import KEPT_DAYS
 from memories.models.record import about_any
-from memories.retrieval.impressions import KEPT_DAYS
 
 TAGS = ("urn:li:tag:", "urn:li:glossaryTerm:")
 MAX_TAGS = 10  # maximum number of sensitive tags that are named

@@ -7,7 +7,6 @@ insight for a curator to review. This is off by default (CAPTURE_FROM_FAILURE).
 from __future__ import annotations
 
 import re
-from datetime import timedelta
 
 from django.conf import settings
 from django.db import transaction
@@ -19,11 +18,11 @@ from foundation.tools.declaration import Call, ContextBlock
 from knowledge.entities.call_subject import subject_of
 from knowledge.insights.capture import capture
 from knowledge.models import FailedCall
+from knowledge.models.failed_call import WITHIN
 from knowledge.operations import Capture
 from memories import sequence_matching
 from memories.models import Category, Source
 
-WITHIN = timedelta(minutes=15)  # maximum time between the failure and the correction
 TOOLS = {"query_sql": "sql"}  # tool → the argument that holds the statement
 STATEMENT_ERRORS = ("invalid", "upstream")  # codes of errors that the statement itself may have caused
 MIN_SIMILARITY = 0.5  # minimum difflib ratio of the words at which one statement is taken for a correction of the other

@@ -1,12 +1,20 @@
 from __future__ import annotations
 
+from datetime import timedelta
+
 from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from foundation.database.retention import Retention
+
+WITHIN = timedelta(minutes=15)  # maximum time between the failure and the correction
+
 
 class FailedCall(models.Model):
     """A failed SQL statement, stored to recognize its correction. Only written if CAPTURE_FROM_FAILURE is set."""
+
+    retention = (Retention("at", WITHIN),)
 
     id = models.BigAutoField(primary_key=True)
     connection = models.CharField(max_length=120)

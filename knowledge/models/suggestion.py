@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import uuid
+from datetime import timedelta
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -8,6 +9,7 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from foundation.database.retention import Retention
 from memories.models import MemoryRecord
 
 
@@ -33,6 +35,8 @@ class SuggestionSource(models.TextChoices):
 
 class Suggestion(models.Model):
     """Something that rules found in a person's sessions, and that only this person sees and decides about."""
+
+    retention = (Retention("expires_at", timedelta(seconds=1)),)  # the column has the time when it expires
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.CharField(max_length=254)

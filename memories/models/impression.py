@@ -1,15 +1,22 @@
 from __future__ import annotations
 
+from datetime import timedelta
+
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from foundation.database.retention import Retention
 from memories.models.record import MemoryRecord
+
+KEPT_DAYS = 30  # days until an impression is deleted
 
 
 class Impression(models.Model):
     """One memory that was attached to the response of one tool call."""
+
+    retention = (Retention("at", timedelta(days=KEPT_DAYS)),)
 
     id = models.BigAutoField(primary_key=True)
     record = models.ForeignKey(MemoryRecord, on_delete=models.CASCADE, related_name="impressions")

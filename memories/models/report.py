@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+from datetime import timedelta
+
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from foundation.database.retention import Retention
 from memories.models.fields import exact_words
+from memories.models.impression import KEPT_DAYS
 from memories.models.record import MemoryRecord
+
+DOUBT_KEPT_DAYS = 365  # days until a report of a memory as wrong or outdated is deleted
 
 
 class ReportVerdict(models.TextChoices):
@@ -20,6 +26,11 @@ DOUBTS = (ReportVerdict.WRONG, ReportVerdict.OUTDATED)
 
 class Report(models.Model):
     """What an agent or a program reports about a memory after using it. It changes neither rank nor status."""
+
+    retention = (
+        Retention("at", timedelta(days=KEPT_DAYS), models.Q(verdict=ReportVerdict.USED)),
+        Retention("at", timedelta(days=DOUBT_KEPT_DAYS), models.Q(verdict__in=DOUBTS)),
+    )
 
     id = models.BigAutoField(primary_key=True)
     record = models.ForeignKey(MemoryRecord, on_delete=models.CASCADE, related_name="reports")

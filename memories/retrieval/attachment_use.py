@@ -20,8 +20,8 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from memories.models import Attachment, Feedback, Impression, MemoryRecord, Report, ReportVerdict, Status, Verdict
+from memories.models.impression import KEPT_DAYS
 from memories.models.record import MemoryRecordQuerySet
-from memories.retrieval.impressions import KEPT_DAYS
 
 MIN_PEOPLE = 3
 MAX_A_PERSON = 10

@@ -18,9 +18,9 @@ from django.utils import timezone
 from foundation.database import prepared_statements
 from foundation.people.caller import Caller
 from memories.models import Impression, MemoryRecord
+from memories.models.impression import KEPT_DAYS
 
 AGAIN_AFTER = timedelta(hours=1)  # time until an unchanged memory may be attached again on the same connection
-KEPT_DAYS = 30  # days until an impression is deleted
 LATEST = 5  # number of the caller's own impressions that a memory's page lists
 SESSION = "session "  # prefix of the connections that stand for an agent's session
 # Tool of the impressions of a session that starts with an empty context: what was attached before counts no longer.

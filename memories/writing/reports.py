@@ -27,8 +27,8 @@ from foundation.people.caller import Caller, require_user
 from memories import extensions
 from memories.citations.services import Registered, add_citations
 from memories.models import DOUBTS, MemoryRecord, Report, ReportVerdict, Visibility
+from memories.models.impression import KEPT_DAYS
 from memories.operations import ReportMemories
-from memories.retrieval.impressions import KEPT_DAYS
 
 MAX_A_DAY = 1_000  # reports that one person can make in a day (UTC)
 MAX_SHOWN = 20  # maximum number of reports that a page shows

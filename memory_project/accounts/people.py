@@ -29,10 +29,10 @@ from foundation.people.caller import Caller
 from foundation.people.models import Persona, PersonaMembership
 from memories.models import HandOver
 from memories.writing import ownership
+from memory_project.accounts import mail
 from memory_project.accounts.tokens import revoke_all
 from memory_project.exports import services as exports
 from memory_project.models import CompanyIdentity, User
-from memory_project.notifications import mail
 from memory_project.web.client_address import sender_of
 
 CURATORS, OPERATORS = "Curators", "Operators"

@@ -5,43 +5,21 @@ This grants nothing. Authentication reads the token or session again for each re
 
 from __future__ import annotations
 
-import time
-from collections import OrderedDict
-from collections.abc import Callable
-
 from django.contrib.auth import SESSION_KEY
 from django.contrib.sessions.models import Session
 from django.db.models import Q
 from django.utils import timezone
 
 from memory_project.accounts import connected_apps, issuer
-from memory_project.accounts.bearer import PREFIX, digest
 from memory_project.models import ApiToken
+from memory_project.web.bearer import PREFIX, digest
 
-KNOWN_FOR_S = 60.0
-MAX_KNOWN = 20_000
 MAX_TOKEN = 200  # characters; ours are much shorter
 
 
-class Recognition:
-    """Remembers whose token or session it is for KNOWN_FOR_S. Unknown ones are looked up each time."""
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[str, tuple[str, float]] = OrderedDict()  # person and time by credential
-
-    def remembered(self, key: str) -> str:
-        """Return the person, or "" if the credential has to be looked up."""
-        person, at = self._known.get(key, ("", 0.0))
-        return person if time.monotonic() - at < KNOWN_FOR_S else ""
-
-    def look_up(self, key: str, find: Callable[[], str]) -> str:
-        person = find()
-        self._known.pop(key, None)
-        if person:
-            self._known[key] = (person, time.monotonic())
-            while len(self._known) > MAX_KNOWN:
-                self._known.popitem(last=False)
-        return person
+def owner_of(token: str, session: str) -> str:
+    """Return the primary key of the person whose token or session it is, or "" if it is not valid."""
+    return owner_of_token(token) if token else owner_of_session(session)
 
 
 def owner_of_token(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated
 
@@ -16,12 +16,14 @@ from foundation.operations.fields import Text
 from foundation.operations.operation import validate
 from foundation.people.caller import ACT_FOR_USERS, ADMINISTER, WIPE, Caller
 from foundation.people.permissions import build_caller
+from foundation.registry import Registry
 from memory_project.accounts import connected_apps, issuer
-from memory_project.accounts.bearer import PREFIX, digest
-from memory_project.mcp.gateway import stored_credentials
 from memory_project.models import ApiToken, ConnectedApp, User
+from memory_project.web.bearer import PREFIX, digest
 
 RIGHTS = (ACT_FOR_USERS, WIPE, ADMINISTER)
+# Functions that delete the credentials of a person, by the systems they are for, and return their number
+CREDENTIALS: Registry[Callable[[str], int]] = Registry("credentials of people")
 LIFETIMES = {
     30: gettext_lazy("30 days"),
     90: gettext_lazy("90 days"),
@@ -99,7 +101,7 @@ def revoke_all(*, caller: Caller, user: User) -> int:
         raise Forbidden(gettext("only admins can revoke the tokens of other people"))
     revoked: int = ApiToken.objects.filter(user=user, revoked_at=None).update(revoked_at=timezone.now())
     ended = connected_apps.end_all(caller=caller, user=user)
-    return revoked + ended + stored_credentials.delete_of_person(user.email)
+    return revoked + ended + sum(delete(user.email) for delete in CREDENTIALS.values())
 
 
 def find_token(text: str) -> ApiToken | ConnectedApp | issuer.IssuedToken | None:

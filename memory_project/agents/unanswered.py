@@ -15,10 +15,10 @@ from django.utils.translation import gettext
 
 from foundation.database import identity
 from knowledge.suggestions import staging
+from memory_project.accounts import mail
 from memory_project.agents.conversations import caller_of
 from memory_project.audit import RECALL
 from memory_project.models import AuditEvent, User
-from memory_project.notifications import mail
 
 WITHIN = timedelta(days=30)
 MIN_TIMES = 5

@@ -12,8 +12,8 @@ from typing import Any
 from uuid import UUID
 
 from foundation.database import prepared_statements
+from foundation.operations.masking import masked
 from foundation.people.caller import Caller
-from memory_project.hooks.masking import masked
 from memory_project.models import AuditEvent
 from memory_project.observability import request_context
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from django.utils.translation import gettext
 
+from memory_project.accounts import mail
 from memory_project.models import User
-from memory_project.notifications import mail
 
 
 def mail_failure(file: str, problem: str) -> int:

@@ -14,7 +14,7 @@ from django.conf import settings
 from foundation.operations.errors import Invalid
 from memory_project.__main__ import program
 from memory_project.env import is_secret
-from memory_project.mcp.paths import CHOOSING, PATH, READ_ONLY
+from memory_project.web.mcp_paths import CHOOSING, PATH, READ_ONLY
 
 DEFAULT_NAME = "commonplace"
 DEFAULT_URL = "http://localhost:8000"

@@ -11,7 +11,7 @@ import httpx
 from django.conf import settings
 from django.utils.translation import gettext_noop
 
-from memory_project.accounts import exposure
+from memory_project.doctor import exposure
 from memory_project.doctor.findings import Finding, ok, problem, text, warning
 
 TIMEOUT_S = 2.5

@@ -17,9 +17,9 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, TypeVar
 
+from foundation.operations.masking import masked
 from memory_project.hooks import connection as connections
 from memory_project.hooks import framing, gates, programs, repository, state
-from memory_project.hooks.masking import masked
 
 MAX_INPUT_BYTES = 8_000_000
 MAX_PROMPT = 4_000

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import uuid
+from datetime import timedelta
 
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
+
+from foundation.database.retention import Retention
 
 KEPT_DAYS = 30  # days after the last work on it until an import is deleted with its report; it can't be undone then
 
@@ -35,6 +38,8 @@ WORKING = (ImportState.PARSING, ImportState.TAKING_OVER, ImportState.UNDOING)
 
 class Import(models.Model):
     """A file that a person imports: first its rows are staged, then those that the person has chosen are taken over."""
+
+    retention = (Retention("worked_at", timedelta(days=KEPT_DAYS)),)
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     created_by = models.CharField(max_length=254)

@@ -12,11 +12,10 @@ from django_q.conf import Conf
 from django_q.models import OrmQ
 from django_q.signing import PickleSerializer, SignedPackage
 
+from foundation.database import sealing
 from foundation.operations.errors import Invalid
 from memory_project.accounts import second_factor
 from memory_project.machines import secret_key_check
-from memory_project.mcp.gateway import sealing
-from memory_project.mcp.gateway.models import PendingSignIn, StoredCredential
 from memory_project.webhooks.models import Endpoint
 
 
@@ -54,11 +53,11 @@ def _second_factors(old: str) -> int:
 
 def _credentials(old: str) -> int:
     count = 0
-    for model in (StoredCredential, PendingSignIn):
+    for model, column in sealing.sealed_columns():
         rows: Any = model._default_manager.select_for_update()
         for row in rows:
-            if (values := sealing.unseal(row.sealed, old)) is not None:
-                model._default_manager.filter(pk=row.pk).update(sealed=sealing.seal(values))
+            if (values := sealing.unseal(getattr(row, column), old)) is not None:
+                model._default_manager.filter(pk=row.pk).update(**{column: sealing.seal(values)})
                 count += 1
     return count
 

@@ -15,13 +15,13 @@ from foundation.operations.errors import DomainError, Forbidden
 from foundation.people.caller import Caller
 from foundation.people.permissions import build_caller
 from foundation.tools.declaration import Tool
-from memory_project.accounts.bearer import bearer
 from memory_project.accounts.issuer import IssuedToken
 from memory_project.accounts.tokens import find_token, token_expiry
 from memory_project.mcp.authenticated_server import SCOPE_KEY
 from memory_project.mcp.caller_cache import CallerCache
 from memory_project.mcp.gateway import exchange, registry
 from memory_project.mcp.toolsets import SELECTION_KEY, denied
+from memory_project.web.bearer import bearer
 from memory_project.web.refusals import challenge
 
 HINT = "create one on the Connect page or with the command `createtoken EMAIL`"

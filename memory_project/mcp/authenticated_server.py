@@ -15,12 +15,12 @@ from mcp.server.mcpserver import MCPServer
 from foundation.database import connections, identity
 from foundation.operations.errors import DomainError, Forbidden, LimitReached
 from foundation.people.caller import Caller
+from foundation.work.fair_queue import FairQueue, QueueFull, queue_full
 from memory_project import audit
 from memory_project.mcp.confirmations import state_security
 from memory_project.mcp.responses import AttachedContent, outcome
 from memory_project.mcp.workers import Running, in_thread
 from memory_project.observability import calls
-from memory_project.web.fair_queue import FairQueue, QueueFull, queue_full
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from django.utils import timezone
 
 from foundation.database import pg_notify
 from foundation.people.caller import Caller
-from memory_project.accounts.bearer import digest
+from memory_project.web.bearer import digest
 
 CHANNEL = "caller_access"
 MAX_KEPT = 10_000  # entries

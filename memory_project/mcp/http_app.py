@@ -12,9 +12,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from memory_project.mcp import apps
 from memory_project.mcp.auth import RequireToken
 from memory_project.mcp.hosts import CheckHost
-from memory_project.mcp.paths import CHOOSING, PATH
 from memory_project.mcp.server import CommonplaceServer
 from memory_project.mcp.toolsets import ChooseTools
+from memory_project.web.mcp_paths import CHOOSING, PATH
 
 
 def http_app(server: CommonplaceServer, default: Sequence[str] | None = None) -> ASGIApp:

@@ -40,7 +40,6 @@ from memory_project.mcp.caller_cache import CallerCache
 from memory_project.mcp.gateway import finding, registry
 from memory_project.mcp.gateway.calls import Gateway
 from memory_project.mcp.gateway.registry import ProxiedTool
-from memory_project.mcp.paths import CHOOSING
 from memory_project.mcp.protocol_errors import respond_with_protocol_errors
 from memory_project.mcp.resources_and_prompts import ReadingServer
 from memory_project.mcp.responses import (
@@ -61,6 +60,7 @@ from memory_project.mcp.workers import Running
 from memory_project.observability import calls
 from memory_project.observability.mcp_operations import measured
 from memory_project.reading import operation
+from memory_project.web.mcp_paths import CHOOSING
 
 log = logging.getLogger(__name__)
 

@@ -20,8 +20,9 @@ from knowledge.news import analyst
 from knowledge.news.period import last_seven_days
 from memories import queries
 from memory_project import audit
+from memory_project.accounts import mail
 from memory_project.models import AuditEvent, User
-from memory_project.notifications import kinds, mail
+from memory_project.notifications import kinds
 
 # names of audit events, which also record when a mail was last sent
 DIGEST, ALERT = "mail.digest", "mail.review_alert"

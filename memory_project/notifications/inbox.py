@@ -30,12 +30,11 @@ from knowledge.models import (
 )
 from memories.models import MemoryRecord, Status
 from memories.queries import open_reports
+from memory_project.accounts import mail
 from memory_project.models import Notification, User
-from memory_project.notifications import mail
 from memory_project.notifications.kinds import CHOICES, DIGEST, KINDS
 from memory_project.notifications.mentions import people_mentioned
 
-KEPT_DAYS = 90  # days until a notification is deleted
 MAIL_DELAY = timedelta(minutes=2)  # collects notifications of one kind, so that a bulk decision causes few mails
 SUGGESTIONS_PAUSE = timedelta(days=1)  # between two notifications of a person about suggestions
 

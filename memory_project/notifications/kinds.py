@@ -5,14 +5,16 @@ A notification stores its kind, not a text, so that everyone reads it in their o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext, gettext_lazy, ngettext_lazy
 
-from foundation.people.caller import system_caller
+from foundation.people.caller import Caller, system_caller
+from foundation.registry import Registry
 from memory_project.accounts.names import name_of
 from memory_project.web import locale
 
@@ -22,6 +24,9 @@ CHOICES: Mapping[str, Promise] = {
     "mail": gettext_lazy("In the portal and by mail"),
     "none": gettext_lazy("Not at all"),
 }
+# Functions that return what notifications of a kind say now, by the id that they are about. Only kinds that are about
+# no memory have one. The room of the kind registers it.
+TEXTS: Registry[Callable[[Caller], Mapping[UUID, str]]] = Registry("texts of notifications")
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,9 @@ from knowledge.models import Changeset, Insight, InterviewQuestion
 from knowledge.suggestions import queries as suggestions
 from memories.models import MemoryRecord
 from memories.rendering import entity_name
-from memory_project.mcp.gateway import alerts
 from memory_project.models import Notification
 from memory_project.notifications import citations, inbox
-from memory_project.notifications.kinds import KINDS, sentence
+from memory_project.notifications.kinds import KINDS, TEXTS, sentence
 from memory_project.webhooks.models import Endpoint
 
 GROUPS_PER_PAGE = 20
@@ -154,7 +153,9 @@ def _add_entities(caller: Caller, groups: Sequence[Group]) -> None:
     for group in groups:
         group.readable = group.count  # webhooks and suggestions are their owner's, and like upstreams have no memory
     groups = [
-        group for group in groups if group.kind not in ("webhook_paused", "suggested", citations.KIND, alerts.KIND)
+        group
+        for group in groups
+        if group.kind not in ("webhook_paused", "suggested", citations.KIND) and group.kind not in TEXTS
     ]
     if not groups:
         return
@@ -221,8 +222,8 @@ def entries_for(caller: Caller, rows: Sequence[Notification]) -> list[Notice]:
         texts |= {changeset.pk: str(changeset) for changeset in found}
     if citing := [row.record_id for row in rows if row.kind == citations.KIND]:
         texts |= citations.texts(caller, citing)
-    if any(row.kind == alerts.KIND for row in rows):
-        texts |= alerts.texts(caller)
+    for kind in {row.kind for row in rows}.intersection(TEXTS):
+        texts |= TEXTS[kind](caller)
     return [
         Notice(
             pk=row.pk,

@@ -17,8 +17,8 @@ from django.utils.translation import gettext
 from foundation.people.caller import Caller
 from knowledge.models import InsightState
 from memories.models import MemoryRecord, Status
+from memory_project.accounts import mail
 from memory_project.models import Notification
-from memory_project.notifications import mail
 from memory_project.notifications.kinds import sentence
 from memory_project.notifications.lists import Notice, entries_for
 

@@ -13,8 +13,8 @@ from oauth2_provider.settings import oauth2_settings
 from oauthlib.oauth2.rfc6749 import errors
 
 from memory_project.accounts import connected_apps
-from memory_project.accounts.bearer import digest
 from memory_project.oauth.redirects import is_safe
+from memory_project.web.bearer import digest
 
 
 class Validator(OAuth2Validator):  # type: ignore[misc]  # untyped

@@ -15,12 +15,12 @@ import psycopg
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from foundation.database.connections import direct_connection
 from foundation.database.identity import identity_of_service
 from foundation.database.transaction_settings import identity_statement
 from knowledge.models import ChangesetState
 from memories.retrieval.indexing import SOURCES
 from memory_project import __version__
-from memory_project.web import readiness
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ def forget() -> None:
 
 def _read() -> list[Any] | None:
     try:
-        with readiness.direct_connection() as direct:
+        with direct_connection() as direct:
             psycopg.RawCursor(direct).execute(*identity_statement(identity_of_service("operation"), ""))
             numbers = direct.execute(NUMBERS).fetchone() or ()
             changesets = direct.execute(CHANGESETS).fetchall()

@@ -8,7 +8,7 @@ from typing import Any
 
 from pythonjsonlogger.json import JsonFormatter
 
-from memory_project.hooks.masking import masked
+from foundation.operations.masking import masked
 from memory_project.observability.logs import without_texts
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.conf import settings
 
-from memory_project.hooks.masking import masked
+from foundation.operations.masking import masked
 from memory_project.observability import request_context, tracing
 
 # Exceptions whose messages Python makes of names in the code and of addresses. Others may quote what they work on, such

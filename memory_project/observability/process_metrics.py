@@ -11,10 +11,10 @@ from django.conf import settings
 from django.db import connections as databases
 
 from foundation import embedding
+from foundation.work.fair_queue import FairQueue
 from memories import observation
 from memories.retrieval import rerank
 from memory_project.observability import calls, process_files
-from memory_project.web.fair_queue import FairQueue
 
 log = logging.getLogger(__name__)
 

@@ -4,11 +4,15 @@ from datetime import timedelta
 
 from django.db import models
 
+from foundation.database.retention import Retention
+
 KEPT = timedelta(days=1)
 
 
 class Submission(models.Model):
     """The form that a person sent last from one rendered page. No text of it is stored, only its digest."""
+
+    retention = (Retention("started_at", KEPT),)
 
     page = models.CharField(
         max_length=64, primary_key=True, help_text="Digest of the person and the page's CSRF token."

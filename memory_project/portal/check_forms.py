@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy
 
 from analysis.models import Expectation
 from foundation.operations.errors import DomainError
-from memory_project.portal.error_labels import message_without_field
+from memory_project.web.error_labels import message_without_field
 
 VALUES = ("value", "low", "high")
 

@@ -13,7 +13,7 @@ from foundation.operations.errors import Invalid
 from foundation.operations.operation import Operation
 from knowledge.catalog.name_resolution import urn_of
 from memories.scopes.choices import labels
-from memory_project.portal.error_labels import message_without_field
+from memory_project.web.error_labels import message_without_field
 
 READERS: Mapping[str, str | Promise] = {
     "persona": gettext_lazy("My persona"),

@@ -10,8 +10,8 @@ from django.utils.translation import gettext_lazy
 
 from foundation.operations.errors import Invalid
 from memories.operations import Remember, Revise
-from memory_project.portal.error_labels import message_without_field
 from memory_project.portal.form_fields import READERS, EntitiesField, form_field, scope_field, tags_field
+from memory_project.web.error_labels import message_without_field
 
 
 class DayInput(forms.DateInput):

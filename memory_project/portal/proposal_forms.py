@@ -14,8 +14,8 @@ from knowledge.catalog.interface import entity_type
 from knowledge.changesets.change_request import CHANGE_TYPES, MAX_DETAIL, MAX_TARGET
 from knowledge.models import Insight
 from knowledge.operations import MAX_ACTIONS, Capture
-from memory_project.portal.error_labels import message_without_field
 from memory_project.portal.form_fields import READERS, EntitiesField, form_field, scope_field
+from memory_project.web.error_labels import message_without_field
 
 COLUMN = "column:"
 PARTS = ("action_type", "target", "detail", "query_sql", "query_description")

@@ -3,11 +3,11 @@ from __future__ import annotations
 from django.urls import path
 
 from foundation import id_converter  # noqa: F401 - registers the converter <id:…>
-from memory_project.portal.administration import activity
 from memory_project.portal.curation import assignment_rules, chains, changesets, debt, queue, review, stale
 from memory_project.portal.search import ask, autocomplete, palette, saved_views
 from memory_project.portal.views import (
     account,
+    activity,
     analyses,
     batches,
     bulk_preview,

@@ -6,6 +6,8 @@ from datetime import timedelta
 
 from django.db import models
 
+from foundation.database.retention import Retention
+
 KEPT = timedelta(hours=1)
 
 
@@ -27,6 +29,8 @@ class Barrier(models.Model):
 
     Nobody reads from a replica that has not replayed it.
     """
+
+    retention = (Retention("at", KEPT),)
 
     xact = models.BigIntegerField(help_text="PostgreSQL's id of the transaction.")
     at = models.DateTimeField(help_text="When the transaction began.")

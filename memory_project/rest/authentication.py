@@ -6,9 +6,9 @@ from rest_framework.authentication import BaseAuthentication, get_authorization_
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
-from memory_project.accounts.bearer import bearer
 from memory_project.accounts.tokens import find_api_token
 from memory_project.models import ApiToken, User
+from memory_project.web.bearer import bearer
 
 
 class BearerAuthentication(BaseAuthentication):

@@ -6,11 +6,15 @@ from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 
+from foundation.database.retention import Retention
+
 KEPT = timedelta(days=1)
 
 
 class IdempotentAnswer(models.Model):
     """The answer to a POST with an Idempotency-Key, kept for KEPT and given again to repetitions of the request."""
+
+    retention = (Retention("started_at", KEPT),)
 
     owner = models.CharField(max_length=254)
     key = models.CharField(max_length=255)

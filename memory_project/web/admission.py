@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable
 
 from anyio import CapacityLimiter, to_thread
 from django.conf import settings
@@ -19,12 +20,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from foundation.database import connections
 from foundation.operations.errors import DomainError
-from memory_project.accounts.bearer import bearer
-from memory_project.accounts.recognition import Recognition, owner_of_session, owner_of_token
+from foundation.work.fair_queue import TURN_KEY, FairQueue, QueueFull, Turn, queue_full
 from memory_project.observability import process_metrics
+from memory_project.web.bearer import bearer
 from memory_project.web.client_address import ClientAddress, sender_of
 from memory_project.web.cross_origin import CrossOrigin
-from memory_project.web.fair_queue import TURN_KEY, FairQueue, QueueFull, Turn, queue_full
 from memory_project.web.probes import Probes
 from memory_project.web.refusals import challenge, is_for_programs, is_mcp, refuse
 from memory_project.web.request_ids import RequestIds
@@ -33,12 +33,16 @@ from memory_project.web.strict_transport import StrictTransport
 
 log = logging.getLogger(__name__)
 
+OwnerOf = Callable[[str, str], str]  # token, session → person
+
 STRANGERS_AT_ONCE, STRANGERS_WAITING = 4, 32  # per address
 STRANGERS_IN_ALL = 8  # from all addresses, in each process
 STRANGER_PACE_S = 0.1  # minimum duration of a stranger's turn: at most 40 requests a second from one address
 STRANGER_TURN_S = 15.0  # after this time, others go on, because the client may be one that does not read its response
 STRANGER_BODY_BYTES = 100_000  # forms of people who are not signed in are small
 STRANGER_BODY_S = 10.0
+KNOWN_FOR_S = 60.0
+MAX_KNOWN = 20_000
 LOOK_UPS_AT_ONCE = 2
 MAX_SESSION_KEY = 40  # characters, of Django's column
 REFUSALS_PER_S = 50  # per sender; faster clients get their refusals later, because each one costs time
@@ -50,16 +54,41 @@ UNKNOWN_TOKEN = (
 )
 
 
-def protected(app: ASGIApp) -> ASGIApp:
-    """Return the application with everything that stands between it and the network."""
-    admission = Admission(LimitBody(app))
+def protected(app: ASGIApp, *, owner_of: OwnerOf) -> ASGIApp:
+    """Return the application with everything that stands between it and the network.
+
+    `owner_of` returns the primary key of the person whose token or session it is, or "" if it is not valid.
+    """
+    admission = Admission(LimitBody(app), owner_of)
     process_metrics.watch_queues(people=admission.people, strangers=admission.strangers)
     return ClientAddress(Probes(RequestIds(StrictTransport(CrossOrigin(admission)))))
 
 
+class Recognition:
+    """Remembers whose token or session it is for KNOWN_FOR_S. Unknown ones are looked up each time."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, tuple[str, float]] = OrderedDict()  # person and time by credential
+
+    def remembered(self, key: str) -> str:
+        """Return the person, or "" if the credential has to be looked up."""
+        person, at = self._known.get(key, ("", 0.0))
+        return person if time.monotonic() - at < KNOWN_FOR_S else ""
+
+    def look_up(self, key: str, find: Callable[[], str]) -> str:
+        person = find()
+        self._known.pop(key, None)
+        if person:
+            self._known[key] = (person, time.monotonic())
+            while len(self._known) > MAX_KNOWN:
+                self._known.popitem(last=False)
+        return person
+
+
 class Admission:
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, owner_of: OwnerOf) -> None:
         self.app = app
+        self._owner_of = owner_of
         self.people = FairQueue(
             at_once=settings.CALLS_AT_ONCE, in_all=settings.CALLS_IN_ALL, waiting=settings.CALLS_WAITING
         )
@@ -112,9 +141,7 @@ class Admission:
 
         def look_up() -> str:
             with connections.session():
-                return self._recognition.look_up(
-                    key, lambda: owner_of_token(token) if token else owner_of_session(session)
-                )
+                return self._recognition.look_up(key, lambda: self._owner_of(token, session))
 
         return await to_thread.run_sync(look_up, limiter=self._look_ups)
 

@@ -9,9 +9,9 @@ from django.views.decorators.http import require_safe
 
 from foundation import embedding
 from foundation.database import restore_marker
+from foundation.database.connections import direct_connection
 from memory_project.machines import secret_key_check
 from memory_project.replica.looks import watch
-from memory_project.web import readiness
 
 WATCHER = "SELECT value FROM catalog_cursors WHERE name = 'watcher'"
 # the fingerprint of the secret key, and the number of queued tasks that no worker could read
@@ -31,7 +31,7 @@ def health(request: HttpRequest) -> JsonResponse:
     if settings.DATABASE_REPLICA_URL:
         body["replica"] = watch.summary()
     try:
-        with readiness.direct_connection() as direct:
+        with direct_connection() as direct:
             if unfinished := restore_marker.refusal(direct):
                 return JsonResponse({**body, "status": unfinished.message, "degraded": True}, status=503)
             watcher = direct.execute(WATCHER).fetchone()

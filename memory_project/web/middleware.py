@@ -23,7 +23,7 @@ from memory_project import audit
 from memory_project.models import AuditEvent
 from memory_project.observability import calls, request_context, tracing
 from memory_project.observability.calls import OTHER
-from memory_project.portal.error_labels import message_with_label
+from memory_project.web.error_labels import message_with_label
 from memory_project.web.problems import MEDIA_TYPE, problem
 from memory_project.web.refusals import TITLES, is_for_programs
 from memory_project.web.typed_texts import page_of_form, typed_texts

@@ -16,9 +16,9 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from memory_project.accounts.bearer import bearer
 from memory_project.observability import exposition
 from memory_project.web import readiness
+from memory_project.web.bearer import bearer
 
 ANY_HOST = "/healthz"  # Django answers it, and would refuse a host that is not in ALLOWED_HOSTS
 AT_ONCE = 2  # look-ups that run at a time; further ones wait

@@ -9,13 +9,11 @@ from typing import Any
 
 import psycopg
 from django.apps import apps
-from django.db import connection
 
-from foundation.database.locks import DIRECT
+from foundation.database.connections import direct_connection
 from memory_project.web import draining
 
 PACKAGES = ("memory_project", "memories", "knowledge", "analysis", "foundation")
-WITHIN_S = 2  # seconds within which the database must answer
 KEPT_S = 1.0  # seconds for which a result is kept, so that probes can't flood the database with connections
 APPLIED = "SELECT app, name FROM django_migrations WHERE app = ANY(%s)"
 
@@ -49,18 +47,6 @@ def _database_problem() -> str:
         return "the database does not answer"
     missing = own_migrations() - applied
     return f"the database lacks {len(missing)} migrations" if missing else ""
-
-
-def direct_connection() -> psycopg.Connection[Any]:
-    """Open a connection beside the pool, which running calls may have exhausted. Statements may take WITHIN_S seconds.
-
-    Raises psycopg.Error if the database doesn't answer in time.
-    """
-    parameters = {name: value for name, value in connection.get_connection_params().items() if name in DIRECT}
-    direct = psycopg.connect(**{**parameters, "connect_timeout": WITHIN_S})
-    # not an option of the connection, which poolers refuse
-    direct.execute(f"SET LOCAL statement_timeout = {WITHIN_S * 1000}")
-    return direct
 
 
 def own_migrations() -> set[tuple[str, str]]:

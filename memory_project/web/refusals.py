@@ -13,8 +13,8 @@ from django.utils.translation import gettext, gettext_lazy
 from starlette.datastructures import Headers
 from starlette.types import Scope, Send
 
-from memory_project.accounts.bearer import bearer
-from memory_project.mcp.paths import ASKED_KEY
+from memory_project.web.bearer import bearer
+from memory_project.web.mcp_paths import ASKED_KEY
 from memory_project.web.problems import MEDIA_TYPE, problem
 
 TITLES = {

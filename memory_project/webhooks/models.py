@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from datetime import timedelta
 from urllib.parse import urlsplit
 
 from django.contrib.postgres.fields import ArrayField
@@ -11,6 +12,7 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from foundation.database.retention import Retention
 from memory_project.webhooks.pause_reasons import in_words
 
 KEPT_DAYS = 30  # days until a delivery is deleted
@@ -92,6 +94,8 @@ class DeliveryState(models.TextChoices):
 
 class Delivery(models.Model):
     """An event on its way to one endpoint. Its body is built for each try, as the endpoint's owner."""
+
+    retention = (Retention("created_at", timedelta(days=KEPT_DAYS)),)
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     endpoint = models.ForeignKey(Endpoint, on_delete=models.CASCADE, related_name="deliveries")

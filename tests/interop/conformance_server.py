@@ -35,6 +35,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from foundation.people.caller import Caller
 from foundation.tools.declaration import Tool
+from memory_project.accounts.recognition import owner_of
 from memory_project.mcp.http_app import http_app, mcp_routes
 from memory_project.mcp.server import CommonplaceServer, enabled_tools
 from memory_project.web.admission import protected
@@ -268,4 +269,6 @@ class WithToken:
 def build_application(toolsets: Sequence[str] = ("all",)) -> ASGIApp:
     server = ConformanceServer(enabled_tools(toolsets), None)
     routes = mcp_routes(http_app(server))
-    return WithToken(protected(Starlette(routes=routes, lifespan=lambda _: server.session_manager.run())))
+    return WithToken(
+        protected(Starlette(routes=routes, lifespan=lambda _: server.session_manager.run()), owner_of=owner_of)
+    )

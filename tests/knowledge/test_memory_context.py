@@ -15,6 +15,7 @@ from django.db import connection
 from django.utils import timezone
 
 from analysis.models import DeclaredSource
+from foundation.database import retention
 from foundation.database.transaction_settings import limited
 from foundation.people.caller import Caller
 from foundation.people.models import Persona
@@ -35,7 +36,6 @@ from memories.models import Impression, MemoryRecord, Purpose
 from memories.operations import Erase, MarkFeedback, Remember, Revise, Verify
 from memories.retrieval import impressions
 from memories.writing import erasure, feedback
-from memory_project import retention
 from memory_project.models import User
 from tests.knowledge.conftest import MART, ORDERS, REFUNDS, put
 
@@ -383,7 +383,7 @@ def test_impressions_and_useful_marks_are_counted(alice: Caller, bob: Caller) ->
     use = impressions.usage_of(bob, record)
     assert (use.own, use.others, use.other_people, len(use.latest)) == (3, 0, 0, 3)
     Impression.objects.update(at=timezone.now() - timedelta(days=31))
-    assert retention.delete_expired_rows() == {"memory_showings": 3}
+    assert retention.delete_expired() == {"memory_showings": 3}
 
 
 # -- switches and limits -------------------------------------------------------------------------------------

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from foundation.database import retention
 from foundation.operations.errors import DomainError, Forbidden, Invalid
 from foundation.people.caller import Caller
 from foundation.tools.declaration import Call
 from knowledge.insights import sql_corrections
 from knowledge.models import FailedCall, Insight
-from memory_project import retention
 from tests.knowledge.conftest import ORDERS
 
 pytestmark = pytest.mark.usefixtures("small_catalog")
@@ -62,7 +62,7 @@ def test_only_a_similar_statement_on_the_same_connection_within_minutes_counts(l
     assert sql_corrections.propose_correction(laptop, WRONG) is None  # the identical statement, which now succeeds
     FailedCall.objects.update(at=timezone.now() - timedelta(minutes=16))
     assert sql_corrections.propose_correction(laptop, RIGHT) is None
-    assert retention.delete_expired_rows() == {"failed_calls": 1}
+    assert retention.delete_expired() == {"failed_calls": 1}
     settings.CAPTURE_FROM_FAILURE = False
     sql_corrections.on_call_failed(laptop, WRONG, FAULT)
     assert not FailedCall.objects.exists()

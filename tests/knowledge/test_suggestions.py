@@ -10,6 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from foundation.database import retention
 from foundation.operations.errors import Conflict, Invalid, NotFound
 from foundation.people.caller import Caller
 from foundation.people.models import Persona
@@ -22,7 +23,7 @@ from memories.conversation.turns import store_messages
 from memories.models import MemoryRecord, Status
 from memories.operations import Erase, Remember, Revise
 from memories.writing.erasure import erase
-from memory_project import audit, retention
+from memory_project import audit
 from memory_project.agents import conversations, unanswered
 from memory_project.models import AuditEvent, Notification, User
 from tests.memory_project.test_api import client, post
@@ -255,7 +256,7 @@ def test_suggestions_expire_unless_they_are_never_to_come_again(alice: Caller) -
     old, never = staged(alice), staged(alice, LATE)
     decisions.never_again(NeverAgain.read(ids(never)), caller=alice)
     Suggestion.objects.filter(pk=old.pk).update(expires_at=timezone.now() - timedelta(minutes=1))
-    assert retention.delete_expired_rows()["suggestions"] == 1
+    assert retention.delete_expired()["suggestions"] == 1
     assert list(queries.suggestions(alice).values_list("text", flat=True)) == [LATE]
 
 

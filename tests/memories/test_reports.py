@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from foundation.database import identity
+from foundation.database import identity, retention
 from foundation.operations.errors import DomainError, Invalid, NotFound, TooManyRequests
 from foundation.people.caller import CURATE, Caller
 from knowledge.freshness import stale_review
@@ -22,7 +22,6 @@ from memories.operations import Erase, RecallMemories, Remember, ReportMemories,
 from memories.retrieval.recall import recall
 from memories.writing import erasure, ownership, reports
 from memories.writing.reports import report, reports_about
-from memory_project import retention
 from memory_project.models import Notification, User
 
 pytestmark = pytest.mark.django_db
@@ -217,7 +216,7 @@ def test_the_admin_filters_reported_memories(
 def test_reports_go_with_their_memory_and_with_time(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
     report(ReportMemories(used=[fact.pk], wrong=[fact.pk]), caller=bob)
     Report.objects.update(at=timezone.now() - timedelta(days=31))
-    retention.delete_expired_rows()
+    retention.delete_expired()
     assert list(Report.objects.values_list("verdict", flat=True)) == ["wrong"]
     erasure.erase(Erase(record_id=fact.pk, confirm=True), caller=alice)
     assert not Report.objects.exists()

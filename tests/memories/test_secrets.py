@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from foundation.operations.masking import MASK, masked
 from foundation.operations.secrets import contains_secret, states_secret
-from memory_project.hooks.masking import MASK, masked
 
 TOKENS = (
     "cpl_0f9d8e7c6b5a",

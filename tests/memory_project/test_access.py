@@ -15,8 +15,9 @@ from foundation.operations.errors import Forbidden
 from foundation.people.caller import system_caller
 from foundation.people.permissions import build_caller
 from memory_project import demo
-from memory_project.accounts import exposure, people
+from memory_project.accounts import people
 from memory_project.accounts.tokens import create_token
+from memory_project.doctor import exposure
 from memory_project.management.commands.up import Command as Up
 from memory_project.models import ApiToken, AuditEvent, User
 

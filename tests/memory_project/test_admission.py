@@ -20,14 +20,15 @@ from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
 from foundation.people.caller import system_caller
+from foundation.work import fair_queue
+from foundation.work.fair_queue import FairQueue, QueueFull, Turn
 from memory_project.accounts import password_hashing, people
 from memory_project.accounts.recognition import owner_of_session, owner_of_token
 from memory_project.accounts.tokens import create_token, revoke_token
 from memory_project.models import User
-from memory_project.web import admission, fair_queue, request_limits
+from memory_project.web import admission, request_limits
 from memory_project.web.admission import STRANGERS_AT_ONCE, STRANGERS_WAITING, Arriving
 from memory_project.web.client_address import ClientAddress, sender_of
-from memory_project.web.fair_queue import FairQueue, QueueFull, Turn
 from memory_project.web.strict_transport import StrictTransport
 
 # -- the queue ------------------------------------------------------------------------------------------------

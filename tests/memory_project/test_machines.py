@@ -30,6 +30,7 @@ from django_q.conf import Conf
 from django_q.models import OrmQ
 from django_q.tasks import async_task
 
+from foundation.database import sealing
 from foundation.operations.errors import Invalid, NotFound
 from foundation.people.caller import Caller
 from memories.models import MemoryRecord
@@ -42,7 +43,6 @@ from memory_project.machines import key_change, secret_key_check, shared_cache, 
 from memory_project.machines.migration_lock import single_migration
 from memory_project.machines.models import CacheEntry, InstallationFact
 from memory_project.machines.task_queue import UNKNOWN_KEPT, KeepingBroker
-from memory_project.mcp.gateway import sealing
 from memory_project.mcp.gateway.models import StoredCredential
 from memory_project.models import User
 

@@ -24,10 +24,10 @@ from memories import services
 from memories.models import MemoryRecord
 from memories.operations import Erase, Forget, Remember, Share
 from memories.writing import erasure
+from memory_project.accounts import mail as mails
 from memory_project.accounts import people
 from memory_project.models import Notification, User
 from memory_project.notifications import digest_and_alerts, inbox, notification_mails, webhooks
-from memory_project.notifications import mail as mails
 from memory_project.notifications.inbox import MAIL_DELAY
 from tests.queued_tasks import run_queued_tasks
 

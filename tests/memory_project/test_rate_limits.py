@@ -11,9 +11,10 @@ from django.test import Client
 from django.utils import timezone
 from mcp.shared.exceptions import MCPError
 
+from foundation.database import retention
 from foundation.people.caller import Caller, Limit, system_caller
 from memories.models import MemoryRecord
-from memory_project import rate_limits, retention
+from memory_project import rate_limits
 from memory_project.accounts.tokens import create_token
 from memory_project.models import AuditEvent, CallWindow, User
 from tests.memory_project.test_mcp_server import as_caller, over_http
@@ -107,7 +108,7 @@ def test_limits_count_resources_and_prompts(alice: Caller, fact: MemoryRecord, m
 
 def test_old_call_windows_are_deleted(alice: Caller) -> None:
     CallWindow.objects.create(key="token 1 calls", starts_at=timezone.now() - timedelta(days=3), count=1)
-    assert retention.delete_expired_rows() == {"call_windows": 1}
+    assert retention.delete_expired() == {"call_windows": 1}
 
 
 def test_audit_events_are_deleted_after_the_configured_days(settings: Any) -> None:
@@ -116,7 +117,7 @@ def test_audit_events_are_deleted_after_the_configured_days(settings: Any) -> No
             at=timezone.now() - timedelta(days=age), channel="mcp", tool="x", outcome="ok", duration_ms=1
         )
     settings.AUDIT_RETENTION_DAYS = 0
-    assert retention.delete_expired_rows() == {}
+    assert retention.delete_expired() == {}
     settings.AUDIT_RETENTION_DAYS = 365
-    assert retention.delete_expired_rows() == {"memory_project_auditevent": 1}
+    assert retention.delete_expired() == {"memory_project_auditevent": 1}
     assert AuditEvent.objects.count() == 1

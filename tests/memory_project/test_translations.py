@@ -153,7 +153,8 @@ def test_every_name_that_the_admin_derives_is_in_the_catalog() -> None:
 
 # Modules whose errors only agents, programs and operators see, or that run only in workers, which store the errors.
 IN_ENGLISH = (
-    "analysis/querying/", "analysis/sql/", "analysis/sources/", "analysis/child_ingest.py", "analysis/export.py",
+    "analysis/querying/", "analysis/sql/", "analysis/source_health.py", "analysis/sources/",
+    "analysis/child_ingest.py", "analysis/export.py",
     "foundation/embedding/", "foundation/tools/declaration.py", "knowledge/catalog/", "knowledge/graph/",
     "knowledge/portable_kinds.py", "memories/conversation/web_search.py", "memories/portab",
     "memory_project/clients/", "memory_project/exports/", "memory_project/imports/formats/",

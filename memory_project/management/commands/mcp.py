@@ -140,6 +140,7 @@ class Command(BaseCommand):
         import uvicorn  # noqa: PLC0415 - not needed for stdio
         from starlette.applications import Starlette  # noqa: PLC0415 - not needed for stdio
 
+        from memory_project.accounts.recognition import owner_of  # noqa: PLC0415 - not needed for stdio
         from memory_project.mcp.http_app import http_app, mcp_routes  # noqa: PLC0415 - not needed for stdio
         from memory_project.mcp.server import build_server  # noqa: PLC0415 - slow, see above
         from memory_project.observability import exposition, process_metrics  # noqa: PLC0415 - not needed for stdio
@@ -156,7 +157,7 @@ class Command(BaseCommand):
         app = Starlette(routes=mcp_routes(application), lifespan=lambda _: drained(server.running()))
         connection.close()
         print(f"MCP over HTTP at http://{host}:{port}/mcp", file=sys.stderr)
-        uvicorn.run(protected(app), host=host, port=port, **uvicorn_options())
+        uvicorn.run(protected(app, owner_of=owner_of), host=host, port=port, **uvicorn_options())
 
 
 def check_options(transport: str, toolsets: str, names: list[str] | None, options: dict[str, Any]) -> None:

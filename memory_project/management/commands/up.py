@@ -24,12 +24,12 @@ from django_q.tasks import async_task
 
 from memory_project import leftovers
 from memory_project.__main__ import program, spoken
-from memory_project.accounts import exposure
 from memory_project.arguments import port
 from memory_project.backups.folders import remove_leftovers
 from memory_project.clients.connection import stdio_connection
 from memory_project.clients.snippets import snippet
 from memory_project.clients.table import BY_NAME
+from memory_project.doctor import exposure
 from memory_project.machines import static_files
 from memory_project.models import User
 from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError

@@ -122,6 +122,8 @@ class UpstreamStatus(models.Model):
 class StoredCredential(models.Model):
     """What goes upstream for one person, or with an empty owner for everybody: a secret, or the tokens of a sign-in."""
 
+    sealed_column = "sealed"
+
     id = models.BigAutoField(primary_key=True)
     upstream = models.CharField(max_length=20)
     owner = models.CharField(max_length=254, blank=True)
@@ -144,6 +146,8 @@ class StoredCredential(models.Model):
 
 class PendingSignIn(models.Model):
     """A sign-in at an upstream's authorization server that a person has begun. It is used once."""
+
+    sealed_column = "sealed"
 
     id = models.BigAutoField(primary_key=True)
     state_hash = models.CharField(max_length=64, unique=True)

@@ -12,10 +12,10 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from foundation.database import identity
+from foundation.database import identity, sealing
 from foundation.operations.errors import Conflict, Forbidden, Invalid
 from foundation.people.caller import Caller
-from memory_project.mcp.gateway import oauth, registry, sealing, stored_credentials
+from memory_project.mcp.gateway import oauth, registry, stored_credentials
 from memory_project.mcp.gateway.declaration import Upstream
 from memory_project.mcp.gateway.models import PendingSignIn
 

@@ -10,11 +10,11 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from foundation.database import identity
+from foundation.database import identity, sealing
 from foundation.links import url_for
 from foundation.operations.errors import Conflict, Degraded, Forbidden, Invalid, NotFound
 from foundation.people.caller import Caller
-from memory_project.mcp.gateway import oauth, sealing
+from memory_project.mcp.gateway import oauth
 from memory_project.mcp.gateway.credential_owners import SERVICE
 from memory_project.mcp.gateway.declaration import Upstream
 from memory_project.mcp.gateway.models import PendingSignIn, StoredCredential

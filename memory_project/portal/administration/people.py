@@ -28,7 +28,7 @@ from memories.models import MemoryRecord
 from memories.writing import ownership
 from memory_project.accounts import connected_apps, people, tokens
 from memory_project.models import CompanyIdentity, User
-from memory_project.portal.error_labels import message_with_label
+from memory_project.web.error_labels import message_with_label
 
 
 @require_safe

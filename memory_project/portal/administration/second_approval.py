@@ -16,7 +16,7 @@ from foundation.operations.errors import DomainError
 from knowledge.changesets import approvals, risk
 from knowledge.models import ApprovalRule
 from memory_project.portal.administration.people import admin_of
-from memory_project.portal.error_labels import message_without_field
+from memory_project.web.error_labels import message_without_field
 
 
 class ApprovalRuleForm(forms.Form):

@@ -38,8 +38,8 @@ from memory_project.models import Webhook
 from memory_project.notifications import webhooks
 from memory_project.portal.administration import checkup
 from memory_project.portal.administration.people import operator_of
-from memory_project.portal.error_labels import message_with_label
 from memory_project.replica import looks
+from memory_project.web.error_labels import message_with_label
 from memory_project.web.locale import number
 
 LATE = timedelta(minutes=10)  # if a schedule is overdue for longer, no worker is running

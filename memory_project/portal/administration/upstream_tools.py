@@ -22,7 +22,7 @@ from memory_project.mcp.gateway import pins, tool_queue
 from memory_project.mcp.gateway.models import PinDecision, PinnedTool
 from memory_project.mcp.gateway.names import offered_name
 from memory_project.portal.administration.people import operator_of
-from memory_project.portal.error_labels import message_with_label, message_without_field
+from memory_project.web.error_labels import message_with_label, message_without_field
 
 LAST = "last_tool_decision"  # session key of the last decision, which the next page reports and offers to undo
 UNDO_S = 10  # seconds for which a page offers to undo the last decision

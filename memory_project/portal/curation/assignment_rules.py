@@ -22,7 +22,7 @@ from knowledge.review import clarifications
 from memories.models import Category
 from memory_project.accounts.names import name_of
 from memory_project.portal.curation.review import curator
-from memory_project.portal.error_labels import message_without_field
+from memory_project.web.error_labels import message_without_field
 
 MAX_DOMAINS = 300
 

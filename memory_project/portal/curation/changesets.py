@@ -28,7 +28,7 @@ from knowledge.insights import queries
 from knowledge.insights.lifecycle import chain_effects, require_curator
 from knowledge.models import ChangesetState, Insight
 from memory_project.portal import labels
-from memory_project.portal.error_labels import message_with_label
+from memory_project.web.error_labels import message_with_label
 
 COLUMNS = {  # of an exported list
     name: name

@@ -22,9 +22,9 @@ from knowledge.debt.operations import AskQuestions, UndoAnswer
 from knowledge.debt.queries import DebtFilter
 from knowledge.models.debt import EVERYONE
 from memory_project.portal.curation.review import curator
-from memory_project.portal.error_labels import message_with_label
 from memory_project.portal.views.redirects import local_page
 from memory_project.web import locale
+from memory_project.web.error_labels import message_with_label
 
 MAX_ASKED = 50  # questions of a person that the page lists
 REASONS = {

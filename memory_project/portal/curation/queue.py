@@ -40,10 +40,10 @@ from memories.models import Batch, Category, Confidence
 from memories.queries import capped_counts
 from memories.writing import bulk_actions
 from memory_project.portal.curation.review import curator, snooze_dates, snooze_end
-from memory_project.portal.error_labels import message_with_label
 from memory_project.portal.memory_list import format_count, up_to
 from memory_project.portal.search.autocomplete import colleagues
 from memory_project.portal.views.redirects import local_page
+from memory_project.web.error_labels import message_with_label
 
 GROUPS_PER_PAGE = 30
 INSIGHT_COLUMNS = {  # of an exported list

@@ -35,9 +35,9 @@ from knowledge.review.queue import Queue, QueuePosition
 from memories.models import MemoryRecord
 from memory_project.accounts.names import name_of
 from memory_project.portal.curation.conflicts import conflict_of, steps_for, typed_note
-from memory_project.portal.error_labels import message_with_label
 from memory_project.portal.proposal_forms import InsightForm
 from memory_project.web import locale
+from memory_project.web.error_labels import message_with_label
 
 APPROVED_SHOWN = 20  # maximum number of approved insights listed when the queue is empty
 MAX_OVERTURNED = 5  # maximum number of the caller's overturned decisions listed when the queue is empty

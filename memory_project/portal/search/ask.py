@@ -37,8 +37,8 @@ from memories.retrieval.recall import Hit, Recall, recall
 from memories.writing.verification import last_verifications
 from memory_project.accounts.names import name_of
 from memory_project.portal import onboarding
-from memory_project.portal.error_labels import message_with_label
 from memory_project.portal.search import reasons
+from memory_project.web.error_labels import message_with_label
 
 MAX_ENTITIES = 20  # maximum number of catalog search results, of which documents are listed on their own
 BYTES_PER_TOKEN = 4  # an average of English text; every model counts in its own way

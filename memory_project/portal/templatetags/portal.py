@@ -30,10 +30,10 @@ from memories.writing.bulk_actions import UNCHANGED
 from memories.writing.settling import Offer
 from memory_project.accounts.names import name_of
 from memory_project.portal import labels, memory_list, validity_texts
-from memory_project.portal.error_labels import message_with_label
 from memory_project.portal.search import passages
 from memory_project.portal.undo_messages import undo_in
 from memory_project.web import locale
+from memory_project.web.error_labels import message_with_label
 from memory_project.web.page_version import page_version
 
 register = template.Library()

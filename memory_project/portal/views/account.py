@@ -26,10 +26,10 @@ from foundation.database import identity
 from foundation.operations.errors import DomainError, Forbidden
 from foundation.people.caller import Caller
 from foundation.people.permissions import caller_from_request
-from memory_project.accounts import company_sign_in, connected_apps, people, tokens
+from memory_project.accounts import company_sign_in, connected_apps, mail, people, tokens
 from memory_project.models import AuditEvent, User
-from memory_project.notifications import inbox, kinds, mail
-from memory_project.portal.error_labels import message_with_label
+from memory_project.notifications import inbox, kinds
+from memory_project.web.error_labels import message_with_label
 
 SIGN_INS_SHOWN = 8
 

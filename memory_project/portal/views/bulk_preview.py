@@ -23,9 +23,9 @@ from foundation.people.permissions import caller_from_request
 from memories.models import MemoryRecord
 from memories.writing import bulk_actions
 from memories.writing.bulk_preview import BulkPreview, preview
-from memory_project.portal.error_labels import message_with_label
 from memory_project.portal.memory_list import Browse
 from memory_project.portal.views.redirects import local_page
+from memory_project.web.error_labels import message_with_label
 
 SHOWN = 100  # maximum number of memories listed, skipped ones first
 

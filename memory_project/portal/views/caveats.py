@@ -22,7 +22,7 @@ from knowledge.context.caveats import Caveat, caveats_for
 from knowledge.models import CaveatWaiver
 from knowledge.operations import Reinstate, Waive
 from memories.retrieval.scope import Filters, in_scope
-from memory_project.portal.error_labels import message_with_label
+from memory_project.web.error_labels import message_with_label
 
 MAX_SHOWN = 20
 

@@ -23,7 +23,7 @@ from foundation.people.caller import Caller
 from foundation.people.permissions import caller_from_request
 from knowledge.insights import queries as curation
 from memory_project.portal.check_forms import VALUES, CheckForm
-from memory_project.portal.error_labels import message_with_label
+from memory_project.web.error_labels import message_with_label
 
 
 @login_required

@@ -19,8 +19,8 @@ from foundation.people.caller import Caller
 from foundation.people.permissions import caller_from_request
 from memories.citations import queries, services
 from memories.citations.operations import ChangeCiting, Cite, RemoveCiting
-from memory_project.portal.error_labels import message_with_label
 from memory_project.web import locale
+from memory_project.web.error_labels import message_with_label
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -21,8 +21,8 @@ from knowledge.contradictions.operations import Settle, UndoSettlement
 from knowledge.models import PairVerdict, SettlementState
 from memories.scopes.choices import choices
 from memories.scopes.names import PERSONA
-from memory_project.portal.error_labels import message_with_label
 from memory_project.portal.form_fields import scope_groups
+from memory_project.web.error_labels import message_with_label
 
 VERDICTS_SHOWN = 5  # of the person's own verdicts, each of which the page offers to undo
 

@@ -20,7 +20,7 @@ from memories.conversation import cache, deletion, queries, statistics, wipe
 from memories.conversation.consolidation import merging
 from memories.conversation.operations import DeleteMemories, InvalidateCache
 from memories.portable_kinds import MEMORY_COLUMNS
-from memory_project.portal.error_labels import message_with_label
+from memory_project.web.error_labels import message_with_label
 
 CONVERSATION_COLUMNS = {
     name: name for name in ("conversation_id", "thread_position", "tier", "role", "author", "expires_at")

@@ -21,7 +21,7 @@ from foundation.people.permissions import caller_from_request
 from memory_project.exports import services
 from memory_project.exports.formats import FORMATS, export_format
 from memory_project.exports.stream import INSTALLATION, PERSON, PERSONA
-from memory_project.portal.error_labels import message_with_label
+from memory_project.web.error_labels import message_with_label
 
 BLOCK = 64 * 1024  # bytes that are read at a time
 

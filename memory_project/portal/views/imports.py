@@ -21,8 +21,8 @@ from memories import queries
 from memory_project.imports import report, staging, taking_over, tasks
 from memory_project.imports.formats import FORMATS
 from memory_project.imports.models import Import, ImportRow, ImportState, RowOutcome
-from memory_project.portal.error_labels import message_with_label
 from memory_project.web import locale
+from memory_project.web.error_labels import message_with_label
 
 READERS = [
     ("private", gettext_lazy("Only me")),

@@ -57,13 +57,13 @@ from memories.writing.seen import memory_versions, unchanged, version_after
 from memories.writing.verification import last_verifications
 from memory_project.pages.default_views import default_view
 from memory_project.portal import onboarding
-from memory_project.portal.error_labels import message_with_label
 from memory_project.portal.forms import MemoryForm
 from memory_project.portal.memory_list import Browse
 from memory_project.portal.search import saved_views
 from memory_project.portal.undo_messages import undo_tag
 from memory_project.portal.views.redirects import local_page
 from memory_project.web import locale
+from memory_project.web.error_labels import message_with_label
 
 
 @require_safe

@@ -31,9 +31,9 @@ from memories import queries as memories
 from memories.models import Category
 from memories.scopes.choices import choices
 from memory_project.portal.curation.queue import INSIGHT_COLUMNS
-from memory_project.portal.error_labels import message_with_label
 from memory_project.portal.proposal_forms import ProposalForm
 from memory_project.web import locale
+from memory_project.web.error_labels import message_with_label
 
 
 @require_safe

@@ -16,8 +16,8 @@ from foundation.people.caller import Caller
 from foundation.people.permissions import caller_from_request
 from knowledge.debt import interviews, questions
 from knowledge.debt.operations import PASS, SKIP, UNKNOWN, AnswerInterview, AskQuestions, PassOver, UndoAnswer
-from memory_project.portal.error_labels import message_with_label
 from memory_project.web import locale
+from memory_project.web.error_labels import message_with_label
 
 
 @require_safe

@@ -22,8 +22,8 @@ from knowledge.models import Suggestion
 from knowledge.suggestions import decisions, queries
 from knowledge.suggestions.operations import INSIGHT, MEMORY, Discard, Keep, NeverAgain, UndoDecisions
 from memories.models import Visibility
-from memory_project.portal.error_labels import message_with_label
 from memory_project.web import locale
+from memory_project.web.error_labels import message_with_label
 
 LAST = "last_suggestions"  # session key of the last decision, which the page offers to undo
 UNDO_S = 60  # seconds for which it does; the REST API undoes a decision for as long as its suggestion is there

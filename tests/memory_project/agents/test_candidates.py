@@ -10,9 +10,9 @@ from secrets import token_bytes, token_urlsafe
 
 import pytest
 
+from foundation.operations.masking import masked
 from foundation.operations.secrets import contains_secret, states_secret
 from memory_project.hooks.candidates import Candidate, Message, find_candidates
-from memory_project.hooks.masking import masked
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
 

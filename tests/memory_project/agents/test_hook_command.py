@@ -270,6 +270,7 @@ def test_the_plugin_has_the_events_version_and_settings_of_the_program() -> None
             "memory_project/hooks",
             "foundation/__init__.py",
             "foundation/operations/__init__.py",
+            "foundation/operations/masking.py",
             "foundation/operations/secrets.py",
         )
     }

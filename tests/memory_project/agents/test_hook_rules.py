@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from foundation.operations.masking import masked
 from memory_project.hooks.framing import BEGIN, END
 from memory_project.hooks.gates import reason_to_skip, statement_in
-from memory_project.hooks.masking import masked
 from memory_project.hooks.repository import normalized_remote, read_settings, repository_of
 from memory_project.hooks.transcripts import read_transcript
 

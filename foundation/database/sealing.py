@@ -1,16 +1,21 @@
-"""Encryption of credentials in the database, with a key that is derived from SECRET_KEY."""
+"""Encryption of credentials in the database, with a key that is derived from SECRET_KEY.
+
+A model names its encrypted column in `sealed_column`, so that a change of the key finds it.
+"""
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cryptography.fernet import Fernet, InvalidToken
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from django.apps import apps
 from django.conf import settings
+from django.db.models import Model
 
 
 def seal(values: Mapping[str, Any]) -> str:
@@ -24,6 +29,13 @@ def unseal(text: str, key: str = "") -> dict[str, Any] | None:
     except InvalidToken:
         return None
     return values
+
+
+def sealed_columns() -> Iterator[tuple[type[Model], str]]:
+    """Yield the encrypted column of each model that has one."""
+    for model in apps.get_models():
+        if column := getattr(model, "sealed_column", ""):
+            yield model, column
 
 
 def _cipher(key: str = "") -> Fernet:

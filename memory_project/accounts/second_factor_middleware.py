@@ -5,8 +5,8 @@ from collections.abc import Callable
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import resolve, reverse
 
-from memory_project.accounts.bearer import bearer
 from memory_project.accounts.second_factor import is_missing
+from memory_project.web.bearer import bearer
 from memory_project.web.middleware import error_response
 from memory_project.web.refusals import is_for_programs
 

@@ -1,0 +1,1 @@
+../../../../../foundation/operations/masking.py
