@@ -38,6 +38,7 @@ from memories.retrieval import term_statistics
 from memories.retrieval.near_duplicates import similar_records, vectors_of
 from memories.retrieval.ranking import Question, candidates
 from memories.retrieval.statements.comparison import is_same_fact
+from memories.writing.correction_chains import active_correction
 
 NEIGHBOURS = 6
 MAX_ALIKE = 20  # maximum number of near-duplicates shown with an insight
@@ -108,6 +109,7 @@ class ReviewCase:
     effect: Effect
     replaced: MemoryRecord | None
     hides_replaced: bool  # the insight replaces a memory that this curator may not see
+    other_correction: MemoryRecord | None  # that has replaced this memory already
     line: Sequence[MemoryRecord]  # the correction chain, oldest first
     neighbors: Sequence[MemoryRecord]
     nearest: ClosestMemory | None  # the existing memory closest in meaning, if one is close enough
@@ -129,11 +131,22 @@ def build_case(caller: Caller, insight: Insight) -> ReviewCase:
         effect=effect_of(insight, catalog),
         replaced=replaced,
         hides_replaced=bool(insight.replaces_id) and replaced is None,
+        other_correction=_other_correction(caller, insight, replaced),
         line=chain(caller, replaced or record),
         neighbors=_neighbors(caller, insight, vectors, skip=[record.pk, insight.replaces_id]),
         nearest=closest_memories(caller, [insight]).get(insight.pk),
         alike=_near_duplicates(caller, insight, vectors),
     )
+
+
+def _other_correction(caller: Caller, insight: Insight, replaced: MemoryRecord | None) -> MemoryRecord | None:
+    """Return the correction in force of the memory that the insight replaces, if it is another that may be read."""
+    if replaced is None or replaced.status in (Status.ACTIVE, Status.STALE):
+        return None
+    correction = active_correction(replaced)
+    if correction is None or correction.pk == insight.pk:
+        return None
+    return MemoryRecord.objects.visible_to(caller).filter(pk=correction.pk).first()
 
 
 def effect_of(insight: Insight, catalog: Catalog) -> Effect:

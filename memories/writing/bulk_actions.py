@@ -26,7 +26,7 @@ from django_q.tasks import async_task
 
 from foundation.database import identity
 from foundation.database.locks import exclusive, fenced
-from foundation.operations.errors import Conflict, DomainError, Invalid, NotFound, check_choice, check_count
+from foundation.operations.errors import Conflict, DomainError, Forbidden, Invalid, NotFound, check_choice, check_count
 from foundation.operations.fields import Id, Reason
 from foundation.operations.operation import validate
 from foundation.people.caller import Caller
@@ -229,10 +229,23 @@ def finish(batch_id: UUID | str) -> None:
     person = batch and get_user_model().objects.filter(email=batch.created_by).first()
     if batch is None or person is None:
         return
-    caller = build_caller(person, channel="worker", persona=batch.persona)  # type: ignore[arg-type]  # it satisfies Person
+    try:
+        caller = build_caller(person, channel="worker", persona=batch.persona)  # type: ignore[arg-type]  # satisfies Person
+    except Forbidden as error:
+        _refuse_the_rest(batch, error.message)
+        return
     with identity.acting_as(caller):
         while batch.finished_at is None:
             batch = resume(caller=caller, batch_id=batch.pk)
+
+
+def _refuse_the_rest(batch: Batch, reason: str) -> None:
+    """End a batch whose person has lost its persona, or the account, with this reason for the rows that are left."""
+    with transaction.atomic():
+        batch = Batch.objects.select_for_update().get(pk=batch.pk)
+        batch.outcomes += [reason] * (len(batch.unit_ids) - len(batch.outcomes))
+        batch.finished_at = timezone.now()
+        batch.save(update_fields=["outcomes", "finished_at"])
 
 
 def resume(*, caller: Caller, batch_id: UUID | str) -> Batch:

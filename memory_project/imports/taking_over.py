@@ -24,7 +24,6 @@ from foundation.operations.fields import Id
 from foundation.operations.operation import validate
 from foundation.people.caller import Caller
 from memories import services
-from memories.models.validity import VALIDITY_FIELDS
 from memories.operations import Restore, Supersede, VisibilityName
 from memories.scopes.choices import scope_for
 from memories.writing.bulk_import import remember_batch, take_back
@@ -42,8 +41,6 @@ CANCELABLE = (ImportState.PARSING, ImportState.PARSED, ImportState.TAKING_OVER)
 finished = Signal()  # sent with the import `staged`, in the transaction in which its last row was taken over
 UNDONE = "its import was undone"
 STAYS = "stays:"  # begins the reason of a row that an undo has left
-# What a correction inherits if the file does not state it, because people have perhaps stated it since.
-INHERITED = ("entity_urns", "related_columns", "scope", "check", *VALIDITY_FIELDS)
 MEMORIES = ("memory", RESTORED_MEMORY, "turn")  # kinds of rows that became memories
 Taker = Callable[[Caller, Import, Sequence[ImportRow]], list[Outcome]]
 
@@ -126,9 +123,19 @@ def _correct(caller: Caller, staged: Import, rows: Sequence[ImportRow]) -> list[
     return [_correct_one(caller, staged, row) for row in rows]
 
 
+def _stated(staged: Import, row: ImportRow) -> set[str]:
+    """Return the fields that the file states for a row. A correction keeps the others as its earlier version has them.
+
+    A visibility that was chosen for rows without one is for new memories: a memory that is read by others stays so.
+    """
+    stated = {name for name, value in row.data.items() if value not in (None, "", [], {})}
+    chosen = {"visibility"} if staged.visibility and staged.applies_to_all else set()
+    return (stated - {"source"}) | chosen | {"content", "metadata"}
+
+
 def _correct_one(caller: Caller, staged: Import, row: ImportRow) -> Outcome:
     given = _operation(staged, row).values()
-    values = {name: value for name, value in given.items() if name != "source" and (value or name not in INHERITED)}
+    values = {name: given[name] for name in _stated(staged, row) if name in given}
     try:
         with transaction.atomic():
             operation = Supersede.read({"record_id": row.existing, **values, "reason": f"import of {staged.file_name}"})

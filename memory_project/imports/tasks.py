@@ -13,7 +13,8 @@ from django_q.tasks import async_task
 
 from foundation.database import identity
 from foundation.database.locks import LeaseLost, exclusive
-from foundation.operations.errors import Conflict, DomainError
+from foundation.operations.errors import Conflict, DomainError, Forbidden
+from foundation.people.caller import Caller
 from foundation.people.permissions import build_caller
 from memory_project.imports import files, slices, staging, taking_over
 from memory_project.imports.models import Import, ImportState
@@ -57,11 +58,16 @@ def go_on(import_id: str) -> str:
 
 def work(staged: Import, person: Any, seconds: float = SLICE_S) -> None:
     """Work on an import for about `seconds`, as its owner and with the permissions that the owner has now."""
-    caller = build_caller(person, channel="worker", persona=staged.persona)
+    caller, refusal = _caller_for(staged, person)
+    if caller is None:
+        staging.fail(staged, refusal)
+        return
     with identity.acting_as(caller):
         staged.refresh_from_db()
         try:
-            if staged.is_working:
+            if refusal and staged.is_working and staged.state != ImportState.UNDOING:
+                staging.fail(staged, refusal)
+            elif staged.is_working:
                 WORK[staged.state](caller, staged, until=time.monotonic() + seconds)
         except LeaseLost:  # another worker goes on with it
             raise
@@ -73,6 +79,21 @@ def work(staged: Import, person: Any, seconds: float = SLICE_S) -> None:
             staging.fail(staged, error.message)
         except FileNotFoundError:
             staging.fail(staged, FILE_IS_GONE)
+
+
+def _caller_for(staged: Import, person: Any) -> tuple[Caller | None, str]:
+    """Return the owner as a caller, and why the import can't go on under its persona, if the owner has lost it.
+
+    What was stored can be undone all the same. A person whose account is disabled is no caller.
+    """
+    try:
+        return build_caller(person, channel="worker", persona=staged.persona), ""
+    except Forbidden as error:
+        refusal = error.message
+    try:
+        return build_caller(person, channel="worker"), refusal
+    except Forbidden as error:
+        return None, error.message
 
 
 def go_on_with_all() -> int:

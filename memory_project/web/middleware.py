@@ -17,7 +17,8 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext
 
 from foundation.database import identity, transaction_settings
-from foundation.operations.errors import Degraded, DomainError, TooManyRequests, from_database_error
+from foundation.operations.errors import Degraded, DomainError, Forbidden, TooManyRequests, from_database_error
+from foundation.people.caller import Caller
 from foundation.people.permissions import caller_from_request
 from memory_project import audit
 from memory_project.models import AuditEvent
@@ -175,7 +176,7 @@ def _record(request: HttpRequest, response: HttpResponse, duration_ms: float) ->
     brought = answer.get("memory_ids") if isinstance(answer, Mapping) and channel == "hook" else None
     is_error = isinstance(answer, Mapping) and response.status_code >= 400
     audit.record(
-        caller=caller_from_request(request, channel=channel) if is_signed_in else None,
+        caller=_caller(request, channel) if is_signed_in else None,
         tool=".".join(part for part in (channel, match.url_name or "page", verb) if part),
         outcome=_outcome(response.status_code, is_api),
         code=str(answer.get("code", "")) if is_error and answer else "",
@@ -188,6 +189,14 @@ def _record(request: HttpRequest, response: HttpResponse, duration_ms: float) ->
         context_count=len(brought) if isinstance(brought, list) else 0,
         only_read=request.method in ("GET", "HEAD", "OPTIONS"),
     )
+
+
+def _caller(request: HttpRequest, channel: str) -> Caller:
+    """Return who has sent the request. A person who has lost the persona of their token is recorded all the same."""
+    try:
+        return caller_from_request(request, channel=channel)
+    except Forbidden:
+        return Caller(email=request.user.get_username(), persona="", personas=frozenset(), channel=channel)
 
 
 def _outcome(status: int, is_api: bool) -> str:

@@ -94,6 +94,17 @@ document.addEventListener("pointerdown", ({ target }) => {
   if (panel && !panel.contains(target) && !target.closest("form.decide")) panel.open = false;
 });
 
+// Enter in a field presses the first button of its form. A form whose buttons decide takes Enter on its buttons only.
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("form[data-decides] button");
+  const field = document.activeElement;
+  if (!button || event.detail || button.type !== "submit") return; // pressed with a pointer
+  if (field.form === button.form && !field.matches("button")) {
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  }
+}, true);
+
 // A form is sent once, whatever is pressed or clicked until the answer arrives. The second click of a double click may
 // come when the next insight is already on view: a decision by pointer is ignored shortly after another one.
 const SENT_MS = 4000;

@@ -1,12 +1,18 @@
-// Ctrl+Enter (Cmd+Enter on a Mac) in a field sends its form, as its first visible button would.
+// Ctrl+Enter (Cmd+Enter on a Mac) in a field sends its form, as its first visible button would. In a form whose buttons
+// decide, it presses the only button of the open panel, and nothing if the panel has several.
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || event.repeat || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return;
   const form = event.target.form;
   if (!form || event.defaultPrevented || event.target.matches("button")) return;
   const buttons = [...form.elements].filter((element) => element.matches("button:not([type=button], [type=reset]), input[type=submit]"));
   const usable = buttons.filter((button) => !button.disabled && button.checkVisibility());
-  const button = usable.find((candidate) => candidate.matches(".primary")) || usable[0];
-  if (!button) return;
+  let button = usable.find((candidate) => candidate.matches(".primary")) || usable[0];
+  if (form.matches("[data-decides]")) {
+    const panel = event.target.closest("[data-panel][open]");
+    const inPanel = usable.filter((candidate) => panel?.contains(candidate));
+    button = inPanel.length === 1 ? inPanel[0] : null;
+  }
   event.preventDefault();
+  if (!button) return;
   form.requestSubmit(button);
 });

@@ -124,6 +124,35 @@ def test_typing_never_decides(sign_in: SignIn, key: str) -> None:
     assert (page.url, page.inner_text(".queue .quiet")) == (address, before)
 
 
+def test_enter_in_a_field_decides_nothing(sign_in: SignIn) -> None:
+    page = sign_in("priya")
+    posts: list[str] = []
+    page.on("request", lambda request: posts.append(request.url) if request.method == "POST" else None)
+    page.goto("/review/")
+    for key in ("r", "m", "z", "h"):
+        open_panel(page, key)
+        for pressed in ("Enter", "Control+Enter"):
+            if key != "h" or pressed == "Control+Enter":  # Enter opens the list of colleagues
+                page.keyboard.press(pressed)
+        page.keyboard.type("01152027")
+        page.keyboard.press("Control+Enter")
+        close_panel(page)
+    page.fill("#note", "wrong, nobody counts like that")
+    page.press("#note", "Enter")
+    page.press("#note", "Control+Enter")
+    page.goto("/review/all/")
+    page.check("tbody input[type=checkbox] >> nth=0")
+    page.fill("#note", "no")
+    page.press("#note", "Control+Enter")
+    page.click("details[data-panel] summary >> nth=0")
+    for pressed in ("Enter", "Control+Enter"):
+        page.press("#snooze-date", pressed)
+        page.wait_for_timeout(300)
+    decisions = [url for url in posts if "/approve/" in url or "/reject/" in url]
+    assert decisions == []
+    assert [url for url in posts if url.endswith("/review/act/")] in ([], posts[-1:])  # the only button of the panel
+
+
 def test_a_decision_is_said_aloud_with_its_undo(sign_in: SignIn) -> None:
     page = sign_in("priya")
     page.goto("/review/")

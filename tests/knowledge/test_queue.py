@@ -23,7 +23,7 @@ from knowledge.review.cases import build_case
 from knowledge.review.queue import Queue
 from memories import services
 from memories.models import Batch, MemoryRecord
-from memories.operations import Remember
+from memories.operations import Remember, Supersede
 from memories.retrieval.near_duplicates import group_near_duplicates
 from memory_project.models import User
 from tests.knowledge.conftest import MART, ORDERS
@@ -104,6 +104,13 @@ def test_a_decision_and_its_undo_include_near_duplicates(desk: Client, alice: Ca
     assert set(Insight.objects.values_list("state", flat=True)) == {"pending"}
 
 
+def test_applying_an_insight_only_approves_its_near_duplicates(desk: Client, alice: Caller) -> None:
+    """The page shows the changes of the insight, and none of the others'."""
+    first, second = propose(alice, "Tills close at ten."), propose(alice, "Tills close at ten!")
+    desk.post(reverse("review-decide", args=[first.pk, "apply"]), {"also": [second.pk.hex]})
+    assert dict(Insight.objects.values_list("pk", "state")) == {first.pk: "applied", second.pk: "approved"}
+
+
 def test_the_closest_memory_is_one_that_the_curator_may_read(alice: Caller, olga: Caller, cora: Caller) -> None:
     older = services.remember(Remember(content="The till export runs at 6 in the morning."), caller=alice).record
     services.remember(Remember(content="The till export runs at 8 in the morning."), caller=olga)
@@ -165,6 +172,21 @@ def test_a_curator_sets_the_memory_that_an_insight_replaces(
     desk.post(reverse("review-replace", args=[insight.pk]))
     insight.refresh_from_db()
     assert insight.replaces_id is None
+
+
+def test_an_insight_can_replace_the_other_correction_of_its_memory(
+    desk: Client, alice: Caller, cora: Caller, fact: MemoryRecord
+) -> None:
+    insight = propose(alice, "Revenue in the sales mart includes refunds now.")
+    set_replaced(caller=cora, insight_id=insight.pk, record_id=fact.pk)
+    operation = Supersede(record_id=fact.pk, content="Refunds are booked on the day of the return.")
+    correction = services.supersede(operation, caller=alice).record
+    page = desk.get(reverse("review-one", args=[insight.pk])).content.decode()
+    assert "Refunds are booked on the day" in page
+    assert page.count('data-key="s"') == 1
+    desk.post(reverse("review-replace", args=[insight.pk]), {"record": correction.pk.hex})
+    insight.refresh_from_db()
+    assert insight.replaces_id == correction.pk
 
 
 def test_select_all_includes_matching_insights_of_other_pages(desk: Client, alice: Caller) -> None:

@@ -11,10 +11,10 @@ from drf_spectacular.validation import validate_schema
 
 from foundation.operations.errors import Conflict, Degraded, Forbidden, Invalid, LimitReached, NotFound, Upstream
 from foundation.people.caller import Caller, system_caller
-from foundation.people.models import Persona
+from foundation.people.models import Persona, PersonaMembership
 from memories.models import Dimension, MemoryRecord, Status
 from memory_project.accounts.tokens import create_token, find_token, revoke_token
-from memory_project.models import ApiToken, User
+from memory_project.models import ApiToken, AuditEvent, User
 from memory_project.rest.models import IdempotentAnswer
 
 pytestmark = pytest.mark.django_db
@@ -41,6 +41,16 @@ def test_create_recall_and_list(alice_user: User, bob_user: User, olga_user: Use
         assert [memory["id"] for memory in recalled["memories"]] == expected
         page = client(user).get(LIST).json()
         assert [memory["id"] for memory in page["items"]] == expected
+
+
+def test_a_token_whose_persona_is_lost_is_refused_and_the_call_is_audited(alice_user: User) -> None:
+    sender = client(alice_user, persona="sales")
+    assert sender.get(LIST).status_code == 200
+    PersonaMembership.objects.filter(user=alice_user).delete()
+    for answer in (sender.get(LIST), post(sender, RECALL, {"query": "refunds"}), sender.get("/api/v1/me/")):
+        assert (answer.status_code, "persona" in answer.json()["detail"]) == (403, True)
+    refused = AuditEvent.objects.filter(email=alice_user.email, outcome="refused")
+    assert refused.count() == 3
 
 
 def test_a_limit_above_the_maximum_is_stated_where_there_may_be_more(alice_user: User) -> None:

@@ -16,6 +16,7 @@ from django.utils import timezone
 from analysis.models import MemoryCheck
 from foundation.operations.errors import Conflict, DomainError, Invalid, LimitReached, NotFound
 from foundation.people.caller import Caller
+from foundation.people.models import Persona, PersonaMembership
 from knowledge.models import CaveatWaiver
 from memories import services
 from memories.models import Citation, CitingDocument, Feedback, IndexJob, MemoryRecord, MemoryRevision
@@ -123,6 +124,35 @@ def test_a_later_version_corrects_the_memory_and_undo_brings_it_back(alice: Call
     finish(created)
     old.refresh_from_db()
     assert (created.state, old.status) == (ImportState.UNDONE, "active")
+
+
+def test_a_later_version_keeps_what_its_file_does_not_state(alice: Caller) -> None:
+    taken(alice, "id,content,tags,category\na,Ferries run late in winter months.,a;b,data_quality\n")
+    old = MemoryRecord.objects.get(content__startswith="Ferries")
+    services.share(Share(record_id=old.pk, visibility="everyone"), caller=alice)
+    services.revise(Revise.read({"record_id": old.pk.hex, "dimension": "event", "tags": ["a", "mine"]}), caller=alice)
+    created = staged(alice, "id,content\na,Ferries run late in all autumn months.\n")
+    report.choose_rows(caller=alice, import_id=created.pk, chosen=True)
+    taking_over.start(caller=alice, import_id=created.pk, visibility="persona")  # for rows that name none
+    finish(created)
+    new = MemoryRecord.objects.get(supersedes=old)
+    found = (new.visibility, new.category, new.dimension, new.tags)
+    assert found == ("everyone", "data_quality", "event", ["a", "mine"])
+
+
+def test_an_import_whose_persona_is_lost_fails_and_lets_the_next_go_on(
+    alice: Caller, personas: dict[str, Persona]
+) -> None:
+    first = staged(alice)
+    taking_over.start(caller=alice, import_id=first.pk)
+    undone = taken(alice, "content\nA fact that is taken back again later.\n")
+    taking_over.start_undo(caller=alice, import_id=undone.pk)
+    PersonaMembership.objects.filter(user__email=alice.email, persona=personas["sales"]).delete()
+    finish(first)
+    assert (first.state, "sales" in first.error) == (ImportState.FAILED, True)
+    finish(undone)
+    assert undone.state == ImportState.UNDONE
+    assert slices.claim(alice.email) is None  # nothing waits any more
 
 
 def test_undo_takes_back_what_nobody_has_changed_since(alice: Caller) -> None:

@@ -14,6 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.text import Truncator
 from django.utils.translation import gettext, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 from django_htmx.middleware import HtmxDetails
@@ -176,7 +177,11 @@ def _following(review_queue: Queue, position: QueuePosition, decided: list[str])
 
 
 def _decide_alike(request: HttpRequest, caller: Caller, act: str, duplicates: list[str]) -> list[str]:
-    """Make the same decision on at most MAX_ALIKE near-duplicates. Returns the ids of the decided ones."""
+    """Make the same decision on at most MAX_ALIKE near-duplicates. Returns the ids of the decided ones.
+
+    They are approved and not applied, because the page does not show the catalog changes that they suggest.
+    """
+    act = "approve" if act == "apply" else act
     decided_ids = []
     for pk in duplicates[:MAX_ALIKE]:
         try:
@@ -288,9 +293,14 @@ def _last(request: HttpRequest) -> Mapping[str, Any] | None:
 def set_replaced_memory(request: HttpRequest, insight_id: UUID) -> HttpResponse:
     caller = curator(request)
     try:
-        set_replaced(caller=caller, insight_id=insight_id, record_id=request.POST.get("record") or None)
+        insight = set_replaced(caller=caller, insight_id=insight_id, record_id=request.POST.get("record") or None)
     except DomainError as error:
         messages.error(request, message_with_label(error))
+    else:
+        chosen = gettext("When it is applied, the insight supersedes this memory: %(claim)s")
+        none = gettext("The insight supersedes no memory.")
+        claim = Truncator(insight.replaces.content).chars(120) if insight.replaces else ""
+        messages.success(request, chosen % {"claim": claim} if claim else none)
     return redirect(_address(insight_id, _queue(caller, request)))
 
 
