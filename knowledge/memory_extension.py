@@ -44,13 +44,15 @@ from knowledge.models import (
 from knowledge.portable_kinds import KINDS
 from knowledge.review import decisions
 from memories.extensions import EntityCandidate, MemoryExtension, Mention, PersonalDataColumn, TextPlace
-from memories.models import MemoryRecord
+from memories.models import MemoryRecord, Status
 from memories.portability import Kind
 
 
 class KnowledgeMemoryExtension(MemoryExtension):
     def check_share(self, record: MemoryRecord) -> None:
         if Insight.objects.filter(pk=record.pk, state=InsightState.PENDING).exists():
+            if record.status == Status.ARCHIVED:  # nobody can approve what its owner has withdrawn
+                raise Conflict(gettext("was withdrawn from review: restore it, and let it be approved"), field="id")
             raise Conflict(gettext("waits for review: it becomes visible when it is approved"), field="id")
 
     def check_restore(self, record: MemoryRecord) -> None:

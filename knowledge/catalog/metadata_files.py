@@ -86,6 +86,9 @@ def _puts(records: Iterable[Any], count: Loaded, known_only: bool) -> Iterator[A
                 count.unknown[proposal.aspect] += 1
                 if known_only:
                     continue
+            if problem := _not_storable(proposal.payload):
+                count.skipped[f"{proposal.aspect} with {problem}"] += 1
+                continue
             if not isinstance(proposal.payload, list if proposal.kind == "PATCH" else dict):
                 count.skipped[f"{proposal.aspect} in another form than DataHub's"] += 1
                 continue
@@ -99,6 +102,15 @@ def _puts(records: Iterable[Any], count: Loaded, known_only: bool) -> Iterator[A
             else:
                 if operations:
                     yield AspectWrite(proposal.urn, proposal.aspect, None, stamp, operations)
+
+
+def _not_storable(payload: Any) -> str:
+    """Return what PostgreSQL can't store of a payload, or ""."""
+    try:
+        text = json.dumps(payload, allow_nan=False)
+    except ValueError:  # Python writes these, though JSON has no name for them
+        return "NaN or infinity"
+    return "a null character" if "\\u0000" in text else ""
 
 
 def _operation(given: Any) -> tuple[tuple[str, ...], str, Any]:
@@ -124,7 +136,12 @@ def proposals(record: Any, count: Loaded) -> Iterator[Proposal]:
 
 
 def _of_snapshot(snapshot: Any, count: Loaded) -> Iterator[Proposal]:
-    for body in snapshot.values() if isinstance(snapshot, dict) else ():
+    if isinstance(snapshot, list) and len(snapshot) == 2 and isinstance(snapshot[0], str):
+        snapshot = {snapshot[0]: snapshot[1]}  # name and value of a union, as Python's client writes it
+    if not isinstance(snapshot, dict):
+        count.skipped["a snapshot in another form than DataHub's"] += 1
+        return
+    for body in snapshot.values():
         urn = str(body.get("urn", "")) if isinstance(body, dict) else ""
         if not _is_usable(urn):
             count.skipped["no usable URN"] += 1

@@ -26,6 +26,7 @@ from knowledge.graph.models import Entity, Observation, Relation
 from knowledge.graph.operations import MAX_NAME, Migrate
 from knowledge.graph.relations import put_relations
 
+NO_TEXT = "jsonl is required: the text of an Anthropic MCP Memory JSONL file"
 NO_PATH = "source_path is required — provide the path to an Anthropic MCP Memory JSONL file"
 MAX_BYTES = 100_000_000
 BATCH_SIZE = 200
@@ -68,9 +69,8 @@ def migrate(operation: Migrate, *, caller: Caller) -> Imported:
     if operation.jsonl:
         return import_lines(caller, operation.jsonl.split("\n"))
     if not operation.source_path:
-        raise Invalid(NO_PATH)
-    # A remote caller must not read files of this machine.
-    if caller.channel.startswith("mcp-http") or caller.channel in ("rest", "portal", "admin"):
+        raise Invalid(NO_TEXT if _is_remote(caller) else NO_PATH)
+    if _is_remote(caller):
         raise Invalid("is accepted over stdio only", field="source_path", allowed="the text of the file as jsonl")
     path = Path(operation.source_path).expanduser()
     if not path.is_file():
@@ -80,6 +80,11 @@ def migrate(operation: Migrate, *, caller: Caller) -> Imported:
     # In binary mode, lines end at \n alone. JSON texts may contain all other line separators of Unicode.
     with path.open("rb") as file:
         return import_lines(caller, file)
+
+
+def _is_remote(caller: Caller) -> bool:
+    """Return whether the caller is on another machine, and so must not read files of this one."""
+    return caller.channel.startswith("mcp-http") or caller.channel in ("rest", "portal", "admin")
 
 
 def import_lines(caller: Caller, lines: Iterable[str | bytes]) -> Imported:

@@ -71,7 +71,10 @@ def save_edit(operation: Edit, *, caller: Caller) -> Insight:
     require_unchanged(insight, operation.seen, operation.override)
     if insight.state != InsightState.PENDING:
         raise Conflict(
-            gettext("is %(state)s: only pending insights can be edited here. Its memory can be updated")
+            gettext(
+                "is %(state)s: only pending insights can be edited here. Its owner can update its memory, or a "
+                "curator returns it to the queue first (undo_review)"
+            )
             % {"state": insight.state},
             field="insight_id",
         )

@@ -138,7 +138,9 @@ def undo_review(*, caller: Caller, insight_id: UUID | str, seen: str = "", overr
             raise Forbidden(_not_yours(insight.reviewed_by), field="insight_id")
         require_own_or_seen(caller, insight, insight.reviewed_by, seen=seen, override=override)
         if insight.state == InsightState.APPROVED and insight.record.status == Status.ARCHIVED:
-            raise Conflict(gettext("belongs to a memory that is archived"), field="insight_id")
+            raise Conflict(
+                gettext("belongs to a memory that is archived: its owner can restore it"), field="insight_id"
+            )
         if insight.state == InsightState.REJECTED:
             _require_no_duplicate(caller, insight)
         _take_back(caller, insight, insight.reviewed_by)

@@ -15,6 +15,7 @@ from foundation.operations.errors import Conflict
 from foundation.operations.fields import Id
 from foundation.operations.operation import validate
 from foundation.people.caller import Caller
+from memories import extensions
 from memories.models import MemoryRecord, Status
 from memories.writing.revision import locked, revised
 
@@ -70,6 +71,8 @@ def require_in_use(caller: Caller, record: MemoryRecord) -> None:
     if record.status == Status.SUPERSEDED:
         raise Conflict(_without_correction(caller, record), field="id")
     if caller.can_edit_for(record.created_by):
+        for extension in extensions.registered():
+            extension.check_restore(record)  # it names the way back of a memory that can't be restored
         raise Conflict(gettext("is archived: restore it first, if it still holds"), field="id")
     raise Conflict(gettext("is archived: its owner can restore it, if it still holds"), field="id")
 

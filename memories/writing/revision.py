@@ -95,6 +95,10 @@ def locked(caller: Caller, record_id: UUID | str, *, deciding: bool = False) -> 
     """
     record = _locked(caller, record_id)
     if not (can_review(caller, record) if deciding else caller.can_edit_for(record.created_by)):
+        if record.status == Status.ARCHIVED:  # it can be neither corrected nor marked
+            raise Forbidden(
+                gettext("belongs to another user, and is archived: its owner or an admin can restore it"), field="id"
+            )
         raise Forbidden(
             gettext(
                 "belongs to another user: only its owner or an admin can change it. Propose a correction "

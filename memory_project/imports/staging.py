@@ -38,7 +38,7 @@ from memories.scopes.choices import scope_for
 from memories.writing import validity
 from memories.writing.duplicates import normalized_key, same_texts
 from memory_project.imports import files
-from memory_project.imports.formats import FORMATS, comma_separated
+from memory_project.imports.formats import FORMATS, comma_separated, front_matter
 from memory_project.imports.formats.archives import is_archive
 from memory_project.imports.models import WORKING, Import, ImportRow, ImportState, RowOutcome
 from memory_project.imports.rows import Row
@@ -233,6 +233,8 @@ def _staged(caller: Caller, staged: Import, number: int, row: Row) -> ImportRow:
         result.outcome, result.reason = RowOutcome.REFUSED, problem[:MAX_REASON]
     elif row.kind == "memory":
         result.text_key = md5(normalized_key(result.text).encode(), usedforsecurity=False).hexdigest()
+        if unread := front_matter.why_not_read(row.data):
+            result.reason = f"its front matter was not read: {unread}"[:MAX_REASON]
     return result
 
 

@@ -88,7 +88,8 @@ def waiting(staged: Import) -> QuerySet[ImportRow]:
 
 def _note(rows: Sequence[ImportRow], outcomes: Sequence[Outcome]) -> None:
     for row, outcome in zip(rows, outcomes, strict=True):
-        row.outcome, row.reason = RowOutcome(outcome.outcome), outcome.reason[: staging.MAX_REASON]
+        row.outcome = RowOutcome(outcome.outcome)
+        row.reason = outcome.reason[: staging.MAX_REASON] or row.reason  # what was not read of it is still true
         row.reference, row.data = outcome.reference, row.data if outcome.outcome != "kept" else {}
     ImportRow.objects.bulk_update(rows, ["outcome", "reason", "reference", "data"])
 

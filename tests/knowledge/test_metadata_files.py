@@ -304,6 +304,9 @@ def test_one_bad_record_is_reported_and_the_rest_is_loaded() -> None:
         record(table(5), "upstreamLineage", ["no object"]),
         {"proposedSnapshot": {"x": {"urn": table(6), "aspects": ["text"]}}},
         {"proposedSnapshot": {"x": "text"}},
+        {"proposedSnapshot": "text"},
+        record(table(7), "datasetProperties", {"customProperties": {"a": float("nan")}}),
+        record(table(8), "datasetProperties", {"description": "a\0b"}),
     ]
     good = [record(table(n), "datasetProperties", {"name": f"t{n}"}) for n in range(10)]
     count = load(*good[:5], *bad, *good[5:])
@@ -311,6 +314,11 @@ def test_one_bad_record_is_reported_and_the_rest_is_loaded() -> None:
     assert sum(count.skipped.values()) == len(bad), count.skipped
     assert stored(table(1), "globalTags") is None  # all operations of a record, or none
     assert "patch of globalTags: the operation 'test' is not supported" in count.skipped
+
+
+def test_a_snapshot_is_read_as_a_pair_of_name_and_value() -> None:
+    body = {"urn": table(1), "aspects": [{"com.linkedin.pegasus2avro.dataset.DatasetProperties": {"name": "one"}}]}
+    assert load({"proposedSnapshot": ["com.linkedin.pegasus2avro.metadata.snapshot.DatasetSnapshot", body]}).writes == 1
 
 
 def test_a_file_may_hold_a_single_record(tmp_path: Path) -> None:

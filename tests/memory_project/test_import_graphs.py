@@ -36,6 +36,23 @@ def test_a_graph_is_read_in_each_form_in_which_it_is_saved(dump: Any, indent: in
     assert [row.data for row in rows("mcp-memory", content)] == expected
 
 
+@pytest.mark.parametrize("item", [ENTITY, RELATION])
+def test_a_single_object_over_several_lines_is_read(item: Any) -> None:
+    expected = [row.data for row in rows("mcp-memory", lines(item))]
+    assert [row.data for row in rows("mcp-memory", json.dumps(item, indent=1).encode())] == expected
+
+
+def test_a_name_within_another_word_does_not_name_the_subject() -> None:
+    entity = {
+        "type": "entity",
+        "name": "AI",
+        "entityType": "team",
+        "observations": ["Maintained daily.", "Runs an AI."],
+    }
+    found = [row.data["content"] for row in rows("mcp-memory", lines(entity))]
+    assert found == ["AI: Maintained daily.", "Runs an AI."]
+
+
 def test_a_result_that_was_cut_is_named() -> None:
     cut = {"content": [{"type": "text", "text": json.dumps(GRAPH)[:-5]}]}
     (row,) = rows("mcp-memory", json.dumps(cut).encode())

@@ -155,6 +155,14 @@ def test_an_import_whose_persona_is_lost_fails_and_lets_the_next_go_on(
     assert slices.claim(alice.email) is None  # nothing waits any more
 
 
+def test_the_report_says_that_front_matter_was_not_read(alice: Caller) -> None:
+    created = staged(alice, "---\ntitle: Refunds: the truth\n---\nRefunds are never part of revenue.\n", "a.md")
+    taking_over.start(caller=alice, import_id=created.pk)
+    finish(created)
+    row = created.rows.get()
+    assert (row.outcome, row.reason.startswith("its front matter was not read: ")) == ("kept", True)
+
+
 def test_undo_takes_back_what_nobody_has_changed_since(alice: Caller) -> None:
     created = taken(alice)
     first, second = MemoryRecord.objects.order_by("content")

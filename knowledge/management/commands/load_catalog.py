@@ -32,6 +32,7 @@ class Command(BaseCommand):
             except DomainError as error:
                 raise CommandError(error.message) from None
             if not records:
+                self.stdout.write(f"{file.name}: no records")
                 continue
             with tqdm(total=len(records), disable=verbosity < 1 or None, leave=False) as bar:
                 for count in load(records, known_only=known_only):

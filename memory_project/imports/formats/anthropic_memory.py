@@ -6,6 +6,7 @@ clients wrap it in, are read as well.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
@@ -28,8 +29,8 @@ def read(file: BinaryIO, name: str) -> Iterator[Row]:
     """Yield a memory for each observation and each relation."""
     start = file.read(1 << 16)
     file.seek(0)
-    if _is_graph(start):
-        for item in read_items(file, PATHS):
+    if _is_graph(start) or _is_one_object(start):
+        for item in read_items(file, PATHS if _is_graph(start) else [""]):
             yield from [problem_row(item.place, item.problem)] if item.problem else _rows(item.place, item.value)
         return
     if _is_result(start):
@@ -84,7 +85,8 @@ def _observations(place: str, entity: Mapping[str, Any]) -> Iterator[Row]:
             yield problem_row(where, "is not a text")
             continue
         # An observation such as “prefers tea” can only be understood with the name.
-        content = text if name.casefold() in text.casefold() else f"{name}: {text}"
+        is_named = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)
+        content = text if is_named else f"{name}: {text}"
         data = {"content": content, "dimension": Dimension.ENTITY.value, **tagged([kind] if kind else [], metadata)}
         yield from split_rows(where, {**AGENT_FIELDS, **data})
 
@@ -103,6 +105,13 @@ def _relation(place: str, relation: Mapping[str, Any]) -> Iterator[Row]:
 def _is_graph(start: bytes) -> bool:
     keys = keys_at_start(start)
     return any(keys.get(path, set()) >= names for path in PATHS for names in (ENTITY_KEYS, RELATION_KEYS))
+
+
+def _is_one_object(start: bytes) -> bool:
+    """Return whether a file is one entity or relation over several lines, of which none is an object."""
+    first = keys_at_start(start).get("", set())
+    is_item = first >= ENTITY_KEYS or first >= RELATION_KEYS
+    return is_item and start.lstrip().partition(b"\n")[0].strip() == b"{"
 
 
 def _is_result(start: bytes) -> bool:

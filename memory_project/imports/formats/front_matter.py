@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -67,6 +68,12 @@ def split_or_keep(text: str) -> tuple[dict[str, Any], str]:
         start = START.match(text)
         end = END.search(text, start.end()) if start else None
         return {NOT_READ: error.message}, text[end.end() :] if end else text
+
+
+def why_not_read(data: Mapping[str, Any]) -> str:
+    """Return why the front matter of a row's note could not be read, or ""."""
+    found = (data.get("metadata") or {}).get("front_matter") or {}
+    return str(found.get(NOT_READ, "")) if isinstance(found, dict) else ""
 
 
 def _check_events(source: str) -> None:
