@@ -122,7 +122,7 @@ def load(file: Path = DATA) -> list[Trap]:
 
 
 def urn_of(table: str) -> str:
-    from memory_project import demo  # noqa: PLC0415 - after setup()
+    from memory_project.operating import demo  # noqa: PLC0415 - after setup()
 
     return demo.dataset(table)
 
@@ -134,7 +134,7 @@ def upstream_of(table: str) -> str:
 def fill_catalog(traps: Sequence[Trap]) -> None:
     """Load the demo's catalog, and for each table of a trap two steps of lineage above it."""
     from knowledge.catalog.embedded import LocalCatalog  # noqa: PLC0415 - after setup()
-    from memory_project import demo  # noqa: PLC0415 - after setup()
+    from memory_project.operating import demo  # noqa: PLC0415 - after setup()
 
     demo.load_demo_catalog()
     catalog = LocalCatalog()

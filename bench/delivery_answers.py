@@ -31,8 +31,8 @@ def warehouse() -> Iterator[Path]:
     """Make the demo's warehouse in a temporary folder, and declare it as a source."""
     from django.conf import settings  # noqa: PLC0415 - after setup()
 
-    from memory_project import demo  # noqa: PLC0415 - after setup()
-    from memory_project.demo import warehouse as demo_warehouse  # noqa: PLC0415 - after setup()
+    from memory_project.operating import demo  # noqa: PLC0415 - after setup()
+    from memory_project.operating.demo import warehouse as demo_warehouse  # noqa: PLC0415 - after setup()
 
     before = settings.ANALYSIS_FILES
     with tempfile.TemporaryDirectory() as folder:
@@ -81,8 +81,8 @@ def check(traps: Sequence[Any], file: Path) -> None:
 
 
 def schema() -> str:
-    from memory_project import demo  # noqa: PLC0415 - after setup()
-    from memory_project.demo import warehouse as demo_warehouse  # noqa: PLC0415 - after setup()
+    from memory_project.operating import demo  # noqa: PLC0415 - after setup()
+    from memory_project.operating.demo import warehouse as demo_warehouse  # noqa: PLC0415 - after setup()
 
     tables = demo_warehouse.tables(demo.FOLDER / "catalog.json")
     return "\n".join(f"{name} ({', '.join(f'{c} {kind}' for c, kind in columns)})" for name, columns in tables.items())

@@ -76,7 +76,7 @@ def other_tables() -> dict[str, str]:
 
 def fill_catalog(tables: dict[str, str]) -> None:
     from knowledge.catalog.embedded import LocalCatalog  # noqa: PLC0415 - after setup()
-    from memory_project import demo  # noqa: PLC0415 - after setup()
+    from memory_project.operating import demo  # noqa: PLC0415 - after setup()
 
     catalog = LocalCatalog()
     for table, subject in tables.items():
@@ -90,7 +90,7 @@ def fill_catalog(tables: dict[str, str]) -> None:
 
 def facts(tables: dict[str, str], count: int) -> list[dict[str, Any]]:
     """Return distinct facts: a third with stated entities, a third with names of tables, a third in words alone."""
-    from memory_project import demo  # noqa: PLC0415 - after setup()
+    from memory_project.operating import demo  # noqa: PLC0415 - after setup()
 
     dice = random.Random(SEED)
     names = list(tables)

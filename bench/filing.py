@@ -42,7 +42,7 @@ def main() -> None:
 
 def _load(*, with_memories: bool) -> Any:
     from foundation.people.permissions import build_caller  # noqa: PLC0415 - after setup()
-    from memory_project import demo  # noqa: PLC0415 - after setup()
+    from memory_project.operating import demo  # noqa: PLC0415 - after setup()
 
     people = demo.make_people()
     demo.load_demo_catalog()

@@ -39,8 +39,8 @@ def fill() -> str:
     from foundation import embedding  # noqa: PLC0415 - after setup()
     from foundation.people.caller import system_caller  # noqa: PLC0415 - after setup()
     from memories.retrieval import term_statistics  # noqa: PLC0415 - after setup()
-    from memory_project import demo  # noqa: PLC0415 - after setup()
     from memory_project.accounts.tokens import create_token  # noqa: PLC0415 - after setup()
+    from memory_project.operating import demo  # noqa: PLC0415 - after setup()
 
     embedding.current(wait_s=300)
     demo.load_demo_catalog()

@@ -33,8 +33,8 @@ def main() -> None:
 
 def measure(count: int, *, undo: bool) -> None:
     from foundation.people.permissions import build_caller  # noqa: PLC0415 - after setup()
-    from memory_project.imports import staging, taking_over  # noqa: PLC0415 - after setup()
-    from memory_project.imports.models import ImportRow  # noqa: PLC0415 - after setup()
+    from memory_project.exchange.imports import staging, taking_over  # noqa: PLC0415 - after setup()
+    from memory_project.exchange.imports.models import ImportRow  # noqa: PLC0415 - after setup()
     from memory_project.models import User  # noqa: PLC0415 - after setup()
 
     person = User.objects.create_user("importer@example.org", None)
@@ -54,7 +54,7 @@ def measure(count: int, *, undo: bool) -> None:
 
 
 def step(name: str, staged: Any, person: Any, count: int, done: Callable[[], int]) -> None:
-    from memory_project.imports import tasks  # noqa: PLC0415 - after setup()
+    from memory_project.exchange.imports import tasks  # noqa: PLC0415 - after setup()
 
     started, memory = time.perf_counter(), [rss()]
     staged.refresh_from_db()

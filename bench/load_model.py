@@ -140,7 +140,7 @@ def started(name: str, *arguments: str) -> Iterator[Group]:
     """Run a command of manage.py on the database of this run, as the application's role."""
     from django.conf import settings  # noqa: PLC0415 - after setup()
 
-    from memory_project.postgres.server import APPLICATION  # noqa: PLC0415 - after setup()
+    from memory_project.operating.postgres.server import APPLICATION  # noqa: PLC0415 - after setup()
 
     environment = dict(os.environ)
     if not settings.DATABASE_URL:

@@ -54,7 +54,7 @@ def main() -> None:
 
     from foundation.people.caller import Caller  # noqa: PLC0415 - after setup()
     from memories.retrieval import term_statistics  # noqa: PLC0415 - after setup()
-    from memory_project import demo  # noqa: PLC0415 - after setup()
+    from memory_project.operating import demo  # noqa: PLC0415 - after setup()
 
     settings.RECALL_MIN_SCORE = 0.0
     off_topic = lines(options.conversations / "qa.jsonl")[:OFF_TOPIC]

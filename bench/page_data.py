@@ -345,9 +345,9 @@ def work(size: Size) -> None:
     """Make analyses, imports, exports, webhooks and jobs of the people who are measured and of others."""
     from analysis.models import Action, Finding, IngestedRecord, Session  # noqa: PLC0415 - after setup()
     from memories.models import IndexJob  # noqa: PLC0415 - after setup()
-    from memory_project.exports.models import Export  # noqa: PLC0415 - after setup()
-    from memory_project.imports.models import Import, ImportRow  # noqa: PLC0415 - after setup()
-    from memory_project.webhooks.models import Delivery, Endpoint  # noqa: PLC0415 - after setup()
+    from memory_project.exchange.exports.models import Export  # noqa: PLC0415 - after setup()
+    from memory_project.exchange.imports.models import Import, ImportRow  # noqa: PLC0415 - after setup()
+    from memory_project.notifications.webhooks.models import Delivery, Endpoint  # noqa: PLC0415 - after setup()
 
     person = f"(CASE n % 4 WHEN 0 THEN {owner('7')} WHEN 1 THEN '{CURATOR}' WHEN 2 THEN '{ADMIN}' ELSE {owner('n % 500')} END)"
     analyses = size.share(300)

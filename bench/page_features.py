@@ -179,7 +179,7 @@ def approvals(size: Size) -> None:
 
 
 def subscriptions(size: Size) -> None:
-    from memory_project.subscriptions.models import Subscription, SubscriptionItem, SubscriptionRun  # noqa: PLC0415
+    from memory_project.exchange.subscriptions.models import Subscription, SubscriptionItem, SubscriptionRun  # noqa: PLC0415
 
     count = size.share(60)
     insert(

@@ -29,8 +29,8 @@ def fill() -> dict[str, Any]:
     from foundation.people.models import Persona, PersonaMembership  # noqa: PLC0415 - after setup()
     from foundation.people.permissions import build_caller  # noqa: PLC0415 - after setup()
     from memories.retrieval import term_statistics  # noqa: PLC0415 - after setup()
-    from memory_project import demo  # noqa: PLC0415 - after setup()
     from memory_project.models import User  # noqa: PLC0415 - after setup()
+    from memory_project.operating import demo  # noqa: PLC0415 - after setup()
 
     embedding.current(wait_s=300)
     demo.load_demo_catalog()

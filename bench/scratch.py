@@ -29,7 +29,7 @@ def _as_superuser() -> None:
     from django.conf import settings  # noqa: PLC0415 - after setup()
     from django.db import connection  # noqa: PLC0415 - after setup()
 
-    from memory_project.postgres.server import APPLICATION, SUPERUSER  # noqa: PLC0415 - after setup()
+    from memory_project.operating.postgres.server import APPLICATION, SUPERUSER  # noqa: PLC0415 - after setup()
 
     if not settings.DATABASE_URL:
         connection.settings_dict["USER"] = settings.DATABASE_OWNER["USER"] = SUPERUSER
@@ -50,8 +50,8 @@ def database(*, keep: bool = False) -> Iterator[bool]:
     """
     from django.db import connection  # noqa: PLC0415 - after setup()
 
-    from memory_project.postgres.roles import statements  # noqa: PLC0415 - after setup()
-    from memory_project.postgres.server import LEAKPROOF  # noqa: PLC0415 - after setup()
+    from memory_project.operating.postgres.roles import statements  # noqa: PLC0415 - after setup()
+    from memory_project.operating.postgres.server import LEAKPROOF  # noqa: PLC0415 - after setup()
 
     connection.creation.create_test_db(verbosity=0, autoclobber=True, keepdb=keep, serialize=False)
     with connection.cursor() as cursor:

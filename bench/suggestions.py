@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from memory_project.hooks.candidates import Candidate, Message, find_candidates  # noqa: E402 - needs the path
+from memory_project.agents.hook_program.candidates import Candidate, Message, find_candidates  # noqa: E402 - needs the path
 
 SESSIONS = ROOT / "tests/data/sessions"
 LINE = re.compile(r"([UACRE]): (.*)", re.DOTALL)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_project import __version__
-from memory_project.clients.connection import DEFAULT_NAME, DESCRIPTION, TOKEN_VARIABLE
+from memory_project.agents.client_files.connection import DEFAULT_NAME, DESCRIPTION, TOKEN_VARIABLE
 
 LAUNCHER = Path(__file__).parent / "launcher.js"
 ENTRY_POINT = "server/index.js"

@@ -145,3 +145,11 @@ SUGGESTION = Kind(
 )  # fmt: skip
 
 KINDS = (CHANGESET, CHANGE, CHANGESET_APPROVAL, INSIGHT, DECISION, CAVEAT_WAIVER, SUGGESTION)
+
+INSIGHT_COLUMNS = {  # of an exported list
+    "id": "pk", "state": "state", "created_at": "record__created_at", "created_by": "record__created_by",
+    "persona": "record__persona", "category": "record__category", "confidence": "record__confidence",
+    "content": "record__content", "entity_urns": "record__entity_urns", "suggested_actions": "suggested_actions",
+    "reviewed_by": "reviewed_by", "reviewed_at": "reviewed_at", "review_notes": "review_notes",
+    "applied_by": "applied_by", "applied_at": "applied_at", "changeset": "changeset_id",
+}  # fmt: skip

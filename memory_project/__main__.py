@@ -20,7 +20,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent / "manage.py"
 
 def main() -> None:
     if is_event_of_hook(sys.argv[1:]):
-        from memory_project.hooks import hook  # noqa: PLC0415 - a hook must start without Django, for each prompt
+        from memory_project.agents.hook_program import hook  # noqa: PLC0415 - a hook must start without Django, for each prompt
 
         hook.run(sys.argv[2:])
     take_address(sys.argv[1:])
@@ -31,7 +31,7 @@ def main() -> None:
     try:
         # imported here so that a missing Django gives the hint below
         from foundation.database import identity  # noqa: PLC0415
-        from memory_project import command_line  # noqa: PLC0415
+        from memory_project.management import command_line  # noqa: PLC0415
     except ImportError:
         sys.exit("Django is not installed here. Run `make install` first, then `.venv/bin/python manage.py …`.")
     service = service_of_command(sys.argv[1:2])

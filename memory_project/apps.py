@@ -15,12 +15,12 @@ class MemoryProjectConfig(AppConfig):
         from knowledge import extensions as knowledge_extensions  # noqa: PLC0415 - needs the models
         from memories import extensions as memory_extensions  # noqa: PLC0415 - needs the models
         from memory_project import field_names  # noqa: PLC0415 - needs the models
-        from memory_project.observability import workers  # noqa: F401, PLC0415 - registers itself
+        from memory_project.operating.observability import workers  # noqa: F401, PLC0415 - registers itself
 
         if apps.is_installed("django.contrib.admin"):
             _register_checks_and_receivers()
         memory_extensions.register("memory_project.memory_extension.ProjectMemoryExtension")
-        memory_extensions.register("memory_project.exports.memory_extension.ExportMemoryExtension")
+        memory_extensions.register("memory_project.exchange.exports.memory_extension.ExportMemoryExtension")
         knowledge_extensions.register("memory_project.knowledge_extension.ProjectKnowledgeExtension")
         field_names.translate_names()
         gc.freeze()  # objects imported so far live forever, so garbage collections can skip them
@@ -29,7 +29,8 @@ class MemoryProjectConfig(AppConfig):
 
 def _register_checks_and_receivers() -> None:
     """Register what a server over stdio has no use for: checks of the settings, sign-ins, and effects of migrations."""
-    from memory_project import checks, pooler_checks, receivers  # noqa: F401, PLC0415 - register themselves
-    from memory_project.machines import checks as machine_checks  # noqa: F401, PLC0415
-    from memory_project.machines import receivers as machine_receivers  # noqa: F401, PLC0415
-    from memory_project.observability import setting_checks  # noqa: F401, PLC0415
+    from memory_project import receivers  # noqa: F401, PLC0415 - register themselves
+    from memory_project.operating import pooler_checks, system_checks  # noqa: F401, PLC0415 - register themselves
+    from memory_project.operating.observability import setting_checks  # noqa: F401, PLC0415
+    from memory_project.operating.shared import checks as machine_checks  # noqa: F401, PLC0415
+    from memory_project.operating.shared import receivers as machine_receivers  # noqa: F401, PLC0415

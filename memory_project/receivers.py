@@ -14,10 +14,10 @@ from django.dispatch import receiver
 from memory_project import audit, schedules
 from memory_project.accounts.django_permissions import effective_permissions
 from memory_project.accounts.people import CURATORS, OPERATORS
-from memory_project.imports import taking_over
-from memory_project.imports.models import Import
+from memory_project.exchange.imports import taking_over
+from memory_project.exchange.imports.models import Import
 from memory_project.models import AuditEvent, User
-from memory_project.webhooks.events import emit
+from memory_project.notifications.webhooks.events import emit
 
 
 @receiver(user_logged_in)

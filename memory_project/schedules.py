@@ -34,6 +34,11 @@ RENAMED_TASKS = {
     "knowledge.graph.tasks.look_through": "knowledge.graph.tasks.propose_maintenance_of",
     "memories.conversation.tasks.count_uses": "memories.conversation.tasks.count_accesses",
     "memory_project.notices.inbox.mail_one": "memory_project.tasks.mail_notification",
+    "memory_project.imports.tasks.go_on": "memory_project.exchange.imports.tasks.go_on",
+    "memory_project.subscriptions.tasks.perform": "memory_project.exchange.subscriptions.tasks.perform",
+    "memory_project.webhooks.tasks.send_webhook_events": (
+        "memory_project.notifications.webhooks.tasks.send_webhook_events"
+    ),
 }
 
 
@@ -51,7 +56,7 @@ def schedules() -> dict[str, tuple[str, int]]:
         "delete expired rows": ("memory_project.tasks.delete_expired_rows", 60),
         "purge deleted graph entities": ("knowledge.graph.tasks.purge", 1_440),
         "propose graph maintenance": ("knowledge.graph.tasks.propose_maintenance", 1_440),
-        "go on with imports": ("memory_project.imports.tasks.go_on_with_all", 2),
+        "go on with imports": ("memory_project.exchange.imports.tasks.go_on_with_all", 2),
         "go on with exports": ("memory_project.tasks.go_on_with_exports", 10),
         "mail notifications": ("memory_project.tasks.mail_notifications", 1),
         "send the weekly digest": ("memory_project.tasks.send_digest", 720),
@@ -59,18 +64,18 @@ def schedules() -> dict[str, tuple[str, int]]:
         "alert about old reviews": ("memory_project.tasks.alert_about_reviews", 60),
         "suggest from conversations": ("memory_project.tasks.suggest_from_conversations", 60),
         "suggest open questions": ("memory_project.tasks.suggest_open_questions", 1_440),
-        "send webhook events": ("memory_project.webhooks.tasks.send_webhook_events", 1),
+        "send webhook events": ("memory_project.notifications.webhooks.tasks.send_webhook_events", 1),
         "send webhooks": ("memory_project.tasks.send_webhooks", 60),
-        "run subscriptions to sources": ("memory_project.subscriptions.tasks.queue_due", 1),
-        "check other systems": ("memory_project.doctor.tasks.check_other_systems", 10),
+        "run subscriptions to sources": ("memory_project.exchange.subscriptions.tasks.queue_due", 1),
+        "check other systems": ("memory_project.operating.doctor.tasks.check_other_systems", 10),
         "delete expired analyses": ("analysis.tasks.delete_expired_sessions", 60),
         "run checks of memories": ("analysis.tasks.run_due_checks", 10),
         "link memories to entities": ("knowledge.tasks.link_memories", 10),
         "find contradictions": ("knowledge.tasks.find_contradictions", 15),
         "quiet unused memories": ("knowledge.tasks.quiet_unused_memories", 60),
         "compute the knowledge debt": ("memory_project.tasks.compute_debt", 60),
-        "write the daily backup": ("memory_project.backups.tasks.run_if_due", 10),
-        "update lists of erased memories": ("memory_project.backups.tasks.update_lists", 5),
+        "write the daily backup": ("memory_project.operating.backups.tasks.run_if_due", 10),
+        "update lists of erased memories": ("memory_project.operating.backups.tasks.update_lists", 5),
         "compare memories with the catalog": ("knowledge.tasks.check_freshness", settings.STALENESS_INTERVAL_MIN),
     }
 

@@ -10,8 +10,9 @@ from typing import Any
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.functional import SimpleLazyObject
 
-from memory_project import __version__, database_url, env
-from memory_project.secret_key import load_secret_key
+from memory_project import __version__
+from memory_project.operating import database_url, env
+from memory_project.operating.secret_key import load_secret_key
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 # False in an installed package, which contains its own copy of templates and static files
@@ -72,21 +73,21 @@ INSTALLED_APPS = [
     "memory_project.portal.apps.PortalConfig",
     "memory_project.rest.apps.RestConfig",
     "memory_project.mcp.gateway.apps.GatewayConfig",
-    "memory_project.exports",
-    "memory_project.imports.apps.ImportsConfig",
-    "memory_project.subscriptions.apps.SubscriptionsConfig",
-    "memory_project.webhooks.apps.WebhooksConfig",
-    "memory_project.pages.apps.PagesConfig",
-    "memory_project.replica.apps.ReplicaConfig",
-    "memory_project.preferences.apps.PreferencesConfig",
-    "memory_project.backups.apps.BackupsConfig",
-    "memory_project.examinations.apps.ExaminationsConfig",
+    "memory_project.exchange.exports",
+    "memory_project.exchange.imports.apps.ImportsConfig",
+    "memory_project.exchange.subscriptions.apps.SubscriptionsConfig",
+    "memory_project.notifications.webhooks.apps.WebhooksConfig",
+    "memory_project.portal.pages.apps.PagesConfig",
+    "memory_project.operating.replica.apps.ReplicaConfig",
+    "memory_project.accounts.preferences.apps.PreferencesConfig",
+    "memory_project.operating.backups.apps.BackupsConfig",
+    "memory_project.operating.examinations.apps.ExaminationsConfig",
     "knowledge.graph.apps.GraphConfig",
     "knowledge.apps.KnowledgeConfig",
     "analysis.apps.AnalysisConfig",
     "memories.conversation.apps.ConversationConfig",
     "memories.apps.MemoriesConfig",
-    "memory_project.admin_app.AdminConfig",
+    "memory_project.admin.apps.AdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -126,12 +127,12 @@ MIDDLEWARE = [
     "memory_project.web.locale.localize",
     "memory_project.accounts.names.names_per_request",
     "memory_project.web.middleware.audited",
-    "memory_project.pages.sent_forms.send_once",
+    "memory_project.portal.pages.sent_forms.send_once",
     "memory_project.web.middleware.domain_errors",
     "memory_project.accounts.second_factor_middleware.second_factor",
     "axes.middleware.AxesMiddleware",
     "allauth.account.middleware.AccountMiddleware",
-    "memory_project.reading.read_from_replica",
+    "memory_project.operating.replica.reading.read_from_replica",
 ]
 
 ROOT_URLCONF = "memory_project.urls"
@@ -206,11 +207,11 @@ if DATABASE_URL:
             "DATABASE_OWNER_URL names a different database than DATABASE_URL; allowed: the same database"
         )
 else:
-    from memory_project.postgres.server import APPLICATION, DATABASE, OWNER, EmbeddedPostgres
+    from memory_project.operating.postgres.server import APPLICATION, DATABASE, OWNER, EmbeddedPostgres
 
     DATABASES = {
         "default": {
-            "ENGINE": "memory_project.postgres",
+            "ENGINE": "memory_project.operating.postgres",
             "NAME": DATABASE,
             "USER": APPLICATION,
             "HOST": str(EmbeddedPostgres(COMMONPLACE_HOME).socket_dir),
@@ -250,7 +251,7 @@ CACHE_URL = env.text("CACHE_URL")
 # calls: what calls often ask for and may differ between processes, in Redis or the process's memory.
 # process: what is cheap to compute anew, or large, in the process's memory.
 CACHES: dict[str, dict[str, Any]] = {
-    "default": {"BACKEND": "memory_project.machines.shared_cache.TableCache"},
+    "default": {"BACKEND": "memory_project.operating.shared.shared_cache.TableCache"},
     "calls": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": "calls"},
     "process": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": "process"},
 }
@@ -260,7 +261,7 @@ if CACHE_URL:
     CACHES["table"], CACHES["memory"] = CACHES["default"], CACHES["calls"]
     CACHES |= {
         name: {
-            "BACKEND": "memory_project.machines.shared_cache.SharedRedis",
+            "BACKEND": "memory_project.operating.shared.shared_cache.SharedRedis",
             "LOCATION": CACHE_URL,
             "KEY_PREFIX": "commonplace",
             "OPTIONS": {"fallback": fallback, "socket_timeout": 1.0, "socket_connect_timeout": 1.0},
@@ -319,7 +320,7 @@ if OIDC_ISSUER and not OIDC_AUDIENCE:
     raise ImproperlyConfigured("OIDC_AUDIENCE is empty, but OIDC_ISSUER is set; allowed: the audience of its tokens")
 OAUTH2_PROVIDER_APPLICATION_MODEL = "oauth2_provider.Application"
 OAUTH2_PROVIDER = {
-    "OAUTH2_VALIDATOR_CLASS": "memory_project.oauth.validator.Validator",
+    "OAUTH2_VALIDATOR_CLASS": "memory_project.accounts.oauth.validator.Validator",
     "OAUTH2_SERVER_CLASS": "oauthlib.oauth2.WebApplicationServer",  # codes and refresh tokens, no other grants
     "OIDC_ISS_ENDPOINT": COMMONPLACE_URL,  # so that no address comes from the Host header
     "ACCESS_TOKEN_GENERATOR": "memory_project.accounts.connected_apps.new_token",
@@ -334,8 +335,8 @@ OAUTH2_PROVIDER = {
     "DCR_ENABLED": True,
     "DCR_REGISTRATION_PERMISSION_CLASSES": ["oauth2_provider.dcr.AllowAllDCRPermission"],
     "CIMD_ENABLED": True,
-    "CIMD_METADATA_FETCHER": "memory_project.oauth.registration.PublicFetcher",
-    "CIMD_REGISTRATION_PERMISSION_CLASSES": ["memory_project.oauth.registration.LimitFetches"],
+    "CIMD_METADATA_FETCHER": "memory_project.accounts.oauth.registration.PublicFetcher",
+    "CIMD_REGISTRATION_PERMISSION_CLASSES": ["memory_project.accounts.oauth.registration.LimitFetches"],
     "OAUTH2_RESPONSE_TYPES_SUPPORTED": ["code"],
     "OAUTH2_GRANT_TYPES_SUPPORTED": ["authorization_code", "refresh_token"],
     "OAUTH2_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED": ["none", "client_secret_basic", "client_secret_post"],
@@ -439,15 +440,15 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "filters": {
-        "request": {"()": "memory_project.observability.logs.WithRequest"},
-        "refusals": {"()": "memory_project.observability.logs.WithoutTracebackOfRefusals"},
+        "request": {"()": "memory_project.operating.observability.logs.WithRequest"},
+        "refusals": {"()": "memory_project.operating.observability.logs.WithoutTracebackOfRefusals"},
     },
     "formatters": {
         "line": {
-            "()": "memory_project.observability.logs.LineFormatter",
+            "()": "memory_project.operating.observability.logs.LineFormatter",
             "fmt": "%(asctime)s %(levelname)s %(name)s: %(message)s",
         },
-        "json": {"()": "memory_project.observability.json_logs.JSONFormatter"},
+        "json": {"()": "memory_project.operating.observability.json_logs.JSONFormatter"},
     },
     "handlers": {
         "stderr": {
@@ -743,7 +744,7 @@ SPECTACULAR_SETTINGS = {
 Q_CLUSTER = {
     "name": "commonplace",
     "orm": "default",
-    "broker_class": "memory_project.machines.task_queue.KeepingBroker",
+    "broker_class": "memory_project.operating.shared.task_queue.KeepingBroker",
     "cache": "process",  # for statistics of the cluster, which nothing reads
     "workers": env.number("WORKERS", 1, 1, 64),  # number of worker processes
     "timeout": 600,  # seconds until a running task is stopped

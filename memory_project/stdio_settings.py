@@ -11,7 +11,7 @@ from memory_project.settings import *  # noqa: F403
 from memory_project.settings import INSTALLED_APPS as ALL_APPS
 
 LEFT_OUT = (
-    "memory_project.admin_app.AdminConfig",
+    "memory_project.admin.apps.AdminConfig",
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",

@@ -10,9 +10,9 @@ from memory_project.__main__ import program
 from memory_project.accounts import connected_apps
 from memory_project.agents import conversations, unanswered
 from memory_project.audit import entity_uses
-from memory_project.exports import services as exports
-from memory_project.machines import shared_files
-from memory_project.notifications import digest_and_alerts, notification_mails, validity, webhooks
+from memory_project.exchange.exports import services as exports
+from memory_project.notifications import chat_channel, digest_and_alerts, notification_mails, validity
+from memory_project.operating.shared import shared_files
 
 
 def delete_expired_rows() -> str:
@@ -35,7 +35,7 @@ def notify_ends() -> str:
 
 
 def send_webhooks() -> str:
-    return webhooks.send_due()
+    return chat_channel.send_due()
 
 
 def mail_overturned(decision_id: int, person_id: int) -> bool:

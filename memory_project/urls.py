@@ -10,7 +10,7 @@ from memory_project.web import health
 
 urlpatterns = [
     path("", include("memory_project.portal.urls")),
-    path("", include("memory_project.oauth.urls")),
+    path("", include("memory_project.accounts.oauth.urls")),
     path("api/v1/", include("memory_project.rest.urls")),
     path("admin/", admin.site.urls),
     path("healthz", health.health, name="health"),

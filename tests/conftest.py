@@ -20,9 +20,9 @@ from memories import services
 from memories.models import MemoryRecord
 from memories.operations import Remember
 from memories.writing import bulk_actions, bulk_preview
-from memory_project import rate_limits
 from memory_project.models import User
-from memory_project.postgres.roles import statements
+from memory_project.operating.postgres.roles import statements
+from memory_project.web import rate_limits
 from tests.acting_callers import wrap_services
 from tests.migrated_template import migrated_template
 from tests.pristine_database import kept_pristine

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from memory_project.postgres.server import SYSTEM_USER
+from memory_project.operating.postgres.server import SYSTEM_USER
 
 PROGRAM = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 SERVER_CONNECTIONS = 2  # fewer than clients, so that clients take turns on them

@@ -12,7 +12,7 @@ os.environ.setdefault("DATABASE_POOL_SIZE", "0")
 from memory_project.settings import *  # noqa: F403
 
 if not DATABASE_URL:  # noqa: F405
-    from memory_project.postgres.server import APPLICATION, SERVER_OPTIONS, SUPERUSER
+    from memory_project.operating.postgres.server import APPLICATION, SERVER_OPTIONS, SUPERUSER
 
     # a crash of the machine may lose the tests' database, so no commit waits for the disk
     SERVER_OPTIONS |= {"fsync": "off", "full_page_writes": "off"}

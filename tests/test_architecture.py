@@ -23,20 +23,9 @@ from tests.write_guard import is_service
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ["memory_project", "knowledge", "analysis", "memories", "foundation"]  # each may import the apps to its right
 ENTRY_POINTS = {"mcp_tools", "views", "api", "admin", "tasks", "commands"}
-DOORS = {"memory_project.portal", "memory_project.rest"}  # nested apps that may import their siblings, but no door
-NESTED_APPS = {".".join(file.parent.relative_to(ROOT).parts) for app in APPS for file in (ROOT / app).glob("*/apps.py")}
-
-
+# Doors, and the rooms that may import them. The composition root beside the rooms may import all.
+DOORS = {"memory_project.rest": set(), "memory_project.admin": set(), "memory_project.portal": {"memory_project.admin"}}
 ROOMS = ROOT / "tests/data/rooms.txt"
-# Folders of an app that import each other. What is here waits for a better place.
-MUTUAL = {
-    ("memory_project.exports", "memory_project.imports"),
-    ("memory_project.notifications", "memory_project.webhooks"),
-}
-
-
-# Readers of files have no models and decide nothing, so other nested apps use them, too.
-SHARED = ("memory_project.imports.formats", "memory_project.imports.rows")
 
 
 @cache
@@ -68,19 +57,14 @@ def test_apps_import_only_apps_to_their_right() -> None:
     assert violations == []
 
 
-def test_only_the_composition_root_imports_nested_apps() -> None:
-    violations = []
-    for file, tree in trees().items():
-        app, inner = file.parts[0], f"{file.parts[0]}.{file.parts[1]}"
-        if app == "memory_project" and inner not in NESTED_APPS:
-            continue
-        closed = DOORS if inner in DOORS else NESTED_APPS
-        siblings = {nested for nested in closed if nested.startswith(f"{app}.") and nested != inner}
-        violations += [
-            f"{file} imports {name}"
-            for name in imports(tree)
-            if any(f"{name}.".startswith(f"{sibling}.") for sibling in siblings) and not name.startswith(SHARED)
-        ]
+def test_no_room_imports_a_door() -> None:
+    found = arrows()
+    violations = [
+        f"{room} imports {door}"
+        for door, allowed in DOORS.items()
+        for room, others in found.items()
+        if door in others and "." in room and room not in allowed and room != "memory_project.management"
+    ]
     assert violations == []
 
 
@@ -125,16 +109,33 @@ def test_rooms_import_the_rooms_that_are_listed() -> None:
     assert text == ROOMS.read_text()
 
 
-def test_no_further_rooms_import_each_other() -> None:
-    """The rooms inside an app. The list may only become shorter."""
-    found = arrows()
-    mutual = {
-        (room, other)
-        for room, others in found.items()
-        for other in others
-        if room < other and room in found[other] and "." in room and "." in other
-    }
-    assert mutual == MUTUAL
+def test_no_two_folders_import_each_other() -> None:
+    """Of the folders of one folder, on each level."""
+    modules = {".".join(file.with_suffix("").parts).removesuffix(".__init__"): tree for file, tree in trees().items()}
+    arrows_between: dict[tuple[str, str], list[str]] = {}
+    for module, tree in modules.items():
+        for name in set(imports(tree)) & modules.keys():
+            room, other = folders_apart(module, name)
+            if room and other:
+                arrows_between.setdefault((room, other), []).append(f"{module} imports {name}")
+    mutual = [
+        (pair, reasons + arrows_between[pair[::-1]])
+        for pair, reasons in sorted(arrows_between.items())
+        if pair[0] < pair[1] and pair[::-1] in arrows_between
+    ]
+    assert mutual == []
+
+
+def folders_apart(module: str, other: str) -> tuple[str, str]:
+    """Return the folders in which two modules part ways, or empty texts where one of them is a file."""
+    first, second = module.split("."), other.split(".")
+    common = next((at for at, (one, two) in enumerate(zip(first, second, strict=False)) if one != two), None)
+    if common is None:  # one is within the other
+        return "", ""
+    found = tuple(".".join(parts[: common + 1]) for parts in (first, second))
+    if not all((ROOT / folder.replace(".", "/")).is_dir() for folder in found):
+        return "", ""
+    return found[0], found[1]
 
 
 def test_entry_points_import_no_other_entry_point_of_their_app() -> None:

@@ -22,10 +22,10 @@ from foundation.people.caller import Caller
 from foundation.people.permissions import build_caller
 from memories.retrieval import term_statistics
 from memories.writing.bulk_import import remember_many
-from memory_project.demo import warehouse
 from memory_project.mcp.server import build_server
 from memory_project.mcp.workers import Running
 from memory_project.models import User
+from memory_project.operating.demo import warehouse
 from tests import costs
 from tests.knowledge.conftest import MART, ORDERS, cora_user, curators, fill_catalog
 

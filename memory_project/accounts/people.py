@@ -31,7 +31,7 @@ from memories.models import HandOver
 from memories.writing import ownership
 from memory_project.accounts import mail
 from memory_project.accounts.tokens import revoke_all
-from memory_project.exports import services as exports
+from memory_project.exchange.exports import services as exports
 from memory_project.models import CompanyIdentity, User
 from memory_project.web.client_address import sender_of
 

@@ -20,7 +20,7 @@ from knowledge.models import SuggestionSource
 from knowledge.suggestions import staging
 from knowledge.suggestions.operations import StageCandidates
 from memories.models import MemoryRecord, Status, Tier
-from memory_project.hooks.candidates import Candidate, Message, find_candidates
+from memory_project.agents.hook_program.candidates import Candidate, Message, find_candidates
 from memory_project.models import User
 
 QUIET = timedelta(minutes=30)

@@ -19,8 +19,8 @@ from typing import Any
 
 from foundation.operations.errors import Conflict, Invalid
 from memory_project.__main__ import CHECKOUT
-from memory_project.clients import files, json_text
-from memory_project.hooks.programs import PROGRAMS, Program
+from memory_project.agents.client_files import files, json_text
+from memory_project.agents.hook_program.programs import PROGRAMS, Program
 
 HOST_TIMEOUT_S = 5  # when the program gives up; the hook itself ends much earlier
 Entry = dict[str, Any]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from uuid import uuid4
 
-from memory_project.clients import files
-from memory_project.hooks import connection as connections
-from memory_project.hooks import framing, programs, repository, server
+from memory_project.agents.client_files import files
+from memory_project.agents.hook_program import connection as connections
+from memory_project.agents.hook_program import framing, programs, repository, server
 
 TIMEOUT_S = 10.0
 BEGIN, END = "<!-- commonplace: begin -->", "<!-- commonplace: end -->"

@@ -15,7 +15,7 @@ from foundation.database import prepared_statements
 from foundation.operations.masking import masked
 from foundation.people.caller import Caller
 from memory_project.models import AuditEvent
-from memory_project.observability import request_context
+from memory_project.operating.observability import request_context
 
 MAX_TEXT = 200  # characters; a longer text is replaced by its length
 # Names of arguments that contain texts written by people or agents. Only the length of such a text is stored. Otherwise

@@ -20,7 +20,7 @@ from memory_project import audit
 from memory_project.mcp.confirmations import state_security
 from memory_project.mcp.responses import AttachedContent, outcome
 from memory_project.mcp.workers import Running, in_thread
-from memory_project.observability import calls
+from memory_project.operating.observability import calls
 
 log = logging.getLogger(__name__)
 

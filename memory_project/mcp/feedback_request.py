@@ -12,7 +12,7 @@ from django.conf import settings
 
 from foundation.people.caller import Caller
 from foundation.tools.declaration import Call, ContextBlock
-from memory_project import rate_limits
+from memory_project.web import rate_limits
 
 REQUEST = "After your answer, report with memory_feedback which memories it used, and which were wrong or outdated."
 

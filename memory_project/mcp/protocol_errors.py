@@ -14,7 +14,7 @@ from mcp.types import INTERNAL_ERROR, INVALID_PARAMS
 from pydantic import ValidationError
 
 from foundation.operations.errors import Conflict, DomainError, Forbidden, Invalid, NotFound, from_database_error
-from memory_project.observability import request_context
+from memory_project.operating.observability import request_context
 
 log = logging.getLogger(__name__)
 

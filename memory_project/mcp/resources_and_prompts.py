@@ -41,14 +41,14 @@ from foundation.operations.errors import DomainError, Invalid
 from foundation.people.caller import Caller
 from foundation.tools.declaration import Tool
 from foundation.work.fair_queue import TURN_KEY
-from memory_project import rate_limits
 from memory_project.mcp import apps, list_pages, prompts, resources, subscriptions
 from memory_project.mcp.authenticated_server import IdentifiedServer, Identify
 from memory_project.mcp.gateway import offered_resources
 from memory_project.mcp.gateway.calls import Gateway
 from memory_project.mcp.gateway.names import RESOURCE_SCHEME
 from memory_project.mcp.workers import Running
-from memory_project.reading import operation
+from memory_project.operating.replica.reading import operation
+from memory_project.web import rate_limits
 
 Result = TypeVar("Result")
 

@@ -22,9 +22,9 @@ from foundation.tools.answers import deliver
 from foundation.tools.declaration import Call, ContextBlock, ContextLookup, ToolResponse
 from memories import extensions
 from memories.extensions import MemoryExtension
-from memory_project.env import FALSE, TRUE
 from memory_project.models import AuditEvent
-from memory_project.observability import request_context
+from memory_project.operating.env import FALSE, TRUE
+from memory_project.operating.observability import request_context
 
 log = logging.getLogger(__name__)
 

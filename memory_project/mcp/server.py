@@ -33,7 +33,7 @@ from foundation.people.caller import Caller
 from foundation.tools.confirmation import Question
 from foundation.tools.declaration import Call, Tool, ToolResponse, load_toolset
 from foundation.work import beside, progress
-from memory_project import __version__, rate_limits
+from memory_project import __version__
 from memory_project.mcp import apps, confirmations, list_pages, prompts
 from memory_project.mcp.authenticated_server import Identify
 from memory_project.mcp.caller_cache import CallerCache
@@ -57,9 +57,10 @@ from memory_project.mcp.responses import (
 from memory_project.mcp.tool_list_cache import advertise, advertised_tools
 from memory_project.mcp.toolsets import SELECTION_KEY, denied
 from memory_project.mcp.workers import Running
-from memory_project.observability import calls
-from memory_project.observability.mcp_operations import measured
-from memory_project.reading import operation
+from memory_project.operating.observability import calls
+from memory_project.operating.observability.mcp_operations import measured
+from memory_project.operating.replica.reading import operation
+from memory_project.web import rate_limits
 from memory_project.web.mcp_paths import CHOOSING
 
 log = logging.getLogger(__name__)

@@ -18,9 +18,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from foundation.operations.errors import DomainError, Invalid, NotFound
 from foundation.tools.declaration import Tool
-from memory_project.env import FALSE, TRUE
 from memory_project.mcp.gateway import registry
 from memory_project.mcp.gateway.registry import Snapshot
+from memory_project.operating.env import FALSE, TRUE
 from memory_project.web.mcp_paths import ASKED_KEY, CHOOSING, PATH, READ_ONLY
 
 TOOLSETS_HEADER, READ_ONLY_HEADER = "X-MCP-Toolsets", "X-MCP-Readonly"

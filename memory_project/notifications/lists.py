@@ -30,7 +30,6 @@ from memories.rendering import entity_name
 from memory_project.models import Notification
 from memory_project.notifications import citations, inbox
 from memory_project.notifications.kinds import KINDS, TEXTS, sentence
-from memory_project.webhooks.models import Endpoint
 
 GROUPS_PER_PAGE = 20
 MAX_SINGLE = 3  # groups of at most this many notifications are listed one by one
@@ -151,12 +150,8 @@ def _add_notices(caller: Caller, groups: Sequence[Group], pks: Sequence[Sequence
 def _add_entities(caller: Caller, groups: Sequence[Group]) -> None:
     """Count for each group the notifications that the caller may still read, by the first entity of their memory."""
     for group in groups:
-        group.readable = group.count  # webhooks and suggestions are their owner's, and like upstreams have no memory
-    groups = [
-        group
-        for group in groups
-        if group.kind not in ("webhook_paused", "suggested", citations.KIND) and group.kind not in TEXTS
-    ]
+        group.readable = group.count  # suggestions, webhooks and upstreams have no memory
+    groups = [group for group in groups if group.kind not in ("suggested", citations.KIND) and group.kind not in TEXTS]
     if not groups:
         return
     rule = Q(pk__in=[])
@@ -206,11 +201,6 @@ def entries_for(caller: Caller, rows: Sequence[Notification]) -> list[Notice]:
     ids = [row.record_id for row in rows]
     texts = dict(MemoryRecord.objects.visible_to(caller).filter(pk__in=ids).values_list("pk", "content"))
     texts |= dict(Insight.objects.visible_to(caller).filter(pk__in=ids).values_list("pk", "record__content"))
-    if paused := [row.record_id for row in rows if row.kind == "webhook_paused"]:
-        endpoints = Endpoint.objects.filter(owner=caller.email, pk__in=paused).only("name", "pause_reason")
-        texts |= {
-            endpoint.pk: f"{endpoint.name}: {endpoint.reason_in_words or gettext('resumed')}" for endpoint in endpoints
-        }
     if suggested := [row.record_id for row in rows if row.kind == "suggested"]:
         texts |= dict(suggestions.suggestions(caller).filter(pk__in=suggested).values_list("pk", "text"))
     if questions := [row.record_id for row in rows if row.kind == "interviewed"]:

@@ -24,7 +24,7 @@ from foundation.operations.errors import Invalid, NotFound
 from foundation.operations.operation import Operation
 from foundation.people.caller import Caller
 from foundation.tools.declaration import Handler, Tool, ToolResponse, longest_list, signature_of, with_note
-from memory_project.reading import reading_post
+from memory_project.operating.replica.reading import reading_post
 from memory_project.rest import sparse_fields, throttle
 from memory_project.rest.access import Access, caller_for_tool
 from memory_project.rest.browsable import PageRenderer

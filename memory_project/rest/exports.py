@@ -22,10 +22,10 @@ from foundation.downloads.streaming import streamed
 from foundation.operations.fields import Id, OneOf, Text
 from foundation.operations.operation import Operation
 from foundation.people.caller import Caller
-from memory_project.exports import services
-from memory_project.exports.formats import FORMATS, export_format
-from memory_project.exports.models import Export, ExportState
-from memory_project.exports.stream import INSTALLATION, PERSON, PERSONA
+from memory_project.exchange.exports import services
+from memory_project.exchange.exports.formats import FORMATS, export_format
+from memory_project.exchange.exports.models import Export, ExportState
+from memory_project.exchange.exports.stream import INSTALLATION, PERSON, PERSONA
 from memory_project.rest.access import Access, caller_for_tool
 from memory_project.rest.endpoints import Endpoint, route
 from memory_project.rest.lists import Listing

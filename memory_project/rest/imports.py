@@ -21,9 +21,9 @@ from foundation.operations.fields import Id, OneOf, Text
 from foundation.operations.operation import Operation
 from foundation.people.caller import Caller
 from memories.operations import VisibilityName
-from memory_project.imports import report, staging, taking_over, tasks
-from memory_project.imports.formats import FORMATS
-from memory_project.imports.models import Import, ImportState, RowOutcome
+from memory_project.exchange.imports import report, staging, taking_over, tasks
+from memory_project.exchange.imports.formats import FORMATS
+from memory_project.exchange.imports.models import Import, ImportState, RowOutcome
 from memory_project.rest.access import Access, caller_for_tool
 from memory_project.rest.endpoints import Endpoint, route
 from memory_project.rest.idempotency import answer_once

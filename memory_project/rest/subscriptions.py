@@ -12,17 +12,17 @@ from typing_extensions import TypedDict
 from foundation.operations.fields import Id
 from foundation.operations.operation import Operation
 from foundation.people.caller import Caller
-from memory_project.rest.access import Access
-from memory_project.rest.endpoints import Endpoint, route
-from memory_project.rest.lists import Listing
-from memory_project.subscriptions import services
-from memory_project.subscriptions.models import Subscription, SubscriptionRun
-from memory_project.subscriptions.operations import (
+from memory_project.exchange.subscriptions import services
+from memory_project.exchange.subscriptions.models import Subscription, SubscriptionRun
+from memory_project.exchange.subscriptions.operations import (
     AddSubscription,
     ChangeSubscription,
     RemoveSubscription,
     RunSubscription,
 )
+from memory_project.rest.access import Access
+from memory_project.rest.endpoints import Endpoint, route
+from memory_project.rest.lists import Listing
 
 TAG = "subscriptions"
 ADMINISTRATION: dict[str, Any] = {"access": Access.ADMINISTRATION}

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
 from foundation.people.permissions import caller_from_request
-from memory_project import rate_limits
+from memory_project.web import rate_limits
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView  # which imports this module

@@ -13,13 +13,13 @@ from typing_extensions import TypedDict
 from foundation.operations.fields import Id
 from foundation.operations.operation import Operation
 from foundation.people.caller import Caller
+from memory_project.notifications.webhooks import endpoints
+from memory_project.notifications.webhooks.models import Delivery, DeliveryState, Endpoint
+from memory_project.notifications.webhooks.operations import CreateEndpoint, UpdateEndpoint
 from memory_project.rest.access import Access
 from memory_project.rest.endpoints import Endpoint as RestEndpoint
 from memory_project.rest.endpoints import route
 from memory_project.rest.lists import Listing
-from memory_project.webhooks import endpoints
-from memory_project.webhooks.models import Delivery, DeliveryState, Endpoint
-from memory_project.webhooks.operations import CreateEndpoint, UpdateEndpoint
 
 TAG = "webhooks"
 # A token for an agent must not be able to send what its owner may read to an address of the agent's choice.

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from foundation.database import connections
 from foundation.operations.errors import DomainError
 from foundation.work.fair_queue import TURN_KEY, FairQueue, QueueFull, Turn, queue_full
-from memory_project.observability import process_metrics
+from memory_project.operating.observability import process_metrics
 from memory_project.web.bearer import bearer
 from memory_project.web.client_address import ClientAddress, sender_of
 from memory_project.web.cross_origin import CrossOrigin

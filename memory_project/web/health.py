@@ -10,8 +10,8 @@ from django.views.decorators.http import require_safe
 from foundation import embedding
 from foundation.database import restore_marker
 from foundation.database.connections import direct_connection
-from memory_project.machines import secret_key_check
-from memory_project.replica.looks import watch
+from memory_project.operating.replica.looks import watch
+from memory_project.operating.shared import secret_key_check
 
 WATCHER = "SELECT value FROM catalog_cursors WHERE name = 'watcher'"
 # the fingerprint of the secret key, and the number of queued tasks that no worker could read

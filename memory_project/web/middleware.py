@@ -22,8 +22,8 @@ from foundation.people.caller import Caller
 from foundation.people.permissions import caller_from_request
 from memory_project import audit
 from memory_project.models import AuditEvent
-from memory_project.observability import calls, request_context, tracing
-from memory_project.observability.calls import OTHER
+from memory_project.operating.observability import calls, request_context, tracing
+from memory_project.operating.observability.calls import OTHER
 from memory_project.web.error_labels import message_with_label
 from memory_project.web.problems import MEDIA_TYPE, problem
 from memory_project.web.refusals import TITLES, is_for_programs

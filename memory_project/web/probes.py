@@ -16,7 +16,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from memory_project.observability import exposition
+from memory_project.operating.observability import exposition
 from memory_project.web import readiness
 from memory_project.web.bearer import bearer
 

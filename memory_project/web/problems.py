@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from memory_project.observability import request_context
+from memory_project.operating.observability import request_context
 
 MEDIA_TYPE = "application/problem+json"
 

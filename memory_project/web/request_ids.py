@@ -7,7 +7,7 @@ import re
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memory_project.observability import request_context, tracing
+from memory_project.operating.observability import request_context, tracing
 from memory_project.web.client_address import is_trusted_proxy
 
 HEADER = "X-Request-ID"

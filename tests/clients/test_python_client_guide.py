@@ -12,8 +12,8 @@ from knowledge.catalog import metadata_files
 from knowledge.freshness import catalog_load
 from knowledge.models import Changeset
 from memories.models import MemoryRecord
-from memory_project import demo
 from memory_project.models import User
+from memory_project.operating import demo
 from tests.clients.in_process import token_of
 from tests.knowledge.conftest import cora_user, curators  # noqa: F401 - fixtures
 from tests.memory_project.conftest import http  # noqa: F401 - a fixture

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from memory_project.postgres.server import EmbeddedPostgres
+from memory_project.operating.postgres.server import EmbeddedPostgres
 from tests.e2e.processes import ROOT, command, environment, folder_and_port
 
 Content = Literal["tables", "demo"]

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from memory_project.postgres.server import EmbeddedPostgres
+from memory_project.operating.postgres.server import EmbeddedPostgres
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -17,7 +17,7 @@ import httpx2
 import psutil
 import psycopg
 
-from memory_project.postgres.server import EmbeddedPostgres
+from memory_project.operating.postgres.server import EmbeddedPostgres
 from tests.e2e.prepared_homes import prepared_home
 from tests.e2e.processes import ROOT, START_WITHIN_S, command, environment
 

@@ -8,7 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from memory_project.postgres.server import APPLICATION, DATABASE, OWNER, EmbeddedPostgres
+from memory_project.operating.postgres.server import APPLICATION, DATABASE, OWNER, EmbeddedPostgres
 from tests.e2e.processes import ROOT, command, environment, folder_and_port
 from tests.faults.installation import Installation
 from tests.faults.table import fault

@@ -32,10 +32,10 @@ from memories.models import MemoryRecord
 from memories.operations import Remember, Revise, Settle, StoreNote, Supersede
 from memories.writing import settling, undo
 from memories.writing.bulk_import import remember_many
-from memory_project import demo
-from memory_project.imports import report, staging, taking_over, tasks
-from memory_project.imports.models import Import
+from memory_project.exchange.imports import report, staging, taking_over, tasks
+from memory_project.exchange.imports.models import Import
 from memory_project.models import User
+from memory_project.operating import demo
 from tests.memory_project.test_api import client as api_client
 from tests.memory_project.test_api import post
 

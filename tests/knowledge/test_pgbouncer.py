@@ -34,9 +34,9 @@ from memories.operations import RecallMemories, Remember
 from memories.retrieval import vector_index
 from memories.retrieval.recall import recall
 from memories.writing.bulk_import import remember_many
-from memory_project import pooler_checks
-from memory_project.backups import archive
-from memory_project.backups.programs import BackupFailed
+from memory_project.operating import pooler_checks
+from memory_project.operating.backups import archive
+from memory_project.operating.backups.programs import BackupFailed
 from tests.knowledge.changeset_examples import CASES, apply
 from tests.knowledge.test_changesets_disturbed import (  # noqa: F401 - collected here again, to run through the pooler
     test_if_two_curators_apply_at_once_one_gets_a_conflict,

@@ -21,7 +21,7 @@ from memories.scopes.choices import labels
 from memories.writing.bulk_import import remember_many
 from memories.writing.rescoping import rescope
 from memories.writing.undo import undo
-from memory_project.imports.staging import problem_of
+from memory_project.exchange.imports.staging import problem_of
 
 pytestmark = pytest.mark.django_db
 REVENUE = "urn:li:dataset:(urn:li:dataPlatform:snowflake,fernhill.sales.revenue,PROD)"

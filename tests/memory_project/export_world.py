@@ -28,9 +28,9 @@ from memories.operations import Forget, MarkFeedback, Remember, ReportMemories, 
 from memories.portability import Values
 from memories.portable_kinds import kinds
 from memories.writing import feedback, quotations, reports
-from memory_project.demo import talk
-from memory_project.exports.formats import write_lines
-from memory_project.exports.stream import export_rows, scope_of
+from memory_project.exchange.exports.formats import write_lines
+from memory_project.exchange.exports.stream import export_rows, scope_of
+from memory_project.operating.demo import talk
 
 SECRET = "The private number of Alice is forty-two."
 

@@ -14,12 +14,12 @@ from django.urls import reverse
 from foundation.operations.errors import Forbidden
 from foundation.people.caller import system_caller
 from foundation.people.permissions import build_caller
-from memory_project import demo
 from memory_project.accounts import people
 from memory_project.accounts.tokens import create_token
-from memory_project.doctor import exposure
 from memory_project.management.commands.up import Command as Up
 from memory_project.models import ApiToken, AuditEvent, User
+from memory_project.operating import demo, system_checks
+from memory_project.operating.doctor import exposure
 
 pytestmark = pytest.mark.django_db
 WRONG = {"username": "alice@example.org", "password": "not the password"}
@@ -174,9 +174,8 @@ def test_a_public_server_does_not_start_with_demo_passwords(
 
 
 def test_a_missing_package_is_reported_with_a_hint(settings: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    from memory_project import checks
 
     settings.DATAHUB_GMS_URL = "http://gms.example"  # type: ignore[attr-defined]
-    monkeypatch.setattr(checks, "find_spec", lambda name: None)
-    (fault,) = checks.check_datahub_settings()
+    monkeypatch.setattr(system_checks, "find_spec", lambda name: None)
+    (fault,) = system_checks.check_datahub_settings()
     assert "commonplace[datahub]" in (fault.hint or "")

@@ -30,11 +30,11 @@ from memories.models import Batch, MemoryRecord
 from memories.operations import Remember, Revise, Supersede
 from memory_project import schedules
 from memory_project.accounts import people
-from memory_project.admin_tables import TITLES
+from memory_project.accounts.preferences import services as preferences
+from memory_project.accounts.preferences.models import Preference
+from memory_project.admin.tables import TITLES
 from memory_project.models import User, Webhook
-from memory_project.notifications import webhooks
-from memory_project.preferences import services as preferences
-from memory_project.preferences.models import Preference
+from memory_project.notifications import chat_channel
 from memory_project.receivers import grant_operator_permissions
 from tests.conftest import person
 
@@ -338,7 +338,7 @@ def test_only_operators_test_sources_and_webhooks(alice: Caller, personas: dict[
     with pytest.raises(Forbidden):
         source_health.try_declaration(caller=alice, name="crm", text="")
     with pytest.raises(Forbidden):
-        webhooks.try_out(caller=alice, persona=personas["sales"], url="https://hooks.example/x")
+        chat_channel.try_out(caller=alice, persona=personas["sales"], url="https://hooks.example/x")
 
 
 def test_the_address_of_a_webhook_is_written_only(
@@ -351,7 +351,7 @@ def test_the_address_of_a_webhook_is_written_only(
         sent.append(url)
         return ""
 
-    monkeypatch.setattr(webhooks, "post", post)
+    monkeypatch.setattr(chat_channel, "post", post)
     client = browser(otto_user)
     form = {"persona": personas["sales"].pk, "url": "https://hooks.example/secret", "is_on": "on"}
     page = text(client.post(reverse("admin:memory_project_webhook_add"), {**form, TEST: "1"}))

@@ -22,11 +22,11 @@ from memories.conversation.wipe import request_wipe
 from memories.models import MemoryRecord
 from memories.operations import Erase
 from memories.writing import erasure
-from memory_project.backups import archive, erased, rotation, verification
-from memory_project.backups.folders import private_folder, remove_leftovers
-from memory_project.backups.models import Backup
-from memory_project.backups.programs import BackupFailed
-from memory_project.backups.state import state
+from memory_project.operating.backups import archive, erased, rotation, verification
+from memory_project.operating.backups.folders import private_folder, remove_leftovers
+from memory_project.operating.backups.models import Backup
+from memory_project.operating.backups.programs import BackupFailed
+from memory_project.operating.backups.state import state
 
 pytestmark = pytest.mark.django_db
 Committed = Callable[..., Any]

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foundation.operations.errors import Conflict, Invalid, NotFound
-from memory_project.clients import json_text
-from memory_project.clients.connection import Connection, mcp_url
-from memory_project.clients.files import BACKUP, plan, write
-from memory_project.clients.table import BY_NAME, CLIENTS, Client
+from memory_project.agents.client_files import json_text
+from memory_project.agents.client_files.connection import Connection, mcp_url
+from memory_project.agents.client_files.files import BACKUP, plan, write
+from memory_project.agents.client_files.table import BY_NAME, CLIENTS, Client
 
 HTTP = Connection(url="http://localhost:8000/mcp")
 STDIO = Connection(command=["/opt/python", "/opt/manage.py", "mcp", "--as", "maya@fernhill.example"])

@@ -27,11 +27,11 @@ from django.utils import timezone
 
 import memory_project
 from foundation.operations.errors import NotFound
-from memory_project import command_line
 from memory_project.__main__ import spoken
-from memory_project.command_line import DESCRIPTIONS, EXAMPLES, CommandLine, run
+from memory_project.management import command_line
+from memory_project.management.command_line import DESCRIPTIONS, EXAMPLES, CommandLine, run
 from memory_project.models import ApiToken, User
-from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
+from memory_project.operating.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
 
 OURS = {
     name

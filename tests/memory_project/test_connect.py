@@ -22,9 +22,9 @@ from django.urls import reverse
 
 import memory_project
 from distribution import build
-from memory_project.clients.connection import stdio_connection
-from memory_project.clients.snippets import snippet
-from memory_project.clients.table import BY_NAME, CLIENTS, Client
+from memory_project.agents.client_files.connection import stdio_connection
+from memory_project.agents.client_files.snippets import snippet
+from memory_project.agents.client_files.table import BY_NAME, CLIENTS, Client
 from memory_project.models import User
 
 URL = "http://localhost:8000/mcp"

@@ -16,8 +16,8 @@ import duckdb
 import pytest
 
 from foundation.people.caller import Caller
-from memory_project import demo
-from memory_project.demo import warehouse
+from memory_project.operating import demo
+from memory_project.operating.demo import warehouse
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 

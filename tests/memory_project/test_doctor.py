@@ -28,13 +28,13 @@ from django.utils import timezone, translation
 from django_q.models import OrmQ, Schedule
 
 from memories.models import MemoryRecord
-from memory_project.backups.models import Backup
-from memory_project.doctor import database, examination, recall, storage, systems, tasks, web, work
-from memory_project.doctor.facts import Facts, read
-from memory_project.doctor.findings import Finding, State, text, warning
-from memory_project.examinations.models import Examination
 from memory_project.models import User
-from memory_project.postgres.server import APPLICATION
+from memory_project.operating.backups.models import Backup
+from memory_project.operating.doctor import database, examination, recall, storage, systems, tasks, web, work
+from memory_project.operating.doctor.facts import Facts, read
+from memory_project.operating.doctor.findings import Finding, State, text, warning
+from memory_project.operating.examinations.models import Examination
+from memory_project.operating.postgres.server import APPLICATION
 from tests.conftest import person
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -34,11 +34,11 @@ from memories.operations import Erase, Remember, Share
 from memories.portable_kinds import kinds
 from memories.writing import erasure
 from memory_project.accounts import people
-from memory_project.exports import files, services
-from memory_project.exports.formats import FORMATS
-from memory_project.exports.models import Export, ExportState
-from memory_project.exports.schema import schema
-from memory_project.exports.stream import export_rows, scope_of
+from memory_project.exchange.exports import files, services
+from memory_project.exchange.exports.formats import FORMATS
+from memory_project.exchange.exports.models import Export, ExportState
+from memory_project.exchange.exports.schema import schema
+from memory_project.exchange.exports.stream import export_rows, scope_of
 from memory_project.models import User
 from tests.memory_project.export_world import SECRET, exported, make_world, of_kind
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 import pytest
 
 from foundation.operations.errors import Invalid
-from memory_project.imports.formats import archives
-from memory_project.imports.formats.archives import Archive, members_at_start
+from memory_project.exchange.imports.formats import archives
+from memory_project.exchange.imports.formats.archives import Archive, members_at_start
 from tests.memory_project.import_samples import zipped
 
 

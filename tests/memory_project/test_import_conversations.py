@@ -14,9 +14,9 @@ from memories.conversation.deletion import delete_memories
 from memories.conversation.operations import DeleteMemories, RecallConversations
 from memories.conversation.recall import recall_conversations
 from memories.models import IndexJob, MemoryRecord
-from memory_project.imports.formats import FORMATS
-from memory_project.imports.rows import Outcome
-from memory_project.imports.takers_of_conversations import take_turns
+from memory_project.exchange.imports.formats import FORMATS
+from memory_project.exchange.imports.rows import Outcome
+from memory_project.exchange.imports.takers_of_conversations import take_turns
 from tests.memory_project.import_samples import CHATGPT_CONVERSATION, CLAUDE_CONVERSATION
 
 pytestmark = pytest.mark.django_db

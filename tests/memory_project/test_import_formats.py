@@ -12,11 +12,11 @@ import pytest
 
 from foundation.operations.errors import Invalid
 from memories.operations import Remember
-from memory_project.imports.formats import FORMATS, comma_separated, json_items, markdown
-from memory_project.imports.formats.chat_exports import Message, turn_rows
-from memory_project.imports.formats.memory_rows import split_text
-from memory_project.imports.formats.sections import split_at_headings
-from memory_project.imports.rows import Row
+from memory_project.exchange.imports.formats import FORMATS, comma_separated, json_items, markdown
+from memory_project.exchange.imports.formats.chat_exports import Message, turn_rows
+from memory_project.exchange.imports.formats.memory_rows import split_text
+from memory_project.exchange.imports.formats.sections import split_at_headings
+from memory_project.exchange.imports.rows import Row
 from tests.memory_project.import_samples import (
     BASIC_MEMORY_NOTE,
     CHATGPT_CONVERSATION,

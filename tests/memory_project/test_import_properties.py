@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from foundation.operations.errors import Invalid
 from foundation.operations.fields import CONTENT_MAX
-from memory_project.imports.formats import FORMATS
-from memory_project.imports.formats.json_lines import read_lines
-from memory_project.imports.formats.memory_rows import split_text
-from memory_project.imports.formats.sections import split_at_headings
-from memory_project.imports.rows import Row
+from memory_project.exchange.imports.formats import FORMATS
+from memory_project.exchange.imports.formats.json_lines import read_lines
+from memory_project.exchange.imports.formats.memory_rows import split_text
+from memory_project.exchange.imports.formats.sections import split_at_headings
+from memory_project.exchange.imports.rows import Row
 from tests.memory_project.import_samples import SAMPLES
 
 STORABLE = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), max_size=80)

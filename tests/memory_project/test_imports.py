@@ -22,10 +22,10 @@ from memories import services
 from memories.models import Citation, CitingDocument, Feedback, IndexJob, MemoryRecord, MemoryRevision
 from memories.operations import Erase, Revise, Share
 from memories.writing import erasure
-from memory_project.imports import files, report, slices, staging, taking_over, tasks
-from memory_project.imports.models import Import, ImportRow, ImportState
+from memory_project.exchange.imports import files, report, slices, staging, taking_over, tasks
+from memory_project.exchange.imports.models import Import, ImportRow, ImportState
 from memory_project.models import User
-from memory_project.webhooks.models import Endpoint, Event
+from memory_project.notifications.webhooks.models import Endpoint, Event
 from tests.conftest import REFUNDS
 from tests.memory_project.test_api import client, post
 

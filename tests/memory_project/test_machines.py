@@ -35,16 +35,16 @@ from foundation.operations.errors import Invalid, NotFound
 from foundation.people.caller import Caller
 from memories.models import MemoryRecord
 from memory_project.accounts.second_factor import SecondFactorAdapter
-from memory_project.exports import files, services
-from memory_project.exports.models import Export, ExportState
-from memory_project.imports import staging, tasks
-from memory_project.imports.models import Import
-from memory_project.machines import key_change, secret_key_check, shared_cache, shared_files
-from memory_project.machines.migration_lock import single_migration
-from memory_project.machines.models import CacheEntry, InstallationFact
-from memory_project.machines.task_queue import UNKNOWN_KEPT, KeepingBroker
+from memory_project.exchange.exports import files, services
+from memory_project.exchange.exports.models import Export, ExportState
+from memory_project.exchange.imports import staging, tasks
+from memory_project.exchange.imports.models import Import
 from memory_project.mcp.gateway.models import StoredCredential
 from memory_project.models import User
+from memory_project.operating.shared import key_change, secret_key_check, shared_cache, shared_files
+from memory_project.operating.shared.migration_lock import single_migration
+from memory_project.operating.shared.models import CacheEntry, InstallationFact
+from memory_project.operating.shared.task_queue import UNKNOWN_KEPT, KeepingBroker
 
 pytestmark = pytest.mark.django_db
 SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
@@ -190,7 +190,7 @@ def test_a_task_of_a_newer_version_is_kept_for_a_week(broker: KeepingBroker, mon
     assert [broker.dequeue() for _ in range(3)] == [[], [], None]
     assert OrmQ.objects.count() == 2
     later = timezone.now() + UNKNOWN_KEPT
-    monkeypatch.setattr("memory_project.machines.task_queue.timezone.now", lambda: later)
+    monkeypatch.setattr("memory_project.operating.shared.task_queue.timezone.now", lambda: later)
     assert len(KeepingBroker().dequeue() or []) == 1  # it fails visibly now
 
 

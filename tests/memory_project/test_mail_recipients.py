@@ -27,7 +27,7 @@ from memories.writing import erasure
 from memory_project.accounts import mail as mails
 from memory_project.accounts import people
 from memory_project.models import Notification, User
-from memory_project.notifications import digest_and_alerts, inbox, notification_mails, webhooks
+from memory_project.notifications import chat_channel, digest_and_alerts, inbox, notification_mails
 from memory_project.notifications.inbox import MAIL_DELAY
 from tests.queued_tasks import run_queued_tasks
 
@@ -264,7 +264,7 @@ def test_a_webhook_counts_no_private_stale_memories(alice: Caller, ada: Caller) 
         content = f"A margin that is {visibility}."
         record = services.remember(Remember(content=content, visibility=visibility), caller=alice).record
         services.mark_stale(caller=ada, record_id=record.pk, reason="a column was removed")
-    assert webhooks.counts("sales")["stale"] == 1
+    assert chat_channel.counts("sales")["stale"] == 1
 
 
 def test_a_webhook_that_was_turned_off_while_others_were_sent_is_not_called(
@@ -272,17 +272,17 @@ def test_a_webhook_that_was_turned_off_while_others_were_sent_is_not_called(
 ) -> None:
     settings.WEBHOOK_HOSTS = ["hooks.example"]
     hooks = [
-        webhooks.save(caller=ada, persona=personas[name], url=f"https://hooks.example/{name}") for name in personas
+        chat_channel.save(caller=ada, persona=personas[name], url=f"https://hooks.example/{name}") for name in personas
     ]
-    monkeypatch.setattr(webhooks, "counts", lambda persona: {"waiting": 1, "approved": 0, "stale": 0})
+    monkeypatch.setattr(chat_channel, "counts", lambda persona: {"waiting": 1, "approved": 0, "stale": 0})
     called = []
 
     def post(url: str, body: dict[str, str]) -> str:
         called.append(url)
-        webhooks.save(caller=ada, persona=hooks[1].persona, url=hooks[1].url, is_on=False)
+        chat_channel.save(caller=ada, persona=hooks[1].persona, url=hooks[1].url, is_on=False)
         return ""
 
-    monkeypatch.setattr(webhooks, "post", post)
-    assert webhooks.send_due() == "1 sent"
+    monkeypatch.setattr(chat_channel, "post", post)
+    assert chat_channel.send_due() == "1 sent"
     assert called == ["https://hooks.example/sales"]
     assert not Notification.objects.exists()

@@ -14,11 +14,11 @@ from mcp.types import INVALID_PARAMS
 
 from foundation.people.caller import Caller
 from memories.models import MemoryRecord
-from memory_project import env
 from memory_project.accounts.tokens import create_token
 from memory_project.mcp import list_pages, resources
 from memory_project.mcp.hosts import is_allowed_host, is_allowed_origin
 from memory_project.models import AuditEvent, User
+from memory_project.operating import env
 from tests.memory_project.test_mcp_server import as_caller
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -18,7 +18,7 @@ from memories.operations import Remember, Revise
 from memories.retrieval import impressions
 from memory_project.accounts import saved_views
 from memory_project.models import User
-from memory_project.pages import default_views
+from memory_project.portal.pages import default_views
 from memory_project.portal.search.passages import MAX_CHARS, excerpt
 
 pytestmark = pytest.mark.django_db

@@ -27,7 +27,7 @@ from memories.models import MemoryRecord
 from memories.operations import Erase, Forget, Reassign, Remember, Revise, Verify
 from memories.writing import erasure
 from memory_project.models import Notification, User, Webhook
-from memory_project.notifications import inbox, lists, notification_mails, webhooks
+from memory_project.notifications import chat_channel, inbox, lists, notification_mails
 
 pytestmark = pytest.mark.django_db
 
@@ -332,13 +332,13 @@ def test_users_choose_how_they_are_notified(
 def test_only_https_addresses_of_allowed_hosts_are_accepted(settings: Any, url: str) -> None:
     settings.WEBHOOK_HOSTS = ["hooks.slack.com"]
     with pytest.raises(Invalid):
-        webhooks.check_url(url)
-    assert webhooks.check_url("https://hooks.slack.com/services/T/B/x") == "https://hooks.slack.com/services/T/B/x"
+        chat_channel.check_url(url)
+    assert chat_channel.check_url("https://hooks.slack.com/services/T/B/x") == "https://hooks.slack.com/services/T/B/x"
 
 
 def test_without_allowed_hosts_every_address_is_rejected() -> None:
     with pytest.raises(Invalid, match="WEBHOOK_HOSTS"):
-        webhooks.check_url("https://hooks.slack.com/x")
+        chat_channel.check_url("https://hooks.slack.com/x")
 
 
 @pytest.mark.parametrize(
@@ -350,7 +350,7 @@ def test_a_host_with_a_private_address_is_rejected(
     settings.WEBHOOK_HOSTS = ["hooks.example"]
     entries = [(0, 0, 0, "", ("93.184.216.34", 443)), (0, 0, 0, "", (address, 443))]
     monkeypatch.setattr("socket.getaddrinfo", lambda *args, **kwargs: entries)
-    assert f"resolves to {address}, which is not a public address" in webhooks.post(
+    assert f"resolves to {address}, which is not a public address" in chat_channel.post(
         "https://hooks.example/x", {"text": "hello"}
     )
 
@@ -376,12 +376,12 @@ def test_a_webhook_receives_counts_and_a_link_but_no_text(
 ) -> None:
     propose(alice)
     with pytest.raises(Forbidden):
-        webhooks.save(caller=cora, persona=personas["sales"], url="https://hooks.example/x")
-    webhooks.save(caller=ada, persona=personas["sales"], url="https://hooks.example/x")
+        chat_channel.save(caller=cora, persona=personas["sales"], url="https://hooks.example/x")
+    chat_channel.save(caller=ada, persona=personas["sales"], url="https://hooks.example/x")
     # this persona has nothing to review
-    webhooks.save(caller=ada, persona=personas["supply"], url="https://hooks.example/y")
-    assert webhooks.send_due() == "1 sent"
-    assert webhooks.send_due() == "0 sent"  # at most once a day
+    chat_channel.save(caller=ada, persona=personas["supply"], url="https://hooks.example/y")
+    assert chat_channel.send_due() == "1 sent"
+    assert chat_channel.send_due() == "0 sent"  # at most once a day
     (request,) = channel["requests"]
     assert (request.url.host, request.headers["Host"]) == ("93.184.216.34", "hooks.example")
     assert request.extensions["sni_hostname"] == "hooks.example"
@@ -393,8 +393,8 @@ def test_a_redirect_is_not_followed_and_is_reported(
     channel: dict[str, Any], alice: Caller, ada: Caller, personas: dict[str, Persona]
 ) -> None:
     channel["status"] = 302
-    webhook = webhooks.save(caller=ada, persona=personas["sales"], url="https://hooks.example/x")
-    assert webhooks.send(webhook) == "hooks.example responded with status 302"
+    webhook = chat_channel.save(caller=ada, persona=personas["sales"], url="https://hooks.example/x")
+    assert chat_channel.send(webhook) == "hooks.example responded with status 302"
     assert len(channel["requests"]) == 1
     row = Webhook.objects.get()
     assert (row.last_error, row.sent_at) == ("hooks.example responded with status 302", None)

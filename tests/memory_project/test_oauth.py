@@ -21,16 +21,16 @@ from oauth2_provider.models import AccessToken, Application, Grant, RefreshToken
 from foundation.operations.errors import Forbidden
 from foundation.people.caller import Caller
 from foundation.people.models import PersonaMembership
-from memory_project import rate_limits
 from memory_project.accounts import connected_apps, people
+from memory_project.accounts.oauth.redirects import is_safe, source_of
+from memory_project.accounts.oauth.registration import PublicFetcher
+from memory_project.accounts.oauth.validator import Validator
 from memory_project.accounts.recognition import owner_of_token
 from memory_project.accounts.tokens import find_token
 from memory_project.mcp.auth import caller_for_token
 from memory_project.mcp.server import build_server
 from memory_project.models import AuditEvent, ConnectedApp, User
-from memory_project.oauth.redirects import is_safe, source_of
-from memory_project.oauth.registration import PublicFetcher
-from memory_project.oauth.validator import Validator
+from memory_project.web import rate_limits
 
 pytestmark = pytest.mark.django_db
 BACK = "http://127.0.0.1:4711/callback"
@@ -191,7 +191,9 @@ def test_a_client_document_is_fetched_once_and_must_name_its_own_address(
         document = {"client_id": address, "client_name": "Robo", "redirect_uris": [BACK]}
         return httpx.Response(200, json=document)
 
-    monkeypatch.setattr("memory_project.oauth.registration.PublicTransport", lambda: httpx.MockTransport(handle))
+    monkeypatch.setattr(
+        "memory_project.accounts.oauth.registration.PublicTransport", lambda: httpx.MockTransport(handle)
+    )
     page = browser.get("/oauth/authorize", request_of(address)).content.decode()
     assert "app.example" in page
     browser.get("/oauth/authorize", request_of(address))
@@ -202,7 +204,7 @@ def test_a_client_document_is_fetched_once_and_must_name_its_own_address(
 
 def test_a_client_document_is_limited_in_size(monkeypatch: pytest.MonkeyPatch) -> None:
     big = httpx.MockTransport(lambda request: httpx.Response(200, content=b"[" * 20_000))
-    monkeypatch.setattr("memory_project.oauth.registration.PublicTransport", lambda: big)
+    monkeypatch.setattr("memory_project.accounts.oauth.registration.PublicTransport", lambda: big)
     with pytest.raises(Exception, match="16,384 bytes"):
         PublicFetcher().fetch("https://app.example/client.json")
 

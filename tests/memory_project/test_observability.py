@@ -30,7 +30,7 @@ from memories.operations import RecallMemories
 from memories.retrieval.recall import recall
 from memory_project.memory_extension import ProjectMemoryExtension
 from memory_project.models import AuditEvent
-from memory_project.observability import (
+from memory_project.operating.observability import (
     calls,
     exposition,
     installation_metrics,
@@ -41,7 +41,7 @@ from memory_project.observability import (
     request_context,
     workers,
 )
-from memory_project.observability.json_logs import JSONFormatter
+from memory_project.operating.observability.json_logs import JSONFormatter
 from memory_project.web import draining, readiness
 from memory_project.web.client_address import ClientAddress
 from memory_project.web.probes import Probes

@@ -15,7 +15,7 @@ from knowledge.news.timeline import entity_timeline, memory_counts
 from memories import services
 from memories.mcp_tools import memory_manage
 from memories.operations import Remember
-from memory_project.imports.formats import FORMATS
+from memory_project.exchange.imports.formats import FORMATS
 from memory_project.models import User
 from tests.knowledge.conftest import MART, fill_catalog, put
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.utils import translation
 
-from memory_project.webhooks.models import Endpoint
+from memory_project.notifications.webhooks.models import Endpoint
 
 
 @pytest.mark.parametrize(

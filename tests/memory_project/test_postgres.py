@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_project.postgres.server import DATABASE, EmbeddedPostgres, EmbeddedPostgresError, others_can_enter
+from memory_project.operating.postgres.server import DATABASE, EmbeddedPostgres, EmbeddedPostgresError, others_can_enter
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from mcp.shared.exceptions import MCPError
 from foundation.database import retention
 from foundation.people.caller import Caller, Limit, system_caller
 from memories.models import MemoryRecord
-from memory_project import rate_limits
 from memory_project.accounts.tokens import create_token
 from memory_project.models import AuditEvent, CallWindow, User
+from memory_project.web import rate_limits
 from tests.memory_project.test_mcp_server import as_caller, over_http
 
 pytestmark = pytest.mark.django_db(transaction=True)

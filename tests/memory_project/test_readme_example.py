@@ -14,8 +14,8 @@ from analysis.models import DeclaredSource
 from foundation.people.caller import Caller
 from knowledge.catalog import metadata_files
 from knowledge.freshness import catalog_load
-from memory_project import demo
-from memory_project.demo import warehouse
+from memory_project.operating import demo
+from memory_project.operating.demo import warehouse
 from tests.memory_project.test_mcp_server import ROOT, as_caller, content_of
 
 pytestmark = pytest.mark.django_db(transaction=True)

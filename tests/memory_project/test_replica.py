@@ -17,10 +17,10 @@ from memories import services
 from memories.models import MemoryRecord
 from memories.operations import Erase, Revise, Share
 from memories.writing import erasure
-from memory_project import database_url
 from memory_project.models import ApiToken, User
-from memory_project.replica import looks, watch
-from memory_project.replica.models import Barrier, Position
+from memory_project.operating import database_url
+from memory_project.operating.replica import looks, watch
+from memory_project.operating.replica.models import Barrier, Position
 
 HOSTS = "db1:5432,db2:5433"
 

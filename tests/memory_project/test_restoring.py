@@ -23,12 +23,12 @@ from memories.operations import Erase, Remember, Revise
 from memories.portability import Values
 from memories.writing import erasure
 from memories.writing.verification import last_verifications
-from memory_project.exports.formats import as_line, write_zip
-from memory_project.exports.installation import InstallationReport, restore_file
-from memory_project.exports.restoring import restore
-from memory_project.imports import staging, taking_over, tasks
-from memory_project.imports.formats import FORMATS, commonplace
-from memory_project.imports.rows import Outcome, Row
+from memory_project.exchange.exports.formats import as_line, write_zip
+from memory_project.exchange.imports import staging, taking_over, tasks
+from memory_project.exchange.imports.formats import FORMATS, commonplace
+from memory_project.exchange.imports.installation import InstallationReport, restore_file
+from memory_project.exchange.imports.restoring import restore
+from memory_project.exchange.imports.rows import Outcome, Row
 from memory_project.models import Notification, User
 from tests.knowledge.changeset_examples import apply, change
 from tests.memory_project.export_world import (

@@ -11,9 +11,9 @@ from django.apps import apps
 from django.conf import settings
 from django.db import connection
 
-from memory_project.checks import check_role
-from memory_project.postgres.roles import statements
-from memory_project.postgres.server import APPLICATION, DATABASE, OWNER, SUPERUSER, EmbeddedPostgres
+from memory_project.operating.postgres.roles import statements
+from memory_project.operating.postgres.server import APPLICATION, DATABASE, OWNER, SUPERUSER, EmbeddedPostgres
+from memory_project.operating.system_checks import check_role
 
 pytestmark = pytest.mark.skipif(bool(settings.DATABASE_URL), reason="the embedded server’s roles")
 

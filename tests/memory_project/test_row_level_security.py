@@ -52,10 +52,10 @@ from memories.models import (
 from memories.operations import Remember, Revise, Share
 from memories.writing.seen import memory_versions
 from memories.writing.undo import undo
-from memory_project.checks import check_row_security
 from memory_project.mcp.server import build_server
 from memory_project.models import User
-from memory_project.postgres.server import APPLICATION
+from memory_project.operating.postgres.server import APPLICATION
+from memory_project.operating.system_checks import check_row_security
 
 pytestmark = pytest.mark.skipif(bool(settings.DATABASE_URL), reason="the embedded server’s roles")
 ROOT = Path(__file__).resolve().parents[2]

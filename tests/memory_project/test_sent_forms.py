@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from memories.models import MemoryRecord
 from memory_project.models import AuditEvent, User
-from memory_project.pages.models import Submission
+from memory_project.portal.pages.models import Submission
 
 FORM = {"content": "Orders close at night.", "dimension": "knowledge", "category": "general", "confidence": "high",
         "visibility": "persona", "tags": "", "entity_urns": ""}  # fmt: skip

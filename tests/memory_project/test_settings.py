@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from memory_project import env
-from memory_project.secret_key import load_secret_key
+from memory_project.operating import env
+from memory_project.operating.secret_key import load_secret_key
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -33,7 +33,8 @@ ALLOWED = {
 # Packages of our own that only browsers and other systems need.
 FORBIDDEN = (
     "django.contrib.admin", "django.contrib.sessions", "memory_project.admin", "memory_project.portal.views",
-    "memory_project.doctor", "memory_project.oauth", "memory_project.rest.endpoints", "memory_project.urls",
+    "memory_project.operating.doctor", "memory_project.accounts.oauth", "memory_project.rest.endpoints",
+    "memory_project.urls",
     "memory_project.mcp.http_app", "memory_project.mcp.gateway.session", "memory_project.mcp.gateway.oauth",
 )  # fmt: skip
 

@@ -20,8 +20,8 @@ from foundation.people.permissions import build_caller
 from memories import services as memories
 from memories.operations import Erase, Remember, Share
 from memories.writing import erasure
-from memory_project.exports import services
-from memory_project.exports.models import Export
+from memory_project.exchange.exports import services
+from memory_project.exchange.exports.models import Export
 from memory_project.models import User
 
 pytestmark = pytest.mark.django_db

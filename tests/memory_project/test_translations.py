@@ -157,12 +157,13 @@ IN_ENGLISH = (
     "analysis/child_ingest.py", "analysis/export.py",
     "foundation/embedding/", "foundation/tools/declaration.py", "knowledge/catalog/", "knowledge/graph/",
     "knowledge/portable_kinds.py", "memories/conversation/web_search.py", "memories/portab",
-    "memory_project/clients/", "memory_project/exports/", "memory_project/imports/formats/",
-    "memory_project/imports/tasks.py", "memory_project/machines/key_change.py", "analysis/ingest.py",
-    "analysis/storage/",
-    "memory_project/agents/installation.py",
-    "memory_project/mcp/", "memory_project/oauth/", "memory_project/postgres/", "memory_project/rest/",
-    "memory_project/subscriptions/", "memory_project/webhooks/sending.py",
+    "memory_project/agents/client_files/", "memory_project/exchange/exports/",
+    "memory_project/exchange/imports/formats/", "memory_project/exchange/imports/tasks.py",
+    "memory_project/exchange/imports/restoring.py", "memory_project/exchange/imports/installation.py",
+    "memory_project/operating/shared/key_change.py", "analysis/ingest.py", "analysis/storage/",
+    "memory_project/agents/installation.py", "memory_project/mcp/", "memory_project/accounts/oauth/",
+    "memory_project/operating/postgres/", "memory_project/rest/",
+    "memory_project/exchange/subscriptions/", "memory_project/notifications/webhooks/sending.py",
 )  # fmt: skip
 MAX_ERRORS_IN_ENGLISH = 0  # goes down with every module whose errors are translated
 ERRORS = {"Invalid", "NotFound", "Forbidden", "Conflict", "LimitReached", "Degraded", "Declined", "Upstream"}

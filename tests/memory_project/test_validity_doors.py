@@ -23,8 +23,8 @@ from memories.models import MemoryRecord, Period
 from memories.operations import OpenPeriod, PeriodOperation, Remember, Revise, Verify
 from memories.portable_kinds import kinds
 from memories.writing import periods
-from memory_project.imports import staging, tasks
-from memory_project.imports.models import ImportRow
+from memory_project.exchange.imports import staging, tasks
+from memory_project.exchange.imports.models import ImportRow
 from memory_project.models import Notification, User
 from memory_project.notifications.validity import notify_ends
 from tests.knowledge.conftest import ORDERS

@@ -36,10 +36,10 @@ from memories.operations import Erase, Forget, Restore, Share, Supersede, Verify
 from memories.writing import erasure, ownership
 from memory_project.accounts import people
 from memory_project.models import Notification, User
-from memory_project.webhooks import endpoints, posting, sending
-from memory_project.webhooks.events import KINDS, TEST, emit
-from memory_project.webhooks.models import Delivery, DeliveryState, Endpoint, Event
-from memory_project.webhooks.operations import CreateEndpoint, UpdateEndpoint
+from memory_project.notifications.webhooks import endpoints, posting, sending
+from memory_project.notifications.webhooks.events import KINDS, TEST, emit
+from memory_project.notifications.webhooks.models import Delivery, DeliveryState, Endpoint, Event
+from memory_project.notifications.webhooks.operations import CreateEndpoint, UpdateEndpoint
 from tests.queued_tasks import run_queued_tasks
 
 pytestmark = pytest.mark.django_db
@@ -191,7 +191,7 @@ def test_the_first_waiting_event_queues_a_task(
         emit("memory.stale", [uuid4() for _ in range(5_000)])
         emit("memory.stale", [uuid4()])
     assert (len(callbacks), Event.objects.count()) == (1, 5_001)
-    assert run_queued_tasks("memory_project.webhooks.tasks.send_webhook_events")
+    assert run_queued_tasks("memory_project.notifications.webhooks.tasks.send_webhook_events")
     assert not Event.objects.exists()
 
 

@@ -40,7 +40,7 @@ def _grant() -> None:
     """Grant the application's role its privileges, because services switch to it."""
     from django.db import connection
 
-    from memory_project.postgres.roles import statements
+    from memory_project.operating.postgres.roles import statements
 
     role = connection.settings_dict.get("IDENTITY_ROLE")
     with connection.cursor() as cursor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memory_project.postgres.server import SUPERUSER, EmbeddedPostgres
+from memory_project.operating.postgres.server import SUPERUSER, EmbeddedPostgres
 
 
 class Standby(EmbeddedPostgres):

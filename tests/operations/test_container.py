@@ -22,8 +22,8 @@ from typing import Any
 
 import pytest
 
-from memory_project.leftovers import started_at
-from memory_project.postgres.server import DATABASE, EmbeddedPostgres, others_can_enter
+from memory_project.operating.leftovers import started_at
+from memory_project.operating.postgres.server import DATABASE, EmbeddedPostgres, others_can_enter
 from tests.e2e.processes import ROOT, START_WITHIN_S, folder_and_port
 
 USER = "nobody"

@@ -13,7 +13,7 @@ import psutil
 import psycopg
 import pytest
 
-from memory_project.postgres.server import APPLICATION, DATABASE, OWNER, SUPERUSER, EmbeddedPostgres
+from memory_project.operating.postgres.server import APPLICATION, DATABASE, OWNER, SUPERUSER, EmbeddedPostgres
 from tests.e2e.processes import folder_and_port
 from tests.e2e.test_upgrade import DATA, run
 

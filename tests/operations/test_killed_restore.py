@@ -13,7 +13,7 @@ import psutil
 import psycopg
 import pytest
 
-from memory_project.postgres.server import DATABASE, EmbeddedPostgres
+from memory_project.operating.postgres.server import DATABASE, EmbeddedPostgres
 from tests.e2e.prepared_homes import prepared_home
 from tests.e2e.processes import ROOT, command, environment, folder_and_port
 
@@ -39,7 +39,7 @@ import json
 from django.conf import settings
 from django.core.management import call_command
 from django.test import Client
-from memory_project.command_line import CommandLine
+from memory_project.management.command_line import CommandLine
 settings.STORAGES["staticfiles"] = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
 def attempt(door):
     try:

@@ -20,7 +20,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from memory_project.postgres.server import APPLICATION, DATABASE, OWNER, EmbeddedPostgres
+from memory_project.operating.postgres.server import APPLICATION, DATABASE, OWNER, EmbeddedPostgres
 from tests.e2e.prepared_homes import prepared_home
 from tests.e2e.processes import ROOT, command, environment, folder_and_port
 from tests.operations.standby import Standby
@@ -42,8 +42,8 @@ from django.conf import settings
 from django.test import Client
 from foundation.operations.errors import Conflict
 from foundation.database import identity, locks, prepared_statements, replica
-from memory_project.portal.administration import system
-from memory_project.postgres.server import SUPERUSER
+from memory_project.admin.pages import system
+from memory_project.operating.postgres.server import SUPERUSER
 
 def is_replica():
     return prepared_statements.rows("SELECT pg_is_in_recovery()", [])[0][0]

@@ -16,11 +16,11 @@ except ImportError:
 def main() -> None:
     sys.path.insert(0, str(Path(__file__).parent))
     if sys.argv[1:2] == ["--status"]:
-        from memory_project.hooks import status  # noqa: PLC0415 - a hook must start fast
+        from memory_project.agents.hook_program import status  # noqa: PLC0415 - a hook must start fast
 
         print(status.as_text(status.report()))
     else:
-        from memory_project.hooks import hook  # noqa: PLC0415
+        from memory_project.agents.hook_program import hook  # noqa: PLC0415
 
         hook.run(sys.argv[1:])
 

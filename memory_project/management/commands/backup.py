@@ -7,8 +7,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.template.defaultfilters import filesizeformat
 
-from memory_project.backups import archive, erased, verification
-from memory_project.backups.programs import BackupFailed
+from memory_project.operating.backups import archive, erased, verification
+from memory_project.operating.backups.programs import BackupFailed
 
 
 class Command(BaseCommand):

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from memory_project.machines import key_change
+from memory_project.operating.shared import key_change
 
 
 class Command(BaseCommand):

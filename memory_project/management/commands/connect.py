@@ -13,10 +13,16 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from foundation.operations.errors import DomainError, Invalid
-from memory_project.clients.connection import DEFAULT_NAME, TOKEN_VARIABLE, Connection, mcp_url, stdio_connection
-from memory_project.clients.files import Change, plan, write
-from memory_project.clients.snippets import snippet
-from memory_project.clients.table import BY_NAME, Client, Entry
+from memory_project.agents.client_files.connection import (
+    DEFAULT_NAME,
+    TOKEN_VARIABLE,
+    Connection,
+    mcp_url,
+    stdio_connection,
+)
+from memory_project.agents.client_files.files import Change, plan, write
+from memory_project.agents.client_files.snippets import snippet
+from memory_project.agents.client_files.table import BY_NAME, Client, Entry
 from memory_project.models import User
 
 PLACEHOLDER = "cpl_YOUR_TOKEN"

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from foundation.operations.errors import DomainError
 from foundation.people.caller import system_caller
 from memory_project.accounts.tokens import DEFAULT_DAYS, RIGHTS, create_token, expiry
-from memory_project.arguments import between
+from memory_project.management.arguments import between
 from memory_project.models import User
 
 MAX_CALLS = 2_147_483_647  # the largest number that the column can hold

@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
+from memory_project.operating.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
 
 
 class Command(BaseCommand):

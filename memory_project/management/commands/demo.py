@@ -6,8 +6,8 @@ from django.core.management.base import BaseCommand
 from tqdm import tqdm
 
 from foundation.people.permissions import build_caller
-from memory_project import demo
-from memory_project.demo import talk, warehouse
+from memory_project.operating import demo
+from memory_project.operating.demo import talk, warehouse
 
 
 class Command(BaseCommand):

@@ -8,10 +8,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from memory_project.arguments import between
-from memory_project.doctor import examination
-from memory_project.doctor.examination import Result
-from memory_project.doctor.findings import State
+from memory_project.management.arguments import between
+from memory_project.operating.doctor import examination
+from memory_project.operating.doctor.examination import Result
+from memory_project.operating.doctor.findings import State
 
 MARKS = {State.OK: "ok", State.WARNING: "WARNING", State.PROBLEM: "PROBLEM", State.UNKNOWN: "unknown"}
 

@@ -10,10 +10,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from foundation.operations.errors import DomainError
 from memory_project.agents import installation, rules
-from memory_project.clients import files
-from memory_project.hooks import connection as connections
-from memory_project.hooks import repository, status
-from memory_project.hooks.programs import PROGRAMS
+from memory_project.agents.client_files import files
+from memory_project.agents.hook_program import connection as connections
+from memory_project.agents.hook_program import repository, status
+from memory_project.agents.hook_program.programs import PROGRAMS
 
 NAMES = ", ".join(PROGRAMS)
 EXECUTABLE = 0o755

@@ -12,10 +12,10 @@ from foundation.operations.errors import DomainError
 from foundation.people.caller import Caller
 from foundation.people.permissions import build_caller
 from memories.models import Visibility
-from memory_project.exports.installation import InstallationReport, restore_file
-from memory_project.imports import report, staging, taking_over, tasks
-from memory_project.imports.formats import FORMATS
-from memory_project.imports.models import Import
+from memory_project.exchange.imports import report, staging, taking_over, tasks
+from memory_project.exchange.imports.formats import FORMATS
+from memory_project.exchange.imports.installation import InstallationReport, restore_file
+from memory_project.exchange.imports.models import Import
 from memory_project.models import User
 
 SLICE_S = 2.0  # seconds between two updates of the progress bar

@@ -18,10 +18,10 @@ from foundation.operations.errors import DomainError
 from foundation.people.caller import Caller
 from foundation.people.permissions import build_caller
 from memories.retrieval.warm_up import warm_up
-from memory_project.arguments import port
-from memory_project.machines import secret_key_check
+from memory_project.management.arguments import port
 from memory_project.models import User
-from memory_project.observability import tracing
+from memory_project.operating.observability import tracing
+from memory_project.operating.shared import secret_key_check
 
 PACKAGES = ("memory_project", "memories", "knowledge", "analysis", "foundation")
 WARM_UP_AFTER_S = 1.0  # seconds before the embedding model is loaded, in which the client's first requests are served
@@ -143,7 +143,7 @@ class Command(BaseCommand):
         from memory_project.accounts.recognition import owner_of  # noqa: PLC0415 - not needed for stdio
         from memory_project.mcp.http_app import http_app, mcp_routes  # noqa: PLC0415 - not needed for stdio
         from memory_project.mcp.server import build_server  # noqa: PLC0415 - slow, see above
-        from memory_project.observability import exposition, process_metrics  # noqa: PLC0415 - not needed for stdio
+        from memory_project.operating.observability import exposition, process_metrics  # noqa: PLC0415 - not needed for stdio
         from memory_project.web.admission import protected  # noqa: PLC0415 - not needed for stdio
         from memory_project.web.request_limits import uvicorn_options  # noqa: PLC0415 - not needed for stdio
         from memory_project.web.stopping import drained  # noqa: PLC0415 - not needed for stdio

@@ -10,12 +10,12 @@ from django.db.migrations.exceptions import InconsistentMigrationHistory
 
 from foundation.database import restore_marker
 from foundation.database.owner import as_owner
-from memory_project.checks import database_problems, newer_migrations
-from memory_project.machines import secret_key_check
-from memory_project.machines.migration_lock import single_migration
-from memory_project.postgres import blockers
-from memory_project.postgres.roles import grant
-from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
+from memory_project.operating.postgres import blockers
+from memory_project.operating.postgres.roles import grant
+from memory_project.operating.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
+from memory_project.operating.shared import secret_key_check
+from memory_project.operating.shared.migration_lock import single_migration
+from memory_project.operating.system_checks import database_problems, newer_migrations
 
 
 class Command(migrate.Command):

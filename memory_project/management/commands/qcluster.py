@@ -6,7 +6,7 @@ from typing import Any
 from django.db import DatabaseError, connections
 from django_q.management.commands import qcluster
 
-from memory_project.machines import secret_key_check, shared_files
+from memory_project.operating.shared import secret_key_check, shared_files
 
 
 class Command(qcluster.Command):  # type: ignore[misc]  # django-q has no types

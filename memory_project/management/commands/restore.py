@@ -19,10 +19,10 @@ from knowledge.changesets import rollback
 from knowledge.models import Insight
 from memories.operations import Erase
 from memories.writing import erasure
-from memory_project.backups import erased, restoring
-from memory_project.backups.archive import refuse_newer, unpacked
-from memory_project.backups.programs import BackupFailed
-from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
+from memory_project.operating.backups import erased, restoring
+from memory_project.operating.backups.archive import refuse_newer, unpacked
+from memory_project.operating.backups.programs import BackupFailed
+from memory_project.operating.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
 
 
 class Command(BaseCommand):

@@ -7,8 +7,8 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 from django.db import connections
 
-from memory_project.arguments import between, port
-from memory_project.machines import secret_key_check, static_files
+from memory_project.management.arguments import between, port
+from memory_project.operating.shared import secret_key_check, static_files
 
 
 class Command(BaseCommand):
@@ -26,7 +26,7 @@ class Command(BaseCommand):
         static_files.ensure_collected()
         import uvicorn  # noqa: PLC0415 - not needed for --help
 
-        from memory_project.observability import exposition  # noqa: PLC0415 - not needed for --help
+        from memory_project.operating.observability import exposition  # noqa: PLC0415 - not needed for --help
         from memory_project.web.request_limits import uvicorn_options  # noqa: PLC0415 - not needed for --help
         from memory_project.web.stopping import Processes  # noqa: PLC0415 - not needed for --help
 

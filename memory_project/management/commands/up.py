@@ -22,17 +22,17 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, close_old_connections, connection
 from django_q.tasks import async_task
 
-from memory_project import leftovers
 from memory_project.__main__ import program, spoken
-from memory_project.arguments import port
-from memory_project.backups.folders import remove_leftovers
-from memory_project.clients.connection import stdio_connection
-from memory_project.clients.snippets import snippet
-from memory_project.clients.table import BY_NAME
-from memory_project.doctor import exposure
-from memory_project.machines import static_files
+from memory_project.agents.client_files.connection import stdio_connection
+from memory_project.agents.client_files.snippets import snippet
+from memory_project.agents.client_files.table import BY_NAME
+from memory_project.management.arguments import port
 from memory_project.models import User
-from memory_project.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
+from memory_project.operating import leftovers
+from memory_project.operating.backups.folders import remove_leftovers
+from memory_project.operating.doctor import exposure
+from memory_project.operating.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
+from memory_project.operating.shared import static_files
 
 TELL_EVERY_S = 10  # seconds between two lines about what `up` waits for
 STOP_SLACK_S = 10  # seconds that a process has to stop, beside those that the web server gives running calls
@@ -102,7 +102,7 @@ class Command(BaseCommand):
             call_command("demo", stdout=io.StringIO())
 
     def panel(self, host: str, port: int) -> None:
-        from memory_project import demo  # noqa: PLC0415 - only for its constants
+        from memory_project.operating import demo  # noqa: PLC0415 - only for its constants
 
         hostname = "localhost" if host in ("127.0.0.1", "0.0.0.0", "::") else host
         url = f"http://{hostname}:{port}"

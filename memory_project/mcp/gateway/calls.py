@@ -27,7 +27,6 @@ from foundation.operations.errors import DomainError, Forbidden
 from foundation.people.caller import Caller
 from foundation.tools.declaration import Call
 from foundation.work.fair_queue import TURN_KEY
-from memory_project import rate_limits
 from memory_project.mcp.confirmations import asks_in_results, can_ask
 from memory_project.mcp.gateway import entities, questions, registry, results
 from memory_project.mcp.gateway.declaration import Upstream
@@ -37,7 +36,8 @@ from memory_project.mcp.gateway.registry import ProxiedTool
 from memory_project.mcp.gateway.running_call import Event, RunningCall
 from memory_project.mcp.responses import AttachedContent, CallContext, Cancelled, asks_for_context, report_failure
 from memory_project.mcp.workers import Running, in_thread
-from memory_project.observability.calls import UPSTREAM
+from memory_project.operating.observability.calls import UPSTREAM
+from memory_project.web import rate_limits
 
 if TYPE_CHECKING:
     from memory_project.mcp.authenticated_server import IdentifiedServer

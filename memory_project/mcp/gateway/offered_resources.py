@@ -17,11 +17,11 @@ from foundation.database import connections
 from foundation.operations.errors import DomainError, NotFound
 from foundation.people.caller import Caller
 from foundation.tools.budget import fit_text
-from memory_project import rate_limits
 from memory_project.mcp.gateway import registry
 from memory_project.mcp.gateway.declaration import Upstream
 from memory_project.mcp.gateway.names import offered_uri, upstream_uri
 from memory_project.mcp.workers import Running, in_thread
+from memory_project.web import rate_limits
 
 if TYPE_CHECKING:
     from memory_project.mcp.gateway.calls import Gateway

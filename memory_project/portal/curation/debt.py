@@ -22,7 +22,7 @@ from knowledge.debt.operations import AskQuestions, UndoAnswer
 from knowledge.debt.queries import DebtFilter
 from knowledge.models.debt import EVERYONE
 from memory_project.portal.curation.review import curator
-from memory_project.portal.views.redirects import local_page
+from memory_project.portal.redirects import local_page
 from memory_project.web import locale
 from memory_project.web.error_labels import message_with_label
 

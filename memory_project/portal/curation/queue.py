@@ -32,6 +32,7 @@ from knowledge.insights import queries
 from knowledge.insights.seen import versions_of
 from knowledge.insights.similar_claims import ClosestMemory, closest_memories
 from knowledge.models import Insight, InsightState
+from knowledge.portable_kinds import INSIGHT_COLUMNS
 from knowledge.review import queue as queues
 from knowledge.review import suggested
 from knowledge.review.cases import QUESTIONS, REASONS
@@ -41,18 +42,11 @@ from memories.queries import capped_counts
 from memories.writing import bulk_actions
 from memory_project.portal.curation.review import curator, snooze_dates, snooze_end
 from memory_project.portal.memory_list import format_count, up_to
+from memory_project.portal.redirects import local_page
 from memory_project.portal.search.autocomplete import colleagues
-from memory_project.portal.views.redirects import local_page
 from memory_project.web.error_labels import message_with_label
 
 GROUPS_PER_PAGE = 30
-INSIGHT_COLUMNS = {  # of an exported list
-    "id": "pk", "state": "state", "created_at": "record__created_at", "created_by": "record__created_by",
-    "persona": "record__persona", "category": "record__category", "confidence": "record__confidence",
-    "content": "record__content", "entity_urns": "record__entity_urns", "suggested_actions": "suggested_actions",
-    "reviewed_by": "reviewed_by", "reviewed_at": "reviewed_at", "review_notes": "review_notes",
-    "applied_by": "applied_by", "applied_at": "applied_at", "changeset": "changeset_id",
-}  # fmt: skip
 ACTS = ("approve", "reject", "undo_review", "needs_more", "hand_over", "snooze", "apply")
 MAX_OTHER = 999  # maximum number of insights that are counted in a state that isn't shown
 REPEATED_S = 30  # seconds within which the same bulk action on the same insights is a form that was sent twice

@@ -23,9 +23,9 @@ from knowledge.review.queue import Queue
 from memories.retrieval.scope import in_scope
 from memory_project.accounts import saved_views
 from memory_project.models import SavedView
-from memory_project.pages import default_views
 from memory_project.portal.memory_list import Browse
-from memory_project.portal.views.redirects import local_page
+from memory_project.portal.pages import default_views
+from memory_project.portal.redirects import local_page
 from memory_project.web.error_labels import message_with_label
 
 

@@ -22,7 +22,7 @@ from knowledge.models import Insight
 from memories import queries
 from memories.models import Batch, MemoryRecord, SameWords
 from memories.writing import bulk_actions
-from memory_project.portal.views.redirects import local_page
+from memory_project.portal.redirects import local_page
 
 SHOWN = 200  # maximum number of outcomes shown, refusals first
 

@@ -24,7 +24,7 @@ from memories.models import MemoryRecord
 from memories.writing import bulk_actions
 from memories.writing.bulk_preview import BulkPreview, preview
 from memory_project.portal.memory_list import Browse
-from memory_project.portal.views.redirects import local_page
+from memory_project.portal.redirects import local_page
 from memory_project.web.error_labels import message_with_label
 
 SHOWN = 100  # maximum number of memories listed, skipped ones first

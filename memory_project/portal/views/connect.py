@@ -21,11 +21,11 @@ from foundation.operations.fields import Moment, validation_error
 from foundation.operations.operation import validate
 from foundation.people.permissions import caller_from_request
 from memory_project.accounts import connected_apps, tokens
-from memory_project.clients.connection import TOKEN_VARIABLE, Connection, mcp_url
-from memory_project.clients.snippets import snippet
-from memory_project.clients.table import CLIENTS
+from memory_project.agents.client_files.connection import TOKEN_VARIABLE, Connection, mcp_url
+from memory_project.agents.client_files.snippets import snippet
+from memory_project.agents.client_files.table import CLIENTS
 from memory_project.models import AuditEvent, User
-from memory_project.pages.sent_forms import carried_out
+from memory_project.portal.pages.sent_forms import carried_out
 
 
 def _check_lifetime(days: int) -> int:

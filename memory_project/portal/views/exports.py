@@ -18,9 +18,9 @@ from foundation.downloads.streaming import streamed
 from foundation.operations.errors import DomainError
 from foundation.people.caller import Caller
 from foundation.people.permissions import caller_from_request
-from memory_project.exports import services
-from memory_project.exports.formats import FORMATS, export_format
-from memory_project.exports.stream import INSTALLATION, PERSON, PERSONA
+from memory_project.exchange.exports import services
+from memory_project.exchange.exports.formats import FORMATS, export_format
+from memory_project.exchange.exports.stream import INSTALLATION, PERSON, PERSONA
 from memory_project.web.error_labels import message_with_label
 
 BLOCK = 64 * 1024  # bytes that are read at a time

@@ -18,9 +18,9 @@ from foundation.operations.paging import page
 from foundation.people.caller import Caller
 from foundation.people.permissions import caller_from_request
 from memories import queries
-from memory_project.imports import report, staging, taking_over, tasks
-from memory_project.imports.formats import FORMATS
-from memory_project.imports.models import Import, ImportRow, ImportState, RowOutcome
+from memory_project.exchange.imports import report, staging, taking_over, tasks
+from memory_project.exchange.imports.formats import FORMATS
+from memory_project.exchange.imports.models import Import, ImportRow, ImportState, RowOutcome
 from memory_project.web import locale
 from memory_project.web.error_labels import message_with_label
 

@@ -55,13 +55,13 @@ from memories.writing import erasure, feedback, ownership, reports, settling, un
 from memories.writing.revision import can_review, last_revision, may_verify
 from memories.writing.seen import memory_versions, unchanged, version_after
 from memories.writing.verification import last_verifications
-from memory_project.pages.default_views import default_view
 from memory_project.portal import onboarding
 from memory_project.portal.forms import MemoryForm
 from memory_project.portal.memory_list import Browse
+from memory_project.portal.pages.default_views import default_view
+from memory_project.portal.redirects import local_page
 from memory_project.portal.search import saved_views
 from memory_project.portal.undo_messages import undo_tag
-from memory_project.portal.views.redirects import local_page
 from memory_project.web import locale
 from memory_project.web.error_labels import message_with_label
 

@@ -25,12 +25,12 @@ from knowledge.insights import queries
 from knowledge.insights.capture import Captured, capture
 from knowledge.models import InsightState
 from knowledge.operations import AnswerQuestion, Capture
+from knowledge.portable_kinds import INSIGHT_COLUMNS
 from knowledge.review import clarifications
 from knowledge.review.cases import Effect, effect_of_draft, problems_of
 from memories import queries as memories
 from memories.models import Category
 from memories.scopes.choices import choices
-from memory_project.portal.curation.queue import INSIGHT_COLUMNS
 from memory_project.portal.proposal_forms import ProposalForm
 from memory_project.web import locale
 from memory_project.web.error_labels import message_with_label

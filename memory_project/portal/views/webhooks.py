@@ -16,11 +16,11 @@ from django.views.decorators.http import require_http_methods, require_POST
 from foundation.operations.errors import Invalid, NotFound
 from foundation.people.caller import Caller
 from foundation.people.permissions import caller_from_request
-from memory_project.pages.sent_forms import carried_out
-from memory_project.webhooks import endpoints
-from memory_project.webhooks.events import KINDS
-from memory_project.webhooks.models import Endpoint
-from memory_project.webhooks.operations import CreateEndpoint, UpdateEndpoint
+from memory_project.notifications.webhooks import endpoints
+from memory_project.notifications.webhooks.events import KINDS
+from memory_project.notifications.webhooks.models import Endpoint
+from memory_project.notifications.webhooks.operations import CreateEndpoint, UpdateEndpoint
+from memory_project.portal.pages.sent_forms import carried_out
 
 DELIVERIES_SHOWN = 10  # of each endpoint
 

@@ -12,7 +12,7 @@ import pytest
 
 from foundation.operations.masking import masked
 from foundation.operations.secrets import contains_secret, states_secret
-from memory_project.hooks.candidates import Candidate, Message, find_candidates
+from memory_project.agents.hook_program.candidates import Candidate, Message, find_candidates
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
 
@@ -112,7 +112,8 @@ def test_long_sessions_and_hostile_texts_are_read_quickly_and_have_a_limit() -> 
 
 
 def test_the_rules_need_no_django() -> None:
-    code = "import sys, memory_project.hooks.candidates; assert not any(m.startswith('django') for m in sys.modules)"
+    code = """import sys, memory_project.agents.hook_program.candidates
+assert not any(m.startswith('django') for m in sys.modules)"""
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -13,10 +13,10 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from memory_project import __version__
+from memory_project.agents.hook_program import state
+from memory_project.agents.hook_program.programs import PROGRAMS
 from memory_project.agents.installation import FILES, program_command
 from memory_project.agents.rules import BEGIN, END
-from memory_project.hooks import state
-from memory_project.hooks.programs import PROGRAMS
 from tests.memory_project.agents.conftest import ROOT
 from tests.memory_project.agents.hook_server import HookServer
 
@@ -267,7 +267,8 @@ def test_the_plugin_has_the_events_version_and_settings_of_the_program() -> None
         name: ROOT / name
         for name in (
             "memory_project/__init__.py",
-            "memory_project/hooks",
+            "memory_project/agents/__init__.py",
+            "memory_project/agents/hook_program",
             "foundation/__init__.py",
             "foundation/operations/__init__.py",
             "foundation/operations/masking.py",

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from memory_project.hooks import framing
-from memory_project.hooks.programs import PROGRAMS
+from memory_project.agents.hook_program import framing
+from memory_project.agents.hook_program.programs import PROGRAMS
 from tests.memory_project.agents.conftest import ROOT, Machine
 from tests.memory_project.agents.hook_server import TEXT, HookServer, hook_server
 

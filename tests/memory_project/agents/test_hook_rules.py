@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from foundation.operations.masking import masked
-from memory_project.hooks.framing import BEGIN, END
-from memory_project.hooks.gates import reason_to_skip, statement_in
-from memory_project.hooks.repository import normalized_remote, read_settings, repository_of
-from memory_project.hooks.transcripts import read_transcript
+from memory_project.agents.hook_program.framing import BEGIN, END
+from memory_project.agents.hook_program.gates import reason_to_skip, statement_in
+from memory_project.agents.hook_program.repository import normalized_remote, read_settings, repository_of
+from memory_project.agents.hook_program.transcripts import read_transcript
 
 WRITTEN = [
     "What is revenue in sales.orders?",

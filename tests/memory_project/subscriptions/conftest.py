@@ -10,8 +10,8 @@ from django.conf import LazySettings
 
 from foundation.people.caller import Caller
 from memories.models import MemoryRecord
-from memory_project.subscriptions import operations, services, tasks
-from memory_project.subscriptions.models import Subscription, SubscriptionRun
+from memory_project.exchange.subscriptions import operations, services, tasks
+from memory_project.exchange.subscriptions.models import Subscription, SubscriptionRun
 
 REFUNDS = "# Refunds\n\nRefunds are booked on the day of the order."
 ORDERS = "# Orders\n\nAn order belongs to exactly one customer."

@@ -21,9 +21,9 @@ from foundation.operations.errors import Invalid
 from foundation.people.caller import Caller
 from knowledge.models import CatalogEntity
 from memories.models import MemoryRecord
+from memory_project.exchange.subscriptions import addresses, dbt, files, git
+from memory_project.exchange.subscriptions.models import RunState, Subscription, SubscriptionItem, SubscriptionRun
 from memory_project.models import User
-from memory_project.subscriptions import addresses, dbt, files, git
-from memory_project.subscriptions.models import RunState, Subscription, SubscriptionItem, SubscriptionRun
 from tests.memory_project.subscriptions.conftest import REFUNDS, commit, memory_of, subscribe
 from tests.memory_project.subscriptions.conftest import git as run_git
 

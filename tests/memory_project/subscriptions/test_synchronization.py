@@ -20,9 +20,9 @@ from memories.models import MemoryRecord, Status
 from memories.operations import Erase, Forget, Remember, Restore, Revise, Share, Supersede
 from memories.writing import ownership
 from memories.writing.erasure import erase
+from memory_project.exchange.subscriptions import operations, services, synchronization, tasks
+from memory_project.exchange.subscriptions.models import RunState, Subscription, SubscriptionItem, SubscriptionRun
 from memory_project.models import User
-from memory_project.subscriptions import operations, services, synchronization, tasks
-from memory_project.subscriptions.models import RunState, Subscription, SubscriptionItem, SubscriptionRun
 from tests.memory_project.subscriptions.conftest import CLOSING, ORDERS, REFUNDS, commit, git, memory_of, subscribe
 
 pytestmark = pytest.mark.django_db

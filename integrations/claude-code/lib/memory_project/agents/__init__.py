@@ -1,0 +1,1 @@
+../../../../../memory_project/agents/__init__.py

@@ -1,0 +1,130 @@
+"""Services about subscriptions, called by the admin and the command line."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+from django_q.tasks import async_task
+
+from foundation.database import locks
+from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
+from foundation.people.caller import Caller
+from foundation.people.models import Persona
+from memory_project.exchange.subscriptions import addresses, git, operations, synchronization
+from memory_project.exchange.subscriptions.models import OPEN_RUNS, Kind, RunState, Subscription, SubscriptionRun
+
+RUNS_KEPT = 50  # of each subscription
+PERFORM = "memory_project.exchange.subscriptions.tasks.perform"
+
+
+def visible_to(caller: Caller) -> QuerySet[Subscription]:
+    """Return the caller's own subscriptions, or all for admins."""
+    rows = Subscription.objects.all()
+    return rows if caller.is_admin else rows.filter(created_by=caller.email)
+
+
+def get(caller: Caller, subscription_id: UUID) -> Subscription:
+    row = visible_to(caller).filter(pk=subscription_id).first()
+    if row is None:
+        raise NotFound("no such subscription", field="id")
+    return row
+
+
+def add(operation: operations.AddSubscription, *, caller: Caller) -> Subscription:
+    """Set up a subscription. Its memories belong to the caller. It runs for the first time when a worker is free.
+
+    Raises Forbidden if the caller is no operator or does not hold the persona, and Invalid if the location may not be
+    read.
+    """
+    if not caller.is_operator:
+        raise Forbidden("only operators can subscribe to sources")
+    persona = operation.persona or caller.persona
+    if persona not in caller.personas and not (caller.is_admin and Persona.objects.filter(name=persona).exists()):
+        raise Forbidden(f"you do not hold the persona {persona!r}", allowed=", ".join(sorted(caller.personas)))
+    if operation.kind == Kind.FOLDER and operation.branch:
+        raise Invalid("is given for a folder", field="branch", allowed="nothing")
+    values = operation.values() | {
+        "location": addresses.check_location(operation.kind, operation.location),
+        "branch": addresses.check_branch(operation.branch),
+        "subfolder": addresses.check_subfolder(operation.subfolder),
+        "persona": persona,
+    }
+    return Subscription.objects.create(created_by=caller.email, **values)
+
+
+def change(operation: operations.ChangeSubscription, *, caller: Caller) -> Subscription:
+    values = operation.explicit_values("name", "interval_min", "is_paused")
+    values = {name: value for name, value in values.items() if value is not None}
+    if not values:
+        raise Invalid("no fields to change", allowed="name, interval_min, is_paused")
+    with transaction.atomic():
+        row = get(caller, operation.subscription_id)
+        for name, value in values.items():
+            setattr(row, name, value)
+        if "interval_min" in values:
+            row.next_run_at = min(row.next_run_at, timezone.now() + timedelta(minutes=row.interval_min))
+        row.save(update_fields=[*values, "next_run_at"])
+    return row
+
+
+def remove(operation: operations.RemoveSubscription, *, caller: Caller) -> int:
+    """End a subscription. Return how many memories were forgotten; those that people have changed stay."""
+    row = get(caller, operation.subscription_id)
+    busy = Conflict("A run of this subscription is in progress: try again later", field="id")
+    with locks.exclusive("subscription", row.pk, busy), transaction.atomic():
+        count = synchronization.forget_all(caller, row) if operation.memories == operations.FORGET else 0
+        row.delete()
+    git.delete_copy(operation.subscription_id)
+    return count
+
+
+def start(operation: operations.RunSubscription, *, caller: Caller) -> SubscriptionRun:
+    """Queue a run for a worker, and return it. Raises Conflict if one is queued or running."""
+    with transaction.atomic():
+        run = new_run(operation, caller=caller)
+        transaction.on_commit(partial(async_task, PERFORM, run.pk.hex))
+    return run
+
+
+def new_run(operation: operations.RunSubscription, *, caller: Caller) -> SubscriptionRun:
+    """Store a run that the caller carries out or queues."""
+    row = get(caller, operation.subscription_id)
+    open_runs = row.runs.filter(state__in=OPEN_RUNS, started_at__gt=timezone.now() - timedelta(hours=1))
+    if open_runs.exists() and locks.is_locked("subscription", row.pk):
+        raise Conflict("A run of this subscription is in progress", field="id")
+    return create_run(row, by=caller.email, is_plan=operation.plan, removals=operation.removals)
+
+
+def create_run(row: Subscription, *, by: str = "", is_plan: bool = False, removals: int = 0) -> SubscriptionRun:
+    """Store a run, and delete the oldest runs of the subscription."""
+    old = row.runs.order_by("-started_at").values_list("pk", flat=True)[RUNS_KEPT - 1 :]
+    SubscriptionRun.objects.filter(pk__in=list(old)).delete()
+    options: dict[str, Any] = {"is_plan": is_plan, "removals_confirmed": removals}
+    return SubscriptionRun.objects.create(subscription=row, owner=row.created_by, started_by=by, **options)
+
+
+def queue_due() -> int:
+    """Queue a run of each subscription that is due. Return their number."""
+    now, count = timezone.now(), 0
+    for row in Subscription.objects.filter(is_paused=False, next_run_at__lte=now):
+        with transaction.atomic():
+            following = now + timedelta(minutes=row.interval_min)
+            # Two workers may find the same row. The one whose update comes second changes nothing.
+            claimed = Subscription.objects.filter(pk=row.pk, next_run_at=row.next_run_at).update(next_run_at=following)
+            if claimed:
+                transaction.on_commit(partial(async_task, PERFORM, create_run(row).pk.hex))
+                count += 1
+    return count
+
+
+def fail(run: SubscriptionRun, error: str) -> SubscriptionRun:
+    """Store why a run could not begin."""
+    run.state, run.error, run.finished_at = RunState.FAILED, error[:1_000], timezone.now()
+    run.save(update_fields=["state", "error", "finished_at"])
+    return run

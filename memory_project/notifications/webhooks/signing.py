@@ -1,0 +1,45 @@
+"""Secrets of endpoints, and the signature headers of Standard Webhooks."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import secrets
+from datetime import datetime, timedelta
+
+from django.utils.crypto import salted_hmac
+from standardwebhooks import Webhook
+
+from memory_project.notifications.webhooks.models import Endpoint
+
+OVERLAP = timedelta(days=1)  # after a rotation, requests are signed with the previous secret, too
+
+
+def new_nonce() -> str:
+    return secrets.token_hex(32)
+
+
+def secret_of(nonce: str) -> str:
+    key = salted_hmac("memory_project.notifications.webhooks.secret", nonce, algorithm="sha256").digest()
+    return f"whsec_{base64.b64encode(key).decode()}"
+
+
+def digest_of(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def is_known(endpoint: Endpoint) -> bool:
+    """Return whether the owner's secret can still be computed. It can't after a change of SECRET_KEY."""
+    return digest_of(secret_of(endpoint.nonce)) == endpoint.secret_digest
+
+
+def headers(endpoint: Endpoint, message_id: str, body: str, now: datetime) -> dict[str, str]:
+    nonces = [endpoint.nonce]
+    if endpoint.previous_nonce and endpoint.rotated_at and now - endpoint.rotated_at < OVERLAP:
+        nonces.append(endpoint.previous_nonce)
+    signatures = [Webhook(secret_of(nonce)).sign(message_id, now, body) for nonce in nonces]
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": str(int(now.timestamp())),
+        "webhook-signature": " ".join(signatures),
+    }

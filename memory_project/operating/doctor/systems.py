@@ -1,0 +1,90 @@
+"""Checks of other systems over the network: the mail server and the data catalog."""
+
+from __future__ import annotations
+
+import smtplib
+import ssl
+
+import httpx
+from django.conf import settings
+from django.utils.translation import gettext_noop
+
+from knowledge.freshness import comparison
+from memory_project.operating.doctor.findings import Finding, ok, problem, text, warning
+
+TIMEOUT_S = 2.5
+PROBE_URN = "urn:li:dataset:(urn:li:dataPlatform:commonplace,doctor,PROD)"  # need not exist
+REFUSED = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
+
+
+def mail() -> Finding:
+    """Connect and sign in to the mail server, without sending anything."""
+    host, port = settings.EMAIL_HOST, settings.EMAIL_PORT
+    if not host:
+        return ok(gettext_noop("no mail server is configured: links for people are shown for you to pass on"))
+    try:
+        with smtplib.SMTP(host, port, timeout=TIMEOUT_S) as server:
+            if settings.EMAIL_USE_TLS:
+                server.starttls(context=ssl.create_default_context())
+            if settings.EMAIL_HOST_USER:
+                server.login(settings.EMAIL_HOST_USER, settings.EMAIL_HOST_PASSWORD)
+    except smtplib.SMTPAuthenticationError as error:
+        found = text(
+            gettext_noop("The mail server %(host)s refuses the password (%(code)s)."), host=host, code=error.smtp_code
+        )
+        return problem(found, text(gettext_noop("Check EMAIL_HOST_USER and EMAIL_HOST_PASSWORD.")))
+    except (OSError, smtplib.SMTPException) as error:
+        description = str(error) or type(error).__name__
+        found = text(
+            gettext_noop("The mail server %(host)s, port %(port)s, does not answer: %(error)s"),
+            host=host,
+            port=port,
+            error=description,
+        )
+        return problem(
+            found,
+            text(
+                gettext_noop(
+                    "Check EMAIL_HOST, EMAIL_PORT and EMAIL_USE_TLS, and that a firewall lets this machine out."
+                )
+            ),
+        )
+    return ok(gettext_noop("the mail server %(host)s answers"), host=host)
+
+
+def catalog() -> Finding:
+    """Ask DataHub for an entity with our token, as reading the catalog does."""
+    server = settings.DATAHUB_GMS_URL.rstrip("/")
+    if not server:
+        return ok(gettext_noop("the embedded catalog is used"))
+    headers = {"Authorization": f"Bearer {settings.DATAHUB_GMS_TOKEN}"} if settings.DATAHUB_GMS_TOKEN else {}
+    address = f"{server}/openapi/v3/entity/dataset/batchGet"
+    try:
+        response = httpx.post(address, json=[{"urn": PROBE_URN, "status": {}}], headers=headers, timeout=TIMEOUT_S)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        description = str(error) or type(error).__name__
+        found = text(gettext_noop("DataHub does not answer: %(error)s"), error=description)
+        return problem(
+            found, text(gettext_noop("Check DATAHUB_GMS_URL, and that GMS runs. Until then, no memory goes stale."))
+        )
+    if response.status_code in REFUSED:
+        found = text(gettext_noop("DataHub refuses the token (status %(status)s)."), status=response.status_code)
+        return problem(
+            found, text(gettext_noop("Create a personal access token in DataHub, and put it into DATAHUB_GMS_TOKEN."))
+        )
+    if response.status_code >= httpx.codes.BAD_REQUEST:
+        found = text(gettext_noop("DataHub responds with status %(status)s."), status=response.status_code)
+        return problem(found, text(gettext_noop("See the log of GMS. Commonplace works with DataHub 1.4 and later.")))
+    return ok(gettext_noop("DataHub answers and accepts the token"))
+
+
+def last_comparison() -> Finding:
+    """Report what the last comparison of memories with the catalog could not do. Raises DatabaseError."""
+    note = comparison.degraded()
+    if not note:
+        return ok(gettext_noop("the last comparison with the memories was complete"))
+    found = text(gettext_noop("The last comparison of memories with the catalog was incomplete: %(note)s"), note=note)
+    return warning(
+        found,
+        text(gettext_noop("The check of the data catalog above tells what to do. The next comparison tries again.")),
+    )

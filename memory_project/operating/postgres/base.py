@@ -1,0 +1,39 @@
+"""Django's PostgreSQL engine, which starts the embedded server before connecting."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from django.conf import settings
+
+from foundation.database.breaker import breaker
+from foundation.database.engine import base
+from memory_project.operating.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
+
+
+@cache
+def get_server(home: Path) -> EmbeddedPostgres:
+    return EmbeddedPostgres(home)
+
+
+class EmbeddedPostgresAway(psycopg.OperationalError):
+    """The embedded server could not be started. `message` is meant for users and operators."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class DatabaseWrapper(base.DatabaseWrapper):
+    def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
+        # Checking that the server runs takes only some 50 µs, so it is done before each connection. Any process can
+        # therefore start the server, and processes may be started in any order.
+        try:
+            if get_server(settings.COMMONPLACE_HOME).ensure_running():
+                breaker.note(None)  # the attempts that failed were before this start
+        except EmbeddedPostgresError as error:
+            raise EmbeddedPostgresAway(str(error)) from error
+        return super().get_new_connection(conn_params)

@@ -1,0 +1,74 @@
+"""Change of the secret key: everything in the database that depends on it is encrypted and signed anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from allauth.mfa.models import Authenticator
+from django.conf import settings
+from django.db import transaction
+from django_q import core_signing
+from django_q.conf import Conf
+from django_q.models import OrmQ
+from django_q.signing import PickleSerializer, SignedPackage
+
+from foundation.database import sealing
+from foundation.operations.errors import Invalid
+from memory_project.accounts import second_factor
+from memory_project.notifications.webhooks.models import Endpoint
+from memory_project.operating.shared import secret_key_check
+
+
+def change_key() -> dict[str, int]:
+    """Replace the key that the database knows by SECRET_KEY, in one transaction.
+
+    Returns the numbers of rows by what they are. Raises Invalid if SECRET_KEY is the database's key already, or if
+    SECRET_KEY_FALLBACKS does not contain the earlier key.
+    """
+    new, known = str(settings.SECRET_KEY), secret_key_check.stored()
+    if known and secret_key_check.is_own(known):
+        raise Invalid("is the key of this database already; set the new one first", field="SECRET_KEY")
+    old = next((key for key in settings.SECRET_KEY_FALLBACKS if secret_key_check.fingerprint(key) == known), None)
+    if old is None:
+        raise Invalid("does not contain the earlier key of this database", field="SECRET_KEY_FALLBACKS")
+    with transaction.atomic():
+        changed = {
+            "second factors": _second_factors(old),
+            "credentials for upstream servers": _credentials(old),
+            "queued tasks": _tasks(old),
+        }
+        secret_key_check.replace(new)
+    return changed | {"webhook endpoints whose secret must be rotated": Endpoint.objects.count()}
+
+
+def _second_factors(old: str) -> int:
+    count = 0
+    for row in Authenticator.objects.select_for_update():
+        data = {name: second_factor.encrypted_anew(value, old) for name, value in row.data.items()}
+        if data != row.data:
+            Authenticator.objects.filter(pk=row.pk).update(data=data)
+            count += 1
+    return count
+
+
+def _credentials(old: str) -> int:
+    count = 0
+    for model, column in sealing.sealed_columns():
+        rows: Any = model._default_manager.select_for_update()
+        for row in rows:
+            if (values := sealing.unseal(getattr(row, column), old)) is not None:
+                model._default_manager.filter(pk=row.pk).update(**{column: sealing.seal(values)})
+                count += 1
+    return count
+
+
+def _tasks(old: str) -> int:
+    count = 0
+    for row in OrmQ.objects.select_for_update():
+        try:
+            task = core_signing.loads(row.payload, key=old, salt=Conf.PREFIX, serializer=PickleSerializer)
+        except Exception:  # signed with a third key, or unreadable: it stays as it is, and System reports it
+            continue
+        OrmQ.objects.filter(pk=row.pk).update(payload=SignedPackage.dumps(task))
+        count += 1
+    return count

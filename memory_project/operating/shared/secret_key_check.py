@@ -1,0 +1,85 @@
+"""The fingerprint of the secret key in the database.
+
+Sessions and queued tasks are signed with the secret key, and credentials are encrypted with it. All machines must
+therefore have the same key. The first `migrate` stores a fingerprint of it, and processes with another key don't start.
+"""
+
+from __future__ import annotations
+
+import hmac
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.db import DatabaseError, connection
+from django.utils import timezone
+from django.utils.crypto import salted_hmac
+from django_q.conf import Conf
+
+from memory_project.operating.shared.models import InstallationFact
+
+FACT = "key_fingerprint"
+
+
+class OtherKey(ImproperlyConfigured):
+    """This process has another secret key than the installation. The message is one line for the operator."""
+
+
+def fingerprint(key: str) -> str:
+    """Return a keyed hash, from which the key can't be computed."""
+    return salted_hmac("memory_project.operating.shared.key", FACT, secret=key, algorithm="sha256").hexdigest()
+
+
+def has_table() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT to_regclass('public.installation_facts') IS NOT NULL")
+        return bool(cursor.fetchone()[0])
+
+
+def stored() -> str:
+    """Return the stored fingerprint, or "" if there is none yet, because the database is empty or was not migrated."""
+    if not has_table():
+        return ""
+    return InstallationFact.objects.filter(pk=FACT).values_list("value", flat=True).first() or ""
+
+
+def is_own(found: str) -> bool:
+    return not found or hmac.compare_digest(found, fingerprint(str(settings.SECRET_KEY)))
+
+
+def refuse_other_key() -> None:
+    """Raise OtherKey if the database belongs to an installation with another key, and DatabaseError if it is away."""
+    if not is_own(stored()):
+        raise OtherKey(message())
+
+
+def refuse_other_key_at_start() -> None:
+    """Do the same, but let the process start if the database is away: /healthz compares the keys later, too."""
+    try:
+        refuse_other_key()
+    except DatabaseError:
+        return
+
+
+def message() -> str:
+    own = settings.COMMONPLACE_HOME / "secret_key"
+    return (
+        "The secret key of this machine is not the key of this database, so sessions and queued tasks would be lost. "
+        f"Set SECRET_KEY as on the other machines, or copy their COMMONPLACE_HOME/secret_key to {own}. "
+        "To change the key on purpose, see `help change_key`."
+    )
+
+
+def store() -> None:
+    """Store the fingerprint of this process's key, unless there is one already."""
+    InstallationFact.objects.get_or_create(pk=FACT, defaults={"value": fingerprint(str(settings.SECRET_KEY))})
+
+
+def adopt(key: str) -> None:
+    """Use the key of a restored backup for the rest of this process, unless SECRET_KEY is set."""
+    if not settings.SECRET_KEY_IS_SET:
+        settings.SECRET_KEY = Conf.SECRET_KEY = key  # django-q has read it when it was imported
+
+
+def replace(key: str) -> None:
+    values = {"value": fingerprint(key), "changed_at": timezone.now()}
+    InstallationFact.objects.update_or_create(pk=FACT, defaults=values)
