@@ -13,14 +13,12 @@ from analysis import findings, memory_copies
 from analysis.checks import after_changes, presence, queries, running
 from analysis.checks import services as checks
 from analysis.checks.responses import check_response
-from analysis.models import Action, Finding, MemoryCheck, Session
+from analysis.models import Finding, MemoryCheck, Session
 from analysis.portable_kinds import KINDS
 from foundation.people.caller import Caller
 from memories.extensions import (
     CheckSummary,
     MemoryExtension,
-    OwnedRows,
-    PersonalDataColumn,
     PreparedCheck,
     StaleCause,
     TextPlace,
@@ -69,20 +67,5 @@ class AnalysisMemoryExtension(MemoryExtension):
     def access_narrowed(self, record_ids: Sequence[UUID]) -> None:
         memory_copies.drop_unreadable_copies(record_ids)
 
-    def owned_rows(self) -> Sequence[OwnedRows]:
-        return [
-            OwnedRows("analyses", Session, "owner", unique=("analysis_id",)),
-            OwnedRows("actions", Action, "owner"),
-            OwnedRows("checks", MemoryCheck, "author"),  # they run with the rights of the new owner from then on
-        ]
-
     def portable_kinds(self) -> Sequence[Kind]:
         return KINDS
-
-    def personal_data(self) -> Sequence[PersonalDataColumn]:
-        return [
-            PersonalDataColumn(Session, "owner"),
-            PersonalDataColumn(MemoryCheck, "author"),
-            PersonalDataColumn(Action, "owner", stays=True),
-            PersonalDataColumn(Action, "on_behalf_of", stays=True),
-        ]

@@ -28,8 +28,6 @@ from knowledge.freshness import baselines, comparison, conditions, detected_hint
 from knowledge.insights import sql_corrections
 from knowledge.insights.contradiction import contradiction
 from knowledge.models import (
-    ApprovalRule,
-    AssignmentRule,
     CatalogEntity,
     CaveatWaiver,
     Changeset,
@@ -43,7 +41,7 @@ from knowledge.models import (
 )
 from knowledge.portable_kinds import KINDS
 from knowledge.review import decisions
-from memories.extensions import EntityCandidate, MemoryExtension, Mention, PersonalDataColumn, TextPlace
+from memories.extensions import EntityCandidate, MemoryExtension, Mention, TextPlace
 from memories.models import MemoryRecord, Status
 from memories.portability import Kind
 
@@ -180,20 +178,6 @@ class KnowledgeMemoryExtension(MemoryExtension):
 
     def is_proposal(self) -> Q:
         return Q(insight__isnull=False)
-
-    def personal_data(self) -> Sequence[PersonalDataColumn]:
-        # These rows stay, under a pseudonym, because other people rely on them.
-        columns = [
-            (Insight, "reviewed_by"), (Insight, "edit_by"), (Insight, "applied_by"), (Decision, "by"),
-            (CaveatWaiver, "by"), (CaveatWaiver, "withdrawn_by"),
-            (AssignmentRule, "assignee"), (AssignmentRule, "created_by"),
-            (Changeset, "applied_by"), (Changeset, "rolled_back_by"), (ChangesetApproval, "by"),
-            (ApprovalRule, "changed_by"),
-            (Settlement, "by"), (Settlement, "undone_by"),
-        ]  # fmt: skip
-        # Suggestions are no part of a hand-over: they are what a person said, and not kept.
-        own = PersonalDataColumn(Suggestion, "owner")
-        return [own, *debt.PERSONAL_DATA, *(PersonalDataColumn(model, column, stays=True) for model, column in columns)]
 
     def related_entities(self, caller: Caller, urns: Sequence[str]) -> tuple[Mapping[str, int], str]:
         return lineage.neighbors(caller, urns)

@@ -25,30 +25,6 @@ from memories.portability import Kind
 
 
 @dataclass(frozen=True)
-class PersonalDataColumn:
-    """A column that names a person. When the person's data are wiped, the rows with this name are deleted."""
-
-    model: type[Model]
-    column: str
-    stays: bool = False  # if true, the rows are kept and a pseudonym replaces the name
-
-
-@dataclass(frozen=True)
-class OwnedRows:
-    """A table whose rows belong to a person, and move along when the person hands everything over.
-
-    `unique` are the columns that must differ between the rows of one owner: None if no two rows can collide, and () if
-    an owner has at most one row. A row that would collide with one of the heir stays.
-    """
-
-    kind: str  # what the rows are called on pages, for example "analyses"
-    model: type[Model]
-    column: str
-    unique: tuple[str, ...] | None = None
-    owner_value: Callable[[str], Any] = str  # from an e-mail address to the column's value; None if there is none
-
-
-@dataclass(frozen=True)
 class TextPlace:
     """A table in which people or agents write texts, which may quote a memory.
 
@@ -244,14 +220,6 @@ class MemoryExtension:
 
     # -- personal data -----------------------------------------------------------------------------------
 
-    def personal_data(self) -> Sequence[PersonalDataColumn]:
-        """Return the app's columns that name a person."""
-        return ()
-
-    def owned_rows(self) -> Sequence[OwnedRows]:
-        """Return the app's tables whose rows a hand-over moves. Memories are moved in any case."""
-        return ()
-
     def portable_kinds(self) -> Sequence[Kind]:
         """Return the app's kinds of rows that people export and restore, those that others refer to first."""
         return ()
@@ -261,7 +229,7 @@ class MemoryExtension:
         return Q(pk__in=[])
 
     def owner_wiped(self, owner: str, pseudonym: str) -> Mapping[str, int]:
-        """Remove personal data that `personal_data` does not list. Return the number of changed rows by kind of row."""
+        """Remove personal data that no model lists in `person_columns`. Return the number of changed rows by kind."""
         return {}
 
     # -- recall ------------------------------------------------------------------------------------------

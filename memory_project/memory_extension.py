@@ -10,11 +10,11 @@ from django.db.models import Q
 
 from foundation.people.caller import Caller
 from foundation.tools.declaration import Call, ContextBlock
-from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn
-from memories.models import CitingDocument, MemoryRecord
+from memories.extensions import MemoryExtension
+from memories.models import MemoryRecord
 from memory_project.audit import statements
 from memory_project.mcp import feedback_request
-from memory_project.models import AuditEvent, Notification, SavedView, User
+from memory_project.models import AuditEvent, Notification
 from memory_project.notifications import citations, inbox, validity
 
 
@@ -57,23 +57,6 @@ class ProjectMemoryExtension(MemoryExtension):
         events = AuditEvent.objects.filter(record_ids__contains=[record_id])
         emptied = events.update(arguments={"erased": True}, message="")
         return {"audit events": emptied, "notifications": Notification.objects.filter(record_id=record_id).delete()[0]}
-
-    def owned_rows(self) -> Sequence[OwnedRows]:
-        def account(email: str) -> int | None:
-            return User.objects.filter(email=email).values_list("pk", flat=True).first()
-
-        return [
-            OwnedRows("saved views", SavedView, "person_id", unique=("name",), owner_value=account),
-            OwnedRows("citing documents", CitingDocument, "created_by", unique=("address",)),
-        ]
-
-    def personal_data(self) -> Sequence[PersonalDataColumn]:
-        # Accounts, tokens and memberships are not listed: admins manage them, and a wipe leaves them in place.
-        return [
-            PersonalDataColumn(Notification, "person__email"),
-            PersonalDataColumn(Notification, "by", stays=True),
-            PersonalDataColumn(SavedView, "person__email"),
-        ]
 
     def owner_wiped(self, owner: str, pseudonym: str) -> Mapping[str, int]:
         # The audit log keeps that calls happened, but not who made them, their arguments or the memories they named.

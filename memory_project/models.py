@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy
 
 from foundation.database.retention import Retention
 from foundation.people.caller import OPERATE, Limit
+from foundation.people.columns import NOTHING, PSEUDONYM, PersonColumn
 
 
 class UserManager(BaseUserManager["User"]):
@@ -34,6 +35,8 @@ class UserManager(BaseUserManager["User"]):
 
 
 class User(AbstractBaseUser, PermissionsMixin):
+    """An account. It, its tokens and its memberships stay when its data are wiped: admins manage them."""
+
     email = models.EmailField(
         unique=True,
         help_text=gettext_lazy("The owner of this person's memories. Change it with manage.py rekey_owner."),
@@ -276,6 +279,11 @@ class CallWindow(models.Model):
 class Notification(models.Model):
     """A notification of one person about one memory or insight, without its text (see notifications/inbox.py)."""
 
+    person_columns = (
+        PersonColumn("person__email"),
+        PersonColumn("by", PSEUDONYM),
+    )
+
     retention = (Retention("at", timedelta(days=90)),)
 
     person = models.ForeignKey(User, on_delete=models.CASCADE, related_name="notifications")
@@ -303,8 +311,18 @@ class Notification(models.Model):
         return f"{self.kind} for {self.person}"
 
 
+def account_of(email: str) -> int | None:
+    """Return the primary key of a person's account, or None."""
+    return User.objects.filter(email=email).values_list("pk", flat=True).first()
+
+
 class SavedView(models.Model):
     """A filtered list that a person has named. The navigation shows it with its number of rows."""
+
+    person_columns = (
+        PersonColumn("person__email"),
+        PersonColumn("person_id", NOTHING, handed_over_as="saved views", unique=("name",), owner_value=account_of),
+    )
 
     person = models.ForeignKey(User, on_delete=models.CASCADE, related_name="saved_views")
     name = models.CharField(max_length=60)

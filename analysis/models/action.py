@@ -7,6 +7,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from foundation.people.caller import Caller
+from foundation.people.columns import PSEUDONYM, PersonColumn
 
 
 class ActionState(models.TextChoices):
@@ -40,6 +41,11 @@ class ActionQuerySet(models.QuerySet["Action"]):
 
 class Action(models.Model):
     """A bulk change of upstream records. It is kept when its session is deleted."""
+
+    person_columns = (
+        PersonColumn("owner", PSEUDONYM, handed_over_as="actions"),
+        PersonColumn("on_behalf_of", PSEUDONYM),
+    )
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.CharField(max_length=254)

@@ -8,6 +8,7 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from foundation.people.columns import PersonColumn
 from memories.models import MemoryRecord
 
 
@@ -35,6 +36,8 @@ class MemoryCheck(models.Model):
     It runs with the rights of `author`. Texts with values of the source (`value`, `low`, `high`, `captured`, and the
     details in `runs`) and the statement are shown to people who may read the source.
     """
+
+    person_columns = (PersonColumn("author", handed_over_as="checks"),)
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     record = models.ForeignKey(MemoryRecord, on_delete=models.CASCADE, related_name="checks")

@@ -10,6 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from foundation.people.caller import Caller
+from foundation.people.columns import PersonColumn
 from memories.models.fields import exact_words
 from memories.models.passage import TextPassage
 
@@ -22,6 +23,8 @@ class SessionQuerySet(models.QuerySet["Session"]):
 
 class Session(models.Model):
     """A user's analysis: the ingested records, findings and actions of one analysis_id."""
+
+    person_columns = (PersonColumn("owner", handed_over_as="analyses", unique=("analysis_id",)),)
 
     id = models.BigAutoField(primary_key=True)
     analysis_id = models.CharField(max_length=200)

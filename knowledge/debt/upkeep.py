@@ -7,15 +7,7 @@ from uuid import UUID
 from django.db.models import F, Func, UUIDField, Value
 from django.utils import timezone
 
-from knowledge.models import EntityUse, InterviewQuestion, QuestionState
-from memories.extensions import PersonalDataColumn
-
-# Open questions and counts of calls are no part of a hand-over: they are about what one person knows and did.
-PERSONAL_DATA = (
-    PersonalDataColumn(EntityUse, "owner"),
-    PersonalDataColumn(InterviewQuestion, "owner"),
-    PersonalDataColumn(InterviewQuestion, "asked_by", stays=True),
-)
+from knowledge.models import InterviewQuestion, QuestionState
 
 
 def remove_record(record_id: UUID) -> int:

@@ -9,10 +9,10 @@ from django.db.models import QuerySet
 from foundation.people.caller import Caller
 from knowledge.graph import catalog_links
 from knowledge.graph.entities import OBSERVATIONS
-from knowledge.graph.models import Graph, Observation, Reflection, UpkeepProposal
+from knowledge.graph.models import Graph, Observation, Reflection
 from knowledge.graph.portable_kinds import KINDS
 from knowledge.graph.search.rebuild import rebuild
-from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn, TextPlace
+from memories.extensions import MemoryExtension, TextPlace
 from memories.portability import Kind
 
 
@@ -29,18 +29,8 @@ class GraphMemoryExtension(MemoryExtension):
             TextPlace("reflections", Reflection, ("content",), reflections, "created_by"),
         ]
 
-    def owned_rows(self) -> Sequence[OwnedRows]:
-        return [OwnedRows("knowledge graphs", Graph, "created_by", unique=())]
-
     def portable_kinds(self) -> Sequence[Kind]:
         return KINDS
-
-    def personal_data(self) -> Sequence[PersonalDataColumn]:
-        return [
-            PersonalDataColumn(Graph, "created_by"),
-            PersonalDataColumn(Reflection, "created_by", stays=True),
-            PersonalDataColumn(UpkeepProposal, "decided_by", stays=True),
-        ]
 
     def related_entities(self, caller: Caller, urns: Sequence[str]) -> tuple[Mapping[str, int], str]:
         return catalog_links.neighbors(caller, urns)

@@ -17,6 +17,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from foundation.people.caller import Caller
+from foundation.people.columns import PSEUDONYM, PersonColumn
 from memories.models import Visibility
 from memories.models.fields import EmbeddingField, exact_words
 from memories.models.passage import TextPassage
@@ -35,6 +36,8 @@ class GraphQuerySet(models.QuerySet["Graph"]):
 
 class Graph(models.Model):
     """The graph of a user, or of a persona. A persona's graph has an empty `created_by`."""
+
+    person_columns = (PersonColumn("created_by", handed_over_as="knowledge graphs", unique=()),)
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     created_by = models.CharField(max_length=254, blank=True)
@@ -223,6 +226,8 @@ class Relation(models.Model):
 class Reflection(models.Model):
     """Prose about an entity, a relation, a session, or the whole graph."""
 
+    person_columns = (PersonColumn("created_by", PSEUDONYM),)
+
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     graph = models.ForeignKey(Graph, on_delete=models.CASCADE, related_name="reflections", db_index=False)
     number = models.BigIntegerField()
@@ -297,6 +302,8 @@ class UpkeepState(models.TextChoices):
 
 class UpkeepProposal(models.Model):
     """A proposal to split an entity or to end a near-duplicate observation, and the admin's decision."""
+
+    person_columns = (PersonColumn("decided_by", PSEUDONYM),)
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     entity = models.ForeignKey(Entity, on_delete=models.CASCADE, related_name="+")

@@ -8,6 +8,7 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from foundation.people.columns import PSEUDONYM, PersonColumn
 from knowledge.models.changeset import Changeset
 from memories.models.fields import exact_words
 
@@ -20,6 +21,8 @@ def sensitive_by_default() -> list[str]:
 
 class ApprovalRule(models.Model):
     """When a changeset needs the approval of a second curator. There is one row; an empty limit is switched off."""
+
+    person_columns = (PersonColumn("changed_by", PSEUDONYM),)
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1, editable=False)
     readers = models.PositiveIntegerField(
@@ -71,6 +74,8 @@ class ChangesetVerdict(models.TextChoices):
 
 class ChangesetApproval(models.Model):
     """What a curator decided about a changeset that needs two approvals. The first row is whoever proposed it."""
+
+    person_columns = (PersonColumn("by", PSEUDONYM),)
 
     id = models.BigAutoField(primary_key=True)
     changeset = models.ForeignKey(Changeset, on_delete=models.CASCADE, related_name="approvals")

@@ -5,9 +5,16 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from foundation.people.columns import PSEUDONYM, PersonColumn
+
 
 class AssignmentRule(models.Model):
     """A rule that assigns new insights of a persona to a curator. Empty conditions match every insight."""
+
+    person_columns = (
+        PersonColumn("assignee", PSEUDONYM),
+        PersonColumn("created_by", PSEUDONYM),
+    )
 
     id = models.BigAutoField(primary_key=True)
     persona = models.CharField(max_length=60)

@@ -7,6 +7,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from foundation.people.caller import Caller
+from foundation.people.columns import PSEUDONYM, PersonColumn
 from memories.models import MemoryRecord
 from memories.models.fields import exact_words
 from memories.models.record import readable_by
@@ -24,6 +25,11 @@ class CaveatWaiverQuerySet(models.QuerySet["CaveatWaiver"]):
 
 class CaveatWaiver(models.Model):
     """A person's statement that a caveat does not hold for an entity derived from the caveat's own, or for a column."""
+
+    person_columns = (
+        PersonColumn("by", PSEUDONYM),
+        PersonColumn("withdrawn_by", PSEUDONYM),
+    )
 
     id = models.BigAutoField(primary_key=True)
     record = models.ForeignKey(MemoryRecord, on_delete=models.CASCADE, related_name="waivers")

@@ -10,6 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from foundation.people.caller import Caller
+from foundation.people.columns import PSEUDONYM, PersonColumn
 
 
 class ChangesetState(models.TextChoices):
@@ -49,6 +50,11 @@ class ChangesetQuerySet(models.QuerySet["Changeset"]):
 
 class Changeset(models.Model):
     """Writes to the catalog that were made together for one or more insights, and can be rolled back together."""
+
+    person_columns = (
+        PersonColumn("applied_by", PSEUDONYM),
+        PersonColumn("rolled_back_by", PSEUDONYM),
+    )
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     created_at = models.DateTimeField(default=timezone.now)

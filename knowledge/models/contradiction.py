@@ -8,6 +8,7 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from foundation.people.columns import PSEUDONYM, PersonColumn
 from memories.models import MemoryRecord
 from memories.models.fields import exact_words
 
@@ -86,6 +87,11 @@ class Settlement(Pair):
 
     A verdict is a proposal if it needs a change of a memory that the person may not change.
     """
+
+    person_columns = (
+        PersonColumn("by", PSEUDONYM),
+        PersonColumn("undone_by", PSEUDONYM),
+    )
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     verdict = models.CharField(max_length=10, choices=PairVerdict.choices)

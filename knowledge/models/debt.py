@@ -8,6 +8,7 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from foundation.people.columns import PSEUDONYM, PersonColumn
 from memories.models import MemoryRecord
 
 EVERYONE = "*"  # the scope of rows that everyone may read; no persona has this name
@@ -15,6 +16,9 @@ EVERYONE = "*"  # the scope of rows that everyone may read; no persona has this 
 
 class EntityUse(models.Model):
     """How often one person's calls were about an entity, in one week. Derived from the audit log and impressions."""
+
+    # No part of a hand-over: it is about what one person knows and did.
+    person_columns = (PersonColumn("owner"),)
 
     id = models.BigAutoField(primary_key=True)
     urn = models.CharField(max_length=500)
@@ -91,6 +95,12 @@ class QuestionState(models.TextChoices):
 
 class InterviewQuestion(models.Model):
     """A question to one person about an entity. Its text is made from the reason when it is shown."""
+
+    # No part of a hand-over: it is about what one person knows and did.
+    person_columns = (
+        PersonColumn("owner"),
+        PersonColumn("asked_by", PSEUDONYM),
+    )
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.CharField(max_length=254, help_text=gettext_lazy("The person who is asked."))

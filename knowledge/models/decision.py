@@ -5,6 +5,7 @@ from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from foundation.people.columns import PSEUDONYM, PersonColumn
 from knowledge.models.insight import Insight
 from memories.models.fields import exact_words
 
@@ -24,6 +25,8 @@ class DecisionKind(models.TextChoices):
 
 class Decision(models.Model):
     """One step in the review of an insight: its kind, the person who took it, and the reason."""
+
+    person_columns = (PersonColumn("by", PSEUDONYM),)
 
     id = models.BigAutoField(primary_key=True)
     insight = models.ForeignKey(Insight, on_delete=models.CASCADE, related_name="decisions")

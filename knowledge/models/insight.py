@@ -8,6 +8,7 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy
 
 from foundation.people.caller import CURATE, Caller
+from foundation.people.columns import PSEUDONYM, PersonColumn
 from memories.models import MemoryRecord, Status, Visibility
 from memories.models.fields import exact_words
 from memories.models.record import readable_by
@@ -42,6 +43,12 @@ class InsightQuerySet(models.QuerySet["Insight"]):
 
 class Insight(models.Model):
     """A memory that is proposed for the catalog, with its suggested changes and the state of its review."""
+
+    person_columns = (
+        PersonColumn("reviewed_by", PSEUDONYM),
+        PersonColumn("edit_by", PSEUDONYM),
+        PersonColumn("applied_by", PSEUDONYM),
+    )
 
     record = models.OneToOneField(MemoryRecord, on_delete=models.CASCADE, primary_key=True, related_name="insight")
     state = models.CharField(max_length=12, choices=InsightState.choices, default=InsightState.PENDING)

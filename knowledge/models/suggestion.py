@@ -10,6 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from foundation.database.retention import Retention
+from foundation.people.columns import PersonColumn
 from memories.models import MemoryRecord
 
 
@@ -35,6 +36,9 @@ class SuggestionSource(models.TextChoices):
 
 class Suggestion(models.Model):
     """Something that rules found in a person's sessions, and that only this person sees and decides about."""
+
+    # No part of a hand-over: suggestions are what a person said, and not kept.
+    person_columns = (PersonColumn("owner"),)
 
     retention = (Retention("expires_at", timedelta(seconds=1)),)  # the column has the time when it expires
 

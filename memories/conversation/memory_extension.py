@@ -9,9 +9,9 @@ from django.db.models import Model, QuerySet
 
 from foundation.people.caller import Caller
 from memories.conversation import cache
-from memories.conversation.models import CachedAnswer, CacheUse, UserDecision, WipeRequest
+from memories.conversation.models import CachedAnswer, UserDecision
 from memories.conversation.portable_kinds import KINDS
-from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn, TextPlace
+from memories.extensions import MemoryExtension, TextPlace
 from memories.portability import Kind
 
 
@@ -33,13 +33,3 @@ class ConversationMemoryExtension(MemoryExtension):
 
     def portable_kinds(self) -> Sequence[Kind]:
         return KINDS
-
-    def personal_data(self) -> Sequence[PersonalDataColumn]:
-        models = (CachedAnswer, CacheUse, UserDecision, WipeRequest)
-        return [PersonalDataColumn(model, "created_by") for model in models]
-
-    def owned_rows(self) -> Sequence[OwnedRows]:
-        return [
-            OwnedRows("cached answers", CachedAnswer, "created_by"),
-            OwnedRows("decisions", UserDecision, "created_by", unique=("key",)),
-        ]

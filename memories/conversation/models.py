@@ -9,12 +9,15 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from foundation.people.columns import PersonColumn
 from memories.models import MemoryRecord
 from memories.models.fields import EmbeddingField, exact_words
 
 
 class CachedAnswer(models.Model):
     """A question with its answer, found by similar questions until it expires."""
+
+    person_columns = (PersonColumn("created_by", handed_over_as="cached answers"),)
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     created_by = models.CharField(max_length=254)
@@ -45,6 +48,8 @@ class CachedAnswer(models.Model):
 class CacheUse(models.Model):
     """Cache hits and misses of a user on a day, for the hit rate."""
 
+    person_columns = (PersonColumn("created_by"),)
+
     created_by = models.CharField(max_length=254)
     day = models.DateField()
     hits = models.PositiveIntegerField(default=0)
@@ -60,6 +65,8 @@ class CacheUse(models.Model):
 
 class UserDecision(models.Model):
     """A preference, choice or setting of a user, stored under a key."""
+
+    person_columns = (PersonColumn("created_by", handed_over_as="decisions", unique=("key",)),)
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     created_by = models.CharField(max_length=254)
@@ -136,6 +143,8 @@ class MergeProposal(models.Model):
 
 class WipeRequest(models.Model):
     """A wipe of a person's data that an agent prepared and the person has not confirmed yet."""
+
+    person_columns = (PersonColumn("created_by"),)
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     created_by = models.CharField(max_length=254)

@@ -20,28 +20,16 @@ from django.utils.translation import gettext, gettext_noop
 from foundation.database import identity
 from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
 from foundation.people.caller import WIPE, Caller
+from foundation.people.columns import NOTHING, PSEUDONYM, person_columns
 from memories import extensions
 from memories.conversation.acting_user import acting_as
 from memories.conversation.models import WipeRequest
 from memories.conversation.operations import Wipe
-from memories.extensions import PersonalDataColumn
 from memories.models import (
-    Batch,
-    CitingDocument,
-    Feedback,
-    HandOver,
-    Impression,
     IndexJob,
-    Lexeme,
-    LexemeChange,
     MemoryRecord,
     MemoryRevision,
-    Period,
-    Report,
-    SameWords,
     Tier,
-    Tombstone,
-    Verification,
 )
 from memories.models.record import EDITED_BY
 from memories.retrieval import term_changes
@@ -119,8 +107,10 @@ def withdraw(*, caller: Caller, request_id: uuid.UUID) -> None:
 def count(owner: str) -> dict[str, int]:
     """Count the rows of each table that name this owner, including those that a wipe keeps under a pseudonym."""
     counts = {"memory_records": MemoryRecord.objects.filter(created_by=owner).count()}
-    for personal in _personal_data():
-        table, rows = personal.model._meta.db_table, personal.model._default_manager.filter(**{personal.column: owner})
+    for model, personal in person_columns():
+        if personal.on_wipe == NOTHING:
+            continue
+        table, rows = model._meta.db_table, model._default_manager.filter(**{personal.column: owner})
         counts[table] = counts.get(table, 0) + rows.count()
     return {table: row_count for table, row_count in counts.items() if row_count}
 
@@ -130,13 +120,15 @@ def _wipe(user: Caller) -> dict[str, int]:
     owner, pseudonym = user.email, f"wiped-{uuid.uuid4().hex[:12]}"
     with transaction.atomic():
         counts = dict(_wipe_memories(user, pseudonym))
-        for personal in _personal_data():
-            rows = personal.model._default_manager.filter(**{personal.column: owner})
-            table = personal.model._meta.db_table
-            if personal.stays:
+        for model, personal in person_columns():
+            if personal.on_wipe == NOTHING:
+                continue
+            rows = model._default_manager.filter(**{personal.column: owner})
+            if personal.on_wipe == PSEUDONYM:
                 rows.update(**{personal.column: pseudonym})
-            else:
-                counts[table] = counts.get(table, 0) + rows.delete()[0]
+                continue
+            table = model._meta.db_table
+            counts[table] = counts.get(table, 0) + rows.delete()[0]
         for extension in extensions.registered():
             counts |= extension.owner_wiped(owner, pseudonym)
         term_changes.settle()
@@ -190,27 +182,3 @@ def _wipe_conversations(user: Caller) -> int:
         IndexJob.objects.filter(source_id__in=part).delete()
         MemoryRecord.objects.filter(pk__in=part).delete()
     return count + len(pks)
-
-
-def _personal_data() -> list[PersonalDataColumn]:
-    own = [
-        PersonalDataColumn(Batch, "created_by"),
-        PersonalDataColumn(CitingDocument, "created_by"),
-        PersonalDataColumn(Feedback, "by"),
-        PersonalDataColumn(Impression, "to"),
-        PersonalDataColumn(Report, "by"),
-        PersonalDataColumn(MemoryRevision, "changed_by", stays=True),
-        PersonalDataColumn(Verification, "by", stays=True),
-        PersonalDataColumn(Lexeme, "owner"),
-        PersonalDataColumn(LexemeChange, "owner", stays=True),  # other people's counts need it until they are settled
-        PersonalDataColumn(HandOver, "from_owner", stays=True),
-        PersonalDataColumn(HandOver, "to_owner", stays=True),
-        PersonalDataColumn(HandOver, "by", stays=True),
-        PersonalDataColumn(HandOver, "undone_by", stays=True),
-        PersonalDataColumn(Tombstone, "created_by", stays=True),
-        PersonalDataColumn(Tombstone, "erased_by", stays=True),
-        PersonalDataColumn(SameWords, "decided_by", stays=True),
-        PersonalDataColumn(Period, "opened_by", stays=True),
-        PersonalDataColumn(Period, "ended_by", stays=True),
-    ]
-    return own + [column for extension in extensions.registered() for column in extension.personal_data()]

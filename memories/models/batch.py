@@ -8,11 +8,14 @@ from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from foundation.people.columns import PersonColumn
 from memories.models.fields import exact_words
 
 
 class Batch(models.Model):
     """A bulk action by one person, with the outcome for each row. The texts of the rows are not stored."""
+
+    person_columns = (PersonColumn("created_by"),)
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     created_at = models.DateTimeField(default=timezone.now)

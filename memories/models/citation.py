@@ -7,6 +7,7 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from foundation.people.columns import PersonColumn
 from memories.models.record import MemoryRecord
 
 
@@ -24,6 +25,8 @@ class Outdated(models.TextChoices):
 
 class CitingDocument(models.Model):
     """An answer, document or dashboard elsewhere that cites memories, as its author registered it."""
+
+    person_columns = (PersonColumn("created_by", handed_over_as="citing documents", unique=("address",)),)
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     created_by = models.CharField(max_length=254)

@@ -5,6 +5,7 @@ from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from foundation.people.columns import PersonColumn
 from memories.models.fields import exact_words
 from memories.models.record import MemoryRecord
 
@@ -16,6 +17,8 @@ class Verdict(models.TextChoices):
 
 class Feedback(models.Model):
     """A reader's latest verdict on a memory."""
+
+    person_columns = (PersonColumn("by"),)
 
     id = models.BigAutoField(primary_key=True)
     record = models.ForeignKey(MemoryRecord, on_delete=models.CASCADE, related_name="feedback")

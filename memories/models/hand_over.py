@@ -6,9 +6,18 @@ from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from foundation.people.columns import PSEUDONYM, PersonColumn
+
 
 class HandOver(models.Model):
     """A transfer of everything that a person owns to another one, with the ids that its undo takes back."""
+
+    person_columns = (
+        PersonColumn("from_owner", PSEUDONYM),
+        PersonColumn("to_owner", PSEUDONYM),
+        PersonColumn("by", PSEUDONYM),
+        PersonColumn("undone_by", PSEUDONYM),
+    )
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     from_owner = models.CharField(max_length=254)

@@ -8,6 +8,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from foundation.database.retention import Retention
+from foundation.people.columns import PersonColumn
 from memories.models.record import MemoryRecord
 
 KEPT_DAYS = 30  # days until an impression is deleted
@@ -15,6 +16,8 @@ KEPT_DAYS = 30  # days until an impression is deleted
 
 class Impression(models.Model):
     """One memory that was attached to the response of one tool call."""
+
+    person_columns = (PersonColumn("to"),)
 
     retention = (Retention("at", timedelta(days=KEPT_DAYS)),)
 

@@ -8,6 +8,8 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from foundation.people.columns import PSEUDONYM, PersonColumn
+
 
 class JobStatus(models.TextChoices):
     PENDING = "pending", gettext_lazy("Pending")
@@ -78,6 +80,8 @@ class Lexeme(models.Model):
     They are derived data (retrieval/term_statistics.py). Archived memories are not counted.
     """
 
+    person_columns = (PersonColumn("owner"),)
+
     id = models.BigAutoField(primary_key=True)
     lexeme = models.TextField()
     owner = models.CharField(
@@ -108,6 +112,8 @@ class LexemeChange(models.Model):
 
     Triggers on memory_records write these rows, so no write of a memory is missed.
     """
+
+    person_columns = (PersonColumn("owner", PSEUDONYM),)  # others' counts need it until they are settled
 
     id = models.BigAutoField(primary_key=True)
     owner = models.CharField(max_length=254)

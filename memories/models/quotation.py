@@ -6,6 +6,7 @@ from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from foundation.people.columns import PSEUDONYM, PersonColumn
 from memories.models.record import MemoryRecord
 from memories.models.revision import Tombstone
 
@@ -43,6 +44,8 @@ class SameWords(models.Model):
 
     Neither of the two texts is stored here.
     """
+
+    person_columns = (PersonColumn("decided_by", PSEUDONYM),)
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     tombstone = models.ForeignKey(Tombstone, on_delete=models.CASCADE, related_name="same_words")

@@ -8,6 +8,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from foundation.database.retention import Retention
+from foundation.people.columns import PersonColumn
 from memories.models.fields import exact_words
 from memories.models.impression import KEPT_DAYS
 from memories.models.record import MemoryRecord
@@ -26,6 +27,8 @@ DOUBTS = (ReportVerdict.WRONG, ReportVerdict.OUTDATED)
 
 class Report(models.Model):
     """What an agent or a program reports about a memory after using it. It changes neither rank nor status."""
+
+    person_columns = (PersonColumn("by"),)
 
     retention = (
         Retention("at", timedelta(days=KEPT_DAYS), models.Q(verdict=ReportVerdict.USED)),

@@ -8,6 +8,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from foundation.people.caller import Caller
+from foundation.people.columns import PSEUDONYM, PersonColumn
 from memories.models.fields import exact_words
 from memories.models.record import MemoryRecord, Visibility, readable_by
 
@@ -25,6 +26,8 @@ class MemoryRevisionQuerySet(models.QuerySet["MemoryRevision"]):
 
 class MemoryRevision(models.Model):
     """The state of a memory before a change, in force from `valid_from` to `valid_to`."""
+
+    person_columns = (PersonColumn("changed_by", PSEUDONYM),)
 
     record = models.ForeignKey(MemoryRecord, on_delete=models.CASCADE, related_name="revisions")
     valid_from = models.DateTimeField()
@@ -58,6 +61,11 @@ class MemoryRevision(models.Model):
 
 class Tombstone(models.Model):
     """The trace of an erased memory: its id, owner and persona, who erased it, and when. The content is not kept."""
+
+    person_columns = (
+        PersonColumn("created_by", PSEUDONYM),
+        PersonColumn("erased_by", PSEUDONYM),
+    )
 
     record_id = models.UUIDField(primary_key=True)
     created_by = models.CharField(max_length=254)

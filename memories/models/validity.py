@@ -10,6 +10,8 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from foundation.people.columns import PSEUDONYM, PersonColumn
+
 VALIDITY_FIELDS = ("valid_from", "valid_until", "valid_while")  # what people state
 VALIDITY_COLUMNS = (*VALIDITY_FIELDS, "condition_ended_at")
 NOT_YET, EXPIRED = "not_yet_valid", "expired"
@@ -53,6 +55,11 @@ def state_at(
 
 class Period(models.Model):
     """A release, a fiscal period or any other named span of time, which an admin opens and ends."""
+
+    person_columns = (
+        PersonColumn("opened_by", PSEUDONYM),
+        PersonColumn("ended_by", PSEUDONYM),
+    )
 
     name = models.CharField(
         max_length=100,

@@ -6,6 +6,7 @@ from django.db.models import Case, F, Func, Value, When
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from foundation.people.columns import PSEUDONYM, PersonColumn
 from memories.models.record import MemoryRecord, Visibility
 
 # Fields that a verification is about. Changing one of them ends it, and changing it back renews it.
@@ -43,6 +44,8 @@ class VerificationQuerySet(models.QuerySet["Verification"]):
 
 class Verification(models.Model):
     """A person's statement that a memory is true. It is about one version of the memory."""
+
+    person_columns = (PersonColumn("by", PSEUDONYM),)
 
     id = models.BigAutoField(primary_key=True)
     record = models.ForeignKey(MemoryRecord, on_delete=models.CASCADE, related_name="verifications")

@@ -11,7 +11,7 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db import connection, transaction
-from django.db.models import Max
+from django.db.models import Max, Model
 from django.utils import timezone
 from django.utils.translation import gettext
 
@@ -19,9 +19,9 @@ from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
 from foundation.operations.fields import Id
 from foundation.operations.operation import validate
 from foundation.people.caller import Caller
+from foundation.people.columns import PersonColumn, handed_over
 from memories import extensions
 from memories.citations.changes import note_changes
-from memories.extensions import OwnedRows
 from memories.models import HandOver, MemoryRecord, MemoryRevision, Status
 from memories.writing.correction_chains import reactivate
 from memories.writing.duplicates import proposals
@@ -82,11 +82,11 @@ def hand_over(*, caller: Caller, old: str, new: str) -> HandOver:
             record.moved["memories"] += [row.pk.hex for row in rows]
             record.moved["returned"] += [row.pk.hex for row in rows if row.metadata.get(FIRST_OWNER) == new]
             _move(caller, rows, new, MOVED)
-        for owned in _owned_rows():
-            moved, stays = _move_rows(owned, old, new)
-            record.moved[owned.kind] = moved
+        for model, owned in handed_over():
+            moved, stays = _move_rows(model, owned, old, new)
+            record.moved[owned.handed_over_as] = moved
             if stays:
-                record.stays[owned.kind] = stays
+                record.stays[owned.handed_over_as] = stays
         record.save(force_insert=True)
         _notify([UUID(pk) for pk in record.moved["memories"]])
     return record
@@ -114,12 +114,13 @@ def undo_hand_over(*, caller: Caller, hand_over_id: UUID | str) -> dict[str, int
         for conversation in row.moved["conversations"]:
             renamed = MemoryRecord.objects.filter(created_by=old, conversation_id=_renamed(conversation, old))
             renamed.update(conversation_id=conversation)
-        for owned in _owned_rows():
-            counts[owned.kind] = len(_move_rows(owned, new, old, row.moved.get(owned.kind, []))[0])
+        for model, owned in handed_over():
+            kind = owned.handed_over_as
+            counts[kind] = len(_move_rows(model, owned, new, old, row.moved.get(kind, []))[0])
         row.undone_by, row.undone_at = caller.email, timezone.now()
         row.save(update_fields=["undone_by", "undone_at"])
     counts = {kind: count for kind, count in counts.items() if count}
-    kept = sum(row.counts.get(kind, 0) for kind in ("memories", *(owned.kind for owned in _owned_rows())))
+    kept = sum(row.counts.get(kind, 0) for kind in ("memories", *(owned.handed_over_as for _, owned in handed_over())))
     return counts | {"kept": kept - sum(counts.values())}
 
 
@@ -256,19 +257,17 @@ def _renamed(conversation: str, owner: str) -> str:
 # -- other rows ---------------------------------------------------------------------------------------------
 
 
-def _owned_rows() -> list[OwnedRows]:
-    return [owned for extension in extensions.registered() for owned in extension.owned_rows()]
-
-
-def _move_rows(owned: OwnedRows, old: str, new: str, ids: Sequence[str] | None = None) -> tuple[list[str], int]:
+def _move_rows(
+    model: type[Model], owned: PersonColumn, old: str, new: str, ids: Sequence[str] | None = None
+) -> tuple[list[str], int]:
     """Move rows, or those of them with these ids. Return the ids of the moved ones, and how many could not be moved."""
     source, target = owned.owner_value(old), owned.owner_value(new)
     if source is None or target is None:
         return [], 0
-    rows = owned.model._default_manager.select_for_update().filter(**{owned.column: source})
+    rows = model._default_manager.select_for_update().filter(**{owned.column: source})
     if ids is not None:
         rows = rows.filter(pk__in=ids)
-    existing = owned.model._default_manager.filter(**{owned.column: target})
+    existing = model._default_manager.filter(**{owned.column: target})
     taken = set(existing.values_list(*owned.unique)) if owned.unique else set()
     moving, stays = [], 0
     for pk, *values in rows.order_by("pk").values_list("pk", *(owned.unique or ())):
@@ -276,7 +275,7 @@ def _move_rows(owned: OwnedRows, old: str, new: str, ids: Sequence[str] | None =
             stays += 1
         else:
             moving.append(pk)
-    owned.model._default_manager.filter(pk__in=moving).update(**{owned.column: target})
+    model._default_manager.filter(pk__in=moving).update(**{owned.column: target})
     return [str(pk) for pk in moving], stays
 
 

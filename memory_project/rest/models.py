@@ -7,12 +7,15 @@ from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 
 from foundation.database.retention import Retention
+from foundation.people.columns import PersonColumn
 
 KEPT = timedelta(days=1)
 
 
 class IdempotentAnswer(models.Model):
     """The answer to a POST with an Idempotency-Key, kept for KEPT and given again to repetitions of the request."""
+
+    person_columns = (PersonColumn("owner"),)
 
     retention = (Retention("started_at", KEPT),)
 

@@ -10,8 +10,7 @@ class PreferencesConfig(AppConfig):
     verbose_name = gettext_lazy("Preferences")
 
     def ready(self) -> None:
-        from memories import extensions, page_settings  # noqa: PLC0415 - needs loaded models
+        from memories import page_settings  # noqa: PLC0415 - needs loaded models
         from memory_project.accounts.preferences import services  # noqa: PLC0415 - needs loaded models
 
-        extensions.register("memory_project.accounts.preferences.memory_extension.PreferencesMemoryExtension")
         page_settings.use_store(services)

@@ -4,9 +4,13 @@ from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
+from foundation.people.columns import PSEUDONYM, PersonColumn
+
 
 class Preference(models.Model):
     """A person's setting of a page, such as the columns of a list. Pages work without any."""
+
+    person_columns = (PersonColumn("person__email"),)
 
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="preferences")
     key = models.CharField(max_length=100)
@@ -22,6 +26,8 @@ class Preference(models.Model):
 
 class ScheduleSetting(models.Model):
     """An operator's change of a schedule. It outlasts an upgrade, which updates the schedules themselves."""
+
+    person_columns = (PersonColumn("changed_by", PSEUDONYM),)
 
     name = models.CharField(max_length=100, primary_key=True)
     minutes = models.PositiveIntegerField(null=True, blank=True, help_text="Empty: the usual interval.")

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from foundation.people.caller import Caller
-from memories.extensions import MemoryExtension, PersonalDataColumn
+from memories.extensions import MemoryExtension
 from memory_project.exchange.exports import services
-from memory_project.exchange.exports.models import Export
 
 
 class ExportMemoryExtension(MemoryExtension):
@@ -17,9 +16,6 @@ class ExportMemoryExtension(MemoryExtension):
 
     def access_narrowed(self, record_ids: Sequence[UUID]) -> None:
         services.delete_narrowed(record_ids)
-
-    def personal_data(self) -> Sequence[PersonalDataColumn]:
-        return [PersonalDataColumn(Export, "created_by")]
 
     def owner_wiped(self, owner: str, pseudonym: str) -> Mapping[str, int]:
         count = services.delete_of_person(owner)

@@ -7,6 +7,8 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from foundation.people.columns import PersonColumn
+
 
 class ExportState(models.TextChoices):
     WAITING = "waiting", gettext_lazy("Waiting")
@@ -17,6 +19,8 @@ class ExportState(models.TextChoices):
 
 class Export(models.Model):
     """A file with rows that a person has asked for. A worker writes it, and it is deleted after a day."""
+
+    person_columns = (PersonColumn("created_by"),)
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     created_by = models.CharField(max_length=254)

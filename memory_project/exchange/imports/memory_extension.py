@@ -12,7 +12,7 @@ from django.db.models.signals import post_delete
 from django.dispatch import receiver
 
 from foundation.people.caller import Caller
-from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn
+from memories.extensions import MemoryExtension
 from memory_project.exchange.imports import files
 from memory_project.exchange.imports.models import Import, ImportRow
 
@@ -21,12 +21,6 @@ class ImportsMemoryExtension(MemoryExtension):
     def erase_copies(self, caller: Caller, record_id: UUID, texts: Sequence[str]) -> Mapping[str, int]:
         rows = ImportRow.objects.filter(Q(reference=record_id.hex) | Q(existing=record_id))
         return {"import rows": rows.update(data={}, place="", key="", reason="was erased")}
-
-    def personal_data(self) -> Sequence[PersonalDataColumn]:
-        return [PersonalDataColumn(Import, "created_by"), PersonalDataColumn(ImportRow, "owner")]
-
-    def owned_rows(self) -> Sequence[OwnedRows]:
-        return [OwnedRows("imports", Import, "created_by"), OwnedRows("rows of imports", ImportRow, "owner")]
 
 
 @receiver(post_delete, sender=Import)

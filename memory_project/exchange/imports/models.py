@@ -9,6 +9,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from foundation.database.retention import Retention
+from foundation.people.columns import PersonColumn
 
 KEPT_DAYS = 30  # days after the last work on it until an import is deleted with its report; it can't be undone then
 
@@ -38,6 +39,8 @@ WORKING = (ImportState.PARSING, ImportState.TAKING_OVER, ImportState.UNDOING)
 
 class Import(models.Model):
     """A file that a person imports: first its rows are staged, then those that the person has chosen are taken over."""
+
+    person_columns = (PersonColumn("created_by", handed_over_as="imports"),)
 
     retention = (Retention("worked_at", timedelta(days=KEPT_DAYS)),)
 
@@ -87,6 +90,8 @@ class Import(models.Model):
 
 class ImportRow(models.Model):
     """One item of an imported file, and what becomes of it. Its data are deleted when the import is finished."""
+
+    person_columns = (PersonColumn("owner", handed_over_as="rows of imports"),)
 
     id = models.BigAutoField(primary_key=True)
     of = models.ForeignKey(Import, on_delete=models.CASCADE, related_name="rows")

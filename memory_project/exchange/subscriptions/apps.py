@@ -8,8 +8,3 @@ class SubscriptionsConfig(AppConfig):
     name = "memory_project.exchange.subscriptions"
     label = "subscriptions"
     verbose_name = gettext_lazy("Subscriptions to sources")
-
-    def ready(self) -> None:
-        from memories import extensions  # noqa: PLC0415 - needs loaded models
-
-        extensions.register("memory_project.exchange.subscriptions.memory_extension.SubscriptionsMemoryExtension")

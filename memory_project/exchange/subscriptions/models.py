@@ -7,6 +7,7 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from foundation.people.columns import PSEUDONYM, PersonColumn
 from memories.models import MemoryRecord, Visibility
 
 
@@ -17,6 +18,8 @@ class Kind(models.TextChoices):
 
 class Subscription(models.Model):
     """A source whose texts become memories of one person, and are kept in step with it."""
+
+    person_columns = (PersonColumn("created_by", handed_over_as="subscriptions"),)
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     created_by = models.CharField(
@@ -65,6 +68,11 @@ OPEN_RUNS = (RunState.QUEUED, RunState.RUNNING)
 class SubscriptionRun(models.Model):
     """One comparison of a source with its memories. With `is_plan`, nothing is changed."""
 
+    person_columns = (
+        PersonColumn("owner", handed_over_as="runs of subscriptions"),
+        PersonColumn("started_by", PSEUDONYM),
+    )
+
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     subscription = models.ForeignKey(Subscription, on_delete=models.CASCADE, related_name="runs")
     owner = models.CharField(max_length=254)
@@ -110,6 +118,8 @@ class SubscriptionItem(models.Model):
     Its memory is missing if it was erased, and if the text was never taken over. In the latter case `text_digest` is
     empty.
     """
+
+    person_columns = (PersonColumn("owner", handed_over_as="texts of sources"),)
 
     subscription = models.ForeignKey(Subscription, on_delete=models.CASCADE, related_name="items")
     owner = models.CharField(max_length=254)

@@ -13,9 +13,6 @@ class GatewayConfig(AppConfig):
     toolsets = {"upstreams": "memory_project.mcp.gateway.mcp_tools.TOOLS"}
 
     def ready(self) -> None:
-        from memories import extensions  # noqa: PLC0415 - needs loaded models
-
-        extensions.register("memory_project.mcp.gateway.memory_extension.GatewayMemoryExtension")
         if apps.is_installed("django.contrib.admin"):  # not in a server over stdio
             from memory_project.mcp.gateway import checks  # noqa: F401, PLC0415 - registers itself
 

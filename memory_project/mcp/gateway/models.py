@@ -8,6 +8,8 @@ from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from foundation.people.columns import PSEUDONYM, PersonColumn
+
 
 class DeclaredUpstream(models.Model):
     """An upstream MCP server that is declared in the admin."""
@@ -73,6 +75,11 @@ class PinnedTool(models.Model):
 class PinDecision(models.Model):
     """An operator's decision on a pinned tool, with what undoes it."""
 
+    person_columns = (
+        PersonColumn("decided_by", PSEUDONYM),
+        PersonColumn("undone_by", PSEUDONYM),
+    )
+
     id = models.BigAutoField(primary_key=True)
     pin = models.ForeignKey(PinnedTool, on_delete=models.CASCADE, related_name="decisions")
     accepted = models.BooleanField()
@@ -122,6 +129,11 @@ class UpstreamStatus(models.Model):
 class StoredCredential(models.Model):
     """What goes upstream for one person, or with an empty owner for everybody: a secret, or the tokens of a sign-in."""
 
+    person_columns = (
+        PersonColumn("owner"),
+        PersonColumn("stored_by", PSEUDONYM),
+    )
+
     sealed_column = "sealed"
 
     id = models.BigAutoField(primary_key=True)
@@ -146,6 +158,11 @@ class StoredCredential(models.Model):
 
 class PendingSignIn(models.Model):
     """A sign-in at an upstream's authorization server that a person has begun. It is used once."""
+
+    person_columns = (
+        PersonColumn("owner"),
+        PersonColumn("created_by"),
+    )
 
     sealed_column = "sealed"
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from memories.extensions import MemoryExtension, OwnedRows, PersonalDataColumn
+from memories.extensions import MemoryExtension
 from memories.models import MemoryRecord, Status
 from memory_project.notifications.webhooks.events import emit
-from memory_project.notifications.webhooks.models import Endpoint, Event
 
 
 class WebhooksMemoryExtension(MemoryExtension):
@@ -23,14 +22,3 @@ class WebhooksMemoryExtension(MemoryExtension):
             emit("memory.corrected", [record.pk], correction_id=record.superseded_by.hex)
         elif record.status == Status.ACTIVE and change != "verify":
             emit("memory.restored", [record.pk])
-
-    def personal_data(self) -> Sequence[PersonalDataColumn]:
-        return [
-            PersonalDataColumn(Endpoint, "owner"),
-            PersonalDataColumn(Endpoint, "set_up_by", stays=True),
-            PersonalDataColumn(Event, "owner"),
-        ]
-
-    def owned_rows(self) -> Sequence[OwnedRows]:
-        # The heir confirms each URL before anything is sent there, because the former owner has chosen it.
-        return [OwnedRows("webhook endpoints", Endpoint, "owner")]

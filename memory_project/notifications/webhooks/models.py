@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from foundation.database.retention import Retention
+from foundation.people.columns import PSEUDONYM, PersonColumn
 from memory_project.notifications.webhooks.pause_reasons import in_words
 
 KEPT_DAYS = 30  # days until a delivery is deleted
@@ -20,6 +21,12 @@ KEPT_DAYS = 30  # days until a delivery is deleted
 
 class Endpoint(models.Model):
     """A URL to which a person lets events be sent."""
+
+    # An heir confirms the URL before anything is sent there, because the former owner has chosen it.
+    person_columns = (
+        PersonColumn("owner", handed_over_as="webhook endpoints"),
+        PersonColumn("set_up_by", PSEUDONYM),
+    )
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.CharField(max_length=254)
@@ -68,6 +75,8 @@ class Endpoint(models.Model):
 
 class Event(models.Model):
     """An event that a worker has yet to distribute to the endpoints, stored in the transaction of the change."""
+
+    person_columns = (PersonColumn("owner"),)
 
     id = models.BigAutoField(primary_key=True)
     kind = models.CharField(max_length=40)

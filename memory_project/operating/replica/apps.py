@@ -11,9 +11,6 @@ class ReplicaConfig(AppConfig):
     verbose_name = gettext_lazy("Read replica")
 
     def ready(self) -> None:
-        from memories import extensions  # noqa: PLC0415 - needs loaded models
-
-        extensions.register("memory_project.operating.replica.memory_extension.ReplicaMemoryExtension")
         if not settings.DATABASE_REPLICA_URL:
             return
         from foundation.database import replica  # noqa: PLC0415 - needs loaded settings

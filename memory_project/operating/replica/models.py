@@ -7,12 +7,15 @@ from datetime import timedelta
 from django.db import models
 
 from foundation.database.retention import Retention
+from foundation.people.columns import PersonColumn
 
 KEPT = timedelta(hours=1)
 
 
 class Position(models.Model):
     """The position in the write-ahead log after a person's last call that may have changed something."""
+
+    person_columns = (PersonColumn("person__email"),)
 
     person = models.OneToOneField("memory_project.User", on_delete=models.CASCADE, primary_key=True, related_name="+")
     position = models.BigIntegerField(help_text="Bytes since the beginning of the log.")

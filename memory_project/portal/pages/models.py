@@ -5,12 +5,15 @@ from datetime import timedelta
 from django.db import models
 
 from foundation.database.retention import Retention
+from foundation.people.columns import PersonColumn
 
 KEPT = timedelta(days=1)
 
 
 class Submission(models.Model):
     """The form that a person sent last from one rendered page. No text of it is stored, only its digest."""
+
+    person_columns = (PersonColumn("owner"),)
 
     retention = (Retention("started_at", KEPT),)
 
@@ -32,6 +35,8 @@ class Submission(models.Model):
 
 class DefaultView(models.Model):
     """The saved view that a person's list opens with."""
+
+    person_columns = (PersonColumn("person__email"),)
 
     person = models.ForeignKey("memory_project.User", on_delete=models.CASCADE, related_name="+")
     page = models.CharField(max_length=60, help_text="The list, by the name of its URL.")

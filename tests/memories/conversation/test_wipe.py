@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from foundation.operations.errors import Forbidden, NotFound
 from foundation.people.caller import ACT_FOR_USERS, WIPE, Caller
+from foundation.people.columns import NOTHING, person_columns
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
 from knowledge.review import decisions
@@ -159,7 +160,11 @@ def test_the_audit_event_of_a_wipe_does_not_name_the_person(alice: Caller) -> No
 
 def test_the_wipe_covers_every_column_that_may_name_a_person() -> None:
     """Fails if a new table has an owner column that the wipe does not cover."""
-    traced = {(column.model._meta.db_table, column.column.split("__")[0]) for column in wipe._personal_data()}
+    traced = {
+        (model._meta.db_table, personal.column.split("__")[0])
+        for model, personal in person_columns()
+        if personal.on_wipe != NOTHING
+    }
     traced |= {("memory_records", "created_by")}
     traced |= {
         (table, "owner")
