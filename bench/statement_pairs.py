@@ -30,7 +30,7 @@ def outcomes(pairs: Sequence[tuple[str, str, str]]) -> dict[str, Counter[str]]:
     from memories.conversation.cache import check_cache, store_cache  # noqa: PLC0415 - after setup()
     from memories.conversation.models import CachedAnswer  # noqa: PLC0415 - after setup()
     from memories.conversation.operations import CheckCache, StoreCache  # noqa: PLC0415 - after setup()
-    from memories.retrieval.statements.comparison import compare  # noqa: PLC0415 - after setup()
+    from memories.texts.comparison import compare  # noqa: PLC0415 - after setup()
 
     caller = Caller(email=USER, persona="", personas=frozenset())
     counts: dict[str, Counter[str]] = {}

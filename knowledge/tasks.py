@@ -11,8 +11,8 @@ from knowledge.contradictions import scan
 from knowledge.entities import redetection
 from knowledge.freshness import comparison
 from knowledge.models import InsightState
-from memories.retrieval import attachment_use
 from memories.tasks import TASK_SECONDS
+from memories.use import attachment_use
 from memories.writing import entity_detection
 
 

@@ -115,7 +115,7 @@ class MemoryExtension:
     # -- validity ----------------------------------------------------------------------------------------
 
     def condition_kinds(self) -> Mapping[str, Callable[[str], Any]]:
-        """Return the app's kinds of conditions on which memories may depend (ConditionKind in writing/validity.py)."""
+        """Return the app's kinds of conditions on which memories may depend (ConditionKind in validity/rules.py)."""
         return {}
 
     # -- life cycle of a memory --------------------------------------------------------------------------

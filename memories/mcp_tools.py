@@ -12,7 +12,6 @@ from memories import extensions, operations, queries, responses, services
 from memories.history import history
 from memories.models import MemoryRecord, Status
 from memories.rendering import entity_name, recall_answer
-from memories.report_responses import ReportedResponse, reported_response
 from memories.responses import (
     ChangedResponse,
     ErasedResponse,
@@ -24,7 +23,9 @@ from memories.responses import (
     RememberedResponse,
 )
 from memories.retrieval.recall import recall
-from memories.writing import erasure, feedback, pruning, reports, settling
+from memories.use import reports
+from memories.use.report_responses import ReportedResponse, reported_response
+from memories.writing import erasure, feedback, pruning, settling
 
 
 def _remember(caller: Caller, operation: operations.Remember) -> RememberedResponse:

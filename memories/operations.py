@@ -31,11 +31,11 @@ from foundation.operations.fields import (
     validation_error,
 )
 from foundation.operations.operation import Operation
-from memories.citations.operations import Address
 from memories.models import Attachment, Category, Confidence, Dimension, Source, Status, Verdict, Visibility
 from memories.models.record import EDITED_BY
 from memories.models.validity import EXPIRED, NOT_YET
-from memories.scopes.names import SCOPE_LENGTH, check_form
+from memories.use.citations.operations import Address
+from memories.validity.scopes.names import SCOPE_LENGTH, check_form
 
 MAX_QUERY = 4000
 MAX_RECALL = 50

@@ -17,7 +17,6 @@ from foundation.operations.operation import validate
 from foundation.operations.secrets import states_secret
 from foundation.people.caller import Caller
 from memories import extensions
-from memories.citations.operations import Address
 from memories.models import (
     DOUBTS,
     Citation,
@@ -36,9 +35,10 @@ from memories.models.record import EDITED_BY
 from memories.models.validity import VALIDITY_COLUMNS
 from memories.operations import Scope
 from memories.portability import IMPORTED, Kind, Parent, Values, of_record, parse_value, shared
+from memories.use.citations.operations import Address
+from memories.validity.rules import check_imported
 from memories.writing import text_places
 from memories.writing.ownership import DUPLICATE_OF
-from memories.writing.validity import check_imported
 
 RECORD = Parent("record_id", MemoryRecord, "created_by")
 PROPOSAL = "is_proposal"

@@ -32,11 +32,12 @@ from memories.models.record import EDITED_BY
 from memories.models.validity import VALIDITY_FIELDS
 from memories.operations import EDITABLE, SESSION_KEY
 from memories.retrieval import indexing, passages
-from memories.retrieval.language import language_of
 from memories.retrieval.near_duplicates import Similar, similar_to, with_differences
 from memories.retrieval.passages import Stamped
-from memories.scopes.choices import scope_for
-from memories.writing import quotations, settling, validity
+from memories.texts.language import language_of
+from memories.validity import rules
+from memories.validity.scopes.choices import scope_for
+from memories.writing import quotations, settling
 from memories.writing.checks import NOT_ADDED, pass_on_checks, prepare_check
 from memories.writing.correction_chains import (
     activate,
@@ -103,7 +104,7 @@ def store(
     prepared = prepare_check(caller, operation.check)
     fields = operation.values() | {"language": operation.language or language_of(operation.content)}
     fields["metadata"] = _with_session(caller, operation.metadata)
-    fields |= validity.settled(fields)
+    fields |= rules.validity_columns(fields)
     del fields["check"]
     if created_at:
         fields["created_at"] = fields["updated_at"] = created_at
@@ -168,7 +169,7 @@ def supersede(operation: operations.Supersede, *, caller: Caller, created_at: da
         moment = created_at or timezone.now()  # the time is read after locking, so that no state ends before it begins
         inherited = {name: getattr(old, name) for name in EDITABLE} | {"summary": ""}
         fields = {**inherited, **operation.explicit_values(*EDITABLE), "language": language or old.language}
-        bounds, note = validity.inherited(old, operation.explicit_values(*VALIDITY_FIELDS))
+        bounds, note = rules.inherited_validity(old, operation.explicit_values(*VALIDITY_FIELDS))
         fields |= bounds
         fields["scope"] = scope_for(caller, fields["scope"], of=old)
         if fields["content"] == old.content:
@@ -245,7 +246,7 @@ def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
         require_in_use(caller, record)
         if changes.get("visibility", record.visibility) != record.visibility:
             check_share(record)
-        changes |= validity.settled(changes, record)
+        changes |= rules.validity_columns(changes, record)
         if "scope" in changes:
             changes["scope"] = scope_for(caller, changes["scope"], of=record)
         requested = changes if operation.metadata is None else {**changes, "metadata": operation.metadata}
@@ -398,7 +399,7 @@ def verify(operation: operations.Verify, *, caller: Caller) -> MemoryRecord:
     with transaction.atomic():
         record = locked_to_verify(caller, operation.record_id)
         require_in_use(caller, record)
-        validity.require_not_ended(record)
+        rules.require_not_ended(record)
         with revised(caller, record, "verify", operation.note):
             activate(record)
             record.last_verified_at = timezone.now()
@@ -463,7 +464,7 @@ def _describe_differences(existing: MemoryRecord, fields: Mapping[str, Any]) -> 
     differences = [name for name in compared if fields[name] != getattr(existing, name) and fields[name] not in UNSAID]
     details = ", ".join(f"{name} is {_shown(getattr(existing, name))}" for name in differences)
     kept = f"kept as it was ({details}): update it to change that" if differences else ""
-    return "; ".join(filter(None, [validity.outside_note(existing), kept]))
+    return "; ".join(filter(None, [rules.outside_note(existing), kept]))
 
 
 def _shown(value: Any) -> str:

@@ -9,8 +9,8 @@ from foundation.people.caller import Caller
 from knowledge.extensions import KnowledgeExtension
 from knowledge.insights.events import APPLIED, ROLLED_BACK
 from knowledge.models import Changeset, Decision, Insight, InterviewQuestion, Suggestion
-from memories.citations import changes
 from memories.models import MemoryRecord, Outdated
+from memories.use.citations import changes
 from memory_project.notifications import digest_and_alerts, inbox
 
 

@@ -4,8 +4,8 @@ import subprocess
 
 from foundation.database import retention
 from knowledge.debt import computation
-from memories.citations import changes
 from memories.retrieval import vector_index
+from memories.use.citations import changes
 from memory_project.__main__ import program
 from memory_project.accounts import connected_apps
 from memory_project.agents import conversations, unanswered

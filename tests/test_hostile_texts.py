@@ -11,8 +11,8 @@ from analysis.sql import parsing, statements
 from foundation.operations.errors import Invalid
 from foundation.people.caller import Caller
 from memories.conversation.mcp_tools import cache_invalidate, store_cache
-from memories.retrieval import language
-from memories.sequence_matching import matcher
+from memories.texts import language
+from memories.texts.sequence_matching import matcher
 
 MAX_S = 1.5  # seconds of the process's own time; before, each of these took more than twice as long
 

@@ -23,7 +23,7 @@ from django.apps import apps
 from django.core.validators import RegexValidator
 
 from memories.conversation import heuristics
-from memories.retrieval.statements import values, words
+from memories.texts import values, words
 
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ("memories", "analysis", "knowledge", "memory_project")

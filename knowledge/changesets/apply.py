@@ -50,7 +50,7 @@ from knowledge.models import (
 )
 from knowledge.operations import Apply
 from memories.models import MemoryRecord, Status
-from memories.writing.validity import require_valid_now
+from memories.validity.rules import require_valid_now
 
 
 @dataclass(frozen=True)

@@ -38,13 +38,13 @@ from knowledge.context.statement_ranking import relevances
 from knowledge.context.time_limit import is_canceled
 from knowledge.entities import entity_linking, recent_entities
 from knowledge.entities.call_subject import Subject, shared_words, subject_of, words_of
-from memories import observation
+from memories import metrics_hooks
 from memories.models import MemoryRecord, Status
 from memories.rendering import entity_name
-from memories.retrieval import impressions
-from memories.retrieval.impressions import Shown
 from memories.retrieval.recall import checks_of, hints_about
-from memories.scopes.differing import labels_and_note
+from memories.use import attachments
+from memories.use.attachments import Shown
+from memories.validity.scopes.differing import labels_and_note
 
 MAX_REFERENCES = 20  # maximum number of memories in a list of ids
 MAX_NEIGHBORS = 2  # maximum number of memories about neighbors of the entities that a call asks about
@@ -142,12 +142,12 @@ class MemoryLookup:
         except OperationalError as error:
             if not is_canceled(error):
                 raise
-            observation.observer.context_skipped("too_slow")
+            metrics_hooks.observer.context_skipped("too_slow")
             return ContextBlock({"memory_context": [], "note": TOO_SLOW})
         if block is None:
-            observation.observer.context_skipped("nothing_known")
+            metrics_hooks.observer.context_skipped("nothing_known")
         else:
-            observation.observer.context_attached(len(block.record_ids))
+            metrics_hooks.observer.context_attached(len(block.record_ids))
         return block
 
     def _is_outdated(self) -> bool:
@@ -164,7 +164,7 @@ class MemoryLookup:
         return not set(subject_of(self.caller, answered).urns) <= set(self.knowledge.subject.urns)
 
     def _look_up(self) -> None:
-        self.recent = impressions.recent_impressions(self.caller)
+        self.recent = attachments.recent_impressions(self.caller)
         self.knowledge = knowledge_about(self.caller, self.call, self.recent)
         self.looked_up_at = time.monotonic()
 
@@ -172,10 +172,10 @@ class MemoryLookup:
 def lookup_for(caller: Caller, call: Call) -> MemoryLookup | None:
     """Return the lookup of memories for a call, or None if the call gets none."""
     if not settings.MEMORY_CONTEXT or not caller.wants_context:
-        observation.observer.context_skipped("off")
+        metrics_hooks.observer.context_skipped("off")
         return None
     if not _is_about_data(call):
-        observation.observer.context_skipped("other_tool")
+        metrics_hooks.observer.context_skipped("other_tool")
         return None
     return MemoryLookup(caller, call)
 
@@ -365,7 +365,7 @@ def _context_block(
         versions = {record.pk: version(record) for record in records}
         versions |= {UUID(memory["id"]): "stale" for memory in now_stale}
         terms = uses.terms_beyond(records, knowledge.subject)
-        impressions.record_impressions(caller, call.tool, {pk: versions[pk] for pk in ids}, terms)
+        attachments.record_impressions(caller, call.tool, {pk: versions[pk] for pk in ids}, terms)
     return ContextBlock(data, record_ids=ids)
 
 

@@ -21,8 +21,8 @@ from knowledge.context.column_names import COMMON, ORDINARY, TOKEN
 from knowledge.entities.call_subject import MIN_WORD, STOP_WORDS, Subject, singular
 from memories.models import MemoryRecord
 from memories.rendering import entity_name
-from memories.retrieval.attachment_use import mark_used
-from memories.retrieval.impressions import Shown
+from memories.use.attachment_use import mark_used
+from memories.use.attachments import Shown
 
 MAX_TERMS = 60  # maximum number of hashes that are stored with an impression
 # Numbers that so many texts have that they point to none: single digits, years, powers of ten.

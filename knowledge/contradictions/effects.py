@@ -19,7 +19,8 @@ from memories.models import Category, MemoryRecord, Report, ReportVerdict, Sourc
 from memories.models.index_job import Trigger
 from memories.operations import Forget, ReportMemories, Rescope
 from memories.retrieval import indexing
-from memories.writing import reports, rescoping, staleness
+from memories.use import reports
+from memories.writing import rescoping, staleness
 from memories.writing import undo as undoing
 from memories.writing.revision import last_revision, save_new
 

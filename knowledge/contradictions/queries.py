@@ -22,7 +22,7 @@ from knowledge.catalog.embedded import LocalCatalog
 from knowledge.models import Contradiction, PairVerdict, Settlement, SettlementState
 from memories.models import MemoryRecord, Status
 from memories.models.record import readable_by
-from memories.scopes.choices import labels
+from memories.validity.scopes.choices import labels
 
 Row = TypeVar("Row", Contradiction, Settlement)
 MAX_TEXT = 2_000  # characters of a description that a page shows

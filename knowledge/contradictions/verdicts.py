@@ -19,8 +19,8 @@ from knowledge.contradictions.effects import Effect
 from knowledge.contradictions.operations import Settle, UndoSettlement
 from knowledge.models import Contradiction, PairVerdict, Settlement, SettlementState
 from memories.models import MemoryRecord
-from memories.scopes.choices import scope_for
-from memories.scopes.names import are_different
+from memories.validity.scopes.choices import scope_for
+from memories.validity.scopes.names import are_different
 
 
 def settle(operation: Settle, *, caller: Caller) -> Settlement:

@@ -19,7 +19,8 @@ from knowledge.catalog import entity_view
 from knowledge.catalog.current import get_readable_catalog
 from knowledge.catalog.interface import Aspect, make_urn
 from memories.models import MemoryRecord
-from memories.writing.validity import ConditionKind, ConditionState, end_condition, renew_condition
+from memories.validity.rules import ConditionKind, ConditionState
+from memories.writing.validity import end_condition, renew_condition
 
 INCIDENT, DEPRECATED = "incident", "deprecated"
 ASPECTS = {INCIDENT: "incidentInfo", DEPRECATED: "deprecation"}

@@ -22,9 +22,9 @@ from knowledge.insights.contradiction_words import (
     SCOPING_WORDS,
     measure_of,
 )
-from memories.retrieval.statements.comparison import Comparison, Difference, Differing, compare
-from memories.retrieval.statements.parts import Kind, Statement, Token
-from memories.retrieval.statements.reading import read_statement, statement_language
+from memories.texts.comparison import Comparison, Difference, Differing, compare
+from memories.texts.parts import Kind, Statement, Token
+from memories.texts.reading import read_statement, statement_language
 
 CONFLICTS = (Difference.TIME, Difference.UNIT, Difference.NUMBER, Difference.OPPOSITE, Difference.NEGATION)
 MAX_SENTENCES = 20  # maximum number of sentences of each text that are compared, because their pairs are compared

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memories.retrieval.statements.values import UNITS
+from memories.texts.values import UNITS
 
 
 def _words(text: str) -> frozenset[str]:

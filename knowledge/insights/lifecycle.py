@@ -25,8 +25,9 @@ from knowledge.models import Changeset, Insight, InsightState
 from knowledge.operations import EDITABLE, TEXTS, Edit
 from memories import services
 from memories.models import MemoryRecord, Status, Visibility
-from memories.scopes.choices import scope_for
-from memories.writing import correction_chains, validity
+from memories.validity import rules
+from memories.validity.scopes.choices import scope_for
+from memories.writing import correction_chains
 from memories.writing.duplicates import find_plain
 from memories.writing.revision import revised
 
@@ -81,7 +82,7 @@ def save_edit(operation: Edit, *, caller: Caller) -> Insight:
     if "scope" in changes:
         changes["scope"] = scope_for(caller, changes["scope"], of=insight.record)
     is_new_text = changes.get("content", insight.record.content) != insight.record.content
-    changes |= validity.settled(changes, insight.record)
+    changes |= rules.validity_columns(changes, insight.record)
     with revised(caller, insight.record, "edit", "edited in review"):
         for name, value in changes.items():
             setattr(insight.record, name, value)

@@ -20,8 +20,8 @@ from knowledge.insights.capture import capture
 from knowledge.models import FailedCall
 from knowledge.models.failed_call import WITHIN
 from knowledge.operations import Capture
-from memories import sequence_matching
 from memories.models import Category, Source
+from memories.texts import sequence_matching
 
 TOOLS = {"query_sql": "sql"}  # tool → the argument that holds the statement
 STATEMENT_ERRORS = ("invalid", "upstream")  # codes of errors that the statement itself may have caused

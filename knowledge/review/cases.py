@@ -37,7 +37,7 @@ from memories.models import MemoryRecord, Status
 from memories.retrieval import term_statistics
 from memories.retrieval.near_duplicates import similar_records, vectors_of
 from memories.retrieval.ranking import Question, candidates
-from memories.retrieval.statements.comparison import is_same_fact
+from memories.texts.comparison import is_same_fact
 from memories.writing.correction_chains import active_correction
 
 NEIGHBOURS = 6

@@ -41,11 +41,11 @@ from memories.models.record import EDITED_BY
 from memories.models.revision import value_of
 from memories.models.validity import VALIDITY_COLUMNS, VALIDITY_FIELDS
 from memories.portability import to_json
+from memories.validity.rules import check_restored, require_not_ended
 from memories.writing.correction_chains import activate, reference
 from memories.writing.duplicates import find_duplicate
 from memories.writing.revision import revised
 from memories.writing.undo import restore_status
-from memories.writing.validity import check_restored, require_not_ended
 
 MOMENTS = ("question_at", "snoozed_until")  # columns of a step's `before` that hold times, in ISO format
 IN_FORCE = (InsightState.APPROVED, InsightState.APPLIED)

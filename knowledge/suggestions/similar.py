@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 
-from memories.retrieval.statements.comparison import is_same_fact
+from memories.texts.comparison import is_same_fact
 from memories.writing.duplicates import normalized_key
 
 # Share of common words from which two texts are compared for differing facts. Texts with fewer common words are

@@ -1,7 +1,7 @@
 """The semantic cache: a user's stored answers, found by questions that say the same until they expire.
 
 A stored question matches a new one if it is the same text, ignoring case, or if it has a similar vector and says the
-same (see `memories/retrieval/statements/`): "before the audit" and "after the audit" are similar, but have different
+same (see `memories/texts/`): "before the audit" and "after the audit" are similar, but have different
 answers. Vectors are similar if their cosine is at least CACHE_SIMILARITY_THRESHOLD, or the threshold that the call
 gives instead. Other similar questions are returned without their answers, for the agent to judge.
 """
@@ -30,7 +30,7 @@ from foundation.people.caller import Caller
 from memories.conversation.acting_user import acting_as
 from memories.conversation.models import CachedAnswer, CacheUse
 from memories.conversation.operations import CheckCache, InvalidateCache, StoreCache
-from memories.retrieval.statements.comparison import Verdict, compare
+from memories.texts.comparison import Verdict, compare
 from memories.writing import quotations
 
 CACHED_ANSWERS = "cached answers"  # name of their TextPlace

@@ -25,8 +25,8 @@ from memories.conversation.operations import Author, ConversationId, StoreMessag
 from memories.models import Dimension, IndexJob, MemoryRecord, Source, Tier, Visibility
 from memories.models.index_job import Trigger
 from memories.retrieval import indexing, passages
-from memories.retrieval.language import language_of
 from memories.retrieval.passages import Stamped
+from memories.texts.language import language_of
 from memories.writing.revision import save_many
 
 # Number of characters, set by the tool contract. A human message with more is also stored as a long-term memory.

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from foundation.database import prepared_statements
 from memories.models.fields import SYMBOLS, text_search_config
-from memories.retrieval.language import configuration_of
 from memories.retrieval.term_statistics import Term
+from memories.texts.language import configuration_of
 
 WORD = re.compile(rf"[^\W_]+|[{SYMBOLS}]")
 MAX_WORDS = 5_000  # maximum number of distinct words of all texts that are looked up

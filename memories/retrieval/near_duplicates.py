@@ -20,7 +20,7 @@ from foundation.people.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.retrieval import vector_index
 from memories.retrieval.ranking import is_small
-from memories.retrieval.statements.comparison import Verdict, compare, is_same_fact
+from memories.texts.comparison import Verdict, compare, is_same_fact
 
 MAX_SIMILAR = 5  # maximum number of similar memories returned for a memory
 ROUNDING = 1e-4  # tolerance for the difference between cosines computed by PostgreSQL and by numpy

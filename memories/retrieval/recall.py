@@ -22,7 +22,7 @@ from foundation.embedding import Tokens
 from foundation.operations.errors import DomainError, Invalid
 from foundation.operations.operation import validate
 from foundation.people.caller import Caller
-from memories import extensions, observation
+from memories import extensions, metrics_hooks
 from memories.history import states_at
 from memories.models import MemoryRecord, Status, Tier
 from memories.models.revision import value_of
@@ -40,7 +40,7 @@ from memories.retrieval.scope import (
     compiled_visibility,
     in_scope,
 )
-from memories.scopes.differing import labels_and_note
+from memories.validity.scopes.differing import labels_and_note
 
 URNS_PER_QUERY = 200  # maximum number of named and related entities together
 # The condition and the order match the partial index memory_not_active, which has few rows.
@@ -126,7 +126,7 @@ def recall(
             best = search.rows[: operation.limit]
             lowest = min((row.plain_score for row in best), default=0.0) if len(hits) >= operation.limit else 0.0
             left_out = _left_out(caller, filters, question, lowest)
-    observation.observer.recalled(candidates=search.compared, is_degraded=result.degraded)
+    metrics_hooks.observer.recalled(candidates=search.compared, is_degraded=result.degraded)
     result = replace(result, terms=question.terms)
     if operation.as_of:
         return _recall_as_of(caller, operation, result, search.rows)

@@ -26,7 +26,7 @@ from foundation.database import prepared_statements
 from foundation.operations.normal_form import normal_form
 from foundation.people.caller import Caller
 from memories.models.fields import search_vector_sql, text_search_config
-from memories.retrieval.language import configuration_of, language_of
+from memories.texts.language import configuration_of, language_of
 
 MIN_TYPO = 5  # minimum number of letters of a word in which typos are corrected
 MAX_TYPOS = 4  # maximum number of words of a query in which typos are corrected

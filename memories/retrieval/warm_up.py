@@ -3,7 +3,7 @@ from __future__ import annotations
 import threading
 
 from foundation import embedding, registry
-from memories.retrieval import language
+from memories.texts import language
 
 
 def warm_up() -> None:

@@ -24,10 +24,11 @@ from memories.models import Citation, Feedback, MemoryRecord, MemoryRevision, Re
 from memories.models.index_job import Trigger
 from memories.operations import Remember
 from memories.retrieval import indexing, passages
-from memories.retrieval.language import language_of
 from memories.retrieval.passages import Stamped
-from memories.scopes.choices import scope_for
-from memories.writing import settling, validity
+from memories.texts.language import language_of
+from memories.validity import rules
+from memories.validity.scopes.choices import scope_for
+from memories.writing import settling
 from memories.writing.duplicates import lock_duplicates, normalized_key
 from memories.writing.revision import revised, save_many
 
@@ -125,7 +126,7 @@ def _read(number: int, fact: Mapping[str, Any]) -> Remember:
         operation = Remember.read(fact)
         if operation.check:  # each would run a statement
             raise Invalid(gettext("is not available in an import"), field="check")
-        validity.settled(operation.values())
+        rules.validity_columns(operation.values())
         return operation
     except Invalid as error:
         raise Invalid(error.fault, field=f"facts[{number}].{error.field}", allowed=error.allowed) from None
@@ -152,7 +153,7 @@ def _save(
                 fields = operation.values() | {"language": languages[position]}
                 fields["scope"] = scopes[operation.scope]
                 del fields["check"]
-                fields |= validity.settled(fields)
+                fields |= rules.validity_columns(fields)
                 if created and (moment := created[position]):
                     fields |= {"created_at": moment, "updated_at": moment}
                 record = MemoryRecord(created_by=caller.email, persona=caller.persona, **fields)

@@ -19,10 +19,10 @@ from foundation.database import identity
 from foundation.operations.errors import Conflict, Invalid
 from foundation.people.caller import Caller
 from memories import extensions
-from memories.citations.changes import note_erased
 from memories.models import Batch, IndexJob, MemoryRecord, MemoryRevision, Quotation, SameWords, Status, Tombstone
 from memories.operations import Erase
 from memories.retrieval import term_changes
+from memories.use.citations.changes import note_erased
 from memories.writing import same_words, text_places
 from memories.writing.correction_chains import lock_predecessor, locked_with_predecessor, take_out
 from memories.writing.ownership import DUPLICATE_OF

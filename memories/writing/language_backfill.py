@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db import transaction
 
 from memories.models import MemoryRecord
-from memories.retrieval.language import language_of
+from memories.texts.language import language_of
 
 Detected = tuple[UUID, str, str]  # a memory's id, its text when it was read, and the language of that text
 

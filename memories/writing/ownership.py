@@ -21,8 +21,8 @@ from foundation.operations.operation import validate
 from foundation.people.caller import Caller
 from foundation.people.columns import PersonColumn, handed_over
 from memories import extensions
-from memories.citations.changes import note_changes
 from memories.models import HandOver, MemoryRecord, MemoryRevision, Status
+from memories.use.citations.changes import note_changes
 from memories.writing.correction_chains import reactivate
 from memories.writing.duplicates import proposals
 from memories.writing.revision import revised

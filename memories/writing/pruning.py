@@ -16,7 +16,7 @@ from foundation.people.caller import Caller
 from memories import extensions
 from memories.models import Feedback, MemoryRecord, Passage, Source, Status, Verdict, Visibility
 from memories.operations import PruneNotes
-from memories.retrieval.statements.comparison import is_same_fact
+from memories.texts.comparison import is_same_fact
 from memories.writing.revision import revised
 
 MAX_NOTES = 5_000  # maximum number of a user's notes that one call examines

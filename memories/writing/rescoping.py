@@ -8,7 +8,7 @@ from foundation.people.caller import Caller
 from memories import extensions
 from memories.models import MemoryRecord
 from memories.operations import Rescope
-from memories.scopes.choices import scope_for
+from memories.validity.scopes.choices import scope_for
 from memories.writing.correction_chains import require_in_use
 from memories.writing.revision import locked, revised
 

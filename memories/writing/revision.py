@@ -19,11 +19,11 @@ from foundation.operations.operation import validate
 from foundation.operations.secrets import states_secret
 from foundation.people.caller import Caller
 from memories import extensions
-from memories.citations.changes import note_change
 from memories.models import MemoryRecord, MemoryRevision, Passage, Status, Tier, Visibility
 from memories.models.verification import VERIFIED_FIELDS
 from memories.queries import open_reports, unresolved_marks
 from memories.retrieval.passages import Stamped, keep, stamp_of
+from memories.use.citations.changes import note_change
 from memories.writing.entity_detection import detect_entities
 from memories.writing.verification import notify_outdated, verifiers_of
 

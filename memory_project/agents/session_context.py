@@ -32,7 +32,7 @@ from knowledge.context.time_limit import is_canceled, set_timeout
 from knowledge.entities import entity_linking
 from memories.models import MemoryRecord
 from memories.rendering import entity_name
-from memories.retrieval import impressions
+from memories.use import attachments
 from memory_project.agents.briefing import page_of
 from memory_project.agents.embedded_sql import statements_in
 from memory_project.agents.quotations import ABOUT, CLOSING, OPENING, fitting, framed, plain, quoted, source
@@ -120,7 +120,7 @@ def start_session(operation: StartSession, *, caller: Caller) -> HookResponse:
 
 
 def _start(operation: StartSession, caller: Caller, deadline: float) -> HookResponse:
-    caller = impressions.in_session(caller, operation.program, operation.session)
+    caller = attachments.in_session(caller, operation.program, operation.session)
     with transaction.atomic():
         set_timeout(deadline)
         since = last_day_before_today(caller)
@@ -129,9 +129,9 @@ def _start(operation: StartSession, caller: Caller, deadline: float) -> HookResp
             urns = recent_entities(caller)
         found = briefing.brief(caller, Subject(urns, repository, operation.persona or ""), since)
         is_resumed = operation.source == RESUMED
-        shown = impressions.recent_versions(caller) if is_resumed else {}
+        shown = attachments.recent_versions(caller) if is_resumed else {}
         response, records = _page(found, since, shown)
-        tool = f"{impressions.SESSION_START} {RESUMED}" if is_resumed else impressions.SESSION_START
+        tool = f"{attachments.SESSION_START} {RESUMED}" if is_resumed else attachments.SESSION_START
         _record(caller, tool, records)
     return response
 
@@ -155,7 +155,7 @@ def _prompt(operation: ReadPrompt, caller: Caller, deadline: float) -> HookRespo
     matching = memories_for_prompt(caller, operation.prompt, deadline) if operation.prompt else []
     if not matching:
         return nothing()
-    caller = impressions.in_session(caller, operation.program, operation.session)
+    caller = attachments.in_session(caller, operation.program, operation.session)
     with transaction.atomic():
         set_timeout(deadline)
         urns = set(_urns(operation.entities))
@@ -179,11 +179,11 @@ def _tool(operation: SeeTool, statements: Sequence[str], caller: Caller, deadlin
     limit_ms = max(round(1000 * (deadline - time.monotonic())), 1)
     knowledge = knowledge_about(caller, call, {}, limit_ms=limit_ms)
     entries = [*knowledge.best_first, *knowledge.neighbors]
-    caller = impressions.in_session(caller, operation.program, operation.session)
+    caller = attachments.in_session(caller, operation.program, operation.session)
     with transaction.atomic():
         set_timeout(deadline)
         whys = {entry.record.pk: entry.why for entry in entries}
-        recent = impressions.recent_impressions(caller)
+        recent = attachments.recent_impressions(caller)
         uses.note_uses(recent, knowledge.subject)
         records = [entry.record for entry in entries]
         fresh = [row for row in records if row.pk not in recent or recent[row.pk].version != version(row)]
@@ -219,7 +219,7 @@ def _about(record: MemoryRecord) -> str:
 
 
 def _not_shown(caller: Caller, records: Sequence[MemoryRecord]) -> list[MemoryRecord]:
-    shown = impressions.recent_versions(caller)
+    shown = attachments.recent_versions(caller)
     return [record for record in records if shown.get(record.pk) != version(record)]
 
 
@@ -249,7 +249,7 @@ def _record(
 ) -> None:
     versions = {record.pk: version(record) for record in records}
     if versions:
-        impressions.record_impressions(caller, tool, versions, terms)
+        attachments.record_impressions(caller, tool, versions, terms)
 
 
 def _response(text: str, records: Mapping[UUID, MemoryRecord]) -> HookResponse:

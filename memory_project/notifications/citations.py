@@ -14,7 +14,7 @@ from django.utils.translation import ngettext
 
 from foundation.database import identity
 from foundation.people.caller import Caller
-from memories.citations import queries
+from memories.use.citations import queries
 from memory_project.accounts import mail
 from memory_project.models import Notification, User
 from memory_project.notifications.inbox import MAIL_DELAY

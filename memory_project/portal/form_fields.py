@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 from foundation.operations.errors import Invalid
 from foundation.operations.operation import Operation
 from knowledge.catalog.name_resolution import urn_of
-from memories.scopes.choices import labels
+from memories.validity.scopes.choices import labels
 from memory_project.web.error_labels import message_without_field
 
 READERS: Mapping[str, str | Promise] = {

@@ -9,9 +9,11 @@ from django_filters import FilterSet
 from typing_extensions import TypedDict
 
 from foundation.people.caller import Caller
-from memories.citations import queries, services
-from memories.citations.operations import ChangeCiting, Cite, RemoveCiting, ShowCiting
-from memories.citations.responses import (
+from memories.mcp_tools import memory_feedback, memory_manage
+from memories.models import CitingDocument
+from memories.use.citations import queries, services
+from memories.use.citations.operations import ChangeCiting, Cite, RemoveCiting, ShowCiting
+from memories.use.citations.responses import (
     CitingDetailResponse,
     CitingDocumentResponse,
     RegisteredResponse,
@@ -19,8 +21,6 @@ from memories.citations.responses import (
     document_response,
     registered_response,
 )
-from memories.mcp_tools import memory_feedback, memory_manage
-from memories.models import CitingDocument
 from memory_project.rest.endpoints import Endpoint, route
 from memory_project.rest.lists import Flag, Listing
 

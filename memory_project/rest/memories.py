@@ -23,11 +23,12 @@ from memories.models import Category, Confidence, Dimension, MemoryRecord, Sourc
 from memories.models.record import about_any
 from memories.models.validity import EXPIRED, NOT_YET
 from memories.operations import Extend, GetMemory, MemoryId, Reassign, Remember, Rescope, Revise, Supersede
-from memories.report_responses import ReportsResponse, reports_response
 from memories.responses import MemoryResponse
 from memories.retrieval import facets
 from memories.retrieval.scope import ANY_TIME, RULES, WITHIN, Filters, in_scope
-from memories.writing import reports, rescoping, undo, validity
+from memories.use import reports
+from memories.use.report_responses import ReportsResponse, reports_response
+from memories.writing import rescoping, undo, validity
 from memories.writing.seen import memory_versions, unchanged
 from memories.writing.undo import UNDOABLE
 from memory_project.agents.mcp_tools import memory_briefing

@@ -20,9 +20,9 @@ from knowledge.models import Changeset, Insight, InsightState
 from memories import services
 from memories.models import Impression, MemoryRecord
 from memories.operations import ChooseAttachment, MarkFeedback, Remember, ReportMemories, Revise
-from memories.retrieval import attachment_use
-from memories.retrieval.impressions import usage_of
-from memories.writing import feedback, reports
+from memories.use import attachment_use, reports
+from memories.use.attachments import usage_of
+from memories.writing import feedback
 from memories.writing.undo import undo
 from tests.knowledge.conftest import ORDERS
 

@@ -34,7 +34,7 @@ from knowledge.review import decisions
 from memories import services
 from memories.models import Impression, MemoryRecord, Purpose
 from memories.operations import Erase, MarkFeedback, Remember, Revise, Verify
-from memories.retrieval import impressions
+from memories.use import attachments
 from memories.writing import erasure, feedback
 from memory_project.models import User
 from tests.knowledge.conftest import MART, ORDERS, REFUNDS, put
@@ -377,10 +377,10 @@ def test_impressions_and_useful_marks_are_counted(alice: Caller, bob: Caller) ->
     for number in range(3):
         attached_texts(with_connection(bob, f"token {number}"))
     feedback.mark(MarkFeedback(record_id=record.pk, verdict="useful"), caller=bob)
-    assert impressions.impression_counts([record.pk]) == {record.pk: 3}
-    assert impressions.usage_of(alice, record) == impressions.Usage(own=0, others=3, other_people=1, measured=3)
+    assert attachments.impression_counts([record.pk]) == {record.pk: 3}
+    assert attachments.usage_of(alice, record) == attachments.Usage(own=0, others=3, other_people=1, measured=3)
     assert feedback.useful_count(record, feedback.feedback_for(alice, record)[0]) == 1
-    use = impressions.usage_of(bob, record)
+    use = attachments.usage_of(bob, record)
     assert (use.own, use.others, use.other_people, len(use.latest)) == (3, 0, 0, 3)
     Impression.objects.update(at=timezone.now() - timedelta(days=31))
     assert retention.delete_expired() == {"memory_showings": 3}

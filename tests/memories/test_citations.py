@@ -17,13 +17,13 @@ from foundation.downloads.formulas import escape_formula
 from foundation.operations.errors import DomainError, Invalid, NotFound
 from foundation.people.caller import Caller
 from memories import services
-from memories.citations import changes, queries
-from memories.citations.addresses import cited_ids
-from memories.citations.operations import MAX_CITATIONS, ChangeCiting, Cite, RemoveCiting, check_address
-from memories.citations.responses import detail_response
-from memories.citations.services import change, cite, remove
 from memories.models import Citation, CitingDocument, MemoryRecord
 from memories.operations import Erase, Forget, Remember, Restore, Revise, Share, Supersede, Verify
+from memories.use.citations import changes, queries
+from memories.use.citations.addresses import cited_ids
+from memories.use.citations.operations import MAX_CITATIONS, ChangeCiting, Cite, RemoveCiting, check_address
+from memories.use.citations.responses import detail_response
+from memories.use.citations.services import change, cite, remove
 from memories.writing import erasure, ownership
 from memories.writing.undo import undo
 from memory_project.models import Notification

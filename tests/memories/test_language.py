@@ -8,9 +8,9 @@ from django.core.management import call_command
 from foundation.people.caller import Caller
 from memories.models import MemoryRecord
 from memories.operations import RecallMemories, Remember, Revise
-from memories.retrieval.language import language_of
 from memories.retrieval.recall import recall
 from memories.services import remember, revise
+from memories.texts.language import language_of
 from memories.writing import language_backfill
 
 FACTS = {

@@ -20,8 +20,9 @@ from memories.mcp_tools import memory_feedback
 from memories.models import MemoryRecord, Report
 from memories.operations import Erase, RecallMemories, Remember, ReportMemories, Revise, Share, Verify
 from memories.retrieval.recall import recall
-from memories.writing import erasure, ownership, reports
-from memories.writing.reports import report, reports_about
+from memories.use import reports
+from memories.use.reports import report, reports_about
+from memories.writing import erasure, ownership
 from memory_project.models import Notification, User
 
 pytestmark = pytest.mark.django_db

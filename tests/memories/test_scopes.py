@@ -17,7 +17,7 @@ from memories.operations import RecallMemories, Remember, Rescope, Revise, Super
 from memories.rendering import as_text
 from memories.responses import recall_response
 from memories.retrieval.recall import recall
-from memories.scopes.choices import labels
+from memories.validity.scopes.choices import labels
 from memories.writing.bulk_import import remember_many
 from memories.writing.rescoping import rescope
 from memories.writing.undo import undo

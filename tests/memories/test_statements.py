@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from memories.retrieval.statements.comparison import Verdict, compare
+from memories.texts.comparison import Verdict, compare
 
 pytestmark = pytest.mark.django_db
 PAIRS_FILE = Path(__file__).resolve().parent.parent / "data" / "statement_pairs.tsv"

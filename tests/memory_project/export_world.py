@@ -20,14 +20,15 @@ from knowledge.review import decisions
 from knowledge.suggestions import staging
 from knowledge.suggestions.operations import StageCandidates
 from memories import services
-from memories.citations.operations import Cite
-from memories.citations.services import cite
 from memories.conversation.models import MergeProposal
 from memories.models import MemoryRecord, Tombstone
 from memories.operations import Forget, MarkFeedback, Remember, ReportMemories, Revise, Supersede, Verify
 from memories.portability import Values
 from memories.portable_kinds import kinds
-from memories.writing import feedback, quotations, reports
+from memories.use import reports
+from memories.use.citations.operations import Cite
+from memories.use.citations.services import cite
+from memories.writing import feedback, quotations
 from memory_project.exchange.exports.formats import write_lines
 from memory_project.exchange.exports.stream import export_rows, scope_of
 from memory_project.operating.demo import talk

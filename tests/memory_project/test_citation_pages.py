@@ -12,12 +12,12 @@ from foundation.links import url_for
 from foundation.operations.errors import Invalid, NotFound
 from foundation.people.caller import Caller
 from memories import services
-from memories.citations import queries
-from memories.citations.operations import Cite
-from memories.citations.services import cite
 from memories.mcp_tools import memory_feedback
 from memories.models import CitingDocument, MemoryRecord, Report
 from memories.operations import Share, Supersede
+from memories.use.citations import queries
+from memories.use.citations.operations import Cite
+from memories.use.citations.services import cite
 from memory_project.models import Notification, User
 from memory_project.notifications import lists
 from tests.memory_project.test_api import client, post

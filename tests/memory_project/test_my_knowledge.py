@@ -15,7 +15,7 @@ from foundation.people.caller import Caller
 from memories import services
 from memories.models import Batch, Impression, MemoryRecord
 from memories.operations import Remember, Revise
-from memories.retrieval import impressions
+from memories.use import attachments
 from memory_project.accounts import saved_views
 from memory_project.models import User
 from memory_project.portal.pages import default_views
@@ -206,7 +206,7 @@ def test_owners_see_counts_of_others_and_other_readers_their_own(
 
 def test_counts_of_others_are_for_the_owner_and_admins(alice: Caller, bob: Caller, ada: Caller, fact: Any) -> None:
     impression(fact, "cy@example.org")
-    assert [impressions.usage_of(caller, fact).others for caller in (alice, bob, ada)] == [1, 0, 1]
+    assert [attachments.usage_of(caller, fact).others for caller in (alice, bob, ada)] == [1, 0, 1]
 
 
 def test_the_heading_is_the_claim(alice_user: User, alice: Caller) -> None:

@@ -24,7 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from foundation.database.engine import spans
 from foundation.people.caller import Caller
-from memories import observation
+from memories import metrics_hooks
 from memories.models import MemoryRecord
 from memories.operations import RecallMemories
 from memories.retrieval.recall import recall
@@ -68,7 +68,7 @@ def counted(settings: Any) -> Iterator[None]:
     installation_metrics.forget()
     yield
     calls.count_with(None)
-    observation.observe_with(observation.Silent())
+    metrics_hooks.observe_with(metrics_hooks.Silent())
     process_metrics._is_on = False
 
 

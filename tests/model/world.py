@@ -49,9 +49,6 @@ from knowledge.models import CaveatWaiver, Changeset, Contradiction, Insight, In
 from knowledge.operations import Appeal, Apply, Capture, Edit, Reinstate, Waive
 from knowledge.review import decisions
 from memories import queries, services
-from memories.citations import queries as citations
-from memories.citations import services as citing
-from memories.citations.operations import ChangeCiting
 from memories.models import CitingDocument, MemoryRecord, Purpose, Verification
 from memories.models.record import ATTACHED
 from memories.operations import (
@@ -72,6 +69,9 @@ from memories.operations import (
     Verify,
 )
 from memories.retrieval.recall import recall
+from memories.use.citations import queries as citations
+from memories.use.citations import services as citing
+from memories.use.citations.operations import ChangeCiting
 from memories.writing import erasure, feedback, ownership, settling, undo
 from memories.writing.rescoping import rescope
 from memory_project.models import Notification, User

@@ -21,7 +21,7 @@ from knowledge.graph.models import Entity, Observation, ObservationPassage, Upke
 from knowledge.graph.operations import FindDuplicates
 from knowledge.graph.search import vectors
 from knowledge.graph.search.vectors import FLAG_CONTAINMENT, FLAG_COSINE, containment, is_asymmetric
-from memories.retrieval.statements.comparison import is_same_fact
+from memories.texts.comparison import is_same_fact
 
 MAX_COMPARED = 500  # maximum number of observations of an entity that are compared with one another
 

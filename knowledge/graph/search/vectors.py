@@ -16,7 +16,7 @@ from foundation.embedding import Vectors
 from knowledge.graph.models import Entity, Observation, ObservationPassage
 from memories.models.index_job import Trigger
 from memories.retrieval import indexing, passages
-from memories.retrieval.statements.comparison import is_same_fact
+from memories.texts.comparison import is_same_fact
 
 KIND = "observation"
 PASSAGES = (ObservationPassage, "observation_id")  # the table, and its column that refers to the observation

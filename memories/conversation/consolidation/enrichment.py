@@ -29,7 +29,7 @@ from memories.conversation.turns import COMPLETED, ENRICHMENT, PENDING
 from memories.models import IndexJob, MemoryRecord, Passage, Status, Tier
 from memories.models.index_job import JobStatus, Trigger
 from memories.retrieval import indexing
-from memories.retrieval.statements.comparison import is_same_fact
+from memories.texts.comparison import is_same_fact
 from memories.writing.entity_detection import detect_entities
 
 FAILED = "failed"

@@ -28,8 +28,8 @@ from memories.conversation.turns import COMPLETED, ENRICHMENT, PENDING
 from memories.models import Dimension, MemoryRecord, MemoryRevision, Passage, Source, Status, Tier, Visibility
 from memories.models.index_job import Trigger
 from memories.retrieval import indexing, passages
-from memories.retrieval.language import language_of
 from memories.retrieval.passages import Stamped
+from memories.texts.language import language_of
 from memories.writing import quotations
 from memories.writing.revision import revised, save_many
 from memories.writing.text_places import MEMORIES

@@ -18,7 +18,8 @@ from knowledge.models import Insight
 from knowledge.news import curation as review
 from knowledge.news.period import Week
 from memories.models import Impression, MemoryRecord
-from memories.retrieval import attachment_use, index_status
+from memories.retrieval import index_status
+from memories.use import attachment_use
 from memory_project.audit import statistics
 from memory_project.audit.filters import CallFilter
 from memory_project.models import AuditEvent

@@ -34,8 +34,8 @@ from foundation.operations.timestamps import parse_timestamp
 from foundation.people.caller import Caller, require_user
 from memories.models import MemoryRecord, Status, Visibility
 from memories.operations import Remember
-from memories.scopes.choices import scope_for
-from memories.writing import validity
+from memories.validity import rules
+from memories.validity.scopes.choices import scope_for
 from memories.writing.duplicates import normalized_key, same_texts
 from memory_project.exchange.imports import files
 from memory_project.exchange.imports.formats import FORMATS, comma_separated, front_matter
@@ -257,7 +257,7 @@ def operation_of(data: Mapping[str, Any], visibility: str = "", *, applies_to_al
         fields["visibility"] = visibility
     fields.setdefault("visibility", Visibility.PRIVATE.value)
     operation = Remember.read(fields)
-    validity.settled(operation.values())  # raises Invalid if the memory has ended, or its condition is unknown
+    rules.validity_columns(operation.values())  # raises Invalid if the memory has ended, or its condition is unknown
     return operation
 
 
@@ -291,7 +291,7 @@ def _find_existing(caller: Caller, rows: Sequence[ImportRow]) -> None:
     for row in new:
         if record := known.get(normalized_key(row.text)):
             row.outcome, row.existing = RowOutcome.DUPLICATE, record.pk
-            row.reason = "; ".join(filter(None, ["is remembered already", validity.outside_note(record)]))
+            row.reason = "; ".join(filter(None, ["is remembered already", rules.outside_note(record)]))
         elif row.key in versions:
             row.outcome, row.existing = RowOutcome.CONFLICTING, versions[row.key]
             row.reason = "was imported before, with another text"

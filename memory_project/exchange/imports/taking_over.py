@@ -25,9 +25,9 @@ from foundation.operations.operation import validate
 from foundation.people.caller import Caller
 from memories import services
 from memories.operations import Restore, Supersede, VisibilityName
-from memories.scopes.choices import scope_for
+from memories.validity.rules import outside_note
+from memories.validity.scopes.choices import scope_for
 from memories.writing.bulk_import import remember_batch, take_back
-from memories.writing.validity import outside_note
 from memory_project.exchange.imports import files, staging
 from memory_project.exchange.imports.formats.commonplace import RESTORED_MEMORY
 from memory_project.exchange.imports.models import Import, ImportRow, ImportState, RowOutcome

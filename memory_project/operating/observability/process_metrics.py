@@ -12,7 +12,7 @@ from django.db import connections as databases
 
 from foundation import embedding
 from foundation.work.fair_queue import FairQueue
-from memories import observation
+from memories import metrics_hooks
 from memories.retrieval import rerank
 from memory_project.operating.observability import calls, process_files
 
@@ -61,7 +61,7 @@ def observe() -> None:
         timer.observe(seconds)
 
     calls.count_with(count)
-    observation.observe_with(_Counting())
+    metrics_hooks.observe_with(_Counting())
 
 
 class _Counting:

@@ -22,10 +22,11 @@ from knowledge.catalog.entity_view import short_name
 from knowledge.changesets import diff
 from knowledge.models import Change
 from knowledge.review.cases import Effect
-from memories import queries, sequence_matching
+from memories import queries
 from memories.extensions import EntityCandidate
 from memories.models import MemoryRecord
 from memories.retrieval.recall import Hit
+from memories.texts import sequence_matching
 from memories.writing.bulk_actions import UNCHANGED
 from memories.writing.settling import Offer
 from memory_project.accounts.names import name_of

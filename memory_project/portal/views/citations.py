@@ -17,8 +17,8 @@ from foundation.operations.errors import DomainError, Invalid
 from foundation.operations.paging import page
 from foundation.people.caller import Caller
 from foundation.people.permissions import caller_from_request
-from memories.citations import queries, services
-from memories.citations.operations import ChangeCiting, Cite, RemoveCiting
+from memories.use.citations import queries, services
+from memories.use.citations.operations import ChangeCiting, Cite, RemoveCiting
 from memory_project.web import locale
 from memory_project.web.error_labels import message_with_label
 

@@ -19,8 +19,8 @@ from foundation.people.permissions import caller_from_request
 from knowledge.contradictions import queries, verdicts
 from knowledge.contradictions.operations import Settle, UndoSettlement
 from knowledge.models import PairVerdict, SettlementState
-from memories.scopes.choices import choices
-from memories.scopes.names import PERSONA
+from memories.validity.scopes.choices import choices
+from memories.validity.scopes.names import PERSONA
 from memory_project.portal.form_fields import scope_groups
 from memory_project.web.error_labels import message_with_label
 

@@ -33,7 +33,7 @@ from knowledge.insights import queries as curation
 from knowledge.news import timeline
 from knowledge.review import evidence
 from memories import queries
-from memories.retrieval import impressions
+from memories.use import attachments
 from memory_project.portal.views import caveats
 
 COLUMNS_SHOWN = 50  # columns on one page
@@ -130,7 +130,7 @@ def memories(subject: Subject) -> dict[str, Any]:
     return {
         "page": current,
         "attachable": set(allowed.filter(pk__in=pks).values_list("pk", flat=True)),
-        "shown": impressions.impression_counts(pks),
+        "shown": attachments.impression_counts(pks),
         "caveats": caveats.upstream_caveats(subject.caller, subject.urn),
         "waivers": caveats.waivers(subject.caller, subject.urn),
     }

@@ -26,7 +26,6 @@ from knowledge.insights import queries as curation
 from knowledge.operations import Appeal
 from knowledge.review import decisions
 from memories import queries, services
-from memories.citations import queries as citations
 from memories.history import HistoryEntry, chain, history
 from memories.models import Attachment, MemoryRecord, Status, Visibility
 from memories.operations import (
@@ -48,10 +47,11 @@ from memories.operations import (
 )
 from memories.portable_kinds import MEMORY_COLUMNS
 from memories.rendering import entity_name
-from memories.retrieval import impressions
 from memories.retrieval.recall import hints_about
-from memories.scopes.choices import choices, labels
-from memories.writing import erasure, feedback, ownership, reports, settling, undo, validity
+from memories.use import attachments, reports
+from memories.use.citations import queries as citations
+from memories.validity.scopes.choices import choices, labels
+from memories.writing import erasure, feedback, ownership, settling, undo, validity
 from memories.writing.revision import can_review, last_revision, may_verify
 from memories.writing.seen import memory_versions, unchanged, version_after
 from memories.writing.verification import last_verifications
@@ -123,7 +123,7 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
         "insight": insight,
         "decisions": list(insight.decisions.all()) if insight else [],
         "verdicts": verdicts,
-        "use": impressions.usage_of(caller, record),
+        "use": attachments.usage_of(caller, record),
         "reports": reports.reports_about(caller, record),
         "citing": citations.citing(caller, record),
         "useful": feedback.useful_count(record, verdicts),

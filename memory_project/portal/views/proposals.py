@@ -30,7 +30,7 @@ from knowledge.review import clarifications
 from knowledge.review.cases import Effect, effect_of_draft, problems_of
 from memories import queries as memories
 from memories.models import Category
-from memories.scopes.choices import choices
+from memories.validity.scopes.choices import choices
 from memory_project.portal.proposal_forms import ProposalForm
 from memory_project.web import locale
 from memory_project.web.error_labels import message_with_label

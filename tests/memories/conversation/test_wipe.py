@@ -24,7 +24,8 @@ from memories.conversation import wipe
 from memories.conversation.models import WipeRequest
 from memories.models import MemoryRecord
 from memories.operations import MarkFeedback, Remember, ReportMemories, Revise, Supersede
-from memories.writing import feedback, ownership, reports
+from memories.use import reports
+from memories.writing import feedback, ownership
 from memory_project.models import AuditEvent, User
 from tests.knowledge.changeset_examples import apply, change
 from tests.memories.conversation.conftest import LONG, call, store_turns

@@ -15,11 +15,11 @@ from django.utils.translation import gettext
 from foundation.database import identity
 from foundation.operations.errors import Invalid, LimitReached, NotFound
 from foundation.people.caller import Caller, require_user
-from memories.citations import changes, queries
-from memories.citations.addresses import cited_ids
-from memories.citations.operations import MAX_CITATIONS, MAX_DOCUMENTS, ChangeCiting, Cite, RemoveCiting
 from memories.models import Citation, CitingDocument, MemoryRecord, Outdated
 from memories.models.validity import EXPIRED
+from memories.use.citations import changes, queries
+from memories.use.citations.addresses import cited_ids
+from memories.use.citations.operations import MAX_CITATIONS, MAX_DOCUMENTS, ChangeCiting, Cite, RemoveCiting
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from memories.retrieval.statements import words
-from memories.retrieval.statements.parts import Kind, PlacedTime, Statement, Token
-from memories.retrieval.statements.reading import read_statement, statement_language
+from memories.texts import words
+from memories.texts.parts import Kind, PlacedTime, Statement, Token
+from memories.texts.reading import read_statement, statement_language
 
 MAX_LENGTH = 4_000  # maximum number of characters of a text that is compared; a memory is not longer
 MAX_FRONTED = 8  # maximum number of words of a phrase that is looked for elsewhere

@@ -7,8 +7,8 @@ from itertools import combinations
 
 from memories import extensions
 from memories.models import MemoryRecord
-from memories.scopes.choices import labels
-from memories.scopes.names import are_different
+from memories.validity.scopes.choices import labels
+from memories.validity.scopes.names import are_different
 
 MAX_COMPARED = 10  # memories with a scope whose texts are compared
 

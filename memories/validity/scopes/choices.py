@@ -14,7 +14,7 @@ from foundation.people.caller import Caller
 from foundation.people.models import Persona
 from memories import extensions
 from memories.models import MemoryRecord, Purpose
-from memories.scopes.names import FORMS, PERSONA, PURPOSE
+from memories.validity.scopes.names import FORMS, PERSONA, PURPOSE
 
 MAX_LISTED = 20  # scopes that an error message names
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from memories.retrieval.statements.parts import Kind, Statement, Token
+from memories.texts.parts import Kind, Statement, Token
 
 WH_OBJECTS = frozenset({"who", "which", "what", "how_many", "how_much"})
 

@@ -7,10 +7,10 @@ from typing import NotRequired
 
 from typing_extensions import TypedDict
 
-from memories.citations.queries import Cited
-from memories.citations.services import Registered
 from memories.models import CitingDocument
 from memories.responses import QUOTED
+from memories.use.citations.queries import Cited
+from memories.use.citations.services import Registered
 
 CURRENT, OUTDATED, ACKNOWLEDGED = "current", "outdated", "acknowledged"
 

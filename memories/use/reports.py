@@ -25,10 +25,10 @@ from django.utils.translation import gettext
 from foundation.operations.errors import NotFound, TooManyRequests
 from foundation.people.caller import Caller, require_user
 from memories import extensions
-from memories.citations.services import Registered, add_citations
 from memories.models import DOUBTS, MemoryRecord, Report, ReportVerdict, Visibility
 from memories.models.impression import KEPT_DAYS
 from memories.operations import ReportMemories
+from memories.use.citations.services import Registered, add_citations
 
 MAX_A_DAY = 1_000  # reports that one person can make in a day (UTC)
 MAX_SHOWN = 20  # maximum number of reports that a page shows

@@ -16,11 +16,11 @@ from functools import lru_cache
 from django.conf import settings
 
 from foundation.operations.normal_form import normal_form
-from memories.retrieval.language import language_of
-from memories.retrieval.statements import words
-from memories.retrieval.statements.parts import AT_END, Kind, PlacedTime, Statement, Token
-from memories.retrieval.statements.rearrangement import rearrange
-from memories.retrieval.statements.values import (
+from memories.texts import words
+from memories.texts.language import language_of
+from memories.texts.parts import AT_END, Kind, PlacedTime, Statement, Token
+from memories.texts.rearrangement import rearrange
+from memories.texts.values import (
     MULTIPLIERS,
     ORDINALS,
     PRIVATE_USE,

@@ -1,4 +1,4 @@
-"""Responses about reports (writing/reports.py), the same for MCP and REST."""
+"""Responses about reports (reports.py), the same for MCP and REST."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import NotRequired
 
 from typing_extensions import TypedDict
 
-from memories.citations.responses import RegisteredResponse, registered_response
 from memories.models import MemoryRecord
-from memories.writing.reports import Reported, Reports
+from memories.use.citations.responses import RegisteredResponse, registered_response
+from memories.use.reports import Reported, Reports
 
 
 class ReportedResponse(TypedDict):
