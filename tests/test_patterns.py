@@ -26,7 +26,7 @@ from memories.conversation import heuristics
 from memories.texts import values, words
 
 ROOT = Path(__file__).resolve().parent.parent
-APPS = ("memories", "analysis", "knowledge", "memory_project")
+APPS = ("foundation", "memories", "analysis", "knowledge", "memory_project")
 SOURCES = [file for app in APPS for file in sorted((ROOT / app).rglob("*.py")) if "migrations" not in file.parts]
 FUNCTIONS = ("compile", "match", "search", "fullmatch", "sub", "subn", "split", "findall", "finditer")
 ANCHORED = ("match", "fullmatch")  # these look at one place of the text, the others at every place
@@ -45,7 +45,7 @@ ENDS = ("\x00", "a!")
 # Patterns whose text is known at run time only, by the source of the expression. They are tested with these texts.
 BUILT: Mapping[str, Sequence[str]] = {
     "freshness/baselines.py whole": [r"(?<!\w)ab(?!\w)"],
-    "statements/reading.py pattern": [
+    "texts/reading.py pattern": [
         pattern for table in (words.CONTRACTIONS, words.PHRASES) for pairs in table.values() for pattern, _ in pairs
     ],
 }

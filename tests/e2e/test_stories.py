@@ -133,7 +133,7 @@ def test_a_changed_column_makes_a_memory_stale_and_a_curator_corrects_it(install
     id = maya("memory_manage", command="remember", content=text, entity_urns=[ORDERS], related_columns=related)["id"]
     schema = next(
         row
-        for row in json.loads((ROOT / "memory_project" / "demo" / "catalog.json").read_text())
+        for row in json.loads((ROOT / "memory_project" / "operating" / "demo" / "catalog.json").read_text())
         if row["entityUrn"] == ORDERS and row["aspectName"] == "schemaMetadata"
     )
     fields = schema["aspect"]["json"]["fields"]

@@ -237,7 +237,7 @@ def test_an_unreachable_server_counts_as_unavailable() -> None:
 
 
 def test_loading_the_demo_catalog_twice_changes_nothing(db: None, capsys: Any) -> None:
-    file = Path(__file__).parent.parent.parent / "memory_project" / "demo" / "catalog.json"
+    file = Path(__file__).parent.parent.parent / "memory_project" / "operating" / "demo" / "catalog.json"
     call_command("load_catalog", str(file), verbosity=0)
     entities, versions = CatalogEntity.objects.count(), CatalogAspect.objects.count()
     assert CatalogEntity.objects.filter(entity_type="dataset").count() >= 30

@@ -183,7 +183,7 @@ def test_the_wipe_covers_every_column_that_may_name_a_person() -> None:
     untraced = {
         (model._meta.db_table, field.name)
         for model in apps.get_models()
-        if model.__module__.split(".")[0] in ("memories", "analysis", "knowledge", "memory_project")
+        if model.__module__.split(".")[0] in ("foundation", "memories", "analysis", "knowledge", "memory_project")
         and not model._meta.proxy
         for field in model._meta.concrete_fields
         if field.name in names and isinstance(field, models.CharField | models.ForeignKey)
