@@ -21,7 +21,7 @@ from django.db import connection
 PREFIX = "migrated_"
 ROOT = Path(__file__).resolve().parent.parent
 # Code of ours that migrations and the command `migrate` call.
-CALLED = ("foundation/database", "memory_project/operating/postgres", "memories/models")
+CALLED = ("foundation/database", "foundation/people", "memory_project/operating/postgres", "memories/models")
 PACKAGES = ("django", "django-q2", "django-oauth-toolkit", "django-allauth", "django-axes")
 
 

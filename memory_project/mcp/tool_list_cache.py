@@ -20,6 +20,7 @@ from django.conf import settings
 from mcp.types import Tool as OfferedTool
 from mcp.types import ToolAnnotations
 
+import foundation
 from foundation.tools.declaration import Tool
 from memory_project import __version__
 
@@ -59,8 +60,9 @@ def advertise(tool: Tool) -> OfferedTool:
 
 
 def _fingerprint() -> str:
-    """Return a hash that changes with any source file of our apps, because any of them may change a schema."""
+    """Return a hash that changes with any source file of ours, because any of them may change a schema."""
     folders = {config.path for config in apps.get_app_configs() if not config.name.startswith(LIBRARIES)}
+    folders.add(os.path.dirname(foundation.__file__))
     files = sorted(
         {f"{folder}/{file}" for folder in folders for file in glob("**/*.py", root_dir=folder, recursive=True)}
     )

@@ -13,7 +13,7 @@ from django.apps import apps
 from foundation.database.connections import direct_connection
 from memory_project.web import draining
 
-PACKAGES = ("memory_project", "memories", "knowledge", "analysis", "foundation")
+PACKAGES = ("memory_project", "memories", "knowledge", "analysis")
 KEPT_S = 1.0  # seconds for which a result is kept, so that probes can't flood the database with connections
 APPLIED = "SELECT app, name FROM django_migrations WHERE app = ANY(%s)"
 

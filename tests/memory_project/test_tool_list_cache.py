@@ -35,6 +35,20 @@ def test_each_toolset_has_its_own_file_until_the_code_changes(home: Path, monkey
     assert [file.name.partition("-")[0] for file in home.iterdir()] == ["other"]
 
 
+@pytest.mark.parametrize("package", ["foundation", "memories", "knowledge", "analysis", "memory_project"])
+def test_a_change_of_any_package_makes_a_new_list(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed: list[str] = []
+    plain = tool_list_cache.glob
+
+    def noted(pattern: str, *, root_dir: str, recursive: bool) -> list[str]:
+        listed.append(root_dir)
+        return plain(pattern, root_dir=root_dir, recursive=recursive)
+
+    monkeypatch.setattr(tool_list_cache, "glob", noted)
+    tool_list_cache._fingerprint()
+    assert str(Path(__file__).resolve().parents[2] / package) in listed
+
+
 def test_a_broken_or_unwritable_file_is_ignored(home: Path) -> None:
     tools = enabled_tools(["memory"])
     first = tool_list_cache.advertised_tools(tools)

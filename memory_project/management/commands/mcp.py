@@ -23,7 +23,7 @@ from memory_project.models import User
 from memory_project.operating.observability import tracing
 from memory_project.operating.shared import secret_key_check
 
-PACKAGES = ("memory_project", "memories", "knowledge", "analysis", "foundation")
+PACKAGES = ("memory_project", "memories", "knowledge", "analysis")
 WARM_UP_AFTER_S = 1.0  # seconds before the embedding model is loaded, in which the client's first requests are served
 
 

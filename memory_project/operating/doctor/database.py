@@ -22,7 +22,7 @@ MIN_POSTGRES = 160000
 MIN_PGVECTOR = (0, 8)
 NAMES_SHOWN = 5
 MAX_CLOCK_ERROR_S = 5.0
-PACKAGES = ("memory_project", "knowledge", "analysis", "memories", "foundation")
+PACKAGES = ("memory_project", "knowledge", "analysis", "memories")
 HELPERS = 3  # processes of a worker that have a connection beside those that run tasks
 
 
