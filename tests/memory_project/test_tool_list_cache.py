@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +39,10 @@ def test_each_toolset_has_its_own_file_until_the_code_changes(home: Path, monkey
 @pytest.mark.parametrize("package", ["foundation", "memories", "knowledge", "analysis", "memory_project"])
 def test_a_change_of_any_package_makes_a_new_list(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     listed: list[str] = []
-    plain = tool_list_cache.glob
 
     def noted(pattern: str, *, root_dir: str, recursive: bool) -> list[str]:
         listed.append(root_dir)
-        return plain(pattern, root_dir=root_dir, recursive=recursive)
+        return glob(pattern, root_dir=root_dir, recursive=recursive)
 
     monkeypatch.setattr(tool_list_cache, "glob", noted)
     tool_list_cache._fingerprint()
