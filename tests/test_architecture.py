@@ -163,6 +163,18 @@ def test_only_services_contain_writes() -> None:
     assert violations == []
 
 
+def test_no_test_module_imports_another() -> None:
+    """What tests share stands in modules of its own, such as tests/pages.py."""
+    allowed = "tests.knowledge.test_changesets_disturbed"  # its tests run once more, through a pooler
+    violations = [
+        f"{file.relative_to(ROOT)} imports {name}"
+        for file in sorted((ROOT / "tests").rglob("*.py"))
+        for name in imports(ast.parse(file.read_text()))
+        if name.startswith("tests.") and ".test_" in name and not name.startswith(allowed)
+    ]
+    assert violations == []
+
+
 @pytest.mark.django_db
 @pytest.mark.parametrize("write", ["record.save()", "type(record).objects.filter(pk=record.pk).update(content='x')"])
 def test_write_outside_a_service_fails_the_test(fact: MemoryRecord, write: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -13,21 +12,7 @@ from memory_project.management.commands.tools import cost
 from memory_project.mcp.reference import reference
 from memory_project.mcp.server import enabled_tools
 from memory_project.mcp.toolsets import denied
-
-ROOT = Path(__file__).resolve().parent.parent
-
-
-def table(document: str, heading: str) -> dict[str, list[str]]:
-    """Return the rows of the first table whose heading line starts with `heading`, keyed by their first cell."""
-    lines = (ROOT / document).read_text().splitlines()
-    start = next(n for n, line in enumerate(lines) if line.startswith(heading))
-    rows = {}
-    for line in lines[start + 2 :]:
-        if not line.startswith("|"):
-            break
-        first, *rest = [cell.strip().strip("`") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-        rows[first] = rest
-    return rows
+from tests.docs_tables import ROOT, table
 
 
 def test_every_setting_is_listed_with_its_default() -> None:

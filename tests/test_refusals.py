@@ -21,7 +21,7 @@ from memories import services
 from memories.mcp_tools import memory_manage
 from memories.models import MemoryRecord
 from memories.operations import Remember
-from tests.memories.test_mcp_tools import remember
+from tests.memories.facts import remember
 
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ("foundation", "memories", "knowledge", "analysis", "memory_project")

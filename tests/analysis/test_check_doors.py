@@ -20,18 +20,13 @@ from memories.models import MemoryRecord
 from memories.operations import Remember, Share
 from memory_project import audit
 from memory_project.models import User
-from tests.memory_project.test_api import client
+from tests.pages import browser
 from tests.queued_tasks import run_queued_tasks
+from tests.rest_client import client
 
 pytestmark = pytest.mark.django_db
 CLAIM = "The orders of the shop number exactly five hundred."
 COUNT = {"sql": "SELECT count(*) FROM sales.orders", "expects": "equals", "value": 500}
-
-
-def browser(user: User) -> Client:
-    portal = Client()
-    portal.force_login(user)
-    return portal
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from knowledge.models import Insight
 from memory_project.mcp.server import build_server, enabled_tools
 from memory_project.models import AuditEvent, User
 from tests.fake_rest_api import Api
-from tests.memory_project.test_mcp_server import as_caller
+from tests.mcp_client import as_caller
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

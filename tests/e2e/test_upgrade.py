@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from pathlib import Path
 
 from tests.database_snapshot import DERIVED
-from tests.e2e.processes import ROOT, command, environment, folder_and_port
+from tests.e2e.processes import folder_and_port
+from tests.e2e.upgrades import DATA, run
 
-DATA = ROOT / "tests" / "data"
 READ = """
 import json
 from pathlib import Path
@@ -19,14 +17,6 @@ from tests.database_snapshot import table_contents
 missing = [row.func for row in Schedule.objects.all() if not callable(locate(row.func))]
 print(json.dumps([missing, table_contents(json.loads(Path({before!r}).read_text()))]))
 """
-
-
-def run(home: Path, *arguments: str) -> str:
-    process = subprocess.run(
-        command(*arguments), env=environment(home, 8000), cwd=ROOT, capture_output=True, text=True, timeout=300
-    )
-    assert process.returncode == 0, process.stderr
-    return process.stdout
 
 
 def test_an_older_installation_migrates_without_losing_a_row() -> None:

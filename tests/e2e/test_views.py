@@ -11,9 +11,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.e2e.accessibility import violations
 from tests.e2e.conftest import picture
 from tests.e2e.processes import ROOT, command, environment
-from tests.e2e.test_every_page import violations
 
 HOST = (Path(__file__).parent / "mcp_host.html").read_text()
 # what the specification tells hosts to allow a view that names no domains

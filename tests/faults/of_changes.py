@@ -13,8 +13,8 @@ from tests.e2e.processes import ROOT, command, environment, folder_and_port
 from tests.faults.installation import Installation
 from tests.faults.table import fault
 from tests.faults.workload import Workload
+from tests.operations.earlier_homes import earlier_home, ids
 from tests.operations.standby import Standby
-from tests.operations.test_earlier_schemas import earlier_home, ids
 
 KILLED_AFTER_S = (1.5, 3.0, 5.0)  # of a migration; its Python starts within a second
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.e2e.conftest import picture
 from tests.interop.conftest import Site
-from tests.memory_project.test_oauth import CHALLENGE, VERIFIER
+from tests.oauth_client import CHALLENGE, VERIFIER
 
 HEADERS = {"accept": "application/json, text/event-stream"}
 LIST_TOOLS = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}

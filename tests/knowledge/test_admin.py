@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.sites import site
 from django.contrib.auth.models import Permission
-from django.test import Client, RequestFactory
+from django.test import RequestFactory
 from django.urls import reverse
 
 from foundation.people.caller import Caller
@@ -29,9 +26,9 @@ from memory_project.models import User
 from memory_project.portal.urls import urlpatterns
 from tests.knowledge.changeset_examples import approved, change
 from tests.knowledge.conftest import ORDERS
+from tests.pages import INSIGHTS, browser, run_action, text
 
 pytestmark = pytest.mark.django_db
-INSIGHTS = "admin:knowledge_insight_changelist"
 
 
 @pytest.fixture
@@ -48,22 +45,6 @@ def insight(small_catalog: None, alice: Caller) -> Insight:
         ),
         caller=alice,
     ).insight
-
-
-def browser(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
-
-
-def text(client: Client, url: str) -> str:
-    response = client.get(url)
-    assert response.status_code == 200
-    return " ".join(response.content.decode().split())
-
-
-def run_action(client: Client, name: str, *ids: Any, list_url: str = INSIGHTS, **fields: Any) -> Any:
-    return client.post(reverse(list_url), {"action": name, ACTION_CHECKBOX_NAME: [str(pk) for pk in ids], **fields})
 
 
 def test_the_list_shows_what_a_curator_needs(cora_user: User, insight: Insight) -> None:

@@ -24,21 +24,10 @@ from memories.writing import feedback
 from memory_project.models import User
 from memory_project.portal.views.entity import TABS
 from tests.knowledge.conftest import MART, ORDERS, column
+from tests.pages import browser, text
 
 pytestmark = pytest.mark.usefixtures("small_catalog")
 DESCRIBE = {"action_type": "update_description", "detail": "One row an order, cancelled ones too."}
-
-
-def browser(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
-
-
-def text(client: Client, url: str) -> str:
-    response = client.get(url)
-    assert response.status_code == 200
-    return " ".join(response.content.decode().split())
 
 
 def applied(alice: Caller, cora: Caller) -> Changeset:

@@ -15,7 +15,7 @@ from memories.models import IndexJob
 from memories.retrieval import indexing
 from memory_project.models import User
 from tests.knowledge.conftest import ORDERS, REFUNDS, put
-from tests.knowledge.test_curation_pages import browser, text
+from tests.pages import browser, text
 
 pytestmark = pytest.mark.django_db
 POLICY = "urn:li:document:policy"

@@ -20,7 +20,9 @@ from memories.operations import Remember
 from memory_project.models import User
 from tests.fake_datahub import Faults
 from tests.knowledge.conftest import MART, ORDERS, REFUNDS, put
-from tests.memory_project.test_api import LIST, client, post
+from tests.rest_client import client, post
+
+LIST = "/api/v1/memories/"
 
 TERM = "urn:li:glossaryTerm:net"
 OTHER_ORDERS = ORDERS.replace("snowflake", "oracle")

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db import connection
-from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
@@ -42,6 +41,7 @@ from memory_project.models import AuditEvent, User
 from tests.conftest import REFUNDS
 from tests.knowledge.changeset_examples import approved, change
 from tests.knowledge.conftest import ORDERS, everything, put
+from tests.pages import browser
 
 pytestmark = pytest.mark.django_db
 # Tables in which erasing a memory leaves traces, or removes rows of this memory alone.
@@ -208,12 +208,6 @@ def test_the_description_of_an_entity_with_a_long_urn_is_listed(alice: Caller, s
 
 
 # -- what admins decide ------------------------------------------------------------------------------------
-
-
-def browser(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 LIST = "admin:memories_samewords_changelist"

@@ -36,8 +36,8 @@ from memory_project.exchange.imports import report, staging, taking_over, tasks
 from memory_project.exchange.imports.models import Import
 from memory_project.models import User
 from memory_project.operating import demo
-from tests.memory_project.test_api import client as api_client
-from tests.memory_project.test_api import post
+from tests.rest_client import client as api_client
+from tests.rest_client import post
 
 pytestmark = pytest.mark.django_db
 

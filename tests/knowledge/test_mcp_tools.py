@@ -15,7 +15,7 @@ from knowledge.mcp_tools.curate import apply_knowledge
 from memories.mcp_tools import memory_recall
 from memory_project.models import AuditEvent
 from tests.knowledge.conftest import MART, ORDERS
-from tests.memory_project.test_mcp_server import as_caller, content_of
+from tests.mcp_client import as_caller, content_of
 
 pytestmark = pytest.mark.django_db
 TAG = {"change_type": "add_tag", "detail": "Training"}

@@ -38,6 +38,7 @@ from memories.use import attachments
 from memories.writing import erasure, feedback
 from memory_project.models import User
 from tests.knowledge.conftest import MART, ORDERS, REFUNDS, put
+from tests.knowledge.connections import with_connection
 
 pytestmark = pytest.mark.usefixtures("small_catalog")
 ENTITY_CALL = Call("catalog_entity", {"urn": ORDERS}, {})
@@ -47,12 +48,6 @@ def remember(caller: Caller, text: str, **fields: Any) -> MemoryRecord:
     return services.remember(
         Remember.read({"content": text, **{"entity_urns": [ORDERS], **fields}}), caller=caller
     ).record
-
-
-def with_connection(caller: Caller, connection: str) -> Caller:
-    from dataclasses import replace
-
-    return replace(caller, connection=connection)
 
 
 def attached_texts(caller: Caller, call: Call = ENTITY_CALL) -> list[str]:

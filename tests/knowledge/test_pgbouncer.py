@@ -41,7 +41,7 @@ from tests.knowledge.changeset_examples import CASES, apply
 from tests.knowledge.test_changesets_disturbed import (  # noqa: F401 - collected here again, to run through the pooler
     test_if_two_curators_apply_at_once_one_gets_a_conflict,
 )
-from tests.memories.test_leases import OtherProcess
+from tests.other_processes import OtherProcess
 from tests.pgbouncer import SERVER_CONNECTIONS, PgBouncer, pgbouncer
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -28,6 +28,7 @@ from memories.models import Batch, MemoryRecord
 from memories.operations import Forget, Reassign, Remember, Revise, Supersede
 from memory_project.models import AuditEvent, User
 from tests.knowledge.conftest import MART, ORDERS
+from tests.pages import browser
 
 pytestmark = pytest.mark.usefixtures("small_catalog")
 
@@ -38,12 +39,6 @@ DESCRIBE = {"action_type": "update_description", "target": "column:status", "det
 def propose(caller: Caller, text: str = CLAIM, **fields: Any) -> Insight:
     values: dict[str, Any] = {"category": "data_quality", "entity_urns": [ORDERS], "suggested_actions": [DESCRIBE]}
     return capture(Capture.read({"insight_text": text, **{**values, **fields}}), caller=caller).insight
-
-
-def browser(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def decide(client: Client, insight: Insight, action: str, **data: str) -> Any:

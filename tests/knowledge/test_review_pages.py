@@ -15,21 +15,10 @@ from memories import services
 from memories.models import MemoryRecord
 from memories.operations import Remember, Supersede
 from memory_project.models import ApiToken, AuditEvent, User
+from tests.pages import browser, text
 
 pytestmark = pytest.mark.django_db
 HOME = reverse("my-knowledge")
-
-
-def browser(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
-
-
-def text(client: Client, url: str, **extra: Any) -> str:
-    response = client.get(url, **extra)
-    assert response.status_code == 200
-    return " ".join(str(response.content, "utf-8").split())
 
 
 def change_url(record: MemoryRecord, name: str) -> str:

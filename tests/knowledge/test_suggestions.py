@@ -26,7 +26,7 @@ from memories.writing.erasure import erase
 from memory_project import audit
 from memory_project.agents import conversations, unanswered
 from memory_project.models import AuditEvent, Notification, User
-from tests.memory_project.test_api import client, post
+from tests.rest_client import client, post
 
 pytestmark = pytest.mark.django_db
 STAGE, API = "/api/v1/hooks/candidates/", "/api/v1/suggestions/"

@@ -16,8 +16,7 @@ from memory_project.models import User
 from tests.fake_datahub import Faults
 from tests.knowledge.changeset_examples import apply, change
 from tests.knowledge.conftest import MART, ORDERS, REFUNDS, STAMP, put
-from tests.knowledge.test_admin import run_action
-from tests.memory_project.test_portal_search import browser, text
+from tests.pages import browser, run_action, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -95,7 +94,7 @@ def test_pages_name_the_users(created: tuple[Applied, str], cora_user: User) -> 
     attach(term, MART)
     sentence = "Gross revenue is used by sales.mart"
     client = browser(cora_user)
-    assert sentence in text(client, "roll-back", applied.changeset.pk)
+    assert sentence in text_of(client, "roll-back", applied.changeset.pk)
     changes = "admin:knowledge_changeset_changelist"
     assert sentence in run_action(client, "roll_back", applied.changeset.pk, list_url=changes).content.decode()
     done = client.post(reverse("roll-back", args=[applied.changeset.pk]), follow=True)

@@ -25,7 +25,7 @@ from memories.operations import Extend, Remember, Revise
 from memories.writing import undo, validity
 from tests.fake_datahub import Faults
 from tests.knowledge.conftest import ORDERS, STAMP, put
-from tests.knowledge.test_memory_context import with_connection
+from tests.knowledge.connections import with_connection
 
 ENTITY_CALL = Call("catalog_entity", {"urn": ORDERS}, {})
 INCIDENT = "urn:li:incident:late-load"

@@ -12,7 +12,7 @@ from django.core.management import call_command
 
 from knowledge.freshness.comparison import CheckReport
 from knowledge.management.commands import watch_catalog
-from tests.memories.test_leases import OtherProcess
+from tests.other_processes import OtherProcess
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 from django.db import transaction
@@ -16,21 +16,10 @@ from foundation.database.models import Lease
 from foundation.operations.errors import Conflict
 from memories.models import Purpose
 from memories.retrieval import indexing
+from tests.other_processes import PK, OtherProcess
 
 pytestmark = pytest.mark.django_db(transaction=True)
 BUSY = Conflict("busy")
-PK = UUID(int=1)
-
-
-class OtherProcess(locks._Holder):
-    def takes(self) -> bool:
-        return self.acquire(f"work {PK.hex}") is not None
-
-    def is_killed(self) -> None:
-        """End as a killed process does: the connection closes, the row stays."""
-        self.is_unused.set()
-        if self.connection is not None:
-            self.connection.close()
 
 
 class BehindPooler(OtherProcess):

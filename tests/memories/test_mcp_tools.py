@@ -11,13 +11,10 @@ from foundation.people.caller import Caller, system_caller
 from memories import services
 from memories.mcp_tools import memory_manage, memory_recall
 from memories.models import MemoryRecord
+from tests.memories.facts import remember
 
 pytestmark = pytest.mark.django_db
 URN = "urn:li:dataset:(urn:li:dataPlatform:hive,orders,PROD)"
-
-
-def remember(caller: Caller, content: str = "Revenue excludes refunds.", **fields: Any) -> str:
-    return str(memory_manage(caller, "remember", content=content, **fields)["id"])
 
 
 def test_without_a_command_the_usage_is_returned(alice: Caller) -> None:

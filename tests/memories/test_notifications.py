@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -12,20 +12,12 @@ from django.db import connection, transaction
 
 from foundation.database import pg_notify
 from foundation.database.pg_notify import Subscription, direct_parameters, listen, notify
+from tests.other_processes import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PID = (
     "SELECT pid FROM pg_stat_activity WHERE application_name = 'commonplace listener' AND datname = current_database()"
 )
-
-
-def until(condition: Callable[[], Any], within_s: float = 20.0) -> bool:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 def pids() -> list[int]:

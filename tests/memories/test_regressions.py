@@ -18,7 +18,8 @@ from memories.models import MemoryRecord, Status
 from memories.operations import Erase, Forget, RecallMemories, Remember, Restore, Revise, Share, Supersede
 from memories.retrieval.recall import recall
 from memories.writing import erasure, ownership
-from tests.memories.test_services import correct, run_concurrently
+from tests.memories.facts import correct
+from tests.other_processes import run_concurrently
 
 pytestmark = pytest.mark.django_db
 

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
@@ -20,6 +18,8 @@ from memories.writing import erasure, ownership
 from memories.writing.bulk_import import remember_many
 from memory_project.models import AuditEvent
 from tests.conftest import REFUNDS
+from tests.memories.facts import correct
+from tests.other_processes import run_concurrently
 
 pytestmark = pytest.mark.django_db
 URN = "urn:li:dataset:(urn:li:dataPlatform:snowflake,sales.orders,PROD)"
@@ -228,10 +228,6 @@ def test_revising_to_the_same_values_writes_nothing(alice: Caller, fact: MemoryR
 # -- supersede, forget, restore ---------------------------------------------------------------------------
 
 
-def correct(caller: Caller, record: MemoryRecord, text: str) -> MemoryRecord:
-    return services.supersede(Supersede(record_id=record.pk, content=text), caller=caller).record
-
-
 def test_supersede_replaces_a_memory_with_a_new_record(alice: Caller, fact: MemoryRecord) -> None:
     new = correct(alice, fact, "Revenue in the sales mart includes refunds.")
     fact.refresh_from_db()
@@ -413,23 +409,6 @@ def test_expired_memories_are_not_recalled(alice: Caller, fact: MemoryRecord) ->
 
 
 # -- concurrency ------------------------------------------------------------------------------------------
-
-
-def run_concurrently(*operations: Callable[[], Any]) -> list[Any]:
-    """Run the operations concurrently, each in a thread with its own connection. Return results or exceptions."""
-    barrier = threading.Barrier(len(operations))
-
-    def run(operation: Callable[[], Any]) -> Any:
-        barrier.wait()
-        try:
-            return operation()
-        except Exception as error:
-            return error
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(len(operations)) as pool:
-        return list(pool.map(run, operations))
 
 
 @pytest.mark.django_db(transaction=True)

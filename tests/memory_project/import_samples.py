@@ -8,6 +8,9 @@ import zipfile
 from collections.abc import Mapping
 from typing import Any
 
+from memory_project.exchange.imports.formats import FORMATS
+from memory_project.exchange.imports.rows import Row
+
 
 def zipped(files: Mapping[str, str | bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
     buffer = io.BytesIO()
@@ -170,3 +173,7 @@ SAMPLES: dict[str, list[tuple[str, bytes]]] = {
         ),
     ],
 }
+
+
+def rows(name: str, content: bytes, file: str = "") -> list[Row]:
+    return list(FORMATS[name].read(io.BytesIO(content), file or f"sample{FORMATS[name].extensions[0]}"))

@@ -20,15 +20,10 @@ from memory_project.management.commands.up import Command as Up
 from memory_project.models import ApiToken, AuditEvent, User
 from memory_project.operating import demo, system_checks
 from memory_project.operating.doctor import exposure
+from tests.pages import browser
 
 pytestmark = pytest.mark.django_db
 WRONG = {"username": "alice@example.org", "password": "not the password"}
-
-
-def browser(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 # -- sign-in -------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.admin import site
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db.models import Model
-from django.test import Client, RequestFactory
+from django.test import RequestFactory
 from django.urls import reverse
 from django.utils import timezone
 from django_q.models import Schedule
@@ -37,6 +37,7 @@ from memory_project.models import User, Webhook
 from memory_project.notifications import chat_channel
 from memory_project.receivers import grant_operator_permissions
 from tests.conftest import person
+from tests.pages import browser
 
 pytestmark = pytest.mark.django_db
 MEMORIES = "admin:memories_memoryrecord_changelist"
@@ -54,12 +55,6 @@ def otto_user(personas: dict[str, Persona]) -> User:
 @pytest.fixture
 def otto(otto_user: User) -> Caller:
     return build_caller(otto_user, channel="test")
-
-
-def browser(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def text(response: Any) -> str:

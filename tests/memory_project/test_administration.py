@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from django.template import Context, Template
-from django.test import Client
 from django.urls import reverse
 from django.utils import timezone, translation
 
@@ -22,14 +21,9 @@ from memory_project.audit import statistics
 from memory_project.audit.filters import CallFilter
 from memory_project.models import AuditEvent, User
 from memory_project.portal.templatetags.charts import Point, bars, spread
+from tests.pages import browser
 
 pytestmark = pytest.mark.django_db
-
-
-def browser(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def event(**values: Any) -> AuditEvent:

@@ -16,19 +16,10 @@ from memories.models import Dimension, MemoryRecord, Status
 from memory_project.accounts.tokens import create_token, find_token, revoke_token
 from memory_project.models import ApiToken, AuditEvent, User
 from memory_project.rest.models import IdempotentAnswer
+from tests.rest_client import client, post
 
 pytestmark = pytest.mark.django_db
 LIST, RECALL = "/api/v1/memories/", "/api/v1/memories/recall/"
-
-
-def client(user: User, **fields: Any) -> Client:
-    return Client(
-        headers={"authorization": f"Bearer {create_token(caller=system_caller(), user=user, name='t', **fields)[1]}"}
-    )
-
-
-def post(sender: Client, url: str, body: Any) -> Any:
-    return sender.post(url, body, content_type="application/json")
 
 
 def test_create_recall_and_list(alice_user: User, bob_user: User, olga_user: User) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from django.db import connections
-from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 from mcp import Client as McpClient
@@ -26,14 +25,9 @@ from memory_project.mcp.server import build_server
 from memory_project.models import AuditEvent, User
 from memory_project.portal.search import ask
 from tests.knowledge.conftest import ORDERS
+from tests.pages import browser
 
 pytestmark = pytest.mark.usefixtures("small_catalog")
-
-
-def browser(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def remember(caller: Caller, content: str, **fields: Any) -> MemoryRecord:

@@ -25,7 +25,7 @@ from memory_project.mcp.server import build_server
 from memory_project.models import AuditEvent, User
 from tests.conftest import person
 from tests.knowledge.conftest import MART, ORDERS, REFUNDS, cora, cora_user, curators, put, small_catalog
-from tests.memory_project.test_api import client
+from tests.rest_client import client
 
 __all__ = ["cora", "cora_user", "curators", "small_catalog"]
 

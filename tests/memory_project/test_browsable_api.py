@@ -15,7 +15,7 @@ from memories.operations import Remember
 from memory_project.models import User
 from memory_project.web.middleware import POLICY
 from tests.knowledge.conftest import small_catalog  # noqa: F401 - a fixture
-from tests.memory_project.test_api import client as token_client
+from tests.rest_client import client as token_client
 
 pytestmark = pytest.mark.django_db
 LIST = "/api/v1/memories/"

@@ -25,9 +25,9 @@ from memory_project.mcp.auth import caller_for_token
 from memory_project.mcp.caller_cache import CallerCache
 from memory_project.mcp.gateway import registry
 from memory_project.models import ApiToken, ConnectedApp, User
-from tests.memories.test_notifications import until
-from tests.memory_project.test_mcp_server import content_of, over_http
-from tests.memory_project.test_oauth import browser, client_id, connected
+from tests.mcp_client import content_of, over_http
+from tests.oauth_client import browser, client_id, connected
+from tests.other_processes import until
 
 __all__ = ["browser", "client_id"]
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -16,19 +16,14 @@ from memories.models import MemoryRecord
 from memories.operations import Verify
 from memory_project.mcp.server import build_server
 from memory_project.models import AuditEvent, User
-from tests.knowledge.test_caveats import BOARD, TEXT, caveat, chain, field
-from tests.memory_project.test_api import client, post
+from tests.knowledge.caveat_examples import BOARD, TEXT, caveat, chain, field
+from tests.pages import browser
+from tests.rest_client import client, post
 
 __all__ = ["chain"]
 pytestmark = pytest.mark.django_db(transaction=True)
 PATH = "orders.amount → daily_revenue.revenue → board.revenue"
 REASON = "It is converted there."
-
-
-def browser(user: User) -> Client:
-    opened = Client()
-    opened.force_login(user)
-    return opened
 
 
 def page(opened: Client, name: str = "entity", **query: str) -> str:

@@ -20,7 +20,7 @@ from memories.use.citations.operations import Cite
 from memories.use.citations.services import cite
 from memory_project.models import Notification, User
 from memory_project.notifications import lists
-from tests.memory_project.test_api import client, post
+from tests.rest_client import client, post
 
 pytestmark = pytest.mark.django_db
 API = "/api/v1/citations/"

@@ -29,7 +29,7 @@ from memory_project.models import AuditEvent, User
 from tests.analysis.conftest import api
 from tests.fake_rest_api import Api
 from tests.knowledge.conftest import ORDERS
-from tests.memory_project.test_mcp_server import as_caller, content_of
+from tests.mcp_client import as_caller, content_of
 
 __all__ = ["api"]
 pytestmark = pytest.mark.django_db(transaction=True)

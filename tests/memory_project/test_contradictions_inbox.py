@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from django.db import connection
-from django.test import Client
 from django.urls import reverse
 
 from foundation.database import identity
@@ -20,7 +19,8 @@ from memories import services
 from memories.models import MemoryRecord, Purpose
 from memories.operations import Remember
 from memory_project.models import Notification, User
-from tests.memory_project.test_api import client, post
+from tests.pages import browser
+from tests.rest_client import client, post
 
 SIX, ONE_DAY = "Orders are final after 6 hours.", "Orders are final after 24 hours."
 API = "/api/v1/contradictions/"
@@ -28,12 +28,6 @@ API = "/api/v1/contradictions/"
 
 def remember(caller: Caller, content: str, **fields: Any) -> MemoryRecord:
     return services.remember(Remember.read({"content": content, **fields}), caller=caller).record
-
-
-def browser(user: User) -> Client:
-    signed_in = Client()
-    signed_in.force_login(user)
-    return signed_in
 
 
 @pytest.fixture

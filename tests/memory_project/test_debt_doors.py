@@ -24,7 +24,7 @@ from memory_project.management.commands.rebuild_debt import Command
 from memory_project.mcp.server import build_server
 from memory_project.models import User
 from tests.knowledge.conftest import ORDERS, cora, cora_user, curators, put, small_catalog
-from tests.memory_project.test_api import client, post
+from tests.rest_client import client, post
 
 __all__ = ["cora", "cora_user", "curators", "small_catalog"]
 

@@ -22,7 +22,6 @@ import pytest
 from django.conf import settings as django_settings
 from django.core import checks as django_checks
 from django.db import connection
-from django.test import Client
 from django.urls import reverse
 from django.utils import timezone, translation
 from django_q.models import OrmQ, Schedule
@@ -36,6 +35,7 @@ from memory_project.operating.doctor.findings import Finding, State, text, warni
 from memory_project.operating.examinations.models import Examination
 from memory_project.operating.postgres.server import APPLICATION
 from tests.conftest import person
+from tests.pages import browser
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.django_db
@@ -278,12 +278,6 @@ def test_a_refused_mail_password_is_a_problem_that_does_not_show_it(
 
 
 # -- the page and the command ------------------------------------------------------------------------------------
-
-
-def browser(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def test_the_system_page_shows_the_checks_and_what_a_worker_found(

@@ -22,15 +22,10 @@ from memories.operations import Remember, Supersede
 from memory_project.models import User
 from memory_project.portal.views.entity import COLUMNS_SHOWN, TABS
 from tests.knowledge.conftest import MART, ORDERS, column, put, schema_of
+from tests.pages import browser
 
 pytestmark = pytest.mark.usefixtures("small_catalog")
 HOSTILE = "<img src=x onerror=alert(1)>\u202e"
-
-
-def browser(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def page(client: Client, tab: str, urn: str = ORDERS, *, htmx: bool = False, start: int = 0, **params: str) -> str:

@@ -18,7 +18,7 @@ from memories.operations import Remember
 from memory_project.models import User
 from tests.example_app.change_types import CERTIFIED
 from tests.knowledge.conftest import ORDERS
-from tests.memory_project.test_mcp_server import content_of, environment
+from tests.mcp_client import content_of, environment
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -17,6 +17,7 @@ from memory_project.exchange.imports.formats.chat_exports import Message, turn_r
 from memory_project.exchange.imports.formats.memory_rows import split_text
 from memory_project.exchange.imports.formats.sections import split_at_headings
 from memory_project.exchange.imports.rows import Row
+from tests.docs_tables import table
 from tests.memory_project.import_samples import (
     BASIC_MEMORY_NOTE,
     CHATGPT_CONVERSATION,
@@ -31,15 +32,11 @@ from tests.memory_project.import_samples import (
     SAMPLES,
     chatgpt_node,
     lines,
+    rows,
     zipped,
 )
-from tests.test_docs import table
 
 FILES = [(name, file, content) for name, files in SAMPLES.items() for file, content in files]
-
-
-def rows(name: str, content: bytes, file: str = "") -> list[Row]:
-    return list(FORMATS[name].read(io.BytesIO(content), file or f"sample{FORMATS[name].extensions[0]}"))
 
 
 def contents(found: list[Row]) -> list[str]:

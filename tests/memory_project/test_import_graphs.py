@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from memory_project.exchange.imports.formats import FORMATS
-from tests.memory_project.import_samples import ENTITY, RELATION, lines
-from tests.memory_project.test_import_formats import rows
+from tests.memory_project.import_samples import ENTITY, RELATION, lines, rows
 
 GRAPH = {"entities": [ENTITY], "relations": [RELATION]}
 TEXT_RESULT = {"content": [{"type": "text", "text": json.dumps(GRAPH)}]}

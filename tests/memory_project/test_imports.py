@@ -27,7 +27,7 @@ from memory_project.exchange.imports.models import Import, ImportRow, ImportStat
 from memory_project.models import User
 from memory_project.notifications.webhooks.models import Endpoint, Event
 from tests.conftest import REFUNDS
-from tests.memory_project.test_api import client, post
+from tests.rest_client import client, post
 
 pytestmark = pytest.mark.django_db
 

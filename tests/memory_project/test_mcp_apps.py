@@ -15,7 +15,7 @@ from foundation.people.caller import Caller, system_caller
 from memory_project.accounts.tokens import create_token
 from memory_project.mcp import apps
 from memory_project.models import User
-from tests.memory_project.test_mcp_server import as_caller
+from tests.mcp_client import as_caller
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -19,7 +19,7 @@ from memory_project.mcp import list_pages, resources
 from memory_project.mcp.hosts import is_allowed_host, is_allowed_origin
 from memory_project.models import AuditEvent, User
 from memory_project.operating import env
-from tests.memory_project.test_mcp_server import as_caller
+from tests.mcp_client import as_caller
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PAGE = "https://inspector.example.org"

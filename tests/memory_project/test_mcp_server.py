@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,13 +13,10 @@ from typing import Any
 
 import httpx2
 import pytest
-from django.conf import settings as django_settings
 from django.core.management import CommandError, call_command
-from django.db import connections
 from django.test import Client as RestClient
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
-from mcp.client.streamable_http import streamable_http_client
 
 from foundation.people.caller import Caller, system_caller
 from foundation.people.models import Persona
@@ -32,33 +27,12 @@ from memories.operations import Erase, Remember
 from memories.writing import erasure
 from memory_project.accounts.tokens import create_token, revoke_token
 from memory_project.mcp.responses import CONTEXT_KEY
-from memory_project.mcp.server import build_server
 from memory_project.models import AuditEvent, User
 from tests.knowledge.conftest import ORDERS
+from tests.mcp_client import as_caller, content_of, environment, over_http
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ROOT = Path(__file__).resolve().parent.parent.parent
-Action = Callable[[Any], Awaitable[Any]]
-
-
-def as_caller(
-    caller: Caller, action: Action, mode: str = "auto", toolsets: list[str] | None = None, **options: Any
-) -> Any:
-    """Run `action` with a client of an in-memory server that identifies every request as `caller`."""
-
-    async def main() -> Any:
-        server = build_server(toolsets=toolsets, identify=lambda request: caller)
-        async with Client(server, mode=mode, **options) as client:
-            return await action(client)
-
-    try:
-        return asyncio.run(main())
-    finally:
-        connections.close_all()
-
-
-def content_of(result: Any) -> dict[str, Any]:
-    return dict(json.loads(result.content[0].text))
 
 
 # -- the contract -----------------------------------------------------------------------------------------
@@ -200,14 +174,6 @@ def test_erasing_a_memory_removes_it_from_the_audit(alice: Caller) -> None:
 # -- over stdio and HTTP ----------------------------------------------------------------------------------
 
 
-def environment() -> dict[str, str]:
-    """Return the environment of a child process that uses this test's database."""
-    database = django_settings.DATABASES["default"]
-    url = f"postgresql://{database['USER']}@/{database['NAME']}?host={database['HOST']}"
-    variables = {"DATABASE_URL": url} if not database.get("PASSWORD") else {}
-    return {**os.environ, **variables, "DJANGO_SETTINGS_MODULE": "memory_project.settings"}
-
-
 def test_stdio_serves_the_user_it_was_started_for(alice_user: User) -> None:
     server = StdioServerParameters(
         command=sys.executable,
@@ -269,17 +235,6 @@ def test_stdio_does_not_start_without_identity(alice_user: User, arguments: list
     assert process.stdout == ""
     assert message in process.stderr
     assert "Traceback" not in process.stderr
-
-
-def over_http(url: str, token: str, action: Action, path: str = "", **headers: str) -> Any:
-    async def main() -> Any:
-        async with (
-            httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}", **headers}) as http_client,
-            Client(streamable_http_client(f"{url}/mcp{path}", http_client=http_client)) as client,
-        ):
-            return await action(client)
-
-    return asyncio.run(main())
 
 
 def test_http_serves_the_owner_of_the_token(http: str, alice_user: User, bob_user: User, olga_user: User) -> None:

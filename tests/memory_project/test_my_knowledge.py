@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from django.test import Client
 from django.urls import reverse
 
 from foundation.operations.errors import Conflict, NotFound
@@ -20,15 +19,10 @@ from memory_project.accounts import saved_views
 from memory_project.models import User
 from memory_project.portal.pages import default_views
 from memory_project.portal.search.passages import MAX_CHARS, excerpt
+from tests.pages import browser
 
 pytestmark = pytest.mark.django_db
 HOME = "/"
-
-
-def browser(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def body(response: Any) -> str:

@@ -11,7 +11,6 @@ import httpx
 import pytest
 from django.core import mail
 from django.db import connection
-from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
@@ -28,14 +27,9 @@ from memories.operations import Erase, Forget, Reassign, Remember, Revise, Verif
 from memories.writing import erasure
 from memory_project.models import Notification, User, Webhook
 from memory_project.notifications import chat_channel, inbox, lists, notification_mails
+from tests.pages import browser
 
 pytestmark = pytest.mark.django_db
-
-
-def browser(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def kinds_of(user: User) -> list[str]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 import re
 from datetime import timedelta
 from typing import Any
@@ -31,66 +28,27 @@ from memory_project.mcp.auth import caller_for_token
 from memory_project.mcp.server import build_server
 from memory_project.models import AuditEvent, ConnectedApp, User
 from memory_project.web import rate_limits
+from tests.oauth_client import (
+    BACK,
+    RESOURCE,
+    browser,
+    client_id,
+    code_of,
+    connected,
+    consent,
+    exchange,
+    register,
+    request_of,
+)
+
+__all__ = ["browser", "client_id"]  # fixtures
 
 pytestmark = pytest.mark.django_db
-BACK = "http://127.0.0.1:4711/callback"
-VERIFIER = "v" * 64
-CHALLENGE = base64.urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).rstrip(b"=").decode()
-RESOURCE = f"{settings.COMMONPLACE_URL}/mcp"
-
-
-def register(**changes: Any) -> Any:
-    metadata = {"client_name": "Robo", "redirect_uris": [BACK], "token_endpoint_auth_method": "none", **changes}
-    return Client().post("/oauth/register", json.dumps(metadata), content_type="application/json")
-
-
-@pytest.fixture
-def client_id(db: None) -> str:
-    return str(register().json()["client_id"])
-
-
-@pytest.fixture
-def browser(alice_user: User) -> Client:
-    browser = Client()
-    browser.force_login(alice_user, backend="django.contrib.auth.backends.ModelBackend")
-    return browser
-
-
-def request_of(client_id: str, **changes: Any) -> dict[str, Any]:
-    values = {
-        "client_id": client_id, "redirect_uri": BACK, "response_type": "code", "scope": "mcp", "state": "s1",
-        "code_challenge": CHALLENGE, "code_challenge_method": "S256", "resource": RESOURCE, **changes,
-    }  # fmt: skip
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def consent(browser: Client, client_id: str, **changes: Any) -> Any:
-    choices = {"allow": "true", "persona": "", "toolsets": ["memory", "knowledge"], "days": "30"}
-    return browser.post("/oauth/authorize", {**request_of(client_id), **choices, **changes})
-
-
-def code_of(response: Any) -> str:
-    return str(parse_qs(urlsplit(response["Location"]).query)["code"][0])
-
-
-def exchange(client_id: str, code: str, **changes: Any) -> Any:
-    values = {
-        "grant_type": "authorization_code", "client_id": client_id, "code": code, "redirect_uri": BACK,
-        "code_verifier": VERIFIER, "resource": RESOURCE, **changes,
-    }  # fmt: skip
-    return Client().post("/oauth/token", {name: value for name, value in values.items() if value is not None})
 
 
 def refresh(client_id: str, token: str, **changes: Any) -> Any:
     values = {"grant_type": "refresh_token", "client_id": client_id, "refresh_token": token, **changes}
     return Client().post("/oauth/token", values)
-
-
-def connected(browser: Client, client_id: str, **choices: Any) -> dict[str, Any]:
-    response = exchange(client_id, code_of(consent(browser, client_id, **choices)))
-    assert response.status_code == 200, response.content
-    answer: dict[str, Any] = response.json()
-    return answer
 
 
 # -- metadata ---------------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ from memory_project.web import draining, readiness
 from memory_project.web.client_address import ClientAddress
 from memory_project.web.probes import Probes
 from memory_project.web.request_ids import RequestIds
-from tests.test_docs import ROOT, table
+from tests.docs_tables import ROOT, table
 
 TOKEN = "token-of-prometheus"
 COUNTING = """

@@ -18,7 +18,7 @@ from tests.analysis.conftest import api, warehouse
 from tests.fake_rest_api import Api
 from tests.fake_s3 import serving
 from tests.knowledge.conftest import MART, ORDERS
-from tests.memories.conversation.test_web_search import Tavily, tavily
+from tests.memories.conversation.fake_tavily import Tavily, tavily
 
 __all__ = ["api", "tavily", "warehouse"]
 

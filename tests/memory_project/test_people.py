@@ -25,15 +25,10 @@ from memory_project.accounts import people
 from memory_project.accounts.tokens import create_token
 from memory_project.models import ApiToken, AuditEvent, User
 from memory_project.notifications import digest_and_alerts, inbox
+from tests.pages import browser
 from tests.queued_tasks import run_queued_tasks
 
 pytestmark = pytest.mark.django_db
-
-
-def browser(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import Group, Permission
-from django.test import Client
 from django.urls import reverse
 
 from foundation.people.models import Persona, PersonaMembership
@@ -16,14 +15,9 @@ from memory_project.accounts.django_permissions import effective_permissions
 from memory_project.accounts.tokens import create_token
 from memory_project.models import User
 from tests.conftest import person
+from tests.pages import browser
 
 pytestmark = pytest.mark.django_db
-
-
-def browser(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def change_page(user: User) -> str:

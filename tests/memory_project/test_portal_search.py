@@ -30,20 +30,9 @@ from memory_project.portal.search.matching import score
 from tests.conftest import person
 from tests.knowledge.conftest import ORDERS, put
 from tests.memories.conversation.conftest import store_turns
+from tests.pages import browser, text_of
 
 pytestmark = pytest.mark.usefixtures("small_catalog")
-
-
-def browser(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
-
-
-def text(client: Client, name: str, *args: Any, **params: str) -> str:
-    response = client.get(reverse(name, args=args), params)
-    assert response.status_code == 200
-    return " ".join(response.content.decode().split())
 
 
 # -- names ---------------------------------------------------------------------------------------------------
@@ -72,13 +61,13 @@ def test_a_memory_form_accepts_the_name_of_an_entity(alice_user: User) -> None:
 def test_pickers_offer_matching_values(alice: Caller, alice_user: User, bob_user: User, olga_user: User) -> None:
     services.remember(Remember(content="Orders close at night.", tags=["nightly", "<b>"]), caller=alice)
     client = browser(alice_user)
-    assert f'data-value="{ORDERS}"' in text(client, "pick", "entity", q="orders")
-    columns = text(client, "pick", "column", q="", about="sales.orders")
+    assert f'data-value="{ORDERS}"' in text_of(client, "pick", "entity", q="orders")
+    columns = text_of(client, "pick", "column", q="", about="sales.orders")
     assert ('data-value="status"' in columns, 'data-value="customer.id"' in columns) == (True, True)
-    assert 'data-value="bob@example.org"' in text(client, "pick", "person", q="bob")
-    assert "olga" not in text(client, "pick", "person", q="olga@")  # Olga shares no persona with Alice
-    assert 'data-value="&lt;b&gt;"' in text(client, "pick", "tag", q="")
-    assert "nightly" not in text(browser(olga_user), "pick", "tag", q="night")
+    assert 'data-value="bob@example.org"' in text_of(client, "pick", "person", q="bob")
+    assert "olga" not in text_of(client, "pick", "person", q="olga@")  # Olga shares no persona with Alice
+    assert 'data-value="&lt;b&gt;"' in text_of(client, "pick", "tag", q="")
+    assert "nightly" not in text_of(browser(olga_user), "pick", "tag", q="night")
     assert client.get(reverse("pick", args=["secret"])).status_code == 404
     assert Client().get(reverse("pick", args=["person"])).status_code == 302
 
@@ -90,20 +79,20 @@ def test_the_palette_finds_memories_entities_people_and_pages(
     alice: Caller, alice_user: User, bob_user: User, olga_user: User
 ) -> None:
     services.remember(Remember(content="Orders <close> at night in Ghent."), caller=alice)
-    page = text(browser(bob_user), "palette", q="orders")
+    page = text_of(browser(bob_user), "palette", q="orders")
     assert ("Orders &lt;close&gt; at night" in page, "sales.orders" in page) == (True, True)
-    assert "Orders &lt;close&gt;" not in text(browser(olga_user), "palette", q="orders")
-    assert "alice@example.org" in text(browser(bob_user), "palette", q="alice")
-    assert reverse("stale-review") in text(browser(bob_user), "palette", q="stale rev")
+    assert "Orders &lt;close&gt;" not in text_of(browser(olga_user), "palette", q="orders")
+    assert "alice@example.org" in text_of(browser(bob_user), "palette", q="alice")
+    assert reverse("stale-review") in text_of(browser(bob_user), "palette", q="stale rev")
 
 
 def test_the_palette_omits_pages_that_the_user_may_not_open(bob_user: User, cora_user: User, ada_user: User) -> None:
-    offers = {user.email: text(browser(user), "palette", q="review") for user in (bob_user, cora_user)}
+    offers = {user.email: text_of(browser(user), "palette", q="review") for user in (bob_user, cora_user)}
     assert f'href="{reverse("review")}"' not in offers["bob@example.org"]
     assert f'href="{reverse("review")}"' in offers["cora@example.org"]
-    assert reverse("admin:people") not in text(browser(cora_user), "palette", q="people")
-    assert reverse("admin:people") in text(browser(ada_user), "palette", q="people")
-    assert f"{reverse('admin:people')}#invite" in text(browser(ada_user), "palette", q="invite")
+    assert reverse("admin:people") not in text_of(browser(cora_user), "palette", q="people")
+    assert reverse("admin:people") in text_of(browser(ada_user), "palette", q="people")
+    assert f"{reverse('admin:people')}#invite" in text_of(browser(ada_user), "palette", q="invite")
 
 
 def options(page: str) -> list[tuple[str, str]]:
@@ -120,19 +109,19 @@ def test_the_best_match_comes_first_whatever_its_kind(alice: Caller, alice_user:
     create_entities(CreateEntities(entities=[{"name": "Orders to check"}]), caller=alice)
     client = browser(alice_user)
     client.post(reverse("save-view"), {"name": "Late orders", "page": "my-knowledge", "back_to": "/?tag=late"})
-    found = options(text(client, "palette", q="orders"))
+    found = options(text_of(client, "palette", q="orders"))
     kinds = [key.partition(":")[0] for key, _ in found]
     assert found[0] == (f"entity:{ORDERS}", "sales.orders")
     assert set(kinds) >= {"entity", "persona", "view", "node", "memory"}
     assert kinds.index("view") < kinds.index("memory")
-    assert options(text(client, "palette", q="stale rev"))[0][1] == "Stale review"
-    assert options(text(client, "palette", q="sr"))[0][1] == "Stale review"
-    assert options(text(client, "palette", q="dark"))[0][1] == "Switch theme"
+    assert options(text_of(client, "palette", q="stale rev"))[0][1] == "Stale review"
+    assert options(text_of(client, "palette", q="sr"))[0][1] == "Stale review"
+    assert options(text_of(client, "palette", q="dark"))[0][1] == "Switch theme"
 
 
 def test_pages_of_the_navigation_are_in_the_palette(ada_user: User) -> None:
     client = browser(ada_user)
-    navigation = text(client, "activity").partition('<nav aria-label="Main">')[2].partition("</nav>")[0]
+    navigation = text_of(client, "activity").partition('<nav aria-label="Main">')[2].partition("</nav>")[0]
     addresses = set(re.findall('<a href="([^"]+)"', navigation))
     offered = {match.link for match in destinations.allowed(caller_of(ada_user), is_staff=True)}
     assert len(addresses) > 10
@@ -178,7 +167,7 @@ def test_the_palette_is_scoped_and_shows_hostile_names_as_text(
     create_entities(CreateEntities(entities=[{"name": hostile}]), caller=alice)
     capture(Capture(insight_text="Insights about orders are private.", category="correction"), caller=alice)
     store_turns(alice, "A long text about the orders of the day.", conversation="talk about orders")
-    mine = text(browser(alice_user), "palette", q="orders")
+    mine = text_of(browser(alice_user), "palette", q="orders")
     assert "<img" not in mine
     assert {"node", "insight", "conversation"} <= {key.partition(":")[0] for key, _ in options(mine)}
     (key,) = [key for key, _ in options(mine) if key.startswith("conversation:")]
@@ -186,9 +175,9 @@ def test_the_palette_is_scoped_and_shows_hostile_names_as_text(
     for user, is_found in ((alice_user, True), (bob_user, False)):
         recent = browser(user).get(reverse("palette"), {"recent": key}).content.decode()
         assert ("talk about orders" in recent) == is_found
-    theirs = text(browser(bob_user), "palette", q="orders")
+    theirs = text_of(browser(bob_user), "palette", q="orders")
     assert {"node", "insight", "conversation"} & {key.partition(":")[0] for key, _ in options(theirs)} == set()
-    assert "talk about orders" not in text(browser(ada_user), "palette", q="talk about")
+    assert "talk about orders" not in text_of(browser(ada_user), "palette", q="talk about")
 
 
 @pytest.mark.parametrize("q", ["%", "_", "\\", "'", "a" * 5_000, "orders " * 40, "\x00", "💥", "(", "urn:li:"])
@@ -246,9 +235,9 @@ def test_a_saved_view_is_in_the_navigation_with_its_count(
     client.post(reverse("save-view"), {"name": "Our <corrections>", "page": "my-knowledge", "back_to": back})
     view = SavedView.objects.get()
     assert view.query == "category=correction"
-    page = text(client, "activity")
+    page = text_of(client, "activity")
     assert ("Our &lt;corrections&gt;" in page, '<span class="count">3</span>' in page) == (True, True)
-    assert "corrections" not in text(browser(olga_user), "activity")
+    assert "corrections" not in text_of(browser(olga_user), "activity")
     browser(olga_user).post(reverse("remove-view", args=[view.pk]))
     assert SavedView.objects.exists()
     client.post(reverse("remove-view", args=[view.pk]))
@@ -272,7 +261,7 @@ def test_a_view_of_the_queue_counts_zero_for_users_who_do_not_curate(
         form = {"name": "Queue", "page": "review-list", "back_to": reverse("review-list") + "?category=correction"}
         client = browser(user)
         client.post(reverse("save-view"), form)
-        assert f'<span class="count">{count}</span>' in text(client, "activity").partition("Queue")[2]
+        assert f'<span class="count">{count}</span>' in text_of(client, "activity").partition("Queue")[2]
 
 
 def test_the_navigation_counts_up_to_a_limit_and_only_what_the_caller_may_read(
@@ -281,16 +270,16 @@ def test_the_navigation_counts_up_to_a_limit_and_only_what_the_caller_may_read(
     for number in (10, 11, 12):
         capture(Capture(insight_text=f"Tills close at {number}.", category="correction"), caller=alice)
     client = browser(cora_user)
-    assert '<span class="count">3</span>' in text(client, "review-list")
+    assert '<span class="count">3</span>' in text_of(client, "review-list")
     monkeypatch.setattr(queries, "MAX_BADGE", 2)
     monkeypatch.setattr(queue, "MAX_OTHER", 2)
-    page = text(client, "review-list")
+    page = text_of(client, "review-list")
     assert '<span>Review</span><span class="count">2+</span>' in page
     assert '<span class="count">3</span>' in page  # the list that is shown is counted
     elsewhere = client.get(reverse("review-list"), {"state": "rejected"}).content.decode()
     assert '<span class="count">2+</span>' in elsewhere.partition("<h1>")[2]
     outsider = person("olaf@example.org")
-    assert ">2+<" not in text(browser(outsider), "activity")
+    assert ">2+<" not in text_of(browser(outsider), "activity")
 
 
 # -- proposing insights --------------------------------------------------------------------------------------

@@ -22,14 +22,9 @@ from memory_project.accounts import people
 from memory_project.models import AuditEvent, User
 from memory_project.portal.templatetags.portal import highlight, moment, text_fragment
 from memory_project.web import locale
+from tests.pages import browser
 
 pytestmark = pytest.mark.usefixtures("small_catalog")
-
-
-def browser(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def test_the_first_steps_disappear_when_they_are_closed(alice_user: User, alice: Caller, bob_user: User) -> None:

@@ -12,7 +12,7 @@ from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, PromptReference, ResourceT
 from foundation.people.caller import Caller
 from memory_project.mcp import prompts
 from memory_project.mcp.protocol_errors import RESOURCE_NOT_FOUND
-from tests.memory_project.test_mcp_server import Action, as_caller
+from tests.mcp_client import Action, as_caller
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -17,7 +17,7 @@ from memories.models import MemoryRecord
 from memory_project.accounts.tokens import create_token
 from memory_project.models import AuditEvent, CallWindow, User
 from memory_project.web import rate_limits
-from tests.memory_project.test_mcp_server import as_caller, over_http
+from tests.mcp_client import as_caller, over_http
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

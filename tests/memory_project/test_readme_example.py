@@ -16,7 +16,9 @@ from knowledge.catalog import metadata_files
 from knowledge.freshness import catalog_load
 from memory_project.operating import demo
 from memory_project.operating.demo import warehouse
-from tests.memory_project.test_mcp_server import ROOT, as_caller, content_of
+from tests.mcp_client import as_caller, content_of
+
+ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.django_db(transaction=True)
 TABLE = "fernhill.sales.revenue_mart"

@@ -29,7 +29,7 @@ from memory_project.audit.last_seen import last_visit
 from memory_project.mcp import resources_and_prompts, subscriptions
 from memory_project.models import AuditEvent, User
 from tests.knowledge.conftest import ORDERS, put
-from tests.memory_project.test_mcp_server import as_caller, over_http
+from tests.mcp_client import as_caller, over_http
 
 pytestmark = pytest.mark.django_db(transaction=True)
 MINE = "commonplace://insights/mine"

@@ -14,7 +14,7 @@ from django.test import Client
 from foundation.people.caller import system_caller
 from memory_project.accounts.tokens import create_token
 from memory_project.models import User
-from tests.test_docs import ROOT
+from tests.docs_tables import ROOT
 
 pytestmark = pytest.mark.django_db
 BLOCKS = re.compile(r"^```(bash|http)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -19,7 +19,7 @@ from memory_project.rest.lists import Listing
 from memory_project.rest.models import IdempotentAnswer
 from tests.conftest import REFUNDS
 from tests.knowledge.conftest import ORDERS, cora_user, curators, small_catalog  # noqa: F401 - fixtures
-from tests.memory_project.test_api import client, post
+from tests.rest_client import client, post
 
 pytestmark = pytest.mark.django_db
 API = "/api/v1/"

@@ -21,7 +21,7 @@ from memory_project.agents.embedded_sql import statements_in
 from memory_project.agents.quotations import CLOSING, OPENING
 from memory_project.models import AuditEvent, User
 from tests.knowledge.conftest import ORDERS, REFUNDS, small_catalog
-from tests.memory_project.test_api import client, post
+from tests.rest_client import client, post
 
 __all__ = ["small_catalog"]
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
-from django.test import Client
 from django.urls import reverse
 
 from analysis import source_health
@@ -23,6 +22,7 @@ from memory_project.models import User, Webhook
 from memory_project.receivers import grant_operator_permissions
 from tests.analysis.conftest import warehouse
 from tests.conftest import person
+from tests.pages import browser
 
 __all__ = ["warehouse"]
 
@@ -32,12 +32,6 @@ kind = "file"
 [models.book]
 path = "books.jsonl"
 """
-
-
-def browser(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 @pytest.fixture

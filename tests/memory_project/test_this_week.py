@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
@@ -22,17 +21,12 @@ from memories import services
 from memories.models import MemoryRecord
 from memories.operations import Remember, Supersede
 from memory_project.models import User
+from tests.pages import browser
 
 pytestmark = pytest.mark.django_db
 
 ORDERS = "urn:li:dataset:(urn:li:dataPlatform:postgres,sales.orders,PROD)"
 BUDGET = 12
-
-
-def browser(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def text_of(response: Any) -> str:

@@ -20,7 +20,7 @@ from memories import services
 from memories.operations import Remember
 from memory_project.models import User
 from memory_project.portal import labels
-from tests.e2e.test_every_page import NO_PAGES, START, name_of
+from tests.e2e.accessibility import NO_PAGES, START, name_of
 from tests.memory_project.export_world import make_world
 from tests.memory_project.pseudo_locale import marked, pseudo_locale, unmarked
 

@@ -28,17 +28,12 @@ from memory_project.exchange.imports.models import ImportRow
 from memory_project.models import Notification, User
 from memory_project.notifications.validity import notify_ends
 from tests.knowledge.conftest import ORDERS
+from tests.pages import browser
 
 pytestmark = pytest.mark.django_db
 HOME = reverse("my-knowledge")
 AS_JSON: dict[str, Any] = {"content_type": "application/json"}
 TEXT = "The shop in Oslo counts every till twice."
-
-
-def browser(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def body(response: Any) -> str:

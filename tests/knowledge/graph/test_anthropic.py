@@ -22,7 +22,9 @@ from knowledge.graph.models import Entity, ObservationPassage
 from memories import tasks
 from memory_project.mcp.server import build_server
 from memory_project.models import User
-from tests.memory_project.test_mcp_server import ROOT, environment
+from tests.mcp_client import environment
+
+ROOT = Path(__file__).resolve().parents[3]
 
 pytestmark = pytest.mark.django_db(transaction=True)
 CONTRACT = Path(anthropic.__file__).with_name("anthropic.json")

@@ -20,7 +20,7 @@ from knowledge.graph.operations import Migrate
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
 from tests.knowledge.graph.calls import SPACE, call, create_space, names
-from tests.memory_project.test_mcp_server import as_caller
+from tests.mcp_client import as_caller
 
 pytestmark = pytest.mark.django_db
 

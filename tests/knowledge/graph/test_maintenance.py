@@ -12,15 +12,9 @@ from foundation.operations.errors import Conflict, Invalid
 from foundation.people.caller import Caller
 from knowledge.graph.models import Entity, Observation
 from tests.knowledge.graph.calls import call
+from tests.knowledge.graph.crowds import create_crowd
 
 pytestmark = pytest.mark.django_db
-
-
-def create_crowd(caller: Caller, count: int = 28, entity_type: str = "Proyecto") -> list[str]:
-    kinds = ("Invoices of the paper mill", "Seagulls over the harbour wall", "Violin lessons in the old school")
-    texts = [f"{kinds[n % 3]}, note number {n}." for n in range(count)]
-    call(caller, "create_entities", entities=[{"name": "Crowd", "entityType": entity_type, "observations": texts}])
-    return texts
 
 
 def test_an_entity_of_several_topics_is_split(alice: Caller) -> None:

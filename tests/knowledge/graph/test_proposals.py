@@ -14,7 +14,7 @@ from knowledge.graph.maintenance import proposals
 from knowledge.graph.models import Entity, Observation, UpkeepKind, UpkeepProposal, UpkeepState
 from memory_project.models import User
 from tests.knowledge.graph.calls import call
-from tests.knowledge.graph.test_maintenance import create_crowd
+from tests.knowledge.graph.crowds import create_crowd
 
 pytestmark = pytest.mark.django_db
 SHORT, LONG = "Deployed on Vercel, custom domain", "Deployed on Vercel, custom domain!"

@@ -26,8 +26,8 @@ from memories.conversation.consolidation import classification, enrichment, merg
 from memories.conversation.models import MergeProposal
 from memories.models import IndexJob, MemoryRecord, Passage, Status, Tier
 from memories.models.index_job import JobStatus
+from tests.mcp_client import environment
 from tests.memories.conversation.conftest import LONG, call, long_term_memory, store_turns
-from tests.memory_project.test_mcp_server import environment
 
 pytestmark = pytest.mark.django_db
 ROOT = Path(__file__).resolve().parent.parent.parent.parent

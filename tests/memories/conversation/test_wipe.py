@@ -28,8 +28,8 @@ from memories.use import reports
 from memories.writing import feedback, ownership
 from memory_project.models import AuditEvent, User
 from tests.knowledge.changeset_examples import apply, change
+from tests.mcp_client import as_caller
 from tests.memories.conversation.conftest import LONG, call, store_turns
-from tests.memory_project.test_mcp_server import as_caller
 
 pytestmark = pytest.mark.django_db
 ACCESS = {"memory_project_user", "users"}  # admins manage accounts

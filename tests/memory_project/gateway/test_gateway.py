@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -18,13 +17,9 @@ from memory_project.mcp.gateway.models import PinnedTool, PinState, UpstreamStat
 from memory_project.models import AuditEvent
 from tests.knowledge.conftest import ORDERS
 from tests.memory_project.gateway.conftest import Declare, as_caller, is_running, listed
+from tests.memory_project.gateway.errors import error_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-def error_of(result: Any) -> str:
-    assert result.is_error
-    return str(json.loads(result.content[0].text)["error"])
 
 
 def test_tools_are_offered_called_audited_and_enriched(upstream: Declare, alice: Caller, small_catalog: None) -> None:

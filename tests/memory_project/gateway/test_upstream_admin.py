@@ -24,6 +24,7 @@ from memory_project.models import AuditEvent, Notification, User
 from memory_project.receivers import grant_operator_permissions
 from tests.conftest import person
 from tests.memory_project.gateway.conftest import Declare
+from tests.pages import browser
 
 pytestmark = pytest.mark.django_db
 QUEUE = "admin:upstream-tools"
@@ -50,12 +51,6 @@ def otto_user(personas: dict[str, Persona]) -> User:
 @pytest.fixture
 def declared(db: None) -> DeclaredUpstream:
     return DeclaredUpstream.objects.create(name="wh", declaration=URL)
-
-
-def browser(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 def text(response: Any) -> str:

@@ -37,7 +37,7 @@ from memory_project.mcp.gateway.declaration import Upstream
 from memory_project.mcp.gateway.models import PendingSignIn, PinnedTool, StoredCredential
 from memory_project.models import AuditEvent, User
 from tests.memory_project.gateway.conftest import as_caller, listed
-from tests.memory_project.gateway.test_gateway import error_of
+from tests.memory_project.gateway.errors import error_of
 from tests.oauth_upstream import OAuthUpstream, serve
 
 pytestmark = pytest.mark.django_db(transaction=True)
