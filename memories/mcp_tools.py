@@ -25,7 +25,7 @@ from memories.responses import (
 from memories.retrieval.recall import recall
 from memories.use import reports
 from memories.use.report_responses import ReportedResponse, reported_response
-from memories.writing import erasure, feedback, pruning, settling
+from memories.writing import entity_assignment, erasure, feedback, pruning
 
 
 def _remember(caller: Caller, operation: operations.Remember) -> RememberedResponse:
@@ -61,8 +61,8 @@ def _verify(caller: Caller, operation: operations.Verify) -> ChangedResponse:
     return _changed(services.verify(operation, caller=caller), "still true, as of now")
 
 
-def _settle(caller: Caller, operation: operations.Settle) -> ChangedResponse:
-    record = settling.settle(operation, caller=caller)
+def _settle(caller: Caller, operation: operations.AssignEntities) -> ChangedResponse:
+    record = entity_assignment.assign_entities(operation, caller=caller)
     about = ", ".join(map(entity_name, record.entity_urns)) or "nothing in the catalog"
     return _changed(record, record.pending_message or f"settled: it is about {about}")
 

@@ -286,7 +286,7 @@ class Rescope(Operation):
     reason: Reason = Field("", description=WHY)
 
 
-class Settle(Operation):
+class AssignEntities(Operation):
     """Say which entities an unsettled memory is about; without any, it is about none"""
 
     synonyms: ClassVar = {"note": "reason"}

@@ -37,7 +37,7 @@ from memories.retrieval.passages import Stamped
 from memories.texts.language import language_of
 from memories.validity import rules
 from memories.validity.scopes.choices import scope_for
-from memories.writing import quotations, settling
+from memories.writing import entity_assignment, quotations
 from memories.writing.checks import NOT_ADDED, pass_on_checks, prepare_check
 from memories.writing.correction_chains import (
     activate,
@@ -116,7 +116,7 @@ def store(
             notes = [_describe_differences(existing, fields), NOT_ADDED if prepared else ""]
             return Remembered(existing, existing=True, note="; ".join(filter(None, notes)))
         record = MemoryRecord(created_by=caller.email, persona=caller.persona, **fields)
-        record.unsettled = record.lacks_entities and settling.asks()
+        record.unsettled = record.lacks_entities and entity_assignment.asks()
         save_new(record, encoded)
         if after_save:
             after_save(record)

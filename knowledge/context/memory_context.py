@@ -32,9 +32,9 @@ from foundation.people.caller import Caller
 from foundation.tools.declaration import Call, ContextBlock
 from knowledge.catalog import neighbors
 from knowledge.context import caveats, uses
+from knowledge.context.call_match import Profile, best_matches, embed_within, profile_of, search_words
+from knowledge.context.call_ranking import relevances
 from knowledge.context.memories_for_call import ENTITY_ROWS, Criteria, FoundMemory, MemoriesForCall, find
-from knowledge.context.statement_match import Profile, best_matches, embed_within, profile_of, search_words
-from knowledge.context.statement_ranking import relevances
 from knowledge.context.time_limit import is_canceled
 from knowledge.entities import entity_linking, recent_entities
 from knowledge.entities.call_subject import Subject, shared_words, subject_of, words_of

@@ -15,7 +15,7 @@ from django.db import transaction
 from foundation.database import prepared_statements
 from foundation.people.caller import Caller
 from knowledge.context.attachable import compiled_attachable
-from knowledge.context.statement_match import USUAL_COSINE, embed_within
+from knowledge.context.call_match import USUAL_COSINE, embed_within
 from knowledge.context.time_limit import PATIENCE, set_timeout
 from knowledge.entities import entity_linking
 from memories.models import MemoryRecord

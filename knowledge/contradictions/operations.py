@@ -23,7 +23,7 @@ class ShowContradiction(Operation):
     contradiction_id: ContradictionId
 
 
-class Settle(Operation):
+class GiveVerdict(Operation):
     """Give a verdict on two texts that contradict each other"""
 
     contradiction_id: ContradictionId

@@ -16,14 +16,14 @@ from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
 from foundation.people.caller import Caller, require_user
 from knowledge.contradictions import effects, queries
 from knowledge.contradictions.effects import Effect
-from knowledge.contradictions.operations import Settle, UndoSettlement
+from knowledge.contradictions.operations import GiveVerdict, UndoSettlement
 from knowledge.models import Contradiction, PairVerdict, Settlement, SettlementState
 from memories.models import MemoryRecord
 from memories.validity.scopes.choices import scope_for
 from memories.validity.scopes.names import are_different
 
 
-def settle(operation: Settle, *, caller: Caller) -> Settlement:
+def give_verdict(operation: GiveVerdict, *, caller: Caller) -> Settlement:
     """Give a verdict on a pair, and do what follows from it.
 
     - first, second: the other memory is archived. If the other text is a description in the catalog, the memory is
@@ -113,7 +113,7 @@ def _require_open(caller: Caller, pair: Contradiction) -> None:
         raise Conflict(gettext("is no contradiction any more: one of the two has changed"), field="contradiction_id")
 
 
-def _scopes(caller: Caller, pair: Contradiction, operation: Settle) -> tuple[str, str]:
+def _scopes(caller: Caller, pair: Contradiction, operation: GiveVerdict) -> tuple[str, str]:
     if operation.verdict != PairVerdict.BOTH:
         return "", ""
     if pair.second is None and operation.second_scope:

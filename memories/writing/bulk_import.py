@@ -28,7 +28,7 @@ from memories.retrieval.passages import Stamped
 from memories.texts.language import language_of
 from memories.validity import rules
 from memories.validity.scopes.choices import scope_for
-from memories.writing import settling
+from memories.writing import entity_assignment
 from memories.writing.duplicates import lock_duplicates, normalized_key
 from memories.writing.revision import revised, save_many
 
@@ -144,7 +144,7 @@ def _save(
     results: list[tuple[MemoryRecord, bool]] = []
     new_records: list[tuple[MemoryRecord, Stamped | None]] = []
     with transaction.atomic():
-        asks = settling.asks()
+        asks = entity_assignment.asks()
         record_of = lock_duplicates(caller, [operation.content for operation in operations])
         for position, operation in enumerate(operations):
             key = normalized_key(operation.content)

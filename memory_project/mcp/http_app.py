@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from memory_project.mcp import apps
+from memory_project.mcp import mcp_apps
 from memory_project.mcp.auth import RequireToken
 from memory_project.mcp.hosts import CheckHost
 from memory_project.mcp.server import CommonplaceServer
@@ -26,7 +26,7 @@ def http_app(server: CommonplaceServer, default: Sequence[str] | None = None) ->
     """
     security = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # CheckHost protects
     sdk_app = server.streamable_http_app(stateless_http=True, transport_security=security)
-    app = RequireToken(apps.RememberExtension(sdk_app), server.offered.values(), server.caller_cache)
+    app = RequireToken(mcp_apps.RememberExtension(sdk_app), server.offered.values(), server.caller_cache)
     return OnlyPost(CheckHost(ChooseTools(app, server.offered.values(), default)))
 
 

@@ -41,7 +41,7 @@ from foundation.operations.errors import DomainError, Invalid
 from foundation.people.caller import Caller
 from foundation.tools.declaration import Tool
 from foundation.work.fair_queue import TURN_KEY
-from memory_project.mcp import apps, list_pages, prompts, resources, subscriptions
+from memory_project.mcp import list_pages, mcp_apps, prompts, resource_watch, resources
 from memory_project.mcp.authenticated_server import IdentifiedServer, Identify
 from memory_project.mcp.gateway import offered_resources
 from memory_project.mcp.gateway.calls import Gateway
@@ -87,8 +87,8 @@ class ReadingServer(IdentifiedServer):
             links, following = await to_thread.run_sync(_acting_as, read, caller)
         except Invalid:
             raise list_pages.unknown_cursor() from None
-        if not after and apps.is_supported(ctx):
-            links += await to_thread.run_sync(_acting_as, partial(apps.views_of, caller, self.offered), caller)
+        if not after and mcp_apps.is_supported(ctx):
+            links += await to_thread.run_sync(_acting_as, partial(mcp_apps.views_of, caller, self.offered), caller)
         if not following:
             links += await to_thread.run_sync(offered_resources.resources_for, self.gateway, caller)
         return ListResourcesResult(resources=links, next_cursor=list_pages.to_cursor(following) if following else None)
@@ -108,7 +108,7 @@ class ReadingServer(IdentifiedServer):
             return await offered_resources.read(self.gateway, str(uri), request)
         data = await self.in_turn(request, self._read, str(uri), running=Running())
         if isinstance(data, str):
-            return [ReadResourceContents(data, APP_MIME_TYPE, apps.META)]
+            return [ReadResourceContents(data, APP_MIME_TYPE, mcp_apps.META)]
         return [ReadResourceContents(resources.text_of(data, str(uri)), resources.MIME)]
 
     def _read(self, caller: Caller, uri: str) -> dict[str, Any] | str:
@@ -118,8 +118,8 @@ class ReadingServer(IdentifiedServer):
         data: dict[str, Any] = {}
         try:
             rate_limits.check(caller, writes=False)
-            if uri.startswith(apps.SCHEME):
-                return apps.read(caller, uri, self.offered)
+            if uri.startswith(mcp_apps.SCHEME):
+                return mcp_apps.read(caller, uri, self.offered)
             with operation(caller.email, only_reads=True):
                 data = resources.read(caller, uri, self.offered)
         except DomainError as refused:
@@ -144,24 +144,24 @@ class ReadingServer(IdentifiedServer):
 
     # -- subscriptions -----------------------------------------------------------------------------------
 
-    def _read_stamps(self, request: Any, uris: Iterable[str]) -> subscriptions.Stamps:
+    def _read_stamps(self, request: Any, uris: Iterable[str]) -> resource_watch.Stamps:
         with connections.session():
             # On stdio, the caller has the current permissions; over HTTP, those at the start of the stream.
             caller = self._caller(request)
             stamp_of = partial(resources.fingerprint, caller, tools=self.offered)
             with identity.acting_as(caller):
                 return {
-                    subscriptions.LIST: resources.list_fingerprint(caller, self.offered),
-                    subscriptions.TOOLS: self.gateway.fingerprint(caller),
+                    resource_watch.LIST: resources.list_fingerprint(caller, self.offered),
+                    resource_watch.TOOLS: self.gateway.fingerprint(caller),
                     **{uri: stamp_of(uri) for uri in uris},
                 }
 
     async def _listen(self, ctx: Any, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
         caller = await self.caller(ctx.request)
         uris = [str(uri) for uri in params.notifications.resource_subscriptions or ()]
-        if len(uris) > subscriptions.MAX_RESOURCES:
+        if len(uris) > resource_watch.MAX_RESOURCES:
             raise MCPError(
-                INVALID_REQUEST, f"{len(uris)} are too many resources; at most {subscriptions.MAX_RESOURCES} a stream"
+                INVALID_REQUEST, f"{len(uris)} are too many resources; at most {resource_watch.MAX_RESOURCES} a stream"
             )
         if self._streams[caller.email] >= MAX_STREAMS:
             raise MCPError(INVALID_REQUEST, f"you already have {MAX_STREAMS} open streams; close one of them")
@@ -169,13 +169,13 @@ class ReadingServer(IdentifiedServer):
         if turn := ctx.request and ctx.request.scope.get(TURN_KEY):
             turn.end()  # a stream lasts for minutes and mostly waits
         try:
-            return await subscriptions.listen(ctx, params, partial(self._read_stamps, ctx.request, uris))
+            return await resource_watch.listen(ctx, params, partial(self._read_stamps, ctx.request, uris))
         finally:
             self._streams[caller.email] -= 1
 
     async def _subscribe(self, ctx: Any, params: SubscribeRequestParams) -> EmptyResult:
-        if len(self._sessions) >= subscriptions.MAX_RESOURCES:
-            raise MCPError(INVALID_REQUEST, f"at most {subscriptions.MAX_RESOURCES} subscriptions: end one of them")
+        if len(self._sessions) >= resource_watch.MAX_RESOURCES:
+            raise MCPError(INVALID_REQUEST, f"at most {resource_watch.MAX_RESOURCES} subscriptions: end one of them")
         uri = str(params.uri)
         self._stamps.update(await to_thread.run_sync(self._read_stamps, ctx.request, [uri]))
         self._sessions[uri] = ctx.session
@@ -194,11 +194,11 @@ class ReadingServer(IdentifiedServer):
             elif isinstance(event, ToolsListChanged) and self.listing_session is not None:
                 await self.listing_session.send_tool_list_changed()
 
-        def read_stamps() -> subscriptions.Stamps:
+        def read_stamps() -> resource_watch.Stamps:
             is_waiting = self._sessions or self.listing_session is not None
             return self._read_stamps(None, list(self._sessions)) if is_waiting else {}
 
-        await subscriptions.publish_changes(read_stamps, notify, self._stamps)
+        await resource_watch.publish_changes(read_stamps, notify, self._stamps)
 
     # -- prompts -----------------------------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ from foundation.tools.confirmation import Question
 from foundation.tools.declaration import Call, Tool, ToolResponse, load_toolset
 from foundation.work import beside, progress
 from memory_project import __version__
-from memory_project.mcp import apps, confirmations, list_pages, prompts
+from memory_project.mcp import confirmations, list_pages, mcp_apps, prompts
 from memory_project.mcp.authenticated_server import Identify
 from memory_project.mcp.caller_cache import CallerCache
 from memory_project.mcp.gateway import finding, registry
@@ -98,7 +98,7 @@ class CommonplaceServer(ReadingServer):
         self.gateway = Gateway(self, upstream_toolsets, is_read_only)
         self.by_other_name = {name: tool for tool in tools for name in tool.aliases}
         calls.know(self.offered)
-        extensions = [Apps()] if any(view.tool in self.offered for view in apps.VIEWS) else []
+        extensions = [Apps()] if any(view.tool in self.offered for view in mcp_apps.VIEWS) else []
         super().__init__(
             identify,
             instructions=INSTRUCTIONS,
@@ -133,8 +133,8 @@ class CommonplaceServer(ReadingServer):
             page, cursor = list_pages.page(entries, (ctx.params or {}).get("cursor"), operator.itemgetter("name"))
             result["tools"] = [dict(entry) for entry in page]
             result |= {"nextCursor": cursor} if cursor else {}
-            if apps.is_supported(ctx):
-                apps.add_views(result["tools"])
+            if mcp_apps.is_supported(ctx):
+                mcp_apps.add_views(result["tools"])
         return result
 
     def _listed_for(self, caller: Caller) -> tuple[dict[str, Tool], list[ProxiedTool]]:

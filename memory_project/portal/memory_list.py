@@ -27,8 +27,8 @@ from memories.operations import MAX_QUERY, RecallMemories
 from memories.retrieval import facets
 from memories.retrieval.recall import Hit, Recall, recall
 from memories.retrieval.scope import LISTED, QUIET, Filters, by_status, in_scope
-from memories.writing import settling
-from memories.writing.settling import Offer
+from memories.writing import entity_assignment
+from memories.writing.entity_assignment import Offer
 from memory_project.accounts.names import name_of
 from memory_project.web import locale
 
@@ -202,7 +202,7 @@ class Browse:
         if not self.filters.unsettled:
             return found
         records = [*found.records, *(hit.record for hit in found.hits)]
-        return replace(found, offer=settling.offer(self.caller, records))
+        return replace(found, offer=entity_assignment.offer(self.caller, records))
 
     def rows(self) -> QuerySet[MemoryRecord]:
         """Return all memories that the page shows, on whichever of its pages. Raises as `recall`."""

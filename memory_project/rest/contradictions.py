@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 from foundation.operations.errors import NotFound
 from foundation.people.caller import Caller
 from knowledge.contradictions import queries, verdicts
-from knowledge.contradictions.operations import Settle, ShowContradiction, UndoSettlement
+from knowledge.contradictions.operations import GiveVerdict, ShowContradiction, UndoSettlement
 from knowledge.models import Contradiction, Settlement
 from memories.responses import MemoryResponse, memory_responses
 from memory_project.rest.endpoints import Endpoint, route
@@ -97,8 +97,8 @@ def _show(caller: Caller, operation: ShowContradiction) -> ContradictionResponse
     return items[0]
 
 
-def _settle(caller: Caller, operation: Settle) -> SettledResponse:
-    return {"settlement": _settlement(verdicts.settle(operation, caller=caller))}
+def _settle(caller: Caller, operation: GiveVerdict) -> SettledResponse:
+    return {"settlement": _settlement(verdicts.give_verdict(operation, caller=caller))}
 
 
 def _undo(caller: Caller, operation: UndoSettlement) -> SettledResponse:

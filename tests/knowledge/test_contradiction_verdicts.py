@@ -10,7 +10,7 @@ from foundation.database import identity
 from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
 from foundation.people.caller import Caller
 from knowledge.contradictions import queries, scan, verdicts
-from knowledge.contradictions.operations import Settle, UndoSettlement
+from knowledge.contradictions.operations import GiveVerdict, UndoSettlement
 from knowledge.insights.capture import capture
 from knowledge.models import Contradiction, Insight, Settlement
 from knowledge.operations import Capture
@@ -49,8 +49,8 @@ def scanned(caller: Caller) -> Contradiction:
 
 
 def settle(caller: Caller, pair: Contradiction, verdict: str, **fields: Any) -> Settlement:
-    operation = Settle.read({"contradiction_id": pair.pk, "verdict": verdict, **fields})
-    return verdicts.settle(operation, caller=caller)
+    operation = GiveVerdict.read({"contradiction_id": pair.pk, "verdict": verdict, **fields})
+    return verdicts.give_verdict(operation, caller=caller)
 
 
 def undo(caller: Caller, settlement: Settlement) -> Settlement:

@@ -29,8 +29,8 @@ from memories import services
 from memories.history import history
 from memories.mcp_tools import memory_manage
 from memories.models import MemoryRecord
-from memories.operations import Remember, Revise, Settle, StoreNote, Supersede
-from memories.writing import settling, undo
+from memories.operations import AssignEntities, Remember, Revise, StoreNote, Supersede
+from memories.writing import entity_assignment, undo
 from memories.writing.bulk_import import remember_many
 from memory_project.exchange.imports import report, staging, taking_over, tasks
 from memory_project.exchange.imports.models import Import
@@ -58,11 +58,12 @@ def remember(caller: Caller, content: str = CLAIM, **fields: Any) -> MemoryRecor
 
 
 def settle(caller: Caller, record: MemoryRecord, *names: str, **fields: Any) -> MemoryRecord:
-    return settling.settle(Settle.read({"id": record.pk, "entity_urns": list(names), **fields}), caller=caller)
+    operation = AssignEntities.read({"id": record.pk, "entity_urns": list(names), **fields})
+    return entity_assignment.assign_entities(operation, caller=caller)
 
 
 def offered(caller: Caller, record: MemoryRecord) -> list[str]:
-    return [candidate.name for candidate in settling.offer(caller, [record]).of(record)]
+    return [candidate.name for candidate in entity_assignment.offer(caller, [record]).of(record)]
 
 
 @pytest.mark.parametrize(
@@ -186,7 +187,7 @@ def test_what_the_last_call_was_about_comes_first(alice: Caller) -> None:
     sql = "SELECT term, searches FROM fernhill.web.search_terms WHERE day > current_date - 7"
     attach_memories(alice, Call("query_sql", {"sql": sql}, {}))
     assert offered(alice, record)[0] == "fernhill.web.search_terms"
-    why = settling.offer(alice, [record]).of(record)[0].why
+    why = entity_assignment.offer(alice, [record]).of(record)[0].why
     assert why.startswith("your last calls were about it")
 
 
@@ -205,7 +206,7 @@ def test_an_entity_of_a_memory_that_the_caller_may_not_read_is_not_offered(alice
 def test_a_similar_memory_gives_its_entity(alice: Caller, bob: Caller) -> None:
     remember(bob, "The till of the café is counted twice a month.", entity_urns=["fernhill.finance.fx_rates"])
     record = remember(alice, "The till of the café is counted twice each month.")
-    candidates = settling.offer(alice, [record]).of(record)
+    candidates = entity_assignment.offer(alice, [record]).of(record)
     assert [c.why for c in candidates if c.name == "fernhill.finance.fx_rates"] == ["a similar memory is about it"]
 
 
@@ -231,7 +232,8 @@ def test_most_claims_get_their_entity_first(alice: Caller) -> None:
     known = [claim for claim in claims if claim["about"] and not {"held_out", "recent"} & claim.keys()]
     records = [MemoryRecord(content=claim["text"], created_by=alice.email) for claim in known]
     found, _ = likely_entities(alice, records)
-    names = [[c.urn if "glossaryTerm" in c.urn else c.name for c in found[r.pk][: settling.OFFERED]] for r in records]
+    offered = [found[record.pk][: entity_assignment.OFFERED] for record in records]
+    names = [[c.urn if "glossaryTerm" in c.urn else c.name for c in candidates] for candidates in offered]
     first = sum(row[0] in claim["about"] for row, claim in zip(names, known, strict=True) if row)
     among = sum(bool(set(row) & set(claim["about"])) for row, claim in zip(names, known, strict=True))
     assert (len(known), first >= 20, among >= 23) == (25, True, True)

@@ -13,7 +13,7 @@ from foundation.database import identity
 from foundation.operations.errors import Conflict
 from foundation.people.caller import Caller
 from knowledge.contradictions import scan, verdicts
-from knowledge.contradictions.operations import Settle
+from knowledge.contradictions.operations import GiveVerdict
 from knowledge.models import Contradiction, Settlement
 from memories import services
 from memories.models import MemoryRecord, Purpose
@@ -104,8 +104,8 @@ def test_of_two_people_who_settle_a_pair_at_once_the_second_learns_of_the_first(
         start.wait()
         try:
             with identity.acting_as(caller):
-                operation = Settle.read({"contradiction_id": pair.pk, "verdict": verdict})
-                outcomes.append(verdicts.settle(operation, caller=caller).state)
+                operation = GiveVerdict.read({"contradiction_id": pair.pk, "verdict": verdict})
+                outcomes.append(verdicts.give_verdict(operation, caller=caller).state)
         except Conflict as error:
             outcomes.append(error.fault)
         finally:

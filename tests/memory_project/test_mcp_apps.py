@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 
 from foundation.people.caller import Caller, system_caller
 from memory_project.accounts.tokens import create_token
-from memory_project.mcp import apps
+from memory_project.mcp import mcp_apps
 from memory_project.models import User
 from tests.mcp_client import as_caller
 
@@ -43,7 +43,7 @@ def refusal(caller: Caller, uri: str) -> str:
 def test_tools_name_their_views_to_clients_that_declare_the_extension(cora: Caller, mode: str) -> None:
     async def action(client: Any) -> Any:
         tools, resources = await client.list_tools(), await client.list_resources()
-        assert all(link.meta == apps.META for link in resources.resources if str(link.uri).startswith("ui:"))
+        assert all(link.meta == mcp_apps.META for link in resources.resources if str(link.uri).startswith("ui:"))
         return tools.tools, [str(link.uri) for link in resources.resources]
 
     tools, uris = as_caller(cora, action, mode, extensions=DECLARED)
@@ -79,11 +79,11 @@ def test_person_who_is_no_curator_neither_sees_nor_reads_the_review(alice: Calle
     assert "requires the tool apply_knowledge" in refusal(alice, REVIEW)
 
 
-@pytest.mark.parametrize("view", apps.VIEWS, ids=lambda view: view.name)
-def test_document_loads_nothing_and_allows_only_its_own_script(cora: Caller, view: apps.View) -> None:
+@pytest.mark.parametrize("view", mcp_apps.VIEWS, ids=lambda view: view.name)
+def test_document_loads_nothing_and_allows_only_its_own_script(cora: Caller, view: mcp_apps.View) -> None:
     (content,) = as_caller(cora, lambda client: client.read_resource(view.uri)).contents
     assert content.mime_type == APP_MIME_TYPE
-    assert content.meta == apps.META
+    assert content.meta == mcp_apps.META
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', content.text)
     assert policy
     assert "unsafe" not in policy[1]

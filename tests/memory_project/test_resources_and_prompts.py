@@ -26,7 +26,7 @@ from memories.operations import MarkFeedback, Remember, Revise
 from memories.writing import feedback
 from memory_project.accounts.tokens import create_token
 from memory_project.audit.last_seen import last_visit
-from memory_project.mcp import resources_and_prompts, subscriptions
+from memory_project.mcp import resource_watch, resources_and_prompts
 from memory_project.models import AuditEvent, User
 from tests.knowledge.conftest import ORDERS, put
 from tests.mcp_client import as_caller, over_http
@@ -208,7 +208,7 @@ def test_an_event_stream_ends_without_error(
     alice: Caller, small_catalog: None, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.RESOURCE_POLL_S = 0.1
-    monkeypatch.setattr(subscriptions, "LISTEN_FOR_S", 0.3)
+    monkeypatch.setattr(resource_watch, "LISTEN_FOR_S", 0.3)
 
     async def listen(client: Any) -> list[Any]:
         async with client.listen(resources_list_changed=True) as events:
@@ -296,7 +296,7 @@ def test_a_stream_that_has_ended_makes_room_for_another(
     alice: Caller, small_catalog: None, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.RESOURCE_POLL_S = 0.1
-    monkeypatch.setattr(subscriptions, "LISTEN_FOR_S", 0.3)
+    monkeypatch.setattr(resource_watch, "LISTEN_FOR_S", 0.3)
     monkeypatch.setattr(resources_and_prompts, "MAX_STREAMS", 1)
 
     async def listen_twice(client: Any) -> None:

@@ -39,7 +39,7 @@ from knowledge.changesets import approvals, risk, rollback
 from knowledge.context import caveat_waivers
 from knowledge.context.attachable import allowed_automatically
 from knowledge.contradictions import verdicts
-from knowledge.contradictions.operations import Settle as SettlePair
+from knowledge.contradictions.operations import GiveVerdict
 from knowledge.debt import computation, interviews
 from knowledge.debt.operations import AnswerInterview, AskQuestions, PassOver, UndoAnswer
 from knowledge.freshness import comparison
@@ -52,6 +52,7 @@ from memories import queries, services
 from memories.models import CitingDocument, MemoryRecord, Purpose, Verification
 from memories.models.record import ATTACHED
 from memories.operations import (
+    AssignEntities,
     ChooseAttachment,
     Erase,
     Forget,
@@ -63,7 +64,6 @@ from memories.operations import (
     Rescope,
     Restore,
     Revise,
-    Settle,
     Share,
     Supersede,
     Verify,
@@ -72,7 +72,7 @@ from memories.retrieval.recall import recall
 from memories.use.citations import queries as citations
 from memories.use.citations import services as citing
 from memories.use.citations.operations import ChangeCiting
-from memories.writing import erasure, feedback, ownership, settling, undo
+from memories.writing import entity_assignment, erasure, feedback, ownership, undo
 from memories.writing.rescoping import rescope
 from memory_project.models import Notification, User
 from tests.knowledge.conftest import schema_of
@@ -191,8 +191,10 @@ class World:
         services.verify(Verify.read({"record_id": self.ids[name]}), caller=self.callers[person])
 
     def settle(self, person: str, name: str, entities: list[str]) -> None:
-        operation = Settle.read({"record_id": self.ids[name], "entity_urns": [urn(entity) for entity in entities]})
-        settling.settle(operation, caller=self.callers[person])
+        operation = AssignEntities.read(
+            {"record_id": self.ids[name], "entity_urns": [urn(entity) for entity in entities]}
+        )
+        entity_assignment.assign_entities(operation, caller=self.callers[person])
 
     def mark_wrong(self, person: str, name: str) -> None:
         operation = MarkFeedback.read({"record_id": self.ids[name], "verdict": "wrong"})
@@ -221,7 +223,7 @@ class World:
         keys = {"first_key": one.content_key, "second_key": other.content_key, "reason": "made up"}
         pair, _ = Contradiction.objects.update_or_create(first=one, second=other, defaults=keys)
         given = {"contradiction_id": pair.pk, "verdict": "both", "first_scope": scopes[0], "second_scope": scopes[1]}
-        verdicts.settle(SettlePair.read(given), caller=self.callers[person])
+        verdicts.give_verdict(GiveVerdict.read(given), caller=self.callers[person])
 
     def choose_attachment(self, person: str, name: str, attachment: str) -> None:
         operation = ChooseAttachment.read({"record_id": self.ids[name], "attachment": attachment})

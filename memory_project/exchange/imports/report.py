@@ -17,7 +17,7 @@ from foundation.downloads.formulas import escape_formula
 from foundation.operations.errors import Conflict, check_choice
 from foundation.people.caller import Caller
 from memories.models.record import ABOUT_DATA
-from memories.writing import settling
+from memories.writing import entity_assignment
 from memory_project.exchange.imports import staging
 from memory_project.exchange.imports.models import Import, ImportRow, ImportState, RowOutcome
 
@@ -47,7 +47,7 @@ def counts(staged: Import) -> list[OutcomeCount]:
 
 def without_entities(staged: Import) -> int:
     """Return how many of the chosen rows will be memories that are unsettled, because they name no catalog entity."""
-    if not settling.asks():
+    if not entity_assignment.asks():
         return 0
     rows = ImportRow.objects.filter(of=staged, is_chosen=True, outcome=RowOutcome.NEW, kind="memory")
     states_none = Q(data__entity_urns=[]) | Q(data__entity_urns__isnull=True)

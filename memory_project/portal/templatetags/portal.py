@@ -28,7 +28,7 @@ from memories.models import MemoryRecord
 from memories.retrieval.recall import Hit
 from memories.texts import sequence_matching
 from memories.writing.bulk_actions import UNCHANGED
-from memories.writing.settling import Offer
+from memories.writing.entity_assignment import Offer
 from memory_project.accounts.names import name_of
 from memory_project.portal import labels, memory_list, validity_texts
 from memory_project.portal.search import passages

@@ -17,7 +17,7 @@ from foundation.operations.paging import page
 from foundation.people.caller import Caller
 from foundation.people.permissions import caller_from_request
 from knowledge.contradictions import queries, verdicts
-from knowledge.contradictions.operations import Settle, UndoSettlement
+from knowledge.contradictions.operations import GiveVerdict, UndoSettlement
 from knowledge.models import PairVerdict, SettlementState
 from memories.validity.scopes.choices import choices
 from memories.validity.scopes.names import PERSONA
@@ -75,7 +75,7 @@ def settle(request: HttpRequest, contradiction_id: UUID) -> HttpResponse:
     if verdict == PairVerdict.BOTH:
         given |= {name: request.POST.get(name, "") for name in ("first_scope", "second_scope")}
     try:
-        settlement = verdicts.settle(Settle.read(given), caller=caller)
+        settlement = verdicts.give_verdict(GiveVerdict.read(given), caller=caller)
     except DomainError as error:
         messages.error(request, message_with_label(error))
     else:

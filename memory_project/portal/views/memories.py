@@ -29,6 +29,7 @@ from memories import queries, services
 from memories.history import HistoryEntry, chain, history
 from memories.models import Attachment, MemoryRecord, Status, Visibility
 from memories.operations import (
+    AssignEntities,
     ChooseAttachment,
     DismissEntity,
     Erase,
@@ -40,7 +41,6 @@ from memories.operations import (
     ReportMemories,
     Restore,
     Revise,
-    Settle,
     Share,
     Supersede,
     Verify,
@@ -51,7 +51,7 @@ from memories.retrieval.recall import hints_about
 from memories.use import attachments, reports
 from memories.use.citations import queries as citations
 from memories.validity.scopes.choices import choices, labels
-from memories.writing import erasure, feedback, ownership, settling, undo, validity
+from memories.writing import entity_assignment, erasure, feedback, ownership, undo, validity
 from memories.writing.revision import can_review, last_revision, may_verify
 from memories.writing.seen import memory_versions, unchanged, version_after
 from memories.writing.verification import last_verifications
@@ -133,8 +133,8 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
         "mark_counts": feedback.counts_for_others(caller, record),
         "chain": list(zip(versions, [None, *versions], strict=False)),
         "history": changes,
-        "is_asked": settling.is_asked(caller, record),
-        "offer": settling.offer(caller, [record]),
+        "is_asked": entity_assignment.is_asked(caller, record),
+        "offer": entity_assignment.offer(caller, [record]),
         "is_settled_now": may_change and is_settled_by(caller, changes),
         "hint": hints_about([record.pk]).get(record.pk, ""),
         "seen": _version(record, changes, knows_all=may_change),
@@ -321,8 +321,8 @@ def _settle(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
         )
     columns = [{"urn": urn, "column": column, "relevance": gettext("the text names it")}] if column else []
     entities = [] if urn == NOTHING else [urn] if urn else names
-    operation = Settle.read({"id": record_id, "entity_urns": entities, "related_columns": columns})
-    record = settling.settle(operation, caller=caller)
+    operation = AssignEntities.read({"id": record_id, "entity_urns": entities, "related_columns": columns})
+    record = entity_assignment.assign_entities(operation, caller=caller)
     if record.pending_message:
         return gettext("Your answer waits for a curator, because the memory is approved.")
     if not record.entity_urns:

@@ -10,9 +10,9 @@ import pytest
 from foundation import embedding
 from foundation.people.caller import Caller, system_caller
 from foundation.tools.declaration import Call
-from knowledge.context import statement_match
+from knowledge.context import call_match
+from knowledge.context.call_match import Profile, evidence_in, profile_of
 from knowledge.context.memory_context import attach_memories
-from knowledge.context.statement_match import Profile, evidence_in, profile_of
 from knowledge.entities.call_subject import Subject
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
@@ -159,7 +159,7 @@ def test_descriptions_of_the_catalog_are_compared_in_meaning() -> None:
     put(ORDERS, "datasetProperties", {"name": "orders", "description": "Baskets that were paid. " * 20})
     query = profile_of(Subject(requested=[ORDERS])).query
     assert "Baskets that were paid." in query
-    assert len(query) < 2 * statement_match.MAX_DESCRIPTION
+    assert len(query) < 2 * call_match.MAX_DESCRIPTION
 
 
 def test_a_memory_about_another_entity_needs_more_than_one_without_a_link(alice: Caller, bob: Caller) -> None:
@@ -177,7 +177,7 @@ def test_without_a_model_words_are_compared_and_a_note_says_so(alice: Caller, bo
     block = attach_memories(bob, Call("query_sql", {"sql": "SELECT count(*) FROM sales.orders"}, {}))
     assert block is not None
     assert [entry["content"] for entry in block.data["memory_context"]] == [TRAP]
-    assert block.data["note"] == statement_match.WORDS_ONLY
+    assert block.data["note"] == call_match.WORDS_ONLY
 
 
 def test_a_slow_model_is_not_waited_for(
@@ -192,7 +192,7 @@ def test_a_slow_model_is_not_waited_for(
     assert block is not None
     assert ([entry["content"] for entry in block.data["memory_context"]], block.data["note"]) == (
         [TRAP],
-        statement_match.WORDS_ONLY,
+        call_match.WORDS_ONLY,
     )
 
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable
 from uuid import UUID
 
+from knowledge.context.call_match import USUAL_COSINE, Evidence, Profile, evidence_in
 from knowledge.context.memories_for_call import FoundMemory
-from knowledge.context.statement_match import USUAL_COSINE, Evidence, Profile, evidence_in
 from knowledge.entities.call_subject import Subject
 
 # Words of memories that tell which rows don't count. Such a memory matters to every statement that lacks the filter.

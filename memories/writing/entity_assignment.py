@@ -20,7 +20,7 @@ from foundation.people.caller import Caller
 from memories import extensions
 from memories.extensions import EntityCandidate
 from memories.models import MemoryRecord, Status
-from memories.operations import Settle
+from memories.operations import AssignEntities
 from memories.writing.correction_chains import require_in_use
 from memories.writing.revision import locked, revised
 
@@ -62,7 +62,7 @@ def is_asked(caller: Caller, record: MemoryRecord) -> bool:
     return record.unsettled and is_in_force and caller.can_edit_for(record.created_by)
 
 
-def settle(operation: Settle, *, caller: Caller) -> MemoryRecord:
+def assign_entities(operation: AssignEntities, *, caller: Caller) -> MemoryRecord:
     """State which entities an unsettled memory is about. Without entities, it is about nothing in the catalog.
 
     Raises Conflict if somebody has settled it already, or if it is archived or superseded. If a curator has approved
