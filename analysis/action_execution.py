@@ -17,7 +17,7 @@ from analysis.sources.interface import Upstream, UpstreamFailed
 from foundation.database import locks
 from foundation.operations.errors import Conflict
 from foundation.work import delivery, progress
-from foundation.work.delivery import DeliveryQueue, DeliveryStatus, Phase, RemoteState, Result
+from foundation.work.delivery import DeliveryPhase, DeliveryQueue, DeliveryResult, DeliveryStatus, RemoteState
 
 BATCH = 50  # maximum number of records that are marked as started together, before their requests are sent
 ERRORS_SHOWN = 5
@@ -98,27 +98,31 @@ class RecordChange:
             return current is None
         return current is not None and all(current.get(name) == value for name, value in self.action.attributes.items())
 
-    def send(self, item: ActionItem) -> Result:
+    def send(self, item: ActionItem) -> DeliveryResult:
         if self.action.kind == "delete":
-            return Result(DeliveryStatus.LANDED, status_code=self.upstream.delete(item.record_id))
-        return Result(DeliveryStatus.LANDED, status_code=self.upstream.update(item.record_id, self.action.attributes))
+            return DeliveryResult(DeliveryStatus.LANDED, status_code=self.upstream.delete(item.record_id))
+        return DeliveryResult(
+            DeliveryStatus.LANDED, status_code=self.upstream.update(item.record_id, self.action.attributes)
+        )
 
-    def status_of_error(self, item: ActionItem, error: Exception, stage: Phase) -> Result:
+    def status_of_error(self, item: ActionItem, error: Exception, stage: DeliveryPhase) -> DeliveryResult:
         if not isinstance(error, UpstreamFailed):
-            return Result(DeliveryStatus.UNKNOWN, f"{type(error).__name__}: {error}")
+            return DeliveryResult(DeliveryStatus.UNKNOWN, f"{type(error).__name__}: {error}")
         status_code = error.status_code or None
-        if stage != Phase.SENDING:  # nothing was sent this time, but LOOKING_AGAIN follows an earlier attempt
-            return Result(
-                DeliveryStatus.UNKNOWN if stage == Phase.LOOKING_AGAIN else DeliveryStatus.FAILED,
+        if stage != DeliveryPhase.SENDING:  # nothing was sent this time, but LOOKING_AGAIN follows an earlier attempt
+            return DeliveryResult(
+                DeliveryStatus.UNKNOWN if stage == DeliveryPhase.LOOKING_AGAIN else DeliveryStatus.FAILED,
                 error.message,
                 status_code,
             )
         if self.action.kind == "delete" and error.status_code in (404, 410):
-            return Result(DeliveryStatus.LANDED, "was already deleted", status_code)
+            return DeliveryResult(DeliveryStatus.LANDED, "was already deleted", status_code)
         no_response = error.status_code in (0, 500, 502, 504) and not error.never_sent
-        return Result(DeliveryStatus.UNKNOWN if no_response else DeliveryStatus.FAILED, error.message, status_code)
+        return DeliveryResult(
+            DeliveryStatus.UNKNOWN if no_response else DeliveryStatus.FAILED, error.message, status_code
+        )
 
-    def note(self, item: ActionItem, result: Result) -> None:
+    def note(self, item: ActionItem, result: DeliveryResult) -> None:
         """Save the outcome. If the change succeeded and the session still exists, change the ingested copy, too."""
         item.outcome, item.status_code, item.error = NAMES[result.fate], result.status_code, result.error[:2_000]
         with transaction.atomic():

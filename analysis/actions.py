@@ -27,7 +27,7 @@ from analysis import records, sessions, sources
 from analysis.action_execution import ActionResult, deliver, is_interrupted
 from analysis.models import Action, ActionState, Session
 from analysis.operations import RunAction
-from analysis.querying.query import Scope, run, scope, uncastable
+from analysis.querying.query import QueryScope, run, scope, uncastable
 from analysis.sources import SourceModel
 from analysis.sources.attribute_values import check_value
 from foundation.database import identity
@@ -45,7 +45,7 @@ SALT = "analysis.act"
 
 
 @dataclass(frozen=True)
-class Preview:
+class ActionPreview:
     matched: int
     sample_ids: list[str]
     sample_data: list[dict[str, Any]]
@@ -59,16 +59,16 @@ class Preview:
 
 
 @dataclass(frozen=True)
-class Request:
+class UpstreamRequest:
     session: Session
     model: SourceModel
     kind: str
     attributes: dict[str, Any]
     where: dict[str, Any]
-    scope: Scope
+    scope: QueryScope
 
 
-def dry_run(operation: RunAction, *, caller: Caller) -> Preview:
+def dry_run(operation: RunAction, *, caller: Caller) -> ActionPreview:
     """Return what an action would change, without calling the upstream.
 
     The preview holds the number and samples of the matching records, the times of the oldest and the newest ingested
@@ -85,7 +85,7 @@ def dry_run(operation: RunAction, *, caller: Caller) -> Preview:
     data = [{**json.loads(data), "ingestedAt": at.isoformat()} for _, data, at in rows[:SAMPLE_ROWS]]
     digest = _digest(caller, request, _ids(request))
     token = signing.dumps(digest, salt=SALT) if matched else ""
-    return Preview(
+    return ActionPreview(
         matched,
         [record_id for record_id, _, _ in rows],
         data,
@@ -197,7 +197,7 @@ def get_action(caller: Caller, action_id: UUID | str) -> Action:
 # -- validation and confirmation ---------------------------------------------------------------------------
 
 
-def _checked(caller: Caller, operation: RunAction) -> Request:
+def _checked(caller: Caller, operation: RunAction) -> UpstreamRequest:
     model = _writable(caller, operation.model)
     attributes = _checked_attributes(model, dict(operation.attributes or {})) if operation.action == "update" else {}
     session = sessions.get_session(caller, operation.analysis_id)
@@ -208,7 +208,7 @@ def _checked(caller: Caller, operation: RunAction) -> Request:
             field="model",
             allowed=", ".join(models),
         )
-    return Request(
+    return UpstreamRequest(
         session,
         model,
         operation.action,
@@ -253,12 +253,12 @@ def _checked_attributes(model: SourceModel, values: dict[str, Any]) -> dict[str,
     return values
 
 
-def _ids(request: Request) -> list[str]:
+def _ids(request: UpstreamRequest) -> list[str]:
     base, params = request.scope.sql()
     return [record_id for (record_id,) in run(f"SELECT record_id {base} AND has_id ORDER BY id", params)]
 
 
-def _digest(caller: Caller, request: Request, ids: Sequence[str]) -> dict[str, Any]:
+def _digest(caller: Caller, request: UpstreamRequest, ids: Sequence[str]) -> dict[str, Any]:
     """Return what a confirmation token holds: a digest of the request, its record ids and interrupted actions."""
     unfinished = [action.pk.hex for action in interrupted(caller, request.session, request.model.name)]
     text = json.dumps([request.kind, request.attributes, request.where, list(ids), unfinished], sort_keys=True)
@@ -269,7 +269,7 @@ def _digest(caller: Caller, request: Request, ids: Sequence[str]) -> dict[str, A
     }
 
 
-def _require_confirmed(caller: Caller, request: Request, ids: Sequence[str], confirm: str) -> None:
+def _require_confirmed(caller: Caller, request: UpstreamRequest, ids: Sequence[str], confirm: str) -> None:
     if not confirm:
         raise Invalid(
             gettext("is missing, so nothing was changed: %(count)s records match; show the person a dry run first")
@@ -296,7 +296,7 @@ def _require_confirmed(caller: Caller, request: Request, ids: Sequence[str], con
         )
 
 
-def _plan(action: Action, request: Request, ids: Sequence[str]) -> None:
+def _plan(action: Action, request: UpstreamRequest, ids: Sequence[str]) -> None:
     """Save an item for each record, with a snapshot of its ingested copy.
 
     Revalidation and resumption compare the upstream's record with the snapshot.

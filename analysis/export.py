@@ -14,7 +14,7 @@ from django.db import connection, transaction
 
 from analysis import operations, sessions
 from analysis.querying.filters import field_name
-from analysis.querying.query import Scope, documents, projected, require_fields, run, scope
+from analysis.querying.query import QueryScope, documents, projected, require_fields, run, scope
 from analysis.sources import declared
 from foundation.downloads.formulas import escape_formula
 from foundation.operations.errors import Forbidden, Invalid, NotFound
@@ -29,14 +29,14 @@ KEYS = "SELECT DISTINCT key FROM (SELECT data {scope}) AS rows, jsonb_object_key
 
 
 @dataclass(frozen=True)
-class Export:
-    scope: Scope  # records of one of the caller's sessions
+class AnalysisExport:
+    scope: QueryScope  # records of one of the caller's sessions
     format: str
     fields: list[str]
     total: int
 
 
-def prepare(operation: operations.Export, *, caller: Caller) -> tuple[Export, str]:
+def prepare(operation: operations.Export, *, caller: Caller) -> tuple[AnalysisExport, str]:
     """Return the export and its token. Only the caller can use the token, for VALID_S seconds."""
     session = sessions.get_session(caller, operation.analysis_id)
     selection = scope(session, operation.model, operation.where)
@@ -51,10 +51,10 @@ def prepare(operation: operations.Export, *, caller: Caller) -> tuple[Export, st
         "format": operation.format,
         "fields": names,
     }
-    return Export(selection, operation.format, names, total), signing.dumps(payload, salt=SALT, compress=True)
+    return AnalysisExport(selection, operation.format, names, total), signing.dumps(payload, salt=SALT, compress=True)
 
 
-def open_export(caller: Caller, token: str) -> Export:
+def open_export(caller: Caller, token: str) -> AnalysisExport:
     """Return the export that a token describes, without its total.
 
     Raises Invalid if the token is not valid or has expired, NotFound if the caller has no such session, and Forbidden
@@ -70,10 +70,10 @@ def open_export(caller: Caller, token: str) -> Export:
     model = declared().get(payload["model"])
     if model is not None and not model.is_readable_by(caller):
         raise Forbidden(f"you may no longer read {model.name}", field="export")
-    return Export(scope(session, payload["model"], payload["where"]), payload["format"], payload["fields"], 0)
+    return AnalysisExport(scope(session, payload["model"], payload["where"]), payload["format"], payload["fields"], 0)
 
 
-def lines(export: Export) -> Iterator[str]:
+def lines(export: AnalysisExport) -> Iterator[str]:
     names = export.fields or _columns(export.scope)
     base, params = export.scope.sql()
     data, projection = projected(export.fields)
@@ -89,7 +89,7 @@ def lines(export: Export) -> Iterator[str]:
                 yield "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in chosen_rows)
 
 
-def _columns(selection: Scope) -> list[str]:
+def _columns(selection: QueryScope) -> list[str]:
     base, params = selection.sql()
     rows = run(KEYS.format(scope=base), params)
     return [name for (name,) in rows][:MAX_COLUMNS]

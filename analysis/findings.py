@@ -39,14 +39,14 @@ VECTOR = "to_tsvector(%s::regconfig, finding || ' ' || replace(category, '_', ' 
 
 
 @dataclass(frozen=True)
-class Hit:
+class FindingHit:
     finding: Finding
     similarity: float
 
 
 @dataclass(frozen=True)
-class SearchResult:
-    hits: list[Hit]
+class FindingSearchResult:
+    hits: list[FindingHit]
     ranking: str = "semantic"
     degraded: bool = False
     note: str = ""
@@ -130,7 +130,7 @@ def search(
     model: str = "",
     top_k: int = TOP_K,
     threshold: float = THRESHOLD,
-) -> SearchResult:
+) -> FindingSearchResult:
     """Return at most `top_k` findings, those closest in meaning to the query first.
 
     A finding matches if the cosine similarity of a passage is at least `threshold`, or if its text or category contains
@@ -155,7 +155,9 @@ def search(
     similarity = Coalesce(cosine, 0.0, output_field=FloatField())
     matches = rows.annotate(cosine=cosine, similarity=similarity, has_word=_contains_any(_words(query)))
     matches = matches.filter(Q(cosine__gte=threshold) | Q(has_word=True))
-    return SearchResult([Hit(row, row.similarity) for row in matches.order_by("-similarity", "id")[:top_k]])
+    return FindingSearchResult(
+        [FindingHit(row, row.similarity) for row in matches.order_by("-similarity", "id")[:top_k]]
+    )
 
 
 def _words(query: str) -> str:
@@ -167,13 +169,13 @@ def _contains_any(words: str) -> RawSQL:
     return RawSQL(f"{VECTOR} @@ %s::tsquery", [text_search_config(), words], output_field=BooleanField())
 
 
-def _by_words(rows: QuerySet[Finding], query: str, top_k: int, reason: str) -> SearchResult:
+def _by_words(rows: QuerySet[Finding], query: str, top_k: int, reason: str) -> FindingSearchResult:
     words = _words(query)
     rank = RawSQL(f"ts_rank_cd({VECTOR}, %s::tsquery, 1)", [text_search_config(), words], output_field=FloatField())
     matches = rows.annotate(has_word=_contains_any(words), similarity=rank).filter(has_word=True)
     matches = matches.order_by("-similarity", "id")
     note = f"matched by exact words instead of meaning: {reason}"
-    return SearchResult([Hit(row, row.similarity) for row in matches[:top_k]], "lexical", True, note)
+    return FindingSearchResult([FindingHit(row, row.similarity) for row in matches[:top_k]], "lexical", True, note)
 
 
 def get_finding(caller: Caller, finding_id: UUID | str) -> Finding:

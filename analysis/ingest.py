@@ -81,7 +81,7 @@ def ingest(operation: IngestRecords, *, caller: Caller) -> IngestResult:
         session = sessions.begin(caller, operation.analysis_id)
         result = IngestResult(session.analysis_id, model.name, fields=len(fields))
         row = _ingest_row(session, model, filters, per_page, fields, as_user)
-        download = Download(session, model, upstream, row, filters, per_page, fields, result)
+        download = SourceDownload(session, model, upstream, row, filters, per_page, fields, result)
         if not operation.ingest_all:
             result.page = page
             first = upstream.page(page, per_page, filters)
@@ -112,7 +112,7 @@ def _ingest_row(
 
 
 @dataclass
-class Download:
+class SourceDownload:
     session: Session
     model: SourceModel
     upstream: Upstream

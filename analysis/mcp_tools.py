@@ -31,7 +31,7 @@ from analysis.sql.engines import DIALECTS
 from foundation.links import url_for
 from foundation.people.caller import Caller
 from foundation.tools.budget import fit_items
-from foundation.tools.confirmation import Question, quoted
+from foundation.tools.confirmation import ConfirmationQuestion, quoted
 from foundation.tools.declaration import Hints, Tool, ToolResponse, tool
 
 
@@ -95,7 +95,7 @@ def _semantic(caller: Caller, operation: operations.SearchFindings) -> ToolRespo
     return rendering.semantic_answer(sessions.get_session(caller, operation.analysis_id), operation)
 
 
-def _scope(caller: Caller, operation: operations.Aggregate | operations.Filter | operations.Sample) -> query.Scope:
+def _scope(caller: Caller, operation: operations.Aggregate | operations.Filter | operations.Sample) -> query.QueryScope:
     return query.scope(sessions.get_session(caller, operation.analysis_id), operation.model, operation.where)
 
 
@@ -138,7 +138,7 @@ def _act(caller: Caller, operation: operations.RunAction) -> ToolResponse[ActRes
     )
 
 
-def _ask_act(caller: Caller, operation: operations.RunAction) -> Question | None:
+def _ask_act(caller: Caller, operation: operations.RunAction) -> ConfirmationQuestion | None:
     if operation.dry_run or operation.confirm:
         return None
     preview = actions.dry_run(operation, caller=caller)
@@ -152,14 +152,14 @@ def _ask_act(caller: Caller, operation: operations.RunAction) -> Question | None
     )
     if preview.interrupted:
         message += " An earlier action was interrupted: this starts over and may repeat requests."
-    return Question(message, preview.digest, confirm=preview.confirm)
+    return ConfirmationQuestion(message, preview.digest, confirm=preview.confirm)
 
 
 def _resume(caller: Caller, operation: operations.ResumeAction) -> ToolResponse[ActResponse]:
     return _acted(actions.resume(caller=caller, action_id=operation.action_id))
 
 
-def _previewed(preview: actions.Preview) -> PreviewResponse:
+def _previewed(preview: actions.ActionPreview) -> PreviewResponse:
     response: PreviewResponse = {
         "matched_count": preview.matched,
         "sample_ids": preview.sample_ids,

@@ -24,7 +24,7 @@ from memories.extensions import (
     TextPlace,
 )
 from memories.models import MemoryRecord
-from memories.portability import Kind
+from memories.portability import ExportKind
 
 
 class AnalysisMemoryExtension(MemoryExtension):
@@ -67,5 +67,5 @@ class AnalysisMemoryExtension(MemoryExtension):
     def access_narrowed(self, record_ids: Sequence[UUID]) -> None:
         memory_copies.drop_unreadable_copies(record_ids)
 
-    def portable_kinds(self) -> Sequence[Kind]:
+    def portable_kinds(self) -> Sequence[ExportKind]:
         return KINDS

@@ -13,9 +13,9 @@ from analysis.models import Finding, MemoryCheck, Session
 from foundation.operations.operation import validate
 from foundation.people.caller import Caller
 from memories.models import MemoryRecord
-from memories.portability import Kind, Parent, Values, of_record
+from memories.portability import ExportKind, Parent, Values, of_record
 
-ANALYSIS = Kind(
+ANALYSIS = ExportKind(
     name="analysis",
     model=Session,
     columns=("owner", "analysis_id", "persona", "created_at", "last_used_at"),
@@ -25,7 +25,7 @@ ANALYSIS = Kind(
     counters=frozenset({"last_used_at"}),
 )
 
-FINDING = Kind(
+FINDING = ExportKind(
     name="finding",
     model=Finding,
     columns=(
@@ -49,7 +49,7 @@ def adapt_check(caller: Caller, values: Values, remarks: list[str]) -> None:
 
 
 # The results are left out, because they are copies of another system's data. A restored check runs soon.
-CHECK = Kind(
+CHECK = ExportKind(
     name="check",
     model=MemoryCheck,
     columns=(

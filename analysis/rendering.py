@@ -12,7 +12,7 @@ from analysis.ingest import MAX_PAGES, IngestResult
 from analysis.models import Finding, Session
 from analysis.operations import Aggregate, Describe, Filter, Sample, SearchFindings
 from analysis.querying import description, query, sampling
-from analysis.querying.query import Scope
+from analysis.querying.query import QueryScope
 from analysis.responses import (
     AggregateResponse,
     DescribeResponse,
@@ -188,7 +188,7 @@ def _finding_line(row: Mapping[str, Any]) -> str:
     return f"- {row['finding']}{metadata} [{row['similarity']:.1%} match]"
 
 
-def aggregate_answer(scope: Scope, operation: Aggregate) -> ToolResponse[AggregateResponse]:
+def aggregate_answer(scope: QueryScope, operation: Aggregate) -> ToolResponse[AggregateResponse]:
     result = query.aggregate(scope, operation.group_by, metrics=operation.metrics, top_n=operation.top_n)
     name = ", ".join(result.group_by)
     lines = [f'Distribution of "{name}" ({result.total} total):']
@@ -222,7 +222,7 @@ def _number(value: Any) -> str:
     return f"{value:.6f}".rstrip("0").rstrip(".") if abs(value) >= 1e-6 else f"{value:g}"
 
 
-def filter_answer(scope: Scope, operation: Filter) -> ToolResponse[RowsResponse]:
+def filter_answer(scope: QueryScope, operation: Filter) -> ToolResponse[RowsResponse]:
     result = query.filtered(
         scope, limit=operation.limit, sort=operation.sort, fields=operation.fields, cursor=operation.cursor
     )
@@ -239,7 +239,7 @@ def filter_answer(scope: Scope, operation: Filter) -> ToolResponse[RowsResponse]
     return _rows(response, head, "No records match.")
 
 
-def sample_answer(scope: Scope, operation: Sample) -> ToolResponse[RowsResponse]:
+def sample_answer(scope: QueryScope, operation: Sample) -> ToolResponse[RowsResponse]:
     result = sampling.sample(
         scope,
         size=operation.sample_size,

@@ -105,30 +105,30 @@ def test(*, caller: Caller, name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Trial:
+class SourceTrial:
     """The answer of a source to a trial. `lines` tell what it returned."""
 
     error: str
     lines: Sequence[str] = ()
 
 
-def try_declaration(*, caller: Caller, name: str, text: str) -> Trial:
+def try_declaration(*, caller: Caller, name: str, text: str) -> SourceTrial:
     """Read one row by a valid declaration that need not be saved. Values are told only to those who may read them."""
     if not caller.is_operator:
         raise Forbidden("only operators can test sources")
     try:
         if is_sql(text):
-            return Trial("", try_source(sql_declaration.parse(name, text), TIME_LIMIT_S))
+            return SourceTrial("", try_source(sql_declaration.parse(name, text), TIME_LIMIT_S))
         if is_store(text):
-            return Trial("", try_store(store_declaration.parse(name, text), TIME_LIMIT_S))
+            return SourceTrial("", try_store(store_declaration.parse(name, text), TIME_LIMIT_S))
         source = parse(name, text)
         lines: list[str] = []
         for model_name, resource in list(source.models.items())[:MAX_TRIED]:
             model = SourceModel(model_name, resource, source)
             lines.append(f"{model_name}: {_told(_first_page(caller, model), model.is_readable_by(caller))}")
     except DomainError as error:
-        return Trial(error.message)
-    return Trial("", lines)
+        return SourceTrial(error.message)
+    return SourceTrial("", lines)
 
 
 def _told(page: PageOf, may_read: bool) -> str:

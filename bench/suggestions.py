@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from memory_project.agents.hook_program.candidates import Candidate, Message, find_candidates  # noqa: E402 - needs the path
+from memory_project.agents.hook_program.candidates import SessionMessage, SuggestionCandidate, find_candidates  # noqa: E402 - needs the path
 
 SESSIONS = ROOT / "tests/data/sessions"
 LINE = re.compile(r"([UACRE]): (.*)", re.DOTALL)
@@ -27,14 +27,14 @@ LABEL = re.compile(r"= (\w+): (.+)")
 @dataclass
 class Session:
     name: str
-    messages: list[Message] = field(default_factory=list)
+    messages: list[SessionMessage] = field(default_factory=list)
     labels: list[tuple[str, str]] = field(default_factory=list)
 
 
 @dataclass
 class Score:
     right: int = 0
-    wrong: list[Candidate] = field(default_factory=list)
+    wrong: list[SuggestionCandidate] = field(default_factory=list)
     missed: list[tuple[str, str]] = field(default_factory=list)
 
     @property
@@ -63,11 +63,11 @@ def read(path: Path) -> Session:
         who, text = found[1], found[2].replace("\n  ", "\n")
         if who == "C":
             tool, _, given = text.partition(" | ")
-            session.messages.append(Message("assistant", "", tool, given))
+            session.messages.append(SessionMessage("assistant", "", tool, given))
         elif who in "RE":
-            session.messages.append(Message("tool", text, tool, given, is_error=who == "E"))
+            session.messages.append(SessionMessage("tool", text, tool, given, is_error=who == "E"))
         else:
-            session.messages.append(Message("user" if who == "U" else "assistant", text))
+            session.messages.append(SessionMessage("user" if who == "U" else "assistant", text))
     return session
 
 

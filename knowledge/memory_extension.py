@@ -43,7 +43,7 @@ from knowledge.portable_kinds import KINDS
 from knowledge.review import decisions
 from memories.extensions import EntityCandidate, MemoryExtension, Mention, TextPlace
 from memories.models import MemoryRecord, Status
-from memories.portability import Kind
+from memories.portability import ExportKind
 
 
 class KnowledgeMemoryExtension(MemoryExtension):
@@ -173,7 +173,7 @@ class KnowledgeMemoryExtension(MemoryExtension):
             ),
         ]
 
-    def portable_kinds(self) -> Sequence[Kind]:
+    def portable_kinds(self) -> Sequence[ExportKind]:
         return KINDS
 
     def is_proposal(self) -> Q:

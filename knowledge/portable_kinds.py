@@ -22,7 +22,7 @@ from knowledge.models import (
 from knowledge.operations import Actions
 from knowledge.suggestions.similar import text_key
 from memories.models import MemoryRecord, Visibility
-from memories.portability import Kind, Parent, Values, of_record
+from memories.portability import ExportKind, Parent, Values, of_record
 
 UNREVIEWED: dict[str, Any] = {
     "state": InsightState.PENDING, "changeset_id": None, "reviewed_by": "", "reviewed_at": None, "review_notes": "",
@@ -44,7 +44,7 @@ def adapt_insight(caller: Caller, values: Values, remarks: list[str]) -> None:
     values.update(UNREVIEWED, state=state)
 
 
-INSIGHT = Kind(
+INSIGHT = ExportKind(
     name="insight",
     model=Insight,
     columns=(
@@ -64,7 +64,7 @@ INSIGHT = Kind(
     adapt=adapt_insight,
 )  # fmt: skip
 
-DECISION = Kind(
+DECISION = ExportKind(
     name="decision",
     model=Decision,
     columns=("insight_id", "kind_of_decision", "by", "at", "notes", "before", "overturns"),
@@ -78,7 +78,7 @@ DECISION = Kind(
 )
 
 # A changeset belongs to no person: whoever applied it wrote to the catalog of everyone.
-CHANGESET = Kind(
+CHANGESET = ExportKind(
     name="changeset",
     model=Changeset,
     columns=(
@@ -90,7 +90,7 @@ CHANGESET = Kind(
     of_persona=lambda persona: Q(personas__contains=[persona]),
 )  # fmt: skip
 
-CHANGE = Kind(
+CHANGE = ExportKind(
     name="change",
     model=Change,
     columns=(
@@ -103,7 +103,7 @@ CHANGE = Kind(
     of_persona=lambda persona: Q(changeset__personas__contains=[persona]),
 )  # fmt: skip
 
-CHANGESET_APPROVAL = Kind(
+CHANGESET_APPROVAL = ExportKind(
     name="changeset approval",
     model=ChangesetApproval,
     columns=("changeset_id", "by", "at", "verdict", "notes"),
@@ -114,7 +114,7 @@ CHANGESET_APPROVAL = Kind(
 )
 
 
-CAVEAT_WAIVER = Kind(
+CAVEAT_WAIVER = ExportKind(
     name="caveat_waiver",
     model=CaveatWaiver,
     columns=("record_id", "urn", "column", "reason", "by", "at", "content_key", "withdrawn_by", "withdrawn_at"),
@@ -131,7 +131,7 @@ def prepare_suggestion(suggestion: Suggestion) -> None:
     suggestion.text_key = text_key(suggestion.text)
 
 
-SUGGESTION = Kind(
+SUGGESTION = ExportKind(
     name="suggestion",
     model=Suggestion,
     columns=(

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from knowledge.catalog.entity_view import EntityView
 from knowledge.catalog.interface import EntitySummary
 from knowledge.catalog.json_patch import ABSENT
-from knowledge.catalog.usage import Usage
+from knowledge.catalog.usage import CatalogUsage
 from knowledge.changesets import risk
 from knowledge.changesets.change_request import CHANGE_TYPES
 from knowledge.changesets.diff import ingested_description
@@ -182,7 +182,7 @@ def change_response(change: Change) -> ChangeResponse:
     }
 
 
-def usage_response(usage: Usage) -> UsageResponse:
+def usage_response(usage: CatalogUsage) -> UsageResponse:
     shown = [{"urn": urn, "name": name} for urn, name in usage.users.items()][:USERS_SHOWN]
     response: UsageResponse = {"urn": usage.urn, "name": usage.name}
     if not usage.is_unknown:

@@ -21,7 +21,7 @@ from foundation.operations.errors import DomainError
 from foundation.people.caller import Caller
 from foundation.tools.declaration import Call, ContextBlock, ContextLookup
 from memories.models import MemoryRecord
-from memories.portability import Kind
+from memories.portability import ExportKind
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ class MemoryExtension:
 
     # -- personal data -----------------------------------------------------------------------------------
 
-    def portable_kinds(self) -> Sequence[Kind]:
+    def portable_kinds(self) -> Sequence[ExportKind]:
         """Return the app's kinds of rows that people export and restore, those that others refer to first."""
         return ()
 

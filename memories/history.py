@@ -18,7 +18,7 @@ MAX_CHAIN = 100
 
 
 @dataclass(frozen=True)
-class State:
+class MemoryState:
     content: str
     status: str
     visibility: str
@@ -34,13 +34,13 @@ class HistoryEntry:
     by: str
     reason: str
     record_id: UUID
-    before: State | None
-    after: State
+    before: MemoryState | None
+    after: MemoryState
     revision: int = 0  # id of the revision that keeps the state before; 0 for the first state
 
 
 @identity.service("history")
-def states_at(caller: Caller, records: Sequence[MemoryRecord], moment: datetime) -> dict[UUID, State]:
+def states_at(caller: Caller, records: Sequence[MemoryRecord], moment: datetime) -> dict[UUID, MemoryState]:
     """Return each record's state at `moment`.
 
     Records that did not exist then, or that the caller could not read, are left out.
@@ -57,7 +57,7 @@ def states_at(caller: Caller, records: Sequence[MemoryRecord], moment: datetime)
             continue
         state = state_of(record)
         if earlier := in_force.get(record.pk):
-            state = State(earlier.content, earlier.status, earlier.visibility, details[record.pk])
+            state = MemoryState(earlier.content, earlier.status, earlier.visibility, details[record.pk])
         if could_read(caller, record, state.visibility):
             states[record.pk] = state
     return states
@@ -70,8 +70,8 @@ def could_read(caller: Caller, record: MemoryRecord, visibility: str) -> bool:
     return visibility == Visibility.PERSONA and record.persona in caller.personas
 
 
-def state_of(record: MemoryRecord) -> State:
-    return State(record.content, record.status, record.visibility)
+def state_of(record: MemoryRecord) -> MemoryState:
+    return MemoryState(record.content, record.status, record.visibility)
 
 
 # Follows the chain in both directions. Rows that the caller may not see are filtered out afterwards.
@@ -124,7 +124,7 @@ def history(caller: Caller, record: MemoryRecord, line: Sequence[MemoryRecord] |
     for link in line:
         after = state_of(link)
         for revision in revisions.get(link.pk, []):
-            before = State(revision.content, revision.status, revision.visibility)
+            before = MemoryState(revision.content, revision.status, revision.visibility)
             # The reason for a correction is hidden if the reader can't see the correction, unless the reader is an
             # admin or owns the corrected memory. The reason for any change is hidden if the reader could not read the
             # state after the change.

@@ -6,7 +6,7 @@ from django.conf import settings
 
 from foundation.people.caller import Caller
 from foundation.tools.budget import fit_items
-from foundation.tools.confirmation import Question, quoted
+from foundation.tools.confirmation import ConfirmationQuestion, quoted
 from foundation.tools.declaration import Hints, Tool, ToolResponse, tool
 from memories import extensions, operations, queries, responses, services
 from memories.history import history
@@ -114,7 +114,7 @@ def _erase(caller: Caller, operation: operations.Erase) -> ErasedResponse:
     return response
 
 
-def _ask_erase(caller: Caller, operation: operations.Erase) -> Question | None:
+def _ask_erase(caller: Caller, operation: operations.Erase) -> ConfirmationQuestion | None:
     if operation.confirm:
         return None
     record = erasure.check_erase(operation, caller=caller)
@@ -122,7 +122,7 @@ def _ask_erase(caller: Caller, operation: operations.Erase) -> Question | None:
         f"Erase this memory of {record.created_by} for good, with its history and its copies? This can't be undone. "
         f"Its text: {quoted(record.content)}"
     )
-    return Question(message, [record.pk.hex, record.content])
+    return ConfirmationQuestion(message, [record.pk.hex, record.content])
 
 
 def _get(caller: Caller, operation: operations.GetMemory) -> GotResponse:

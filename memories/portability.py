@@ -53,7 +53,7 @@ class Parent:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind:
+class ExportKind:
     """A table of an export. Keys of a row in the file are attnames of the model, except for those in `lookups`."""
 
     name: str

@@ -34,7 +34,7 @@ from memories.models import (
 from memories.models.record import EDITED_BY
 from memories.models.validity import VALIDITY_COLUMNS
 from memories.operations import Scope
-from memories.portability import IMPORTED, Kind, Parent, Values, of_record, parse_value, shared
+from memories.portability import IMPORTED, ExportKind, Parent, Values, of_record, parse_value, shared
 from memories.use.citations.operations import Address
 from memories.validity.rules import check_imported
 from memories.writing import text_places
@@ -138,7 +138,7 @@ def adapt_document(caller: Caller, values: Values, remarks: list[str]) -> None:
     validate(Address, values["address"], "address")
 
 
-MEMORY = Kind(
+MEMORY = ExportKind(
     name="memory",
     model=MemoryRecord,
     columns=(
@@ -167,7 +167,7 @@ MEMORY = Kind(
     index="memory",
 )  # fmt: skip
 
-REVISION = Kind(
+REVISION = ExportKind(
     name="revision",
     model=MemoryRevision,
     columns=(
@@ -183,7 +183,7 @@ REVISION = Kind(
     adapt=adapt_revision,
 )  # fmt: skip
 
-FEEDBACK = Kind(
+FEEDBACK = ExportKind(
     name="feedback",
     model=Feedback,
     columns=("record_id", "by", "verdict", "note", "made_stale", "counts", "at"),
@@ -194,7 +194,7 @@ FEEDBACK = Kind(
     of_persona=of_record,
 )
 
-REPORT = Kind(
+REPORT = ExportKind(
     name="report",
     model=Report,
     columns=("record_id", "by", "verdict", "note", "day", "at", "content_key"),
@@ -206,7 +206,7 @@ REPORT = Kind(
     of_persona=of_record,
 )
 
-VERIFICATION = Kind(
+VERIFICATION = ExportKind(
     name="verification",
     model=Verification,
     columns=("record_id", "by", "at", "version", "is_own", "detected_urns"),
@@ -217,7 +217,7 @@ VERIFICATION = Kind(
     of_persona=of_record,
 )
 
-TOMBSTONE = Kind(
+TOMBSTONE = ExportKind(
     name="tombstone",
     model=Tombstone,
     columns=("record_id", "created_by", "persona", "erased_by", "erased_at"),
@@ -225,7 +225,7 @@ TOMBSTONE = Kind(
     owner="",  # a file of a person could otherwise keep memories of others from being restored
 )
 
-QUOTATION = Kind(
+QUOTATION = ExportKind(
     name="quotation",
     model=Quotation,
     columns=("record_id", "place", "row", "is_whole"),
@@ -237,7 +237,7 @@ QUOTATION = Kind(
 )
 
 
-CITING_DOCUMENT = Kind(
+CITING_DOCUMENT = ExportKind(
     name="citing_document",
     model=CitingDocument,
     columns=("id", "created_by", "title", "address", "is_shared", "created_at", "registered_at", "erased", "erased_at"),
@@ -246,7 +246,7 @@ CITING_DOCUMENT = Kind(
     adapt=adapt_document,
 )
 
-CITATION = Kind(
+CITATION = ExportKind(
     name="citation",
     model=Citation,
     columns=(
@@ -259,7 +259,7 @@ CITATION = Kind(
 )  # fmt: skip
 
 
-def kinds() -> dict[str, Kind]:
+def kinds() -> dict[str, ExportKind]:
     """Return the kinds of all apps by name, those that others refer to first."""
     proposed = Q(pk__in=[])
     for extension in extensions.registered():

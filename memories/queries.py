@@ -13,7 +13,7 @@ from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from foundation.database.queryset_sql import Statement
+from foundation.database.queryset_sql import CompiledQuery
 from foundation.operations.errors import NotFound
 from foundation.operations.fields import Id
 from foundation.operations.operation import validate
@@ -118,7 +118,7 @@ def capped_count(rows: QuerySet[Any], limit: int = MAX_COUNT) -> int:
 
 def capped_counts(limits: Mapping[str, int] = MappingProxyType({}), /, **querysets: QuerySet[Any]) -> dict[str, int]:
     """Return several capped counts with a single query. `limits` are smaller limits than MAX_COUNT, by name."""
-    statement = Statement()
+    statement = CompiledQuery()
     tables = [
         statement.table(rows.order_by().values("pk")[: limits.get(name, MAX_COUNT) + 1])
         for name, rows in querysets.items()

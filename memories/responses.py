@@ -16,7 +16,7 @@ from memories.extensions import EntityCandidate
 from memories.history import HistoryEntry
 from memories.models import Attachment, Confidence, MemoryRecord, Status, Visibility
 from memories.retrieval.near_duplicates import Similar
-from memories.retrieval.recall import Hit, Recall
+from memories.retrieval.recall import Recall, RecallHit
 from memories.writing import entity_assignment
 from memories.writing.verification import LastVerification, last_verifications
 
@@ -282,7 +282,7 @@ def _memory_response(record: MemoryRecord, verification: LastVerification | None
 
 
 def hit_response(
-    hit: Hit,
+    hit: RecallHit,
     hint: str = "",
     verification: LastVerification | None = None,
     *,

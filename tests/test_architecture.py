@@ -57,6 +57,35 @@ def test_apps_import_only_apps_to_their_right() -> None:
     assert violations == []
 
 
+# Names of classes that mean several things, and why they stay. Responses have the names of the OpenAPI document.
+SEVERAL_MEANINGS = {
+    "Action": "a table, whose name is in addresses of the admin, and what an agent suggests",
+    "AuthorFilter": "a filter of a list, named after its column",
+    "Cursor": "Django's name in a database backend",
+    "DatabaseWrapper": "Django's name in a database backend",
+    "Delivery": "a table, whose name is in addresses of the admin, and the base of all deliveries",
+    "Endpoint": "a table, whose name is in addresses of the admin, and an address of the REST API",
+    "EntityData": "an operation, whose name is in schemas",
+    "EntityFilter": "a filter of a list, named after its column",
+    "Export": "a table, whose name is in addresses of the admin, and an operation",
+    "Filter": "an operation, whose name is in schemas, and a part of a declaration",
+    "Person": "a protocol: what a module needs to know of a person",
+    "Report": "a table, whose name is in addresses of the admin, and an operation",
+    "Source": "choices of a column, whose name is in schemas, and a part of a declaration",
+    "Upstream": "an error, a declaration and a protocol of other systems",
+}
+
+
+def test_a_class_name_means_one_thing() -> None:
+    defined: dict[str, list[str]] = {}
+    for file, tree in trees().items():
+        for node in tree.body if "commands" not in file.parts else ():
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                defined.setdefault(node.name, []).append(str(file))
+    several = {name for name, files in defined.items() if len(files) > 1 and not name.endswith("Response")}
+    assert several == set(SEVERAL_MEANINGS)
+
+
 def test_no_room_imports_a_door() -> None:
     found = arrows()
     violations = [

@@ -15,7 +15,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext, gettext_lazy
 
 from analysis.models import CheckState, Expectation
-from analysis.sql.values import Result
+from analysis.sql.values import SqlResult
 from foundation.operations.errors import Invalid, LimitReached
 from foundation.operations.fields import UNSTORABLE, kind_of
 
@@ -64,7 +64,7 @@ class Definition:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CheckOutcome:
     """The result of a run. `code` is a key of TEXTS, and `detail` may contain values of the source."""
 
     state: CheckState
@@ -112,53 +112,53 @@ def rows_needed(expects: str) -> int:
     return 2 if expects in VALUES else 1
 
 
-def compare(definition: Definition, result: Result) -> Outcome:
+def compare(definition: Definition, result: SqlResult) -> CheckOutcome:
     match definition.expects:
         case Expectation.EMPTY:
-            return Outcome(CheckState.FAILED, "rows", shown(result)) if result.rows else _passed("")
+            return CheckOutcome(CheckState.FAILED, "rows", shown(result)) if result.rows else _passed("")
         case Expectation.NOT_EMPTY:
-            return _passed("") if result.rows else Outcome(CheckState.FAILED, "no_row")
+            return _passed("") if result.rows else CheckOutcome(CheckState.FAILED, "no_row")
         case Expectation.SAME:
             return _compare_whole(definition, result)
     if len(result.rows) > 1 or (result.rows and len(result.rows[0]) != 1) or result.columns_left_out:
-        return Outcome(CheckState.CANNOT_RUN, "several", shown(result))
+        return CheckOutcome(CheckState.CANNOT_RUN, "several", shown(result))
     if not result.rows:
-        return Outcome(CheckState.FAILED, "no_row")
+        return CheckOutcome(CheckState.FAILED, "no_row")
     return _compare_value(definition, result.rows[0][0])
 
 
-def _compare_value(definition: Definition, value: Any) -> Outcome:
+def _compare_value(definition: Definition, value: Any) -> CheckOutcome:
     detail = _short(value)
     if value is None:
-        return Outcome(CheckState.FAILED, "no_value")
+        return CheckOutcome(CheckState.FAILED, "no_value")
     if definition.expects == Expectation.EQUALS:
         is_equal = _equal(value, definition.value)
-        return _passed(detail) if is_equal else Outcome(CheckState.FAILED, "other_value", detail)
+        return _passed(detail) if is_equal else CheckOutcome(CheckState.FAILED, "other_value", detail)
     if definition.expects == Expectation.AT_LEAST:
         order = _order(value, definition.value)
         if order is None:
-            return Outcome(CheckState.CANNOT_RUN, "not_comparable", detail)
-        return _passed(detail) if order >= 0 else Outcome(CheckState.FAILED, "smaller", detail)
+            return CheckOutcome(CheckState.CANNOT_RUN, "not_comparable", detail)
+        return _passed(detail) if order >= 0 else CheckOutcome(CheckState.FAILED, "smaller", detail)
     from_low, from_high = _order(value, definition.low), _order(value, definition.high)
     if from_low is None or from_high is None:
-        return Outcome(CheckState.CANNOT_RUN, "not_comparable", detail)
-    return _passed(detail) if from_low >= 0 >= from_high else Outcome(CheckState.FAILED, "outside", detail)
+        return CheckOutcome(CheckState.CANNOT_RUN, "not_comparable", detail)
+    return _passed(detail) if from_low >= 0 >= from_high else CheckOutcome(CheckState.FAILED, "outside", detail)
 
 
-def _compare_whole(definition: Definition, result: Result) -> Outcome:
+def _compare_whole(definition: Definition, result: SqlResult) -> CheckOutcome:
     try:
         digest = digest_of(result)
     except LimitReached:
-        return Outcome(CheckState.CANNOT_RUN, "large")
+        return CheckOutcome(CheckState.CANNOT_RUN, "large")
     is_same = digest == definition.digest
-    return _passed(shown(result)) if is_same else Outcome(CheckState.FAILED, "other_result", shown(result))
+    return _passed(shown(result)) if is_same else CheckOutcome(CheckState.FAILED, "other_result", shown(result))
 
 
-def _passed(detail: str) -> Outcome:
-    return Outcome(CheckState.PASSED, "passed", detail)
+def _passed(detail: str) -> CheckOutcome:
+    return CheckOutcome(CheckState.PASSED, "passed", detail)
 
 
-def digest_of(result: Result) -> str:
+def digest_of(result: SqlResult) -> str:
     """Return a hash of the columns and rows, whatever the order of the rows. Raises LimitReached for a cut result."""
     if result.is_cut or result.shortened or result.columns_left_out:
         raise LimitReached(
@@ -168,7 +168,7 @@ def digest_of(result: Result) -> str:
     return hashlib.sha256(json.dumps([result.columns, rows], ensure_ascii=False).encode()).hexdigest()
 
 
-def shown(result: Result) -> str:
+def shown(result: SqlResult) -> str:
     """Return the first values of a result, for a person who may read the source."""
     if len(result.rows) == 1 and len(result.rows[0]) == 1:
         return _short(result.rows[0][0])

@@ -23,11 +23,11 @@ from django.utils import timezone, translation
 from django_q.tasks import async_task
 
 from analysis.checks import expectations
-from analysis.checks.expectations import TEXTS, Definition, Outcome
+from analysis.checks.expectations import TEXTS, CheckOutcome, Definition
 from analysis.models import CheckState, MemoryCheck
 from analysis.operations import QuerySql
 from analysis.sql import execute
-from analysis.sql.values import Result
+from analysis.sql.values import SqlResult
 from foundation.database.identity import service
 from foundation.operations.errors import DomainError, Forbidden, Invalid, LimitReached
 from foundation.operations.fields import MAX_REASON
@@ -53,11 +53,11 @@ RECENTLY, OLD = timedelta(days=7), timedelta(days=90)  # a memory is used if it 
 
 
 @dataclass(frozen=True)
-class Trial:
+class CheckTrial:
     """The outcome of a run, its result, and the name of the source that was read."""
 
-    outcome: Outcome
-    result: Result
+    outcome: CheckOutcome
+    result: SqlResult
     source: str
 
 
@@ -66,12 +66,12 @@ def definition_of(check: MemoryCheck) -> Definition:
     return Definition(**{name: getattr(check, name) for name in names})
 
 
-def run_definition(definition: Definition, *, caller: Caller, rows: int = 0) -> Trial:
+def run_definition(definition: Definition, *, caller: Caller, rows: int = 0) -> CheckTrial:
     """Run a statement with the rights of the caller and compare its result. Raises as `execute.run_query`."""
     limit = max(rows, expectations.rows_needed(definition.expects))
     operation = QuerySql.read({"sql": definition.sql, "source": definition.source, "limit": limit})
     answer = execute.run_query(operation, caller=caller, max_s=settings.CHECK_TIMEOUT_S)
-    return Trial(expectations.compare(definition, answer.result), answer.result, answer.source.name)
+    return CheckTrial(expectations.compare(definition, answer.result), answer.result, answer.source.name)
 
 
 def author_of(email: str) -> Caller | None:
@@ -94,7 +94,7 @@ def run(check_id: UUID, *, takes_turn: bool = True) -> MemoryCheck | None:
         if check is None or (takes_turn and not _take(check)):
             return None
         is_exhausted = _has_reached_daily_limit(check.source)
-    outcome = Outcome(CheckState.CANNOT_RUN, "daily_limit") if is_exhausted else _run_as_author(check)
+    outcome = CheckOutcome(CheckState.CANNOT_RUN, "daily_limit") if is_exhausted else _run_as_author(check)
     with service("checks"):
         return record_result(check, outcome, timezone.now(), counts=not is_exhausted)
 
@@ -110,17 +110,17 @@ def _has_reached_daily_limit(source: str) -> bool:
     return count >= settings.CHECKS_PER_SOURCE_PER_DAY
 
 
-def _run_as_author(check: MemoryCheck) -> Outcome:
+def _run_as_author(check: MemoryCheck) -> CheckOutcome:
     author = author_of(check.author)
     if author is None:
-        return Outcome(CheckState.CANNOT_RUN, "not_permitted")
+        return CheckOutcome(CheckState.CANNOT_RUN, "not_permitted")
     try:
         return run_definition(definition_of(check), caller=author).outcome
     except DomainError as error:
         return outcome_of(error)
 
 
-def outcome_of(error: DomainError) -> Outcome:
+def outcome_of(error: DomainError) -> CheckOutcome:
     if isinstance(error, LimitReached):
         code = "limit"
     elif isinstance(error, Invalid):
@@ -128,10 +128,12 @@ def outcome_of(error: DomainError) -> Outcome:
     else:
         code = "source_error"
     detail = "" if code == "not_permitted" else error.message[: expectations.MAX_DETAIL]
-    return Outcome(CheckState.CANNOT_RUN, code, detail)
+    return CheckOutcome(CheckState.CANNOT_RUN, code, detail)
 
 
-def record_result(check: MemoryCheck, outcome: Outcome, now: datetime, *, counts: bool = True) -> MemoryCheck | None:
+def record_result(
+    check: MemoryCheck, outcome: CheckOutcome, now: datetime, *, counts: bool = True
+) -> MemoryCheck | None:
     """Store a result, and change the status of the memory if it follows from it.
 
     Returns None if the check was changed or deleted since it was read.
@@ -153,7 +155,7 @@ def record_result(check: MemoryCheck, outcome: Outcome, now: datetime, *, counts
     return stored
 
 
-def note(check: MemoryCheck, outcome: Outcome, now: datetime) -> None:
+def note(check: MemoryCheck, outcome: CheckOutcome, now: datetime) -> None:
     """Set the result of a run in a check that is not saved yet."""
     kept = [run for run in check.runs if datetime.fromisoformat(run["at"]) > now - timedelta(days=KEPT_DAYS)]
     run = {"at": now.isoformat(), "state": outcome.state.value, "code": outcome.code, "detail": outcome.detail}

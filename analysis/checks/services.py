@@ -20,7 +20,7 @@ from django.utils.translation import gettext
 from analysis.checks import expectations, presence, running
 from analysis.checks.expectations import TEXTS, Definition
 from analysis.checks.operations import AddCheck, EditCheck, RemoveCheck, RunCheck, TryCheck
-from analysis.checks.running import Trial
+from analysis.checks.running import CheckTrial
 from analysis.models import CheckState, Expectation, MemoryCheck
 from analysis.sql.execute import readable_sources
 from foundation.database.identity import service
@@ -42,7 +42,7 @@ class Tried:
     """A definition that was run, completed by the source's name and the digest, and its result."""
 
     definition: Definition
-    trial: Trial
+    trial: CheckTrial
 
 
 def try_check(operation: TryCheck, *, caller: Caller) -> Tried:

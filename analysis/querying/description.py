@@ -13,7 +13,7 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from analysis.querying.query import Group, Scope, documents, run
+from analysis.querying.query import QueryScope, RowGroup, documents, run
 
 ROWS = 5_000  # maximum number of rows that are described; the newest rows are taken
 MAX_FIELDS = 400  # maximum number of fields that are described; fields that more rows have are preferred
@@ -100,7 +100,7 @@ def _columns(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, Sequence[Any
             yield name, [row[name] for row in rows if name in row]
 
 
-def describe(scope: Scope, total: int | None = None) -> Description:
+def describe(scope: QueryScope, total: int | None = None) -> Description:
     """Describe the fields of the newest ROWS rows. `total` is the number of all rows, if already known.
 
     The values are counted here, because PostgreSQL takes several times longer to take apart and group wide rows.
@@ -133,12 +133,12 @@ DISTRIBUTIONS = """
 """
 
 
-def distributions(scope: Scope, names: Sequence[str], top_n: int) -> dict[str, tuple[list[Group], int]]:
+def distributions(scope: QueryScope, names: Sequence[str], top_n: int) -> dict[str, tuple[list[RowGroup], int]]:
     """Return, for each field, its `top_n` most frequent values and the number of rows with other values."""
     base, params = scope.sql()
-    result: dict[str, tuple[list[Group], int]] = {}
+    result: dict[str, tuple[list[RowGroup], int]] = {}
     rows: list[tuple[Any, ...]] = run(DISTRIBUTIONS.format(scope=base), [*params, list(names), top_n])
     for name, value, count, total in rows:
         groups, other_count = result.get(name, ([], int(total)))
-        result[name] = ([*groups, Group([value], count)], other_count - count)
+        result[name] = ([*groups, RowGroup([value], count)], other_count - count)
     return {name: result[name] for name in names if name in result}

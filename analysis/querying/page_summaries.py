@@ -26,7 +26,7 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Column:
+class SummaryColumn:
     counts: Counter[str]  # of texts, booleans and nulls
     numbers: list[float]
     dates: list[tuple[datetime, str, int]]  # time, the text that gives it, and the number of rows with this text
@@ -78,13 +78,13 @@ def summarize(
     return Summary(" ".join(parts), metadata)
 
 
-def _columns(rows: Sequence[Mapping[str, Any]], keys: frozenset[str]) -> dict[str, Column]:
+def _columns(rows: Sequence[Mapping[str, Any]], keys: frozenset[str]) -> dict[str, SummaryColumn]:
     names = list(dict.fromkeys(name for row in rows for name in row))
     described = [name for name in names if name not in keys and not name.startswith("_")][:MAX_FIELDS]
     return {name: _column([row.get(name) for row in rows]) for name in described}
 
 
-def _column(values: Sequence[Any]) -> Column:
+def _column(values: Sequence[Any]) -> SummaryColumn:
     kinds = set(map(type, values))
     texts = Counter([value for value in values if type(value) is str] if kinds - {str} else values)
     dates = [(moment, text, count) for text, count in texts.items() if (moment := _date(text))]
@@ -94,7 +94,7 @@ def _column(values: Sequence[Any]) -> Column:
     if kinds & {bool, type(None)}:
         others = Counter([value for value in values if value is None or type(value) is bool])
         texts.update({"null" if value is None else str(value).lower(): count for value, count in others.items()})
-    return Column(texts, numbers, dates, bool(kinds & {dict, list}))
+    return SummaryColumn(texts, numbers, dates, bool(kinds & {dict, list}))
 
 
 def _date(text: str) -> datetime | None:
@@ -107,7 +107,7 @@ def _date(text: str) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)  # so that all values can be compared
 
 
-def _has_distribution(column: Column, rows: int) -> bool:
+def _has_distribution(column: SummaryColumn, rows: int) -> bool:
     distinct = len(column.counts)
     only_missing = column.numbers and set(column.counts) == {"null"}  # a numeric field with some missing values
     return not column.is_nested and not only_missing and 0 < distinct <= min(rows * 0.5, MAX_DISTINCT)

@@ -34,7 +34,7 @@ SCOPE = "FROM ingested_records WHERE session_id = %s AND model = %s AND expires_
 
 
 @dataclass(frozen=True)
-class Scope:
+class QueryScope:
     session: Session
     model: str
     where: Where
@@ -44,7 +44,7 @@ class Scope:
         return SCOPE.format(where=self.where.sql), params
 
 
-def scope(session: Session, model: str, where: Mapping[str, Any] | None) -> Scope:
+def scope(session: Session, model: str, where: Mapping[str, Any] | None) -> QueryScope:
     """Return the scope of a query. `model` may be "" if the session has only one model.
 
     Raises Invalid if `model` is missing or was not ingested, or if `where` is not valid or names an unknown field.
@@ -56,7 +56,7 @@ def scope(session: Session, model: str, where: Mapping[str, Any] | None) -> Scop
         raise Invalid("is missing: this analysis has several models", field="model", allowed=", ".join(models))
     if model and models and model not in models:
         raise Invalid(f"{model[:80]!r} was not ingested in this analysis", field="model", allowed=", ".join(models))
-    selection = Scope(session, model or next(iter(models), ""), compile_where(where))
+    selection = QueryScope(session, model or next(iter(models), ""), compile_where(where))
     require_fields(selection, selection.where.names, "where")
     return selection
 
@@ -75,7 +75,7 @@ KNOWN_FIELDS = """
 """
 
 
-def require_fields(selection: Scope, names: Iterable[str], path: str) -> None:
+def require_fields(selection: QueryScope, names: Iterable[str], path: str) -> None:
     """Raise Invalid for a field that no record has: an empty result would suggest that no record matches.
 
     Fields that the source declares are accepted, even if no record has them. If the model has neither records nor
@@ -104,7 +104,7 @@ def documents(rows: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
     return [json.loads(row[0]) for row in rows]  # outside of models, Django returns jsonb as text
 
 
-def uncastable(selection: Scope, casts: Sequence[tuple[str, str]] = ()) -> dict[str, int]:
+def uncastable(selection: QueryScope, casts: Sequence[tuple[str, str]] = ()) -> dict[str, int]:
     """Return, for each field, the number of values that can't be cast as the conditions or `casts` require.
 
     All rows of the model are counted, whether or not they match the conditions.
@@ -112,7 +112,7 @@ def uncastable(selection: Scope, casts: Sequence[tuple[str, str]] = ()) -> dict[
     checks = Where(casts=[*selection.where.casts, *casts]).uncastable()
     if not checks:
         return {}
-    base, params = Scope(selection.session, selection.model, Where()).sql()
+    base, params = QueryScope(selection.session, selection.model, Where()).sql()
     parts = ", ".join(f"count(*) FILTER (WHERE {condition})" for _, condition, _ in checks)
     condition_params = [value for _, _, values in checks for value in values]
     ((*counts,),) = run(f"SELECT {parts} {base}", [*condition_params, *params])
@@ -142,7 +142,7 @@ PROJECTED = """
 
 
 def filtered(
-    selection: Scope, *, limit: int = LIMIT, sort: str = "", fields: Sequence[str] = (), cursor: str = ""
+    selection: QueryScope, *, limit: int = LIMIT, sort: str = "", fields: Sequence[str] = (), cursor: str = ""
 ) -> QueryRows:
     """Return a page of rows, in the order of their ingestion or sorted by a field.
 
@@ -204,7 +204,7 @@ GROUPED = """
 
 
 @dataclass(frozen=True)
-class Group:
+class RowGroup:
     """A group of rows.
 
     None in `values` means that the value is missing or null, or is not a time although a bucket needs one. The text
@@ -217,9 +217,9 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Aggregate:
+class QueryAggregate:
     group_by: list[str]
-    groups: list[Group]
+    groups: list[RowGroup]
     total: int
     other_groups: int = 0
     other_count: int = 0
@@ -227,12 +227,12 @@ class Aggregate:
 
 
 def aggregate(
-    selection: Scope,
+    selection: QueryScope,
     group_by: str | Mapping[str, Any] | Sequence[Any],
     *,
     metrics: Sequence[Mapping[str, Any]] = (),
     top_n: int = TOP_N,
-) -> Aggregate:
+) -> QueryAggregate:
     """Return counts and metrics of the `top_n` largest groups, and the numbers of other groups and of their rows.
 
     `group_by` is a field, {"field", "bucket"} for dates, or a list of these. A metric is {"op", "field"}; a
@@ -260,7 +260,7 @@ def aggregate(
     size = len(groups)
     labels = [label for label, _, _, _ in metric_parts]
     shown_groups = [
-        Group(
+        RowGroup(
             [value and value[:MAX_LABEL] for value in row[:size]],
             row[size],
             {label: _plain(value) for label, value in zip(labels, row[size + 1 :], strict=False)},
@@ -272,7 +272,7 @@ def aggregate(
         (values[0], "numeric") for label, _, values, _ in metric_parts if values and not label.startswith("count")
     ]
     shown_count = sum(group.count for group in shown_groups)
-    return Aggregate(
+    return QueryAggregate(
         names, shown_groups, total, all_groups - len(shown_groups), total - shown_count, uncastable(selection, casts)
     )
 

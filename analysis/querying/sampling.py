@@ -18,7 +18,7 @@ from typing import Any
 from analysis.operations import SampleSize, Seed
 from analysis.querying.filters import cast, field_name, field_text, valid_time
 from analysis.querying.intervals import as_sql, bucket_sql
-from analysis.querying.query import Scope, documents, require_fields, run, uncastable
+from analysis.querying.query import QueryScope, documents, require_fields, run, uncastable
 from foundation.operations.errors import Invalid, check_count
 from foundation.operations.operation import validate
 
@@ -64,20 +64,20 @@ class Proximity:
 
 
 @dataclass(frozen=True)
-class Sample:
+class SampledRows:
     rows: list[dict[str, Any]]
     seed: int
     uncastable: dict[str, int] = field(default_factory=dict)
 
 
 def sample(
-    scope: Scope,
+    scope: QueryScope,
     *,
     size: int = SIZE,
     stratify_by: str | Sequence[str] = (),
     proximity: Mapping[str, Any] | None = None,
     seed: int | None = None,
-) -> Sample:
+) -> SampledRows:
     size = validate(SampleSize, size, "sample_size")
     seed = seed if seed is None else validate(Seed, seed, "seed")
     strata = [stratify_by] if isinstance(stratify_by, str) and stratify_by else list(stratify_by)
@@ -101,4 +101,4 @@ def sample(
     seed = secrets.randbits(31) if seed is None else seed
     sql = RANKED.format(groups=", ".join(groups) or "1::int", shuffle=SHUFFLE, scope=base)
     rows = run(sql, [*group_params, seed, seed, *params, size])
-    return Sample(documents(rows), seed, uncastable(scope, casts))
+    return SampledRows(documents(rows), seed, uncastable(scope, casts))

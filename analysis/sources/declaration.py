@@ -18,11 +18,11 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,59}")
 Envelope = Literal["auto", "array", "data_meta", "drf", "hal", "link", "cursor"]
 
 
-class Part(BaseModel):
+class SourcePart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
-class Connection(Part):
+class SourceConnection(SourcePart):
     """A declaration with the address of another system.
 
     Who may write files on this machine may name any host. A declaration in the admin may name hosts with public
@@ -43,7 +43,7 @@ class Connection(Part):
         return value
 
 
-class Attribute(Part):
+class Attribute(SourcePart):
     type: Literal["string", "text", "integer", "number", "boolean", "date", "datetime", "enum", "array", "object"] = (
         "string"
     )
@@ -52,7 +52,7 @@ class Attribute(Part):
     writable: bool = True
 
 
-class Association(Part):
+class Association(SourcePart):
     """A relation to another model.
 
     With `belongs_to`, the ingested record has a field `{name}_id`, where `name` is the association's name. With
@@ -64,7 +64,7 @@ class Association(Part):
     path: str = ""
 
 
-class Filter(Part):
+class Filter(SourcePart):
     """A filter, and the names of its query parameters: `param`, or `from_param` and `to_param` for ranges.
 
     If they are empty, the filter is sent as `{name}`, or as `{name}_from` and `{name}_to`.
@@ -80,7 +80,7 @@ class Filter(Part):
     )
 
 
-class Resource(Part):
+class Resource(SourcePart):
     name: str = ""
     description: str = ""
     endpoint: str = ""
@@ -128,7 +128,7 @@ class Resource(Part):
         return {name: association for name, association in self.associations.items() if association.kind == "has_many"}
 
 
-class Source(Connection):
+class Source(SourceConnection):
     kind: Literal["rest", "file"] = "rest"
     base_url: str = ""
     token_env: str = ""

@@ -27,7 +27,7 @@ MORE = "_more"  # field with the values of a CSV row that has more of them than 
 
 
 @dataclass(frozen=True)
-class Entry:
+class FileEntry:
     """A row of the file, or None with the reason why it can't be read. `irregularity` says how it differs."""
 
     row: Row | None
@@ -55,8 +55,8 @@ class FileUpstream:
             raise UpstreamFailed(f"the file of {resource.name} is missing below ANALYSIS_FILES")
         self._private = (str(self._path), str(root / resource.path), str(root), resource.path)
         # Reading continues where the page before ended, since reading each page from the start takes quadratic time.
-        self._entries: Iterator[Entry] = iter(())
-        self._ahead: list[Entry] = []  # the first entry of the next page
+        self._entries: Iterator[FileEntry] = iter(())
+        self._ahead: list[FileEntry] = []  # the first entry of the next page
         self._position = -1  # number of entries before it
         self._format = ""
 
@@ -83,20 +83,20 @@ class FileUpstream:
             format=self._format,
         )
 
-    def _read(self, start: int = 0) -> Iterator[Entry]:
+    def _read(self, start: int = 0) -> Iterator[FileEntry]:
         match self._path.suffix.lower():
             case ".csv" | ".tsv":
                 return self._read_csv(start)
             case ".jsonl" | ".ndjson":
                 return self._read_json_lines(start)
             case ".parquet":
-                return (Entry(row) for row in islice(_parquet(self._path), start, None))
+                return (FileEntry(row) for row in islice(_parquet(self._path), start, None))
             case suffix:
                 raise UpstreamFailed(
                     f"{suffix or 'a file without suffix'} can't be read; allowed: csv, tsv, jsonl, ndjson, parquet"
                 )
 
-    def _read_csv(self, start: int) -> Iterator[Entry]:
+    def _read_csv(self, start: int) -> Iterator[FileEntry]:
         encoding = self.resource.encoding or detect_encoding(self._path)
         stated = self.resource.delimiter or ("\t" if self._path.suffix.lower() == ".tsv" else "")
         delimiter, skip = layout(self._path, encoding, stated)
@@ -133,7 +133,7 @@ class FileUpstream:
             self._format += f"; {value} was read with a decimal point (declare `decimal` = ',' if not)"
         return "", None
 
-    def _read_json_lines(self, start: int) -> Iterator[Entry]:
+    def _read_json_lines(self, start: int) -> Iterator[FileEntry]:
         encoding = self.resource.encoding or detect_encoding(self._path)
         self._format = f"read as JSON lines with the encoding {encoding}"
         # Only a line feed ends a line: texts may contain the other characters that end lines elsewhere.
@@ -143,9 +143,9 @@ class FileUpstream:
                 try:
                     row = json.loads(line)
                 except (ValueError, RecursionError) as error:
-                    yield Entry(None, f"line {number} is not valid JSON ({str(error)[:80]})")
+                    yield FileEntry(None, f"line {number} is not valid JSON ({str(error)[:80]})")
                 else:
-                    yield Entry(row if isinstance(row, dict) else {"value": row})
+                    yield FileEntry(row if isinstance(row, dict) else {"value": row})
 
     def close(self) -> None:
         self._entries, self._ahead, self._position = iter(()), [], -1
@@ -254,7 +254,7 @@ class _Lines(Iterator[str]):
         self.number -= len(lines)
 
 
-def _csv_entry(names: Sequence[str], values: Sequence[str], source: _CsvRow) -> Entry:
+def _csv_entry(names: Sequence[str], values: Sequence[str], source: _CsvRow) -> FileEntry:
     row: Row = dict(zip_longest(names, values[: len(names)]))
     if len(values) > len(names):
         row[MORE] = list(values[len(names) :])
@@ -265,7 +265,7 @@ def _csv_entry(names: Sequence[str], values: Sequence[str], source: _CsvRow) -> 
         differences.append("has a quotation mark that is never closed, which was read as a character")
     if any("\ufffd" in value for value in values):
         differences.append("has bytes that are not of the encoding, which were replaced")
-    return Entry(row, irregularity=f"line {source.line} {' and '.join(differences)}" if differences else "")
+    return FileEntry(row, irregularity=f"line {source.line} {' and '.join(differences)}" if differences else "")
 
 
 def _parquet(path: Path) -> Iterator[Row]:

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
-from analysis.sql.lexer import Token
+from analysis.sql.lexer import SqlToken
 from foundation.operations.errors import Invalid
 
 FOLDER = Path(__file__).with_name("functions")
@@ -48,7 +48,7 @@ def functions_of(dialect: str) -> frozenset[str]:
     return frozenset(name for line in lines if not line.startswith("#") for name in line.split())
 
 
-def check_names(tokens: Sequence[Token], dialect: str, declared: Collection[str] = ()) -> None:
+def check_names(tokens: Sequence[SqlToken], dialect: str, declared: Collection[str] = ()) -> None:
     """Raise Invalid for a call of any other function, and for the name of a system table that isn't allowed.
 
     `declared` are the functions that the source's declaration allows in addition.
@@ -65,7 +65,7 @@ def check_names(tokens: Sequence[Token], dialect: str, declared: Collection[str]
             _check_text(token, dialect)
 
 
-def _is_structure(tokens: Sequence[Token], place: int) -> bool:
+def _is_structure(tokens: Sequence[SqlToken], place: int) -> bool:
     """Return whether the parentheses after this name belong to SQL's syntax, and not to a call."""
     token, before = tokens[place], tokens[place - 1] if place else None
     is_qualified = before is not None and before.is_sign(".")
@@ -80,7 +80,7 @@ def _is_structure(tokens: Sequence[Token], place: int) -> bool:
     return before is not None and before.is_sign(")") and _is_table_alias(tokens, place)
 
 
-def _is_table_alias(tokens: Sequence[Token], place: int) -> bool:
+def _is_table_alias(tokens: Sequence[SqlToken], place: int) -> bool:
     """Return whether this is t in FROM (…) t(a, b) or FROM f(…) t(a, b), where no call can follow.
 
     A call can follow other parentheses, as in DISTINCT ON (a) f(b).
@@ -97,7 +97,7 @@ def _is_table_alias(tokens: Sequence[Token], place: int) -> bool:
     return before >= 0 and bool(tokens[before].is_word("from", "join", "lateral"))
 
 
-def _is_query_name(tokens: Sequence[Token], place: int) -> bool:
+def _is_query_name(tokens: Sequence[SqlToken], place: int) -> bool:
     """Return whether this is t in WITH t(a, b) AS (SELECT …)."""
     following = place + 2
     while following < len(tokens) and (tokens[following].name or tokens[following].is_sign(",")):
@@ -111,7 +111,7 @@ def _is_query_name(tokens: Sequence[Token], place: int) -> bool:
     return is_values or rest[3].is_word("select", "with", "from")
 
 
-def _check_call(tokens: Sequence[Token], place: int, dialect: str, functions: Collection[str]) -> None:
+def _check_call(tokens: Sequence[SqlToken], place: int, dialect: str, functions: Collection[str]) -> None:
     token, qualifier = tokens[place], _qualifier(tokens, place)
     # In DuckDB, x.f(…) is f(x, …). In other engines, a qualified name is a function that somebody has created.
     is_foreign = dialect != "duckdb" and qualifier and qualifier not in BUILT_IN[dialect]
@@ -129,7 +129,7 @@ def _check_call(tokens: Sequence[Token], place: int, dialect: str, functions: Co
     )
 
 
-def _check_name(token: Token, before: Token | None, qualifier: str, dialect: str) -> None:
+def _check_name(token: SqlToken, before: SqlToken | None, qualifier: str, dialect: str) -> None:
     name = token.name
     if dialect == "postgres" and IDENTITY_TYPE.fullmatch(name) and not _is_column(before, qualifier):
         raise Invalid(
@@ -156,18 +156,18 @@ def _check_name(token: Token, before: Token | None, qualifier: str, dialect: str
         )
 
 
-def _check_text(token: Token, dialect: str) -> None:
+def _check_text(token: SqlToken, dialect: str) -> None:
     # DuckDB reads a text in FROM as the name of a table.
     name = token.text.rpartition(".")[2].strip('"')
     if DUCKDB_SYSTEM_TEXT.fullmatch(name.casefold()):
-        _check_name(Token("quoted", name, token.start), None, "", dialect)
+        _check_name(SqlToken("quoted", name, token.start), None, "", dialect)
 
 
-def _is_column(before: Token | None, qualifier: str) -> bool:
+def _is_column(before: SqlToken | None, qualifier: str) -> bool:
     return before is not None and before.is_sign(".") and qualifier not in SYSTEM_SCHEMAS
 
 
-def _qualifier(tokens: Sequence[Token], place: int) -> str:
+def _qualifier(tokens: Sequence[SqlToken], place: int) -> str:
     if place >= 2 and tokens[place - 1].is_sign("."):
         # what stands before the dot may be no name, as in (t).f(…)
         return tokens[place - 2].name or "(…)"

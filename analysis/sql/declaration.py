@@ -8,14 +8,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, ValidationError, model_validator
 
-from analysis.sources.declaration import TOKEN_NAME, Connection, kind_of
+from analysis.sources.declaration import TOKEN_NAME, SourceConnection, kind_of
 from foundation.operations.errors import Invalid
 
 FunctionName = Annotated[str, StringConstraints(pattern=r"^\w+(\.\w+)?$", max_length=130)]
 DUCKDB_FILE = re.compile(r"[\w-]+(?:/[\w-]+)*\.(?:duckdb|db)")
 
 
-class SqlSource(Connection):
+class SqlSource(SourceConnection):
     """The declaration of a warehouse.
 
     The credential of a PostgreSQL or Trino warehouse is in an environment variable, and should belong to a read-only

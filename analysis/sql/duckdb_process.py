@@ -27,7 +27,7 @@ import duckdb
 import psutil
 
 from analysis.sql import file_reading
-from analysis.sql.values import Bounds, Result, bounded, quoted
+from analysis.sql.values import Bounds, SqlResult, bounded, quoted
 
 START = ":start"  # name of DuckDB's database before a file is attached; no file can have it
 BASE_MB = 256  # memory of the interpreter and DuckDB's code, in addition to the statement's
@@ -121,7 +121,7 @@ def _opened(path: str, folder: str, memory_mb: int, disk_mb: int) -> duckdb.Duck
     return connection
 
 
-def _run(connection: duckdb.DuckDBPyConnection, request: dict[str, Any]) -> Result:
+def _run(connection: duckdb.DuckDBPyConnection, request: dict[str, Any]) -> SqlResult:
     bounds = Bounds(**request["bounds"])
     if not request["is_explain"] and (columns := _columns_with_intervals(connection, request["sql"])):
         relation = connection.sql(request["sql"])

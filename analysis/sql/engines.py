@@ -20,7 +20,7 @@ from analysis.sql.declaration import SqlSource
 from analysis.sql.postgresql_role import RoleRefused, check_role
 from analysis.sql.processes import POOL
 from analysis.sql.statements import is_explain, without_semicolon
-from analysis.sql.values import Beginning, Bounds, Result, bounded
+from analysis.sql.values import Beginning, Bounds, SqlResult, bounded
 from foundation.operations.errors import Degraded, DomainError, LimitReached
 from foundation.tools.shortening import MARK
 
@@ -49,7 +49,7 @@ class Stoppable(Protocol):
 class Engine(Stoppable, Protocol):
     """A connection to a warehouse. `run` raises UpstreamFailed if the query fails, and LimitReached at a limit."""
 
-    def run(self, sql: str, bounds: Bounds) -> Result: ...
+    def run(self, sql: str, bounds: Bounds) -> SqlResult: ...
 
 
 class DuckDBProcess:
@@ -109,7 +109,7 @@ class DuckDB(DuckDBProcess):
             raise Degraded(f"the file of the source {source.name!r} is missing below ANALYSIS_FILES")
         super().__init__()
 
-    def run(self, sql: str, bounds: Bounds) -> Result:
+    def run(self, sql: str, bounds: Bounds) -> SqlResult:
         request = {
             "path": str(self._path),
             "sql": without_semicolon(sql, "duckdb"),
@@ -119,7 +119,7 @@ class DuckDB(DuckDBProcess):
         response = self.ask(request)
         if "error" in response:
             raise self._failed(response["error"], is_open=response["is_open"])
-        return Result(**response)
+        return SqlResult(**response)
 
     def _failed(self, message: str, *, is_open: bool) -> UpstreamFailed:
         if "Conflicting lock" in message:
@@ -166,7 +166,7 @@ class PostgreSQL:
             self._connection.close()
             raise
 
-    def run(self, sql: str, bounds: Bounds) -> Result:
+    def run(self, sql: str, bounds: Bounds) -> SqlResult:
         try:
             if is_explain(sql, DIALECTS["postgresql"]):  # no cursor can be declared for it
                 rows = self._connection.execute(sql.encode())
@@ -180,7 +180,7 @@ class PostgreSQL:
             if not self._connection.closed:
                 self._connection.rollback()
 
-    def _fetched(self, sql: str, bounds: Bounds) -> Result:
+    def _fetched(self, sql: str, bounds: Bounds) -> SqlResult:
         # A named cursor does not read the whole result. Declared for the statement as it is, it names the columns, and
         # an error has the place in the statement; nothing is executed until rows are fetched.
         with closing(self._connection.cursor(CURSOR)) as cursor:
@@ -271,7 +271,7 @@ class Trino:
         )
         self._cursor = self._connection.cursor()
 
-    def run(self, sql: str, bounds: Bounds) -> Result:
+    def run(self, sql: str, bounds: Bounds) -> SqlResult:
         try:
             self._cursor.execute(sql)
             names = [column[0] for column in self._cursor.description or ()]

@@ -25,7 +25,7 @@ from analysis.sources.messages import without_private
 from analysis.sql.declaration import SqlSource, is_sql, parse
 from analysis.sql.engines import DIALECTS, ENGINES, OVERTIME, Stoppable
 from analysis.sql.statements import check_reads, is_explain
-from analysis.sql.values import MAX_CELL, Bounds, Result
+from analysis.sql.values import MAX_CELL, Bounds, SqlResult
 from foundation.database import connections
 from foundation.operations.errors import DomainError, Invalid, LimitReached
 from foundation.people.caller import Caller
@@ -43,7 +43,7 @@ NAMED = 5  # maximum number of columns that a note names
 @dataclass(frozen=True)
 class QueryResult:
     source: SqlSource
-    result: Result
+    result: SqlResult
     took_ms: float
 
 
@@ -99,7 +99,7 @@ def try_source(source: SqlSource, timeout_s: float) -> list[str]:
     ]
 
 
-def notes_of(result: Result, sql: str = "") -> list[str]:
+def notes_of(result: SqlResult, sql: str = "") -> list[str]:
     """Return what the result of a statement lacks, for whoever reads it."""
     notes = ["there are more rows: aggregate, filter, or raise limit"] if result.is_cut else []
     if not result.rows and sql.replace(";", " ").lower().split() == ["show", "tables"]:
@@ -126,7 +126,7 @@ def _source_named(name: str, caller: Caller) -> SqlSource:
     raise Invalid(problem, field="source", allowed=allowed)
 
 
-def _run(source: SqlSource, sql: str, bounds: Bounds, timeout_s: float) -> Result:
+def _run(source: SqlSource, sql: str, bounds: Bounds, timeout_s: float) -> SqlResult:
     engine = ENGINES[source.engine](source)
     meanwhile = partial(beside.begin, platform=source.platform, dialect=DIALECTS[source.engine])
     return within_time(engine, lambda: engine.run(sql, bounds), timeout_s, OVERTIME.format(timeout_s), meanwhile)

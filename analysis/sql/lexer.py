@@ -37,7 +37,7 @@ REFUSED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class SqlToken:
     kind: str  # word, quoted, string, number or sign
     text: str  # a quoted name without its quotes; the value of a plain string
     start: int
@@ -54,9 +54,9 @@ class Token:
         return self.kind == "word" and self.name in words
 
 
-def tokens_of(sql: str, dialect: str) -> list[Token]:
+def tokens_of(sql: str, dialect: str) -> list[SqlToken]:
     """Return the tokens without comments. Raises Invalid if engines could read the text differently."""
-    tokens: list[Token] = []
+    tokens: list[SqlToken] = []
     position = depth = 0
     while position < len(sql):
         match = TOKEN.match(sql, position)
@@ -77,12 +77,12 @@ def tokens_of(sql: str, dialect: str) -> list[Token]:
     return tokens
 
 
-def _token(kind: str, text: str, start: int) -> Token:
+def _token(kind: str, text: str, start: int) -> SqlToken:
     if kind == "quoted":
-        return Token(kind, text[1:-1].replace('""', '"'), start)
+        return SqlToken(kind, text[1:-1].replace('""', '"'), start)
     if kind in ("string", "escaped"):
-        return Token("string", text[text.index("'") + 1 : -1].replace("''", "'"), start)
-    return Token(kind, text, start)
+        return SqlToken("string", text[text.index("'") + 1 : -1].replace("''", "'"), start)
+    return SqlToken(kind, text, start)
 
 
 def _end_of_block(sql: str, position: int) -> int:

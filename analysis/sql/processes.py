@@ -92,7 +92,7 @@ class Process:
             self._connection.close()
 
 
-class Pool:
+class ProcessPool:
     """Lends processes, at most ANALYSIS_SQL_PROCESSES at a time."""
 
     def __init__(self) -> None:
@@ -160,6 +160,6 @@ class Pool:
         self.__init__()  # type: ignore[misc]
 
 
-POOL = Pool()
+POOL = ProcessPool()
 atexit.register(lambda: POOL.end())
 os.register_at_fork(after_in_child=lambda: POOL.forget())

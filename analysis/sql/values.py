@@ -33,7 +33,7 @@ class Beginning(str):
 
 
 @dataclass(frozen=True)
-class Result:
+class SqlResult:
     """The leading rows of a query's result.
 
     `is_cut` means that there are more rows. `shortened` names the columns with values that lack a part, and
@@ -47,7 +47,7 @@ class Result:
     columns_left_out: int = 0
 
 
-def bounded(names: Sequence[str], rows: Iterable[Sequence[Any]], bounds: Bounds) -> Result:
+def bounded(names: Sequence[str], rows: Iterable[Sequence[Any]], bounds: Bounds) -> SqlResult:
     """Read rows until a limit of `bounds` is reached. The first row is always returned, if need be with shorter values.
 
     Rows should be an iterator that fetches one at a time, because it is not read further.
@@ -75,7 +75,7 @@ def bounded(names: Sequence[str], rows: Iterable[Sequence[Any]], bounds: Bounds)
             break
         shown.append(values)
         shortened |= dict.fromkeys(cut_places)
-    return Result(columns, shown, is_cut, [columns[place] for place in sorted(shortened)], len(names) - len(columns))
+    return SqlResult(columns, shown, is_cut, [columns[place] for place in sorted(shortened)], len(names) - len(columns))
 
 
 def _columns(names: Sequence[str], room: int) -> list[str]:

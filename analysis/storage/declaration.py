@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError, model_validator
 
-from analysis.sources.declaration import TOKEN_NAME, Connection, kind_of
+from analysis.sources.declaration import TOKEN_NAME, SourceConnection, kind_of
 from analysis.storage.keys import is_safe
 from foundation.operations.errors import Invalid
 
@@ -16,7 +16,7 @@ BUCKET = r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$"
 KIND = "s3"
 
 
-class ObjectStore(Connection):
+class ObjectStore(SourceConnection):
     """The declaration of one bucket, or of a folder in it, on Amazon S3 or a server with the same protocol.
 
     The credentials are in environment variables, and should belong to a user that may only list and read. Without

@@ -34,7 +34,7 @@ TEXT_OR_NOT_A_NUMBER = re.compile(rf'"(?:[^"\\\n]|\\.)*+\\?(?:"|(?=\n)|\Z)|{NOT_
 
 
 @dataclass(frozen=True)
-class Beginning:
+class ObjectBeginning:
     """The beginning of a text. `is_whole` means that nothing is missing. `is_binary`: it is no text at all."""
 
     text: str
@@ -50,7 +50,7 @@ def by_name(key: str) -> str:
     return next((kind for suffix, kind in SUFFIXES.items() if name.endswith(suffix)), "")
 
 
-def beginning(data: bytes, path: Path, most_bytes: int, *, is_whole: bool) -> Beginning:
+def beginning(data: bytes, path: Path, most_bytes: int, *, is_whole: bool) -> ObjectBeginning:
     """Decompress and decode the first bytes of an object. Writes the decompressed bytes to `path`.
 
     Of a compressed object, at most `most_bytes` are decompressed, however well it is compressed.
@@ -62,7 +62,7 @@ def beginning(data: bytes, path: Path, most_bytes: int, *, is_whole: bool) -> Be
     encoding = detect_encoding(path)
     text = data.decode(encoding, errors="replace" if is_whole else "ignore")
     is_binary = any(ord(character) < 32 and character not in TEXT_CONTROLS for character in text[:4_000])
-    return Beginning(text, encoding, is_whole, is_gzip, is_binary)
+    return ObjectBeginning(text, encoding, is_whole, is_gzip, is_binary)
 
 
 def _decompressed(data: bytes, most_bytes: int, *, is_whole: bool) -> tuple[bytes, bool]:
@@ -84,7 +84,7 @@ def _decompressed(data: bytes, most_bytes: int, *, is_whole: bool) -> tuple[byte
     return b"".join(parts), is_whole and not pending
 
 
-def whole_lines(begun: Beginning, most_bytes: int) -> str:
+def whole_lines(begun: ObjectBeginning, most_bytes: int) -> str:
     """Return the text without a last line that is cut. Raises LimitReached if not even the first line is complete."""
     if begun.is_whole:
         return begun.text
@@ -94,7 +94,7 @@ def whole_lines(begun: Beginning, most_bytes: int) -> str:
     return lines + line_end
 
 
-def json_lines(begun: Beginning, most_bytes: int) -> str:
+def json_lines(begun: ObjectBeginning, most_bytes: int) -> str:
     """Return the values of a JSON text as one line each: JSON lines, the items of an array, or a single value.
 
     Items that are cut are left out. Raises UpstreamFailed if there is no complete value.
@@ -104,7 +104,7 @@ def json_lines(begun: Beginning, most_bytes: int) -> str:
         return "".join(_items(text.encode()))
     first_line = text.partition("\n")[0]
     if _is_json(first_line):
-        return whole_lines(Beginning(text, begun.encoding, begun.is_whole, begun.is_gzip, False), most_bytes)
+        return whole_lines(ObjectBeginning(text, begun.encoding, begun.is_whole, begun.is_gzip, False), most_bytes)
     if begun.is_whole and _is_json(text):
         return json.dumps(json.loads(text), ensure_ascii=False) + "\n"
     raise UpstreamFailed("the object is not valid JSON, or its first value is too large (text_bytes of the store)")

@@ -28,7 +28,7 @@ from foundation.tools.budget import ENVELOPE, size
 from foundation.tools.shortening import MARK
 
 if TYPE_CHECKING:
-    from analysis.storage.s3 import Bucket, Listing, ObjectHead
+    from analysis.storage.s3 import Bucket, ObjectHead, ObjectListing
 
 OTHER_COLUMNS = 100  # maximum number of columns that are named without values
 SCHEMA_BYTES = 10_000  # reserved in the response for these
@@ -156,7 +156,7 @@ def _opened(store: ObjectStore) -> Bucket:
     return Bucket(store)
 
 
-def _page(store: ObjectStore, listing: Listing, prefix: str) -> StoreListing:
+def _page(store: ObjectStore, listing: ObjectListing, prefix: str) -> StoreListing:
     start = len(store.folder)
     return StoreListing(
         store,
@@ -186,7 +186,7 @@ def _read_parquet(content: Content, operation: ReadObject, bucket: Bucket, key: 
     from analysis.storage import parquet  # noqa: PLC0415 - imports the HTTP client
 
     store, limit = content.store, operation.limit
-    source = parquet.Source(bucket, key, content.head, path, store.parquet_bytes)
+    source = parquet.ParquetSource(bucket, key, content.head, path, store.parquet_bytes)
     read = parquet.read(
         source, lambda request: _ask(bucket, request), columns=operation.columns, limit=limit, bounds=_bounds(limit)
     )
@@ -222,7 +222,9 @@ def _read_text(content: Content, operation: ReadObject, bucket: Bucket, key: str
     _take_lines(content, begun, operation.limit)
 
 
-def _read_rows(content: Content, operation: ReadObject, bucket: Bucket, begun: formats.Beginning, path: Path) -> None:
+def _read_rows(
+    content: Content, operation: ReadObject, bucket: Bucket, begun: formats.ObjectBeginning, path: Path
+) -> None:
     most = content.store.text_bytes
     if content.format == "json":
         as_json = formats.without_nan(begun.text)
@@ -270,7 +272,7 @@ def _take_rows(content: Content, result: dict[str, Any], *, is_cut: bool) -> Non
         content.notes.append(f"values were shortened where {MARK} says so, in {', '.join(shortened[:5])}")
 
 
-def _take_lines(content: Content, begun: formats.Beginning, limit: int) -> None:
+def _take_lines(content: Content, begun: formats.ObjectBeginning, limit: int) -> None:
     """Take the first lines that fit in the response. A long line is cut."""
     room = settings.ANSWER_BUDGET_BYTES - ENVELOPE - SCHEMA_BYTES
     lines = begun.text.removesuffix("\n").split("\n")

@@ -26,7 +26,7 @@ Ask = Callable[[dict[str, Any]], dict[str, Any]]  # sends a request to DuckDB (s
 
 
 @dataclass(frozen=True)
-class Source:
+class ParquetSource:
     """The object to read, and the local file for its parts."""
 
     bucket: Bucket
@@ -50,7 +50,7 @@ class ParquetRows:
     too_large: int = 0  # the number of columns among them that exceed the limit
 
 
-def read(source: Source, ask: Ask, *, columns: Sequence[str], limit: int, bounds: Bounds) -> ParquetRows:
+def read(source: ParquetSource, ask: Ask, *, columns: Sequence[str], limit: int, bounds: Bounds) -> ParquetRows:
     """Return rows of the first row group, with these columns, or with the leading ones that fit in `most_bytes`.
 
     Raises Invalid for an unknown column or a file that is not Parquet, and LimitReached if its footer is too large.
@@ -70,7 +70,7 @@ def read(source: Source, ask: Ask, *, columns: Sequence[str], limit: int, bounds
     return ParquetRows(result, layout["num_rows"], others, len(places) - len(fitting))
 
 
-def _copy_footer(source: Source) -> int:
+def _copy_footer(source: ParquetSource) -> int:
     """Write the footer to the file, and return its number of bytes."""
     size, invalid = source.head.size, Invalid("is not a Parquet file", field="key", allowed="another format")
     tail_length = min(size, TAIL)

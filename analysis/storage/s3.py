@@ -57,7 +57,7 @@ class ListedObject:
 
 
 @dataclass(frozen=True)
-class Listing:
+class ObjectListing:
     """A page of a listing. `folders` are prefixes that end with a slash. `token` gets the next page."""
 
     objects: Sequence[ListedObject]
@@ -76,7 +76,7 @@ class ObjectHead:
 
 
 @dataclass(frozen=True)
-class Answer:
+class StoreAnswer:
     status: int
     headers: httpx.Headers
     body: bytes  # not decompressed
@@ -102,7 +102,7 @@ class Bucket:
     def close(self) -> None:
         self._client.close()
 
-    def list(self, prefix: str, *, limit: int, token: str = "", is_recursive: bool = False) -> Listing:
+    def list(self, prefix: str, *, limit: int, token: str = "", is_recursive: bool = False) -> ObjectListing:
         """Return at most `limit` objects and folders whose keys begin with the prefix, in the order of their keys."""
         parameters = {"list-type": "2", "prefix": prefix, "max-keys": str(limit), "encoding-type": "url"}
         parameters |= {} if is_recursive else {"delimiter": "/"}
@@ -169,7 +169,7 @@ class Bucket:
         *,
         headers: Mapping[str, str] | None = None,
         most_bytes: int = ERROR_BYTES,
-    ) -> Answer:
+    ) -> StoreAnswer:
         path = self._path + "/" + quote(key, safe="/~")
         query = "&".join(f"{quote(k, safe='~')}={quote(v, safe='~')}" for k, v in sorted((parameters or {}).items()))
         retrying = Retrying(
@@ -183,7 +183,7 @@ class Bucket:
         except Transient as last:
             raise last.failed from None
 
-    def _once(self, method: str, path: str, query: str, headers: dict[str, str], most_bytes: int) -> Answer:
+    def _once(self, method: str, path: str, query: str, headers: dict[str, str], most_bytes: int) -> StoreAnswer:
         url = httpx.URL(f"{self._base}{path}{f'?{query}' if query else ''}")
         if self._credentials:
             host, now = url.netloc.decode(), datetime.now(UTC)
@@ -206,12 +206,12 @@ class Bucket:
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             failed = UpstreamFailed(f"the store {self._store.name!r} can't be reached ({type(error).__name__})")
             raise (Transient(failed) if self.remaining_s > MAX_PAUSE_S else failed) from None
-        answer = Answer(stream.status_code, stream.headers, body)
+        answer = StoreAnswer(stream.status_code, stream.headers, body)
         if stream.is_success:
             return answer
         raise self._failure(answer, is_object=path != f"{self._path}/")
 
-    def _failure(self, answer: Answer, *, is_object: bool) -> Exception:
+    def _failure(self, answer: StoreAnswer, *, is_object: bool) -> Exception:
         code, status = _error_code(answer.body), answer.status
         if status == 404 and is_object and code in ("", "NoSuchKey", "NotFound"):
             return NotFound("there is no such object", field="key", allowed="a key as object_list returns it")
@@ -255,7 +255,7 @@ def _error_code(body: bytes) -> str:
     return code if CODE.fullmatch(code) else ""
 
 
-def _listing(body: bytes, prefix: str) -> Listing:
+def _listing(body: bytes, prefix: str) -> ObjectListing:
     root = _parsed(body)
     if not root.tag.endswith("ListBucketResult"):
         raise ValueError("no listing")
@@ -266,7 +266,7 @@ def _listing(body: bytes, prefix: str) -> Listing:
     ]
     folders = [decode(_text(entry, "Prefix")) for entry in root.iterfind("{*}CommonPrefixes")]
     is_last = _text(root, "IsTruncated") != "true"
-    return Listing(
+    return ObjectListing(
         # only what was asked for, whatever the server returns
         [entry for entry in objects if entry.key.startswith(prefix)],
         [folder for folder in folders if folder.startswith(prefix)],

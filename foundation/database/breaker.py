@@ -31,7 +31,7 @@ class DatabaseAway(psycopg.OperationalError):
         return gettext("it can't be reached; try again in a few seconds")
 
 
-class Breaker:
+class DatabaseBreaker:
     """The last attempt of this process to reach the database, if it has failed."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Breaker:
         return self.failed_at is not None and self.failed_at >= start
 
 
-breaker = Breaker()
+breaker = DatabaseBreaker()
 
 
 class WatchedConnection(psycopg.Connection[Any]):

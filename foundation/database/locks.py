@@ -69,7 +69,7 @@ class LeaseLost(Conflict):
 
 
 @dataclass
-class Lease:
+class HeldLease:
     name: str
     token: UUID
     locks_row: bool  # whether `fenced` may lock the row: not if that lock would last longer than the lease
@@ -81,7 +81,7 @@ class Lease:
         return self.is_lost or time.monotonic() - self.renewed > LEASE_S
 
 
-_held: ContextVar[tuple[Lease, ...]] = ContextVar("held_leases", default=())
+_held: ContextVar[tuple[HeldLease, ...]] = ContextVar("held_leases", default=())
 
 
 class _Holder:
@@ -90,16 +90,16 @@ class _Holder:
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.guard = threading.Lock()
-        self.leases: dict[str, Lease] = {}
+        self.leases: dict[str, HeldLease] = {}
         self.connection: psycopg.Connection[tuple[object]] | None = None
         self.has_session = False  # whether the connection has a session of its own
         self.is_unused = threading.Event()
 
-    def acquire(self, name: str) -> Lease | None:
+    def acquire(self, name: str) -> HeldLease | None:
         with self.guard:
             if name in self.leases:  # PostgreSQL would grant an advisory lock to one session twice
                 return None
-            lease = Lease(name, uuid4(), not connection.in_atomic_block, time.monotonic())
+            lease = HeldLease(name, uuid4(), not connection.in_atomic_block, time.monotonic())
             try:
                 if not self._insert(self._connected(), lease):
                     return None
@@ -111,7 +111,7 @@ class _Holder:
                 threading.Thread(target=self._renew_until, args=[self.is_unused], daemon=True, name="leases").start()
             return lease
 
-    def _insert(self, direct: psycopg.Connection[tuple[object]], lease: Lease) -> bool:
+    def _insert(self, direct: psycopg.Connection[tuple[object]], lease: HeldLease) -> bool:
         if self.has_session:
             direct.execute(LOCK_SESSION, {"token": lease.token})
         values = {"name": lease.name, "token": lease.token, "has_session": self.has_session, "seconds": LEASE_S}
@@ -121,7 +121,7 @@ class _Holder:
             direct.execute(UNLOCK_SESSION, {"token": lease.token})
         return False
 
-    def release(self, lease: Lease) -> None:
+    def release(self, lease: HeldLease) -> None:
         with self.guard:
             self.leases.pop(lease.name, None)
             try:
@@ -238,7 +238,7 @@ def check() -> None:
         pass
 
 
-def _check(leases: tuple[Lease, ...]) -> None:
+def _check(leases: tuple[HeldLease, ...]) -> None:
     """Raise LeaseLost if a lease has ended, and lock their rows until the end of the transaction."""
     lock = " FOR KEY SHARE" if all(lease.locks_row for lease in leases) else ""
     with connection.cursor() as cursor:

@@ -60,7 +60,7 @@ def notify(channel: str, payload: str = "") -> None:
 
 
 @dataclass(eq=False)
-class Subscription:
+class Subscriber:
     """The callbacks of one subscriber. They are called in the listener's thread and must return soon."""
 
     channel: str
@@ -77,7 +77,7 @@ class Subscription:
         self._listener.remove(self)
 
 
-def listen(channel: str, on_message: OnMessage, on_gap: OnGap = lambda: None) -> Subscription:
+def listen(channel: str, on_message: OnMessage, on_gap: OnGap = lambda: None) -> Subscriber:
     """Call `on_message` with the payload of each message on a channel, from soon after this call on."""
     global _listener
     with _guard:
@@ -96,13 +96,13 @@ class Listener:
     _last_connect: int = 0
     has_ended: bool = False
     _guard: threading.Lock = field(default_factory=threading.Lock)
-    _subscriptions: list[Subscription] = field(default_factory=list)
+    _subscriptions: list[Subscriber] = field(default_factory=list)
     _thread: threading.Thread | None = None
     _wake: socket.socket | None = None  # a byte makes the thread look at the subscriptions, and closing it ends it
 
-    def add(self, channel: str, on_message: OnMessage, on_gap: OnGap) -> Subscription:
+    def add(self, channel: str, on_message: OnMessage, on_gap: OnGap) -> Subscriber:
         with self._guard:
-            subscription = Subscription(channel, on_message, on_gap, self)
+            subscription = Subscriber(channel, on_message, on_gap, self)
             self._subscriptions.append(subscription)
             if self._thread is None:
                 self._wake, woken = socket.socketpair()
@@ -112,7 +112,7 @@ class Listener:
                 self._wake.send(b".")
         return subscription
 
-    def remove(self, subscription: Subscription) -> None:
+    def remove(self, subscription: Subscriber) -> None:
         """End a subscription, and with the last one the thread and its connection."""
         with self._guard:
             if subscription in self._subscriptions:

@@ -23,7 +23,7 @@ PLACEHOLDER = re.compile(r"%%|%s")
 
 
 @dataclass
-class Statement:
+class CompiledQuery:
     """An SQL statement whose tables are querysets."""
 
     tables: list[str] = field(default_factory=list)

@@ -9,7 +9,7 @@ FAILURES = 2  # number of failures in a row that open the breaker
 PAUSE_S = 15.0  # seconds after a failure or a trial until an open breaker allows another call
 
 
-class Breaker:
+class ModelBreaker:
     """A breaker allows all calls while closed, and one call every PAUSE_S seconds while open. A success closes it."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from django.conf import settings
 
 from foundation import lazy_numpy
 from foundation.database import connections
-from foundation.embedding.circuit_breaker import Breaker
+from foundation.embedding.circuit_breaker import ModelBreaker
 from foundation.embedding.interface import Embedder, EmbedderUnavailable, TokenEmbedder, Tokens, Vectors, Waiting
 from foundation.embedding.minilm import MiniLM
 from foundation.lazy_numpy import np
@@ -33,7 +33,7 @@ class _Slot:
         self.lock = threading.Lock()
         self.future: Future[Embedder] | None = None
         self.failed_at = 0.0
-        self.breakers = {Waiting.CALLER: Breaker(), Waiting.BATCH: Breaker()}
+        self.breakers = {Waiting.CALLER: ModelBreaker(), Waiting.BATCH: ModelBreaker()}
 
     def start(self) -> Future[Embedder]:
         with self.lock:

@@ -17,7 +17,7 @@ QUOTED_CHARS = 160
 
 
 @dataclass(frozen=True)
-class Question:
+class ConfirmationQuestion:
     """What a person is asked. `plan` is JSON data that differs if the person would agree to something else."""
 
     message: str

@@ -24,11 +24,11 @@ from foundation.operations.near_misses import nearest
 from foundation.operations.operation import Operation
 from foundation.operations.toolsets import toolsets
 from foundation.people.caller import Caller
-from foundation.tools.confirmation import Question
+from foundation.tools.confirmation import ConfirmationQuestion
 
 Shape = TypeVar("Shape", bound=Mapping[str, Any])
 Handler = Callable[["Caller", Any], Any]
-Asks = Callable[["Caller", Any], Question | None]  # returns None if the operation needs no confirmation
+Asks = Callable[["Caller", Any], ConfirmationQuestion | None]  # returns None if the operation needs no confirmation
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Tool:
         answer = with_note(answer, operation.lowered(operation.rename(arguments), longest_list(answer)))
         return {self.selector: choice, **answer} if self.repeats_choice else answer
 
-    def question(self, caller: Caller, /, **arguments: Any) -> Question | None:
+    def question(self, caller: Caller, /, **arguments: Any) -> ConfirmationQuestion | None:
         """Return what to ask the person before this call, or None if the call needs no confirmation.
 
         Raises Invalid like the call itself.

@@ -26,7 +26,7 @@ Item = TypeVar("Item", bound=Model)
 Contra = TypeVar("Contra", bound=Model, contravariant=True)
 
 
-class Phase(Enum):
+class DeliveryPhase(Enum):
     """The step in which an error occurred."""
 
     LOOKING = "checking the other system before the first attempt"
@@ -55,7 +55,7 @@ class DeliveryStatus(Enum):
 
 
 @dataclass(frozen=True)
-class Result:
+class DeliveryResult:
     fate: DeliveryStatus
     error: str = ""
     status_code: int | None = None
@@ -76,13 +76,13 @@ class Delivery(Protocol[Contra]):
         """Compare the other system with the item. If the state is OTHERWISE, the text describes the difference."""
         ...
 
-    def send(self, item: Contra) -> Result: ...
+    def send(self, item: Contra) -> DeliveryResult: ...
 
-    def status_of_error(self, item: Contra, error: Exception, stage: Phase) -> Result:
+    def status_of_error(self, item: Contra, error: Exception, stage: DeliveryPhase) -> DeliveryResult:
         """Return the item's result after an exception of `check_remote` or `send`."""
         ...
 
-    def note(self, item: Contra, result: Result) -> None:
+    def note(self, item: Contra, result: DeliveryResult) -> None:
         """Save the result of an item, and update rows that depend on it."""
         ...
 
@@ -150,7 +150,7 @@ def _deliver_concurrently(
 ) -> Iterator[Any]:
     begun_ids = {item.pk for item in items if queue.was_begun(item)}
     queue.mark(items, DeliveryStatus.BEGUN)
-    pending: list[tuple[Any, Future[Result]]] = [
+    pending: list[tuple[Any, Future[DeliveryResult]]] = [
         (item, pool.submit(attempt, delivery, item, item.pk in begun_ids, lambda: None)) for item in items
     ]
     try:
@@ -171,21 +171,21 @@ def _deliver_concurrently(
                     delivery.note(item, result)
 
 
-def attempt(delivery: Delivery[Any], item: Any, was_begun: bool, begin: Callable[[], None]) -> Result:
+def attempt(delivery: Delivery[Any], item: Any, was_begun: bool, begin: Callable[[], None]) -> DeliveryResult:
     """Deliver one item: check the other system if necessary, mark the item with `begin`, and send it.
 
     An exception is passed to `delivery.status_of_error`, which returns the result or raises.
     """
-    stage = Phase.LOOKING_AGAIN if was_begun else Phase.LOOKING
+    stage = DeliveryPhase.LOOKING_AGAIN if was_begun else DeliveryPhase.LOOKING
     try:
         if was_begun or delivery.checks_remote_first:
             state, message = delivery.check_remote(item, was_begun)
             if state == RemoteState.AS_ASKED:
-                return Result(DeliveryStatus.LANDED if was_begun else DeliveryStatus.UNCHANGED)
+                return DeliveryResult(DeliveryStatus.LANDED if was_begun else DeliveryStatus.UNCHANGED)
             if state == RemoteState.OTHERWISE:
-                return Result(DeliveryStatus.UNKNOWN if was_begun else DeliveryStatus.MOVED, message)
+                return DeliveryResult(DeliveryStatus.UNKNOWN if was_begun else DeliveryStatus.MOVED, message)
         begin()
-        stage = Phase.SENDING
+        stage = DeliveryPhase.SENDING
         return delivery.send(item)
     except LeaseLost:
         raise

@@ -25,7 +25,7 @@ class QueueFull(Exception):
 
 
 @dataclass(eq=False)
-class Turn:
+class QueueTurn:
     """The turn of one request. `end` may be called early, and again."""
 
     _queue: FairQueue
@@ -43,17 +43,17 @@ class Turn:
 class _Share:
     """The waiting and running requests of one sender. Urgent requests are in the first of the two queues."""
 
-    waiting: tuple[deque[asyncio.Future[Turn]], deque[asyncio.Future[Turn]]] = field(
+    waiting: tuple[deque[asyncio.Future[QueueTurn]], deque[asyncio.Future[QueueTurn]]] = field(
         default_factory=lambda: (deque(), deque())
     )
-    running: set[Turn] = field(default_factory=set)
+    running: set[QueueTurn] = field(default_factory=set)
     last_started: float = 0.0
 
     def count_waiting(self, *, urgent_only: bool = False) -> int:
         lines = self.waiting[:1] if urgent_only else self.waiting
         return sum(not future.done() for line in lines for future in line)
 
-    def next_in_line(self) -> asyncio.Future[Turn] | None:
+    def next_in_line(self) -> asyncio.Future[QueueTurn] | None:
         for queue in self.waiting:
             while queue:
                 if not queue[0].done():  # a request whose client has gone is cancelled
@@ -84,13 +84,13 @@ class FairQueue:
         self._rests_until: dict[str, float] = {}
         self._running = 0
 
-    async def take(self, sender: str, *, is_urgent: bool = False) -> Turn:
+    async def take(self, sender: str, *, is_urgent: bool = False) -> QueueTurn:
         """Wait for a turn. Raises QueueFull if too many requests of the sender are waiting."""
         share = self._shares.setdefault(sender, _Share())
         line = share.waiting[0 if is_urgent else 1]
         if sum(not future.done() for future in line) >= self.waiting + (self.at_once > len(share.running)):
             raise QueueFull
-        future: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[QueueTurn] = asyncio.get_running_loop().create_future()
         line.append(future)
         self._touch(sender)
         self._dispatch()
@@ -128,7 +128,7 @@ class FairQueue:
             sender, share = min(ready, key=lambda entry: (len(entry[1].running), entry[1].last_started))
             future = share.next_in_line()
             assert future is not None  # checked by _may_start
-            turn = Turn(self, sender, now)
+            turn = QueueTurn(self, sender, now)
             share.running.add(turn)
             share.last_started = turn.started
             self._running += 1
@@ -146,14 +146,14 @@ class FairQueue:
         is_urgent = 0 < share.count_waiting(urgent_only=True) <= self.at_once  # not if they are a flood themselves
         return is_urgent or now - last_other > BUSY_S or now >= self._rests_until.get(sender, 0.0)
 
-    def _end(self, sender: str, turn: Turn) -> None:
+    def _end(self, sender: str, turn: QueueTurn) -> None:
         loop = asyncio.get_running_loop()
         if (rest_s := turn.started + self.pace_s - loop.time()) > 0:
             loop.call_later(rest_s, self._release, sender, turn)
         else:
             self._release(sender, turn)
 
-    def _release(self, sender: str, turn: Turn) -> None:
+    def _release(self, sender: str, turn: QueueTurn) -> None:
         self._shares[sender].running.discard(turn)
         self._running -= 1
         share = self._shares[sender]

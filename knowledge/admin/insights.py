@@ -19,7 +19,7 @@ from foundation.operations.display import show_invisible
 from foundation.people.caller import Caller
 from knowledge.admin.related import links_of_record, review_of_record
 from knowledge.catalog.current import get_readable_catalog
-from knowledge.catalog.snapshot import Snapshot
+from knowledge.catalog.snapshot import CatalogSnapshot
 from knowledge.changesets.diff import Readable, of_changes
 from knowledge.insights.queries import may_curate
 from knowledge.insights.seen import versions_of
@@ -310,7 +310,7 @@ class InsightAdmin(ReadOnlyAdmin):
                 "", "<li>{}</li>", ((line_of(c),) for c in of_changes(insight.changeset.changes.all()))
             )
             return format_html("<ul>{}</ul>", done)
-        effect = effect_of(insight, Snapshot(get_readable_catalog()))
+        effect = effect_of(insight, CatalogSnapshot(get_readable_catalog()))
         if effect.error:
             return format_html("<p>{}</p>", effect.error)
         return format_html("<ul>{}</ul>", format_html_join("", "<li>{}</li>", ((line_of(c),) for c in effect.readable)))

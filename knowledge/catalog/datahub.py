@@ -26,9 +26,9 @@ from knowledge.catalog.interface import (
     CatalogUnavailable,
     EntitySummary,
     LineageNode,
-    Run,
     Value,
     Write,
+    WriteRun,
     entity_type,
 )
 from knowledge.catalog.json_patch import ABSENT, NESTED, equal, patched, pointer, value_at
@@ -152,7 +152,7 @@ class DataHubCatalog:
 
     # -- writing -----------------------------------------------------------------------------------------
 
-    def write(self, write: Write, run: Run) -> None:
+    def write(self, write: Write, run: WriteRun) -> None:
         if write.path and write.aspect in PATCHABLE and not set(NESTED) & set(write.path):
             try:
                 operation = {"op": write.operation, "path": pointer(write.path), "value": write.value}
@@ -163,7 +163,7 @@ class DataHubCatalog:
                 pass
         self._write_conditionally(write, run)
 
-    def _write_conditionally(self, write: Write, run: Run) -> None:
+    def _write_conditionally(self, write: Write, run: WriteRun) -> None:
         for _ in range(ATTEMPTS):
             current = self.read([write.urn], [write.aspect])[write.urn][write.aspect]
             after = patched(write.aspect, current.value, write.path, write.operation, write.value)
@@ -184,7 +184,13 @@ class DataHubCatalog:
         raise CatalogRefused(f"{write.aspect} of {write.urn} keeps being changed by others: try again")
 
     def _emit(
-        self, write: Write, kind: str, body: Any, content_type: str, run: Run, headers: dict[str, str] | None = None
+        self,
+        write: Write,
+        kind: str,
+        body: Any,
+        content_type: str,
+        run: WriteRun,
+        headers: dict[str, str] | None = None,
     ) -> None:
         from datahub.metadata.schema_classes import (  # noqa: PLC0415 - takes a second, only needed to write
             GenericAspectClass,

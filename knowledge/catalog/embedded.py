@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from foundation.database import locks
 from foundation.database.replica import connection_for_reading
-from knowledge.catalog.interface import Aspect, EntitySummary, LineageNode, Run, Value, Write
+from knowledge.catalog.interface import Aspect, EntitySummary, LineageNode, Value, Write, WriteRun
 from knowledge.catalog.json_patch import canonical, patched
 from knowledge.catalog.projections import refresh_entities
 from knowledge.models import CatalogAspect, CatalogEntity
@@ -54,7 +54,7 @@ class LocalCatalog:
     def types(self) -> set[str]:
         return set(CatalogEntity.objects.order_by().values_list("entity_type", flat=True).distinct())
 
-    def write(self, write: Write, run: Run) -> None:
+    def write(self, write: Write, run: WriteRun) -> None:
         stamp = {"runId": run.id, "lastObserved": _now_ms(), "actor": run.actor, "properties": run.properties}
         with locks.fenced(), transaction.atomic():
             before = self._locked(write.urn, write.aspect)

@@ -52,7 +52,7 @@ NAMING = tuple(dict.fromkeys(aspect for aspect, _ in NAMES))
 
 
 @dataclass(frozen=True)
-class Column:
+class CatalogColumn:
     path: str  # as in the schema
     simple_path: str  # the path in DataHub's v1 form, without type and version tokens
     native_type: str
@@ -80,9 +80,9 @@ class EntityView:
     terms: list[str] = field(default_factory=list)
     domains: list[str] = field(default_factory=list)
     links: list[dict[str, str]] = field(default_factory=list)
-    columns: list[Column] = field(default_factory=list)
+    columns: list[CatalogColumn] = field(default_factory=list)
 
-    def column(self, name: str) -> Column | None:
+    def column(self, name: str) -> CatalogColumn | None:
         exact = next((column for column in self.columns if column.path == name), None)
         return exact or next((column for column in self.columns if column.simple_path == simple_path(name)), None)
 
@@ -145,7 +145,7 @@ def _plain(value: Any) -> str | float:
     return inner if isinstance(inner, int | float) else str(inner)
 
 
-def columns(aspects: Aspects) -> Iterator[Column]:
+def columns(aspects: Aspects) -> Iterator[CatalogColumn]:
     """Yield the schema's columns. Descriptions edited by people take precedence over ingested ones."""
     edited = {
         str(info.get("fieldPath", "")): info
@@ -154,7 +154,7 @@ def columns(aspects: Aspects) -> Iterator[Column]:
     for entry in (aspects.get("schemaMetadata") or {}).get("fields") or []:
         path = str(entry.get("fieldPath", ""))
         info = edited.get(path, {})
-        yield Column(
+        yield CatalogColumn(
             path=path,
             simple_path=simple_path(path),
             native_type=str(entry.get("nativeDataType", "")),

@@ -49,7 +49,7 @@ class Write:
 
 
 @dataclass(frozen=True)
-class Run:
+class WriteRun:
     """Origin of a write, stored in the aspect's system metadata."""
 
     id: str
@@ -92,7 +92,7 @@ class Catalog(Protocol):
         """Return the given URNs whose entities exist and are not soft-deleted."""
         ...
 
-    def write(self, write: Write, run: Run) -> None:
+    def write(self, write: Write, run: WriteRun) -> None:
         """Apply one write. Concurrent writes to other paths of the same aspect are not lost."""
         ...
 

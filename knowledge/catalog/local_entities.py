@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from knowledge.catalog.embedded import LocalCatalog
-from knowledge.catalog.interface import Aspect, Catalog, EntitySummary, LineageNode, Run, Write, entity_type
+from knowledge.catalog.interface import Aspect, Catalog, EntitySummary, LineageNode, Write, WriteRun, entity_type
 
 LOCAL_TYPES = frozenset({"prompt"})
 
@@ -27,7 +27,7 @@ class WithLocalEntities:
         local_urns, other_urns = _split(urns)
         return self._local.existing(local_urns) | (self._catalog.existing(other_urns) if other_urns else set())
 
-    def write(self, write: Write, run: Run) -> None:
+    def write(self, write: Write, run: WriteRun) -> None:
         (self._local if entity_type(write.urn) in LOCAL_TYPES else self._catalog).write(write, run)
 
     def search(self, query: str, *, types: Sequence[str] = (), limit: int = 10) -> list[EntitySummary]:

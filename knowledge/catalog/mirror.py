@@ -13,7 +13,7 @@ from django.utils import timezone
 from knowledge.catalog import entity_view
 from knowledge.catalog.bulk_write import AspectWrite, Written, put_many
 from knowledge.catalog.embedded import LocalCatalog
-from knowledge.catalog.interface import Aspect, Catalog, CatalogUnavailable, EntitySummary, LineageNode, Run, Write
+from knowledge.catalog.interface import Aspect, Catalog, CatalogUnavailable, EntitySummary, LineageNode, Write, WriteRun
 from knowledge.models import CatalogCursor
 
 CURSOR = "mirror"
@@ -124,5 +124,5 @@ class MirroredCatalog:
         nodes: list[LineageNode] = self._read_with_fallback("lineage", urn, direction=direction, hops=hops, limit=limit)
         return nodes
 
-    def write(self, write: Write, run: Run) -> None:
+    def write(self, write: Write, run: WriteRun) -> None:
         self._catalog.write(write, run)

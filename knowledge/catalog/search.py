@@ -15,12 +15,12 @@ MAX_UNSURE = 3  # maximum number of weak matches by meaning in a result
 
 
 @dataclass(frozen=True)
-class SearchResult:
+class CatalogSearchResult:
     entities: list[EntitySummary]
     note: str = ""  # why the search by meaning was left out; empty otherwise
 
 
-def search(catalog: Catalog, query: str, *, types: Sequence[str] = (), limit: int = 10) -> SearchResult:
+def search(catalog: Catalog, query: str, *, types: Sequence[str] = (), limit: int = 10) -> CatalogSearchResult:
     """Search the catalog, best matches first.
 
     Matches by words and strong matches by meaning are fused by reciprocal rank. At most MAX_UNSURE weak matches by
@@ -28,15 +28,15 @@ def search(catalog: Catalog, query: str, *, types: Sequence[str] = (), limit: in
     """
     by_words = {entity.urn: entity for entity in catalog.search(query, types=types, limit=limit)}
     if not query or not document_index.has_texts(types):
-        return SearchResult(list(by_words.values()))
+        return CatalogSearchResult(list(by_words.values()))
     try:
         vector, _ = embedding.embed_one(query)
     except embedding.EmbedderUnavailable as error:
-        return SearchResult(list(by_words.values()), f"results are by words alone: {error}")
+        return CatalogSearchResult(list(by_words.values()), f"results are by words alone: {error}")
     similar = document_index.nearest_documents(vector, types, limit)
     by_meaning = {match.entity.urn: replace(summary(match.entity), passage=match.passage) for match in similar}
     scores = fuse([by_words, [match.entity.urn for match in similar if match.cosine >= document_index.COSINE_SURE]])
     rest = [urn for urn in by_meaning if urn not in scores][:MAX_UNSURE]
     by_meaning |= {urn: replace(by_meaning[urn], is_unsure=True) for urn in rest}
     urns = [*sorted(scores, key=scores.__getitem__, reverse=True), *rest]
-    return SearchResult([by_meaning.get(urn) or by_words[urn] for urn in urns][:limit])
+    return CatalogSearchResult([by_meaning.get(urn) or by_words[urn] for urn in urns][:limit])

@@ -8,10 +8,10 @@ from datetime import datetime
 from django.utils.translation import gettext
 
 from knowledge.catalog import entity_view
-from knowledge.catalog.interface import Aspect, Catalog, CatalogRefused, EntitySummary, LineageNode, Run, Write
+from knowledge.catalog.interface import Aspect, Catalog, CatalogRefused, EntitySummary, LineageNode, Write, WriteRun
 
 
-class Snapshot:
+class CatalogSnapshot:
     """Reads the aspects in entity_view.ASPECTS of each entity once and keeps them. All other reads are passed on."""
 
     def __init__(self, catalog: Catalog) -> None:
@@ -39,5 +39,5 @@ class Snapshot:
     def lineage(self, urn: str, *, direction: str, hops: int, limit: int) -> list[LineageNode]:
         return self._catalog.lineage(urn, direction=direction, hops=hops, limit=limit)
 
-    def write(self, write: Write, run: Run) -> None:
+    def write(self, write: Write, run: WriteRun) -> None:
         raise CatalogRefused(gettext("a snapshot is read-only"))

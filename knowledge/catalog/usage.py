@@ -22,7 +22,7 @@ MAX_NAMED = 5  # maximum number of users that a sentence names
 
 
 @dataclass(frozen=True)
-class Usage:
+class CatalogUsage:
     urn: str
     name: str
     users: Mapping[str, str] = field(default_factory=dict)  # URN → name, ordered by name
@@ -36,7 +36,7 @@ class Usage:
         return f"{users} ({self.note})" if self.note else users
 
 
-def usage_of(urn: str, name: str, ignored: Mapping[tuple[str, str], Any]) -> Usage:
+def usage_of(urn: str, name: str, ignored: Mapping[tuple[str, str], Any]) -> CatalogUsage:
     """Return the entities with aspects that contain the URN, without removed ones and the entity itself.
 
     `ignored` maps an entity's URN and an aspect's name to values whose references don't count. The users of an entity
@@ -46,7 +46,9 @@ def usage_of(urn: str, name: str, ignored: Mapping[tuple[str, str], Any]) -> Usa
     if settings.DATAHUB_GMS_URL and entity_type(urn) not in LOCAL_TYPES:
         copied_at = last_copied_at()
         if copied_at is None:
-            return Usage(urn, name, note="its users are unknown, because DataHub was not copied", is_unknown=True)
+            return CatalogUsage(
+                urn, name, note="its users are unknown, because DataHub was not copied", is_unknown=True
+            )
         note = f"by the copy of DataHub of {copied_at:%Y-%m-%d %H:%M} UTC"
     quoted = json.dumps(urn, ensure_ascii=False)
     rows = CatalogAspect.objects.filter(is_latest=True, value__isnull=False).exclude(urn=urn)
@@ -56,4 +58,4 @@ def usage_of(urn: str, name: str, ignored: Mapping[tuple[str, str], Any]) -> Usa
         users[user] += text.count(quoted) - json.dumps(ignored.get((user, aspect)), ensure_ascii=False).count(quoted)
     entities = CatalogEntity.objects.filter(urn__in=[user for user, count in users.items() if count > 0], removed=False)
     named = sorted((str(entity) or short_name(entity.urn), entity.urn) for entity in entities.defer("search"))
-    return Usage(urn, name, {user: label for label, user in named}, note)
+    return CatalogUsage(urn, name, {user: label for label, user in named}, note)

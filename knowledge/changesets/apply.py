@@ -22,7 +22,7 @@ from foundation.work import progress
 from foundation.work.delivery import deliver
 from knowledge.catalog import entity_view
 from knowledge.catalog.current import get_catalog
-from knowledge.catalog.interface import Catalog, Run
+from knowledge.catalog.interface import Catalog, WriteRun
 from knowledge.catalog.json_patch import ABSENT
 from knowledge.changesets import risk
 from knowledge.changesets.change_request import CHANGE_TYPES, Request
@@ -54,7 +54,7 @@ from memories.validity.rules import require_valid_now
 
 
 @dataclass(frozen=True)
-class Preview:
+class ChangesetPreview:
     """Changes that were planned but not written."""
 
     entity_urn: str
@@ -77,7 +77,7 @@ class Applied:
 # -- apply -------------------------------------------------------------------------------------------------
 
 
-def preview(operation: Apply, *, caller: Caller) -> Preview:
+def preview(operation: Apply, *, caller: Caller) -> ChangesetPreview:
     """Validate the operation and plan its changes without writing anything.
 
     Unlike `apply`, this accepts insights that another changeset is applying.
@@ -87,7 +87,7 @@ def preview(operation: Apply, *, caller: Caller) -> Preview:
     planned = plan(catalog, urn, requests, caller.email, "preview", authors_of(insights))
     replaces = {insight.pk.hex: insight.replaces_id.hex for insight in insights if insight.replaces_id}
     entities = {urn: entity_view.load_entity(catalog, urn)} if urn else {}
-    return Preview(urn, planned, entities, replaces, risk.assess(planned))
+    return ChangesetPreview(urn, planned, entities, replaces, risk.assess(planned))
 
 
 def apply(operation: Apply, *, caller: Caller) -> Applied:
@@ -243,7 +243,7 @@ def _row(changeset: Changeset, position: int, planned: Planned) -> Change:
 
 def carry_out(caller: Caller, catalog: Catalog, changeset: Changeset) -> Applied:
     """Make the open writes of a changeset, and settle its state and its insights."""
-    run = Run(changeset.run_id, changeset.applied_by, {"changeset": changeset.pk.hex})
+    run = WriteRun(changeset.run_id, changeset.applied_by, {"changeset": changeset.pk.hex})
     with exclusive(changeset), own_writes.keep_baselines_current(changeset):
         queue = delivery_queue_of(changeset)
         if queue.open.exists():

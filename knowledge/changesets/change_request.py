@@ -118,14 +118,14 @@ class ChangeType:
 
     name: str
     kinds: tuple[str, ...]  # entity types that it applies to; empty if it needs no entity
-    plan: Callable[[Request, Context], list[Step]]
+    plan: Callable[[Request, Context], list[ChangeStep]]
     label: str  # label on pages
     target: str = ""  # expected target, in words
     detail: str = ""  # expected detail, in words
 
 
 @dataclass(frozen=True)
-class Step:
+class ChangeStep:
     """A write, and whether it creates the entity."""
 
     write: Write
@@ -141,12 +141,12 @@ def usage() -> str:
     return f"What target | detail hold for each: {'; '.join(groups)}."
 
 
-def add(urn: str, aspect: str, path: tuple[str, ...], value: Any) -> Step:
-    return Step(Write(urn, aspect, path, "add", value))
+def add(urn: str, aspect: str, path: tuple[str, ...], value: Any) -> ChangeStep:
+    return ChangeStep(Write(urn, aspect, path, "add", value))
 
 
-def remove(urn: str, aspect: str, path: tuple[str, ...]) -> Step:
-    return Step(Write(urn, aspect, path, "remove"))
+def remove(urn: str, aspect: str, path: tuple[str, ...]) -> ChangeStep:
+    return ChangeStep(Write(urn, aspect, path, "remove"))
 
 
 def detail_of(request: Request, allowed: str) -> str:

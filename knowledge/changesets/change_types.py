@@ -22,10 +22,10 @@ from knowledge.changesets import new_entities, property_values
 from knowledge.changesets.change_request import (
     CHANGE_TYPES,
     MAX_TARGET,
+    ChangeStep,
     ChangeType,
     Context,
     Request,
-    Step,
     add,
     detail_of,
     remove,
@@ -79,7 +79,7 @@ def _column(request: Request, context: Context) -> str:
 # -- plan functions ------------------------------------------------------------------------------------------
 
 
-def update_description(request: Request, context: Context) -> list[Step]:
+def update_description(request: Request, context: Context) -> list[ChangeStep]:
     text = detail_of(request, gettext("the new description"))
     if column := _column(request, context):
         return [add(context.urn, "editableSchemaMetadata", ("editableSchemaFieldInfo", column, "description"), text)]
@@ -89,10 +89,10 @@ def update_description(request: Request, context: Context) -> list[Step]:
 
 def _association(
     aspect: str, list_name: str, key: str, kind: str, adds: bool
-) -> Callable[[Request, Context], list[Step]]:
+) -> Callable[[Request, Context], list[ChangeStep]]:
     """Return the plan function that adds or removes a tag or term of an entity or column."""
 
-    def plan(request: Request, context: Context) -> list[Step]:
+    def plan(request: Request, context: Context) -> list[ChangeStep]:
         urn = make_urn(kind, detail_of(request, gettext("a %(kind)s's name or URN") % {"kind": kind}))
         if adds and kind == "glossaryTerm":
             _require_existing(urn, context)
@@ -105,12 +105,12 @@ def _association(
     return plan
 
 
-def flag_quality_issue(request: Request, context: Context) -> list[Step]:
+def flag_quality_issue(request: Request, context: Context) -> list[ChangeStep]:
     issue = detail_of(request, gettext("a description of the quality problem"))
     return [add(context.urn, "globalTags", ("tags", QUALITY_TAG), {"tag": QUALITY_TAG, "context": issue})]
 
 
-def add_documentation(request: Request, context: Context) -> list[Step]:
+def add_documentation(request: Request, context: Context) -> list[ChangeStep]:
     url = validate(Annotated[str, Text(8, MAX_TARGET)], request.target, "target")
     if not re.fullmatch(r"https?://\S+", url):
         raise Invalid(
@@ -122,7 +122,7 @@ def add_documentation(request: Request, context: Context) -> list[Step]:
     return [add(context.urn, "institutionalMemory", ("elements", url), link)]
 
 
-def deprecate(request: Request, context: Context) -> list[Step]:
+def deprecate(request: Request, context: Context) -> list[ChangeStep]:
     value = {
         "deprecated": True,
         "note": detail_of(request, gettext("the reason, and a replacement if there is one")),
@@ -134,7 +134,7 @@ def deprecate(request: Request, context: Context) -> list[Step]:
     return [add(context.urn, "deprecation", (), value)]
 
 
-def set_domain(request: Request, context: Context) -> list[Step]:
+def set_domain(request: Request, context: Context) -> list[ChangeStep]:
     urn = make_urn("domain", detail_of(request, gettext("a domain's name or URN")))
     _require_existing(urn, context)
     return [add(context.urn, "domains", ("domains",), [urn])]
@@ -160,7 +160,7 @@ def _structured_property(request: Request, context: Context) -> str:
     return urn
 
 
-def set_structured_property(request: Request, context: Context) -> list[Step]:
+def set_structured_property(request: Request, context: Context) -> list[ChangeStep]:
     """Replace all values of a property. The property's definition says which values it takes."""
     text = detail_of(request, gettext("a value, or a JSON array of values"))
     urn = _structured_property(request, context)
@@ -170,7 +170,7 @@ def set_structured_property(request: Request, context: Context) -> list[Step]:
     return [add(context.urn, "structuredProperties", ("properties", urn), {"propertyUrn": urn, "values": values})]
 
 
-def remove_structured_property(request: Request, context: Context) -> list[Step]:
+def remove_structured_property(request: Request, context: Context) -> list[ChangeStep]:
     return [remove(context.urn, "structuredProperties", ("properties", _structured_property(request, context)))]
 
 
@@ -190,12 +190,12 @@ def _owner(request: Request) -> tuple[str, str]:
     return make_urn("corpuser", owner), kind
 
 
-def add_owner(request: Request, context: Context) -> list[Step]:
+def add_owner(request: Request, context: Context) -> list[ChangeStep]:
     owner, kind = _owner(request)
     return [add(context.urn, "ownership", ("owners", owner, kind), {"owner": owner, "type": kind})]
 
 
-def remove_owner(request: Request, context: Context) -> list[Step]:
+def remove_owner(request: Request, context: Context) -> list[ChangeStep]:
     owner, kind = _owner(request)
     return [remove(context.urn, "ownership", ("owners", owner, kind))]
 

@@ -16,7 +16,7 @@ from foundation.operations.fields import Text
 from foundation.operations.operation import validate
 from knowledge import extensions
 from knowledge.catalog.interface import Write, entity_type, make_urn
-from knowledge.changesets.change_request import MAX_TARGET, Context, Request, Step, add, detail_of
+from knowledge.changesets.change_request import MAX_TARGET, ChangeStep, Context, Request, add, detail_of
 
 NAMESPACE = uuid.UUID("6f0c8a3e-7d0f-4f6e-9b0e-0a4a5a0d1c11")  # for computing URNs
 ATTACHABLE = ("dataset", "container", "chart", "dashboard", "dataJob", "dataFlow")
@@ -26,7 +26,7 @@ PROPERTY_OF = ("dataset", "container", "chart", "dashboard", "dataJob", "dataFlo
 UNDO_CREATION: dict[str, tuple[tuple[str, ...], str]] = {"incidentInfo": (("status", "state"), "RESOLVED")}
 
 
-def create_glossary_term(request: Request, context: Context) -> list[Step]:
+def create_glossary_term(request: Request, context: Context) -> list[ChangeStep]:
     name = validate(Annotated[str, Text(2, 150)], request.target, "target")
     definition = detail_of(request, gettext("the term's definition"))
     if term_urn := context.find_term(name):
@@ -37,13 +37,13 @@ def create_glossary_term(request: Request, context: Context) -> list[Step]:
         )
     urn = f"urn:li:glossaryTerm:{uuid.uuid5(NAMESPACE, name.casefold())}"
     info = {"name": name, "definition": definition, "termSource": "INTERNAL"}
-    steps = [Step(Write(urn, "glossaryTermInfo", (), "add", info), creates=True)]
+    steps = [ChangeStep(Write(urn, "glossaryTermInfo", (), "add", info), creates=True)]
     if context.urn and entity_type(context.urn) in ATTACHABLE:
         steps.append(add(context.urn, "glossaryTerms", ("terms", urn), {"urn": urn}))
     return steps
 
 
-def add_context_document(request: Request, context: Context) -> list[Step]:
+def add_context_document(request: Request, context: Context) -> list[ChangeStep]:
     title = validate(Annotated[str, Text(3, 200)], request.target, "target")
     urn = f"urn:li:document:insight-{uuid.uuid5(NAMESPACE, f'{context.changeset} {title}')}"
     info: dict[str, Any] = {
@@ -58,7 +58,7 @@ def add_context_document(request: Request, context: Context) -> list[Step]:
     if context.urn:
         info["relatedAssets"] = [{"asset": context.urn}]
     return [
-        Step(Write(urn, "documentInfo", (), "add", info), creates=True),
+        ChangeStep(Write(urn, "documentInfo", (), "add", info), creates=True),
         add(urn, "documentSettings", (), {"showInGlobalContext": True}),
         add(urn, "subTypes", (), {"typeNames": ["Insight"]}),
     ]
@@ -69,7 +69,7 @@ def _document(request: Request) -> str:
     return make_urn("document", name)
 
 
-def update_context_document(request: Request, context: Context) -> list[Step]:
+def update_context_document(request: Request, context: Context) -> list[ChangeStep]:
     urn = _document(request)
     steps = [add(urn, "documentInfo", ("contents",), {"text": detail_of(request, gettext("the document's new text"))})]
     if request.query_sql.strip():  # older clients pass a new title here
@@ -79,11 +79,11 @@ def update_context_document(request: Request, context: Context) -> list[Step]:
     return steps
 
 
-def remove_context_document(request: Request, context: Context) -> list[Step]:
+def remove_context_document(request: Request, context: Context) -> list[ChangeStep]:
     return [add(_document(request), "status", ("removed",), True)]
 
 
-def define_structured_property(request: Request, context: Context) -> list[Step]:
+def define_structured_property(request: Request, context: Context) -> list[ChangeStep]:
     """Define a structured property. `query_description` is the type of its values, or empty for string."""
     name = validate(Annotated[str, Text(2, 200)], request.target, "target")
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]*", name):
@@ -108,10 +108,10 @@ def define_structured_property(request: Request, context: Context) -> list[Step]
         "entityTypes": [f"urn:li:entityType:datahub.{carrier}" for carrier in PROPERTY_OF],
     }
     urn = f"urn:li:structuredProperty:{name}"
-    return [Step(Write(urn, "propertyDefinition", (), "add", definition), creates=True)]
+    return [ChangeStep(Write(urn, "propertyDefinition", (), "add", definition), creates=True)]
 
 
-def raise_incident(request: Request, context: Context) -> list[Step]:
+def raise_incident(request: Request, context: Context) -> list[ChangeStep]:
     title = validate(Annotated[str, Text(3, 200)], request.target, "target")
     urn = f"urn:li:incident:{uuid.uuid5(NAMESPACE, f'{context.urn} {title} {context.changeset}')}"
     info = {
@@ -123,10 +123,10 @@ def raise_incident(request: Request, context: Context) -> list[Step]:
         "source": {"type": "MANUAL"},
         "created": context.stamp,
     }
-    return [Step(Write(urn, "incidentInfo", (), "add", info), creates=True)]
+    return [ChangeStep(Write(urn, "incidentInfo", (), "add", info), creates=True)]
 
 
-def resolve_incident(request: Request, context: Context) -> list[Step]:
+def resolve_incident(request: Request, context: Context) -> list[ChangeStep]:
     urn = make_urn("incident", validate(Annotated[str, Text(1, MAX_TARGET)], request.target, "target"))
     if not context.exists(urn):
         raise NotFound(gettext("there is no incident %(urn)s") % {"urn": urn}, field="target")
@@ -138,7 +138,7 @@ def resolve_incident(request: Request, context: Context) -> list[Step]:
     return [add(urn, "incidentInfo", ("status",), status)]
 
 
-def add_curated_query(request: Request, context: Context) -> list[Step]:
+def add_curated_query(request: Request, context: Context) -> list[ChangeStep]:
     name = validate(Annotated[str, Text(3, 200)], detail_of(request, gettext("the query's name")), "detail")
     statement = validate(Annotated[str, Text(1, 10_000)], request.query_sql, "query_sql")
     urn = f"urn:li:query:{uuid.uuid5(NAMESPACE, f'{context.urn} {name}')}"
@@ -151,12 +151,12 @@ def add_curated_query(request: Request, context: Context) -> list[Step]:
         "lastModified": context.stamp,
     }
     return [
-        Step(Write(urn, "queryProperties", (), "add", properties), creates=True),
+        ChangeStep(Write(urn, "queryProperties", (), "add", properties), creates=True),
         add(urn, "querySubjects", (), {"subjects": [{"entity": context.urn}]}),
     ]
 
 
-def add_prompt(request: Request, context: Context) -> list[Step]:
+def add_prompt(request: Request, context: Context) -> list[ChangeStep]:
     """Publish a prompt to all users of the MCP server. It is stored in the embedded catalog, never in DataHub."""
     name = validate(Annotated[str, Text(3, 60)], request.target, "target")
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
@@ -178,4 +178,4 @@ def add_prompt(request: Request, context: Context) -> list[Step]:
         "by": ", ".join(context.authors),
         "curator": context.actor,
     }
-    return [Step(Write(f"urn:li:prompt:{name}", "promptInfo", (), "add", info), creates=True)]
+    return [ChangeStep(Write(f"urn:li:prompt:{name}", "promptInfo", (), "add", info), creates=True)]

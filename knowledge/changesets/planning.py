@@ -12,7 +12,7 @@ from foundation.operations.errors import Conflict, NotFound
 from knowledge.catalog import entity_view
 from knowledge.catalog.interface import Aspect, Catalog, Value, entity_type
 from knowledge.catalog.json_patch import ABSENT, equal, patched, value_at
-from knowledge.changesets.change_request import CHANGE_TYPES, Context, Request, Step, add
+from knowledge.changesets.change_request import CHANGE_TYPES, ChangeStep, Context, Request, add
 from knowledge.changesets.change_types import check_entity_type
 from knowledge.changesets.new_entities import UNDO_CREATION
 
@@ -23,7 +23,7 @@ class Planned:
 
     request: int
     change_type: str
-    step: Step
+    step: ChangeStep
     before: Any
 
     @property
@@ -78,7 +78,7 @@ def plan(
     return planned
 
 
-def _with_undeletion(catalog: Catalog, steps: Sequence[Step]) -> list[Step]:
+def _with_undeletion(catalog: Catalog, steps: Sequence[ChangeStep]) -> list[ChangeStep]:
     """Add a step that undeletes each entity to create that was soft-deleted before, for example by a rollback."""
     creations = [step for step in steps if step.creates and step.write.aspect not in UNDO_CREATION]
     read = catalog.read([step.write.urn for step in creations], ["status"]) if creations else {}
@@ -100,7 +100,7 @@ def _load_entity(catalog: Catalog, urn: str) -> entity_view.EntityView | None:
     return entity
 
 
-def _current_values(catalog: Catalog, steps: Sequence[Step]) -> dict[tuple[str, str], Value | None]:
+def _current_values(catalog: Catalog, steps: Sequence[ChangeStep]) -> dict[tuple[str, str], Value | None]:
     names_by_urn: dict[str, set[str]] = {}
     for step in steps:
         names_by_urn.setdefault(step.write.urn, set()).add(step.write.aspect)

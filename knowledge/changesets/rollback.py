@@ -15,8 +15,8 @@ from foundation.operations.errors import Conflict
 from foundation.people.caller import Caller
 from foundation.work import progress
 from knowledge.catalog.entity_view import name_of
-from knowledge.catalog.interface import Catalog, Run, Write
-from knowledge.catalog.usage import Usage, usage_of
+from knowledge.catalog.interface import Catalog, Write, WriteRun
+from knowledge.catalog.usage import CatalogUsage, usage_of
 from knowledge.changesets import shared_values
 from knowledge.changesets.apply import get_changeset
 from knowledge.changesets.new_entities import UNDO_CREATION
@@ -43,7 +43,7 @@ class RolledBack:
     skipped: list[Change] = field(default_factory=list)
     kept: list[Undo] = field(default_factory=list)
     insights_returned: int = 0
-    used: list[Usage] = field(default_factory=list)  # removed entities that others use, see `_users_of_created`
+    used: list[CatalogUsage] = field(default_factory=list)  # removed entities that others use, see `_users_of_created`
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Undo:
 class RollBackPreview:
     changeset: Changeset
     undos: list[Undo]  # how a rollback would treat each change, newest first
-    used: list[Usage]  # entities that it would remove and that others use, see `_users_of_created`
+    used: list[CatalogUsage]  # entities that it would remove and that others use, see `_users_of_created`
 
 
 def roll_back(*, caller: Caller, changeset_id: UUID | str, skip_conflicts: bool = False) -> RolledBack:
@@ -137,7 +137,7 @@ def _is_ours(change: Change, current: Any) -> bool:
     return change.outcome != ChangeOutcome.LANDED and as_before(change, current)
 
 
-def _users_of_created(undos: list[Undo]) -> list[Usage]:
+def _users_of_created(undos: list[Undo]) -> list[CatalogUsage]:
     """Return the entities that a rollback removes and that others use by now, or whose users can't be known.
 
     The references that the rollback removes as well don't count.
@@ -181,7 +181,7 @@ def _restore(
         _refuse(erased, gettext("has values whose earlier value was erased and can't be restored: %(changes)s"))
     own_changes = [undo.change for undo in undos if undo.is_possible]
     deleted = {change.urn for change in own_changes if change.creates}
-    run = Run(f"{changeset.run_id}-back", caller.email, {"rolls_back": changeset.pk.hex})
+    run = WriteRun(f"{changeset.run_id}-back", caller.email, {"rolls_back": changeset.pk.hex})
     reverted: list[Change] = []
     for number, change in enumerate(own_changes):
         if number:
@@ -221,7 +221,7 @@ def _settle(
     changeset.save(update_fields=["state", "rolled_back_by", "rolled_back_at"])
 
 
-def _revert(catalog: Catalog, change: Change, run: Run, *, entity_is_deleted: bool) -> bool:
+def _revert(catalog: Catalog, change: Change, run: WriteRun, *, entity_is_deleted: bool) -> bool:
     """Undo one write. Return False if others have changed the value, which then stays as it is."""
     current = value_now(catalog, change)
     # A change of an entity that the changeset created is undone by deleting the entity.
@@ -262,7 +262,7 @@ def replay(*, caller: Caller, changeset_id: UUID | str) -> tuple[int, int]:
             field="changeset_id",
         )
     catalog = catalog_of(changeset)
-    run = Run(changeset.run_id, caller.email, {"replays": changeset.pk.hex})
+    run = WriteRun(changeset.run_id, caller.email, {"replays": changeset.pk.hex})
     count = 0
     with exclusive(changeset):
         changes = list(changeset.changes.filter(outcome__in=DONE).order_by("position"))

@@ -12,9 +12,9 @@ from django.utils.translation import gettext
 
 from foundation.database import locks
 from foundation.operations.errors import Conflict
-from foundation.work.delivery import DeliveryQueue, DeliveryStatus, Phase, RemoteState, Result
+from foundation.work.delivery import DeliveryPhase, DeliveryQueue, DeliveryResult, DeliveryStatus, RemoteState
 from knowledge.catalog.current import get_catalog
-from knowledge.catalog.interface import Catalog, CatalogRefused, CatalogUnavailable, Run, Write
+from knowledge.catalog.interface import Catalog, CatalogRefused, CatalogUnavailable, Write, WriteRun
 from knowledge.catalog.json_patch import ABSENT, equal, value_at
 from knowledge.changesets.new_entities import UNDO_CREATION
 from knowledge.models import Change, ChangeOutcome, Changeset
@@ -48,7 +48,7 @@ class CatalogWrite:
     """
 
     catalog: Catalog
-    run: Run
+    run: WriteRun
     checks_remote_first: bool = True
 
     def check_remote(self, change: Change, was_begun: bool) -> tuple[RemoteState, str]:
@@ -65,41 +65,41 @@ class CatalogWrite:
         path, value = UNDO_CREATION.get(change.aspect, ((), None))
         return bool(status.get("removed")) or bool(path and equal(value_at(change.aspect, current, path), value))
 
-    def send(self, change: Change) -> Result:
+    def send(self, change: Change) -> DeliveryResult:
         self.catalog.write(write_of(change), self.run)
         for pause in VISIBLE_WITHIN_S:
             time.sleep(pause)
             state, _ = self.check_remote(change, True)
             if state == RemoteState.AS_ASKED:
-                return Result(DeliveryStatus.LANDED)
+                return DeliveryResult(DeliveryStatus.LANDED)
             if state == RemoteState.OTHERWISE:
-                return Result(DeliveryStatus.MOVED, "it was written, but the catalog has another value now")
-        return Result(
+                return DeliveryResult(DeliveryStatus.MOVED, "it was written, but the catalog has another value now")
+        return DeliveryResult(
             DeliveryStatus.BEGUN, "it was written but can't be read back yet: resume the changeset to check again"
         )
 
-    def status_of_error(self, change: Change, error: Exception, stage: Phase) -> Result:
+    def status_of_error(self, change: Change, error: Exception, stage: DeliveryPhase) -> DeliveryResult:
         """Return the change's status after an error of the catalog. Any other error is raised again.
 
         After CatalogUnavailable the change stays open, unless a new check finds the written value in the catalog.
         """
         if isinstance(error, CatalogRefused):
-            return Result(DeliveryStatus.FAILED, error.message)
+            return DeliveryResult(DeliveryStatus.FAILED, error.message)
         if not isinstance(error, CatalogUnavailable):
             raise error
-        if stage == Phase.LOOKING:
-            return Result(DeliveryStatus.PLANNED, error.message)
+        if stage == DeliveryPhase.LOOKING:
+            return DeliveryResult(DeliveryStatus.PLANNED, error.message)
         try:
             state, _ = self.check_remote(change, True)
         except (CatalogUnavailable, CatalogRefused):
-            return Result(DeliveryStatus.BEGUN, error.message)
+            return DeliveryResult(DeliveryStatus.BEGUN, error.message)
         return (
-            Result(DeliveryStatus.LANDED)
+            DeliveryResult(DeliveryStatus.LANDED)
             if state == RemoteState.AS_ASKED
-            else Result(DeliveryStatus.PLANNED, error.message)
+            else DeliveryResult(DeliveryStatus.PLANNED, error.message)
         )
 
-    def note(self, change: Change, result: Result) -> None:
+    def note(self, change: Change, result: DeliveryResult) -> None:
         # UNKNOWN means here: the write was begun earlier, and the value is now neither the old nor the written one.
         status = DeliveryStatus.MOVED if result.fate == DeliveryStatus.UNKNOWN else result.fate
         note(change, OUTCOMES[status], result.error)

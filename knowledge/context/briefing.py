@@ -25,7 +25,7 @@ from knowledge.insights import queries
 from knowledge.insights.contradiction import contradiction
 from knowledge.models import Insight, InsightState
 from knowledge.news.analyst import CatalogChange, catalog_changes, questions
-from knowledge.news.period import Period
+from knowledge.news.period import NewsPeriod
 from memories.models import Impression, MemoryRecord, Status, Verification, Visibility
 from memories.models.record import MemoryRecordQuerySet, about_any
 from memories.queries import stale_memories, unresolved_marks
@@ -41,7 +41,7 @@ REPOSITORY_TAG = "repo:"  # a memory with the tag repo:github.com/owner/name is 
 
 
 @dataclass(frozen=True)
-class Point:
+class BriefingPoint:
     """One memory in a briefing. `note` has our own words; `quote` has a text of others that explains them."""
 
     record: MemoryRecord
@@ -51,7 +51,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Subject:
+class BriefingSubject:
     """What a briefing is about. Without entities and a repository, it is about everything that the caller may read."""
 
     urns: Sequence[str] = ()
@@ -77,13 +77,13 @@ class Subject:
 class Briefing:
     """The points by kind, each kind best first. No memory occurs twice."""
 
-    points: dict[str, list[Point]] = field(default_factory=dict)
+    points: dict[str, list[BriefingPoint]] = field(default_factory=dict)
     catalog: Sequence[CatalogChange] = ()
     waiting: int = 0  # insights that wait for the caller's review
 
 
-def brief(caller: Caller, subject: Subject, since: datetime) -> Briefing:
-    kinds: list[tuple[str, Iterable[Point]]] = [
+def brief(caller: Caller, subject: BriefingSubject, since: datetime) -> Briefing:
+    kinds: list[tuple[str, Iterable[BriefingPoint]]] = [
         (ASKED, [*_questions(caller), *_own_stale(caller)]),
         (CHANGED, [*_corrected(caller, subject, since), *_stale(caller, subject, since)]),
         (CONTESTED, _contested(caller, subject)),
@@ -92,14 +92,14 @@ def brief(caller: Caller, subject: Subject, since: datetime) -> Briefing:
         (REPOSITORY, _of_repository(caller, subject)),
         (NEW, _new(caller, subject, since)),
     ]
-    points: dict[str, list[Point]] = {}
+    points: dict[str, list[BriefingPoint]] = {}
     seen: set[Any] = set()
     for kind, found in kinds:
         for point in found:
             if not _keys(point.record) & seen:
                 points.setdefault(kind, []).append(point)
                 seen |= _keys(point.record) | (_keys(point.other) if point.other else set())
-    changes = catalog_changes(subject.urns, Period(since, timezone.now())) if subject.urns else []
+    changes = catalog_changes(subject.urns, NewsPeriod(since, timezone.now())) if subject.urns else []
     return Briefing(points, changes, queries.waiting(caller).order_by().count() if caller.is_curator else 0)
 
 
@@ -108,39 +108,39 @@ def _keys(record: MemoryRecord) -> set[Any]:
     return {record.pk, (record.created_by, record.content_key)}
 
 
-def _questions(caller: Caller) -> Iterator[Point]:
+def _questions(caller: Caller) -> Iterator[BriefingPoint]:
     for asked in sorted(questions(caller), key=lambda asked: asked.at, reverse=True)[:MAX_ASKED]:
-        yield Point(asked.insight.record, f"{asked.by} asks before deciding on your insight", asked.notes)
+        yield BriefingPoint(asked.insight.record, f"{asked.by} asks before deciding on your insight", asked.notes)
 
 
-def _own_stale(caller: Caller) -> Iterator[Point]:
+def _own_stale(caller: Caller) -> Iterator[BriefingPoint]:
     for record in stale_memories(caller).filter(created_by=caller.email).order_by("-stale_at", "id")[:MAX_ASKED]:
-        yield Point(record, "may no longer be true", record.stale_reason)
+        yield BriefingPoint(record, "may no longer be true", record.stale_reason)
 
 
-def _ended(caller: Caller, subject: Subject, **conditions: Any) -> MemoryRecordQuerySet:
+def _ended(caller: Caller, subject: BriefingSubject, **conditions: Any) -> MemoryRecordQuerySet:
     told = Q(created_by=caller.email) | Q(visibility=Visibility.PERSONA, persona=caller.persona)
     told |= Q(pk__in=Impression.objects.filter(to=caller.email).values("record"))
     rows = MemoryRecord.objects.visible_to(caller).facts().filter(subject.about(), told, **conditions)
     return subject.narrow(rows)
 
 
-def _corrected(caller: Caller, subject: Subject, since: datetime) -> Iterator[Point]:
+def _corrected(caller: Caller, subject: BriefingSubject, since: datetime) -> Iterator[BriefingPoint]:
     rows = _ended(caller, subject, status=Status.SUPERSEDED, superseded_at__gt=since)
     ended = list(rows.order_by("-superseded_at", "pk")[:MAX_LISTED])
     corrections = allowed_automatically(caller).defer("search").in_bulk([row.superseded_by for row in ended])
     for record in ended:
         correction = corrections.get(record.superseded_by) if record.superseded_by else None
-        yield Point(record, f"no longer holds since {record.superseded_at:%Y-%m-%d}", other=correction)
+        yield BriefingPoint(record, f"no longer holds since {record.superseded_at:%Y-%m-%d}", other=correction)
 
 
-def _stale(caller: Caller, subject: Subject, since: datetime) -> Iterator[Point]:
+def _stale(caller: Caller, subject: BriefingSubject, since: datetime) -> Iterator[BriefingPoint]:
     rows = _ended(caller, subject, status=Status.STALE, stale_at__gt=since).exclude(created_by=caller.email)
     for record in rows.order_by("-stale_at", "pk")[:MAX_LISTED]:
-        yield Point(record, f"may no longer be true since {record.stale_at:%Y-%m-%d}", record.stale_reason)
+        yield BriefingPoint(record, f"may no longer be true since {record.stale_at:%Y-%m-%d}", record.stale_reason)
 
 
-def _allowed(caller: Caller, subject: Subject) -> MemoryRecordQuerySet:
+def _allowed(caller: Caller, subject: BriefingSubject) -> MemoryRecordQuerySet:
     """Return the memories about the subject that may reach an agent unasked."""
     parts = []
     if subject.urns:
@@ -153,27 +153,27 @@ def _allowed(caller: Caller, subject: Subject) -> MemoryRecordQuerySet:
     return subject.narrow((parts or [allowed_automatically(caller)])[0].facts())
 
 
-def _contested(caller: Caller, subject: Subject) -> Iterator[Point]:
+def _contested(caller: Caller, subject: BriefingSubject) -> Iterator[BriefingPoint]:
     allowed = _allowed(caller, subject)
     for record in allowed.filter(Exists(unresolved_marks())).order_by("-updated_at", "pk")[:MAX_LISTED]:
-        yield Point(record, "a reader has marked it as wrong")
+        yield BriefingPoint(record, "a reader has marked it as wrong")
     proposals = Insight.objects.visible_to(caller).filter(
         state=InsightState.PENDING, record__status__in=queries.LIVING, replaces__in=allowed.order_by().values("pk")
     )
     for insight in proposals.select_related("replaces").order_by("-record__created_at", "pk")[:MAX_LISTED]:
         if insight.replaces is not None:
-            yield Point(insight.replaces, f"a correction waits for review, insight {insight.pk.hex}")
+            yield BriefingPoint(insight.replaces, f"a correction waits for review, insight {insight.pk.hex}")
     for first, second in likely_contradictions(list(allowed.order_by("-updated_at", "pk")[:MAX_COMPARED])):
         if conflict := contradiction(first.content, second.content):
-            yield Point(first, "contradicts another memory", conflict, second)
+            yield BriefingPoint(first, "contradicts another memory", conflict, second)
 
 
-def _upstream(caller: Caller, subject: Subject) -> Iterator[Point]:
+def _upstream(caller: Caller, subject: BriefingSubject) -> Iterator[BriefingPoint]:
     def scope(sources: Sequence[str]) -> MemoryRecordQuerySet:
         return subject.narrow(attachable(caller, sources).facts())
 
     for caveat in caveats_for(subject.urns, scope)[:MAX_LISTED]:
-        yield Point(caveat.record, caveat.path.reason)
+        yield BriefingPoint(caveat.record, caveat.path.reason)
 
 
 def likely_contradictions(records: Sequence[MemoryRecord]) -> list[tuple[MemoryRecord, MemoryRecord]]:
@@ -192,7 +192,7 @@ def _share_an_entity(first: MemoryRecord, second: MemoryRecord) -> bool:
     return not {*first.entity_urns, *first.detected_urns}.isdisjoint([*second.entity_urns, *second.detected_urns])
 
 
-def _certain(caller: Caller, subject: Subject, since: datetime) -> Iterator[Point]:
+def _certain(caller: Caller, subject: BriefingSubject, since: datetime) -> Iterator[BriefingPoint]:
     applied = Insight.objects.filter(pk=OuterRef("pk"), state=InsightState.APPLIED)
     verified = Verification.objects.filter(record=OuterRef("pk")).current()
     rows = _allowed(caller, subject).filter(Q(Exists(applied)) | Q(Exists(verified)))
@@ -205,7 +205,7 @@ def _certain(caller: Caller, subject: Subject, since: datetime) -> Iterator[Poin
         notes[insight.pk] = f"{'new: ' if is_new else ''}applied to the catalog{when} by {insight.applied_by}"
     # A stable sort: what was applied comes first.
     for record in sorted(records, key=lambda record: "applied" not in notes.get(record.pk, ""))[:MAX_LISTED]:
-        yield Point(record, notes.get(record.pk, "verified"))
+        yield BriefingPoint(record, notes.get(record.pk, "verified"))
 
 
 def _verifications(ids: Sequence[UUID]) -> dict[UUID, str]:
@@ -214,12 +214,12 @@ def _verifications(ids: Sequence[UUID]) -> dict[UUID, str]:
     return {row.record_id: f"verified on {row.at:%Y-%m-%d} by {'its author' if row.is_own else row.by}" for row in rows}
 
 
-def _of_repository(caller: Caller, subject: Subject) -> Iterator[Point]:
+def _of_repository(caller: Caller, subject: BriefingSubject) -> Iterator[BriefingPoint]:
     if subject.repository:
         rows = _allowed(caller, subject).filter(tags__overlap=subject.tags)
-        yield from (Point(record, "") for record in rows.order_by("-updated_at", "pk")[:MAX_LISTED])
+        yield from (BriefingPoint(record, "") for record in rows.order_by("-updated_at", "pk")[:MAX_LISTED])
 
 
-def _new(caller: Caller, subject: Subject, since: datetime) -> Iterator[Point]:
+def _new(caller: Caller, subject: BriefingSubject, since: datetime) -> Iterator[BriefingPoint]:
     rows = _allowed(caller, subject).filter(created_at__gt=since).exclude(created_by=caller.email)
-    yield from (Point(record, "") for record in rows.order_by("-created_at", "pk")[:MAX_LISTED])
+    yield from (BriefingPoint(record, "") for record in rows.order_by("-created_at", "pk")[:MAX_LISTED])

@@ -23,7 +23,7 @@ from foundation.database import connections, prepared_statements
 from knowledge.catalog.entity_view import simple_path
 from knowledge.context.column_names import IDENTIFIER, ORDINARY, TOKEN, Name, is_identifier
 from knowledge.context.memories_for_call import FOR_ENTITY, FOR_MATCH, FOR_NEIGHBOR, FoundMemory
-from knowledge.entities.call_subject import CAMEL, MIN_WORD, STOP_WORDS, WORD, Subject, singular
+from knowledge.entities.call_subject import CAMEL, MIN_WORD, STOP_WORDS, WORD, CallSubject, singular
 from knowledge.entities.entity_linking import read_entities
 from memories.models import MemoryRecord
 from memories.rendering import entity_name
@@ -123,7 +123,7 @@ class Evidence:
         return list(dict.fromkeys(name for row in names for name in row))
 
 
-def profile_of(subject: Subject) -> Profile:
+def profile_of(subject: CallSubject) -> Profile:
     tables = [entity_name(urn).rpartition(".")[2] for urn in subject.requested]
     tables += [name.rpartition(".")[2] for statement in subject.statements for name in statement.tables]
     unread = [urn for urn in subject.requested if urn not in subject.rows]
@@ -152,7 +152,7 @@ def profile_of(subject: Subject) -> Profile:
     )
 
 
-def search_words(subject: Subject, profile: Profile) -> dict[str, int]:
+def search_words(subject: CallSubject, profile: Profile) -> dict[str, int]:
     """Return the words of a call that find memories, each with a sum of FOR_ENTITY, FOR_MATCH and FOR_NEIGHBOR."""
     words: dict[str, int] = {}
 

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from knowledge.context.call_match import USUAL_COSINE, Evidence, Profile, evidence_in
 from knowledge.context.memories_for_call import FoundMemory
-from knowledge.entities.call_subject import Subject
+from knowledge.entities.call_subject import CallSubject
 
 # Words of memories that tell which rows don't count. Such a memory matters to every statement that lacks the filter.
 LEAVES_OUT = re.compile(
@@ -37,12 +37,12 @@ REDIRECTS = re.compile(
 VALUE = re.compile(r"'([^'\n]{1,60})'|=\s*([\w.-]+)")
 
 
-def relevances(found: Iterable[FoundMemory], subject: Subject, profile: Profile) -> dict[UUID, float]:
+def relevances(found: Iterable[FoundMemory], subject: CallSubject, profile: Profile) -> dict[UUID, float]:
     """Return the relevance of memories to the statement of a call by their ids. It may be negative."""
     return {row.record.pk: _relevance(row, subject, profile) for row in found}
 
 
-def _relevance(found: FoundMemory, subject: Subject, profile: Profile) -> float:
+def _relevance(found: FoundMemory, subject: CallSubject, profile: Profile) -> float:
     record = found.record
     text = record.content
     evidence = evidence_in(text, profile)

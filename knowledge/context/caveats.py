@@ -22,7 +22,7 @@ from django.db.models.functions import Concat, Lower
 from foundation.database.replica import connection_for_reading
 from knowledge.catalog.entity_view import simple_path
 from knowledge.context.column_names import has_word, is_identifier
-from knowledge.entities.call_subject import Subject
+from knowledge.entities.call_subject import CallSubject
 from knowledge.models import CaveatWaiver
 from memories.models import Category, MemoryRecord
 from memories.models.record import MemoryRecordQuerySet, about_any
@@ -170,7 +170,7 @@ def nearest(
     return sorted(caveats, key=lambda caveat: len(caveat.path.urns))  # a stable sort: the newest stay first
 
 
-def columns_asked_for(subject: Subject) -> list[str]:
+def columns_asked_for(subject: CallSubject) -> list[str]:
     """Return the columns whose caveats count if statements name all their columns, and otherwise [] for all."""
     statements = subject.statements
     is_exact = all(statement.is_parsed and not statement.reads_all for statement in statements)

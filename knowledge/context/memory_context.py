@@ -37,7 +37,7 @@ from knowledge.context.call_ranking import relevances
 from knowledge.context.memories_for_call import ENTITY_ROWS, Criteria, FoundMemory, MemoriesForCall, find
 from knowledge.context.time_limit import is_canceled
 from knowledge.entities import entity_linking, recent_entities
-from knowledge.entities.call_subject import Subject, shared_words, subject_of, words_of
+from knowledge.entities.call_subject import CallSubject, shared_words, subject_of, words_of
 from memories import metrics_hooks
 from memories.models import MemoryRecord, Status
 from memories.rendering import entity_name
@@ -65,7 +65,7 @@ REVIEW_COMMANDS = ("review", "synthesize")
 
 
 @dataclass(frozen=True)
-class Entry:
+class ContextEntry:
     record: MemoryRecord
     why: str
     is_applied: bool = False
@@ -91,20 +91,22 @@ class Entry:
 class Knowledge:
     """Memories for a call, best first, and how many more are stale, not valid or await review."""
 
-    entries: list[Entry] = field(default_factory=list)
-    matched: list[Entry] = field(default_factory=list)  # memories without a link that match the call
-    neighbors: list[Entry] = field(default_factory=list)  # memories about neighboring entities
+    entries: list[ContextEntry] = field(default_factory=list)
+    matched: list[ContextEntry] = field(default_factory=list)  # memories without a link that match the call
+    neighbors: list[ContextEntry] = field(default_factory=list)  # memories about neighboring entities
     stale: int = 0
     waiting: int = 0
     not_valid: int = 0  # not yet or no longer valid
     quiet: int = 0  # those that are attached on request only
-    ended: list[Entry] = field(default_factory=list)  # those shown before that went stale or have ended, without texts
-    subject: Subject = field(default_factory=Subject)  # what the call is about
+    ended: list[ContextEntry] = field(
+        default_factory=list
+    )  # those shown before that went stale or have ended, without texts
+    subject: CallSubject = field(default_factory=CallSubject)  # what the call is about
     relevance: Mapping[UUID, float] = field(default_factory=dict)  # to the statement, if there are too many memories
     notes: Sequence[str] = ()  # on what is missing
 
     @property
-    def best_first(self) -> list[Entry]:
+    def best_first(self) -> list[ContextEntry]:
         """Return the memories about the entities, then those that match; the best of these always has a place.
 
         If they were compared with a statement, applied insights come first, then the most relevant.
@@ -233,7 +235,7 @@ def _find_in(limit_ms: int | None, caller: Caller, criteria: Criteria) -> Memori
         return find(caller, criteria)
 
 
-def memories_for_entities(caller: Caller, subject: Subject, *, limit: int = ENTITY_ROWS) -> Knowledge:
+def memories_for_entities(caller: Caller, subject: CallSubject, *, limit: int = ENTITY_ROWS) -> Knowledge:
     """Return the memories about entities and about their neighbors, those among them that are attached on request only.
 
     Applied insights come first. Otherwise the order is by relevance to the question.
@@ -255,7 +257,7 @@ def _is_about_data(call: Call) -> bool:
     return call.is_proxied or call.tool.startswith(("catalog_", "analysis_", "query_", "object_"))
 
 
-def _ranked(found: MemoriesForCall, subject: Subject, notes: Sequence[str]) -> Knowledge:
+def _ranked(found: MemoriesForCall, subject: CallSubject, notes: Sequence[str]) -> Knowledge:
     """Return the memories about the entities and their neighbors in the order in which they are attached."""
     urns = subject.requested
     rows = sorted(found.entity, key=lambda row: not row.is_applied)  # stable: both groups stay ordered by relevance
@@ -268,7 +270,7 @@ def _ranked(found: MemoriesForCall, subject: Subject, notes: Sequence[str]) -> K
     return Knowledge(
         entries=entries,
         neighbors=[_entry(row, why) for row, why in nearby],
-        ended=[Entry(row.record, _why_ended(row.record)) for row in found.ended],
+        ended=[ContextEntry(row.record, _why_ended(row.record)) for row in found.ended],
         stale=found.stale,
         waiting=found.waiting,
         not_valid=found.not_valid,
@@ -278,11 +280,11 @@ def _ranked(found: MemoriesForCall, subject: Subject, notes: Sequence[str]) -> K
     )
 
 
-def _entry(row: FoundMemory, why: str) -> Entry:
-    return Entry(row.record, _with_applied(why, row.is_applied), row.is_applied, row.has_hint)
+def _entry(row: FoundMemory, why: str) -> ContextEntry:
+    return ContextEntry(row.record, _with_applied(why, row.is_applied), row.is_applied, row.has_hint)
 
 
-def _neighbor_memories(found: MemoriesForCall, subject: Subject) -> list[tuple[FoundMemory, str]]:
+def _neighbor_memories(found: MemoriesForCall, subject: CallSubject) -> list[tuple[FoundMemory, str]]:
     """Return at most MAX_NEIGHBORS memories, with the reason for each: caveats from upstream, then about neighbors.
 
     Memories about neighbors must share words with the call. Neighbors are one step of lineage away, or occur only in
@@ -316,7 +318,7 @@ def _with_matches(knowledge: Knowledge, found: MemoriesForCall, profile: Profile
     reason = "matches the statement" if subject.statements else "matches the call"
     current = [(row, shared) for row, shared in matching if row.record.status == Status.ACTIVE]
     matched = [
-        Entry(row.record, f"{reason}: {', '.join(shared[:SHARED_WORDS_SHOWN])}", has_hint=row.has_hint)
+        ContextEntry(row.record, f"{reason}: {', '.join(shared[:SHARED_WORDS_SHOWN])}", has_hint=row.has_hint)
         for row, shared in current
     ]
     stale = knowledge.stale + len(matching) - len(current)
@@ -402,11 +404,11 @@ def _with_applied(why: str, is_applied: bool) -> str:
     return f"{why}; applied to the catalog by a curator" if is_applied else why
 
 
-def _is_shown(entry: Entry, shown: Mapping[UUID, str]) -> bool:
+def _is_shown(entry: ContextEntry, shown: Mapping[UUID, str]) -> bool:
     return shown.get(entry.record.pk) == version(entry.record)
 
 
-def _mark_changed(entry: Entry, shown: Mapping[UUID, str]) -> Entry:
+def _mark_changed(entry: ContextEntry, shown: Mapping[UUID, str]) -> ContextEntry:
     return replace(entry, why=f"changed since it was shown; {entry.why}") if entry.record.pk in shown else entry
 
 
@@ -421,7 +423,7 @@ def version(record: MemoryRecord) -> str:
     return hashlib.sha256(f"{record.status} {record.content}".encode()).hexdigest()[:16]
 
 
-def within_bounds(entries: Sequence[Entry]) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+def within_bounds(entries: Sequence[ContextEntry]) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
     """Return the entries within the limits on number and bytes, and references to the omitted entries."""
     fitting: list[dict[str, Any]] = []
     omitted: list[dict[str, str]] = []

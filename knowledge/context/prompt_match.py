@@ -20,7 +20,7 @@ from knowledge.context.time_limit import PATIENCE, set_timeout
 from knowledge.entities import entity_linking
 from memories.models import MemoryRecord
 from memories.retrieval import term_statistics
-from memories.retrieval.ranking import Question, candidates
+from memories.retrieval.ranking import RecallQuestion, candidates
 
 MAX_PROMPT = 2_000  # characters at the start of a prompt that are compared; the rest is mostly pasted material
 CANDIDATES = 20
@@ -39,7 +39,7 @@ def memories_for_prompt(caller: Caller, prompt: str, deadline: float) -> list[Me
         set_timeout(deadline)
         urns = [mention.urn for mention in entity_linking.mentions_in([text])[0]]
         terms = term_statistics.query_terms(text, caller)
-        question = Question(vector=vector, terms=terms, distances=dict.fromkeys(urns, 0))
+        question = RecallQuestion(vector=vector, terms=terms, distances=dict.fromkeys(urns, 0))
         scope = compiled_attachable(caller)
         rows, _ = candidates(scope, question, CANDIDATES)
         rows = sorted(rows, key=lambda row: -row.score)

@@ -18,7 +18,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from knowledge.context.column_names import COMMON, ORDINARY, TOKEN
-from knowledge.entities.call_subject import MIN_WORD, STOP_WORDS, Subject, singular
+from knowledge.entities.call_subject import MIN_WORD, STOP_WORDS, CallSubject, singular
 from memories.models import MemoryRecord
 from memories.rendering import entity_name
 from memories.use.attachment_use import mark_used
@@ -29,14 +29,14 @@ MAX_TERMS = 60  # maximum number of hashes that are stored with an impression
 VAGUE_NUMBER = re.compile(r"\d|(19|20)\d\d|10+")
 
 
-def terms_beyond(records: Iterable[MemoryRecord], subject: Subject) -> dict[UUID, list[int]]:
+def terms_beyond(records: Iterable[MemoryRecord], subject: CallSubject) -> dict[UUID, list[int]]:
     """Return the hashes of each memory's words that a call does not have. Later calls that have one show a use."""
     known = {word for term in _terms_of(subject) for word in term} | _all_words(subject)
     beyond = {record.pk: [word for word in _words_of_memory(record) if word not in known] for record in records}
     return {pk: [_hash(word) for word in words[:MAX_TERMS]] for pk, words in beyond.items()}
 
 
-def note_uses(recent: Mapping[UUID, Shown], subject: Subject) -> None:
+def note_uses(recent: Mapping[UUID, Shown], subject: CallSubject) -> None:
     """Mark the recent impressions of a connection that this later call shows to be used, if there are any."""
     waiting = [shown for shown in recent.values() if shown.terms and not shown.is_used]
     if not waiting:
@@ -46,7 +46,7 @@ def note_uses(recent: Mapping[UUID, Shown], subject: Subject) -> None:
         mark_used(used, timezone.now())
 
 
-def _terms_of(subject: Subject) -> list[Collection[str]]:
+def _terms_of(subject: CallSubject) -> list[Collection[str]]:
     """Return the words that a call names, each term with those that must occur together."""
     names = [entity_name(urn).rpartition(".")[2] for urn in subject.requested]
     names += [name for statement in subject.statements for name in _names_in(statement.tables, statement.columns)]
@@ -59,7 +59,7 @@ def _names_in(tables: Sequence[str], columns: Sequence[str]) -> list[str]:
     return [*(table.rpartition(".")[2] for table in tables), *columns]
 
 
-def _all_words(subject: Subject) -> set[str]:
+def _all_words(subject: CallSubject) -> set[str]:
     return set(_telling(TOKEN.findall(subject.question)))
 
 

@@ -32,7 +32,7 @@ MARK_FRESH = "the verdict on a contradiction was undone"
 
 
 @dataclass(frozen=True)
-class Effect:
+class VerdictEffect:
     """One change of a memory. If it is a proposal, somebody else has to decide about it."""
 
     record: str  # the memory's id, as hexadecimal digits
@@ -44,15 +44,15 @@ class Effect:
         return {name: value for name, value in asdict(self).items() if name in ("record", "done")}
 
     @classmethod
-    def of_json(cls, value: dict[str, Any]) -> Effect:
+    def of_json(cls, value: dict[str, Any]) -> VerdictEffect:
         return cls(value["record"], value["done"])
 
 
-def _effect(record: MemoryRecord, done: str) -> Effect:
-    return Effect(record.pk.hex, done, is_proposal=done in PROPOSALS, is_to_undo=done != NOTHING)
+def _effect(record: MemoryRecord, done: str) -> VerdictEffect:
+    return VerdictEffect(record.pk.hex, done, is_proposal=done in PROPOSALS, is_to_undo=done != NOTHING)
 
 
-def give_scope(caller: Caller, record: MemoryRecord, scope: str, reason: str) -> Effect:
+def give_scope(caller: Caller, record: MemoryRecord, scope: str, reason: str) -> VerdictEffect:
     if record.scope == scope:
         return _effect(record, NOTHING)
     if not caller.can_edit_for(record.created_by):
@@ -69,7 +69,7 @@ def _end_proposal(record_id: UUID) -> None:
         extension.scope_proposal_ended(record_id)
 
 
-def doubt(caller: Caller, record: MemoryRecord, reason: str, note: str) -> Effect:
+def doubt(caller: Caller, record: MemoryRecord, reason: str, note: str) -> VerdictEffect:
     """Make a memory stale that nobody has found true, or report it to its owner."""
     if not caller.can_edit_for(record.created_by):
         return _report(caller, record, note)
@@ -77,7 +77,7 @@ def doubt(caller: Caller, record: MemoryRecord, reason: str, note: str) -> Effec
     return _effect(record, MADE_STALE)
 
 
-def retire(caller: Caller, record: MemoryRecord, reason: str, note: str) -> Effect:
+def retire(caller: Caller, record: MemoryRecord, reason: str, note: str) -> VerdictEffect:
     """Archive a memory that another text contradicts rightly, or report it to its owner."""
     if not caller.can_edit_for(record.created_by):
         return _report(caller, record, note)
@@ -85,14 +85,14 @@ def retire(caller: Caller, record: MemoryRecord, reason: str, note: str) -> Effe
     return _effect(record, ARCHIVED)
 
 
-def _report(caller: Caller, record: MemoryRecord, note: str) -> Effect:
+def _report(caller: Caller, record: MemoryRecord, note: str) -> VerdictEffect:
     had_one = Report.objects.filter(record=record, by=caller.email, verdict=ReportVerdict.WRONG).exists()
     reports.report(ReportMemories(wrong=[record.pk], note=note), caller=caller)
     # An earlier report of the person stays when the verdict is undone.
-    return Effect(record.pk.hex, REPORTED, is_proposal=True, is_to_undo=not had_one)
+    return VerdictEffect(record.pk.hex, REPORTED, is_proposal=True, is_to_undo=not had_one)
 
 
-def propose_description(caller: Caller, record: MemoryRecord, urn: str, column: str) -> Effect:
+def propose_description(caller: Caller, record: MemoryRecord, urn: str, column: str) -> VerdictEffect:
     """Propose to describe an entity with the text of a memory. A curator decides.
 
     Raises Forbidden unless the caller may change the memory: the proposal repeats its text. If the owner has proposed
@@ -128,7 +128,7 @@ def propose_description(caller: Caller, record: MemoryRecord, urn: str, column: 
     return _effect(proposal, CAPTURED)
 
 
-def index_proposals(done: Iterable[Effect]) -> None:
+def index_proposals(done: Iterable[VerdictEffect]) -> None:
     """Let workers embed the memories that a verdict has created. Call it after the transaction."""
     if ids := [UUID(effect.record) for effect in done if effect.done == CAPTURED]:
         indexing.enqueue("memory", ids, Trigger.WRITE)
@@ -137,7 +137,7 @@ def index_proposals(done: Iterable[Effect]) -> None:
 # -- undo -------------------------------------------------------------------------------------------------------
 
 
-def revert(caller: Caller, effect: Effect) -> None:
+def revert(caller: Caller, effect: VerdictEffect) -> None:
     """Revert an effect. Raises Conflict if the memory has changed since."""
     record_id = UUID(effect.record)
     match effect.done:

@@ -15,7 +15,7 @@ from django.utils.translation import gettext
 from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
 from foundation.people.caller import Caller, require_user
 from knowledge.contradictions import effects, queries
-from knowledge.contradictions.effects import Effect
+from knowledge.contradictions.effects import VerdictEffect
 from knowledge.contradictions.operations import GiveVerdict, UndoSettlement
 from knowledge.models import Contradiction, PairVerdict, Settlement, SettlementState
 from memories.models import MemoryRecord
@@ -76,7 +76,7 @@ def undo(operation: UndoSettlement, *, caller: Caller) -> Settlement:
         if settlement.undone_at:
             raise Conflict(gettext("was undone already"), field="settlement_id")
         for effect in reversed(settlement.effects):
-            effects.revert(caller, Effect.of_json(effect))
+            effects.revert(caller, VerdictEffect.of_json(effect))
         settlement.undone_at, settlement.undone_by = timezone.now(), caller.email
         settlement.save(update_fields=["undone_at", "undone_by"])
     return settlement
@@ -144,7 +144,7 @@ def _scope(caller: Caller, field: str, scope: str, record: MemoryRecord) -> str:
 # -- what follows from a verdict --------------------------------------------------------------------------------
 
 
-def _carry_out(caller: Caller, pair: Contradiction, settlement: Settlement) -> Iterable[Effect]:
+def _carry_out(caller: Caller, pair: Contradiction, settlement: Settlement) -> Iterable[VerdictEffect]:
     first, second = pair.first, pair.second
     reason = _reason(settlement)
     match settlement.verdict:

@@ -29,7 +29,7 @@ OWNED, WRITTEN, USED = 3.0, 2.0, 1.0  # how much a person may know about an enti
 
 
 @dataclass(frozen=True)
-class Candidate:
+class QuestionCandidate:
     """A question that could be asked. `record_ids` are the memories that it is about, at most two."""
 
     urn: str
@@ -39,7 +39,7 @@ class Candidate:
     since: datetime | None = None
 
 
-def candidates(caller: Caller, person: Caller, urn: str = "") -> list[Candidate]:
+def candidates(caller: Caller, person: Caller, urn: str = "") -> list[QuestionCandidate]:
     """Return what the person could be asked, as far as `caller` may read it, best first.
 
     With `urn`, the questions are about this entity, whether or not the person is known to know it.
@@ -47,7 +47,7 @@ def candidates(caller: Caller, person: Caller, urn: str = "") -> list[Candidate]
     familiar = {urn: OWNED} if urn else _familiar(caller, person)
     debts = queries.debts_of(caller, list(familiar))
     found = [
-        Candidate(debt.urn, reason, debt.score * familiar[debt.urn] / (1 + place), since=debt.stale_since)
+        QuestionCandidate(debt.urn, reason, debt.score * familiar[debt.urn] / (1 + place), since=debt.stale_since)
         for debt in debts.values()
         for place, reason in enumerate(debt.reasons)
     ]
@@ -92,7 +92,7 @@ def _used(caller: Caller, person: Caller) -> list[str]:
         return [row["urn"] for row in rows.filter(n__gte=settings.DEBT_FREQUENT_CALLS)[:MAX_ENTITIES]]
 
 
-def with_memories(caller: Caller, person: Caller, candidate: Candidate) -> Candidate:
+def with_memories(caller: Caller, person: Caller, candidate: QuestionCandidate) -> QuestionCandidate:
     """Add the memories that a question is about: those that contradict each other, or the contested or stale one.
 
     Only shared memories are added, and only those that both the caller and the person may read.
@@ -105,7 +105,7 @@ def with_memories(caller: Caller, person: Caller, candidate: Candidate) -> Candi
         found: Sequence[UUID] = list(stale.values_list("pk", flat=True)[:1])
     else:
         found = _pair(rows) or _doubted(rows)
-    return Candidate(candidate.urn, candidate.reason, candidate.rank, tuple(found), candidate.since)
+    return QuestionCandidate(candidate.urn, candidate.reason, candidate.rank, tuple(found), candidate.since)
 
 
 def _shared(caller: Caller, person: Caller) -> MemoryRecordQuerySet:

@@ -14,7 +14,7 @@ from django.db import connection, transaction
 from django.db.models import Exists, Q
 from django.utils import timezone
 
-from foundation.database.queryset_sql import Statement
+from foundation.database.queryset_sql import CompiledQuery
 from knowledge.catalog.entity_view import DESCRIPTIONS
 from knowledge.contradictions import queries as contradictions
 from knowledge.debt import uses
@@ -129,7 +129,7 @@ def _insert() -> int:
     answers = InterviewQuestion.objects.filter(
         state=State.ANSWERED, record__status__in=LIVING, decided_at__gt=timezone.now() - ANSWERS_COUNT
     )
-    statement = Statement()
+    statement = CompiledQuery()
     sql = COMPUTE.format(
         facts=statement.table(
             facts.values_list("pk", "status", "stale_at", "entity_urns", "detected_urns", "visibility", "persona")

@@ -19,7 +19,7 @@ from foundation.people.caller import Caller, require_user
 from foundation.people.permissions import build_caller
 from knowledge import extensions
 from knowledge.debt import candidates, wording
-from knowledge.debt.candidates import Candidate
+from knowledge.debt.candidates import QuestionCandidate
 from knowledge.debt.operations import PASS, UNKNOWN, AnswerInterview, AskQuestions, PassOver, UndoAnswer
 from knowledge.debt.questions import own_question
 from knowledge.insights.capture import Captured, capture
@@ -75,7 +75,7 @@ def _colleague(caller: Caller, email: str, field: str) -> Caller:
     return person
 
 
-def _choose(person: Caller, possible: Sequence[Candidate]) -> list[Candidate]:
+def _choose(person: Caller, possible: Sequence[QuestionCandidate]) -> list[QuestionCandidate]:
     """Return the best candidates for the room that the person has, one for each entity."""
     now = timezone.now()
     with identity.service("debt"):  # the caller may not read what others have asked the person
@@ -89,7 +89,7 @@ def _choose(person: Caller, possible: Sequence[Candidate]) -> list[Candidate]:
         states.setdefault(row.urn, []).append(row.state)
     lower = candidates.penalties(states)
     ranked = sorted(possible, key=lambda each: -each.rank * lower.get(each.urn, 1.0))
-    chosen: dict[str, Candidate] = {}
+    chosen: dict[str, QuestionCandidate] = {}
     for each in ranked:
         if each.urn not in busy and (each.urn, each.reason) not in blocked:
             chosen.setdefault(each.urn, each)
@@ -108,7 +108,7 @@ def _lock_and_count(email: str) -> int:
     return InterviewQuestion.objects.filter(owner=email, state=State.OPEN).count()
 
 
-def _store(owner: str, candidate: Candidate, asked_by: str) -> InterviewQuestion:
+def _store(owner: str, candidate: QuestionCandidate, asked_by: str) -> InterviewQuestion:
     values = {
         "record_ids": list(candidate.record_ids), "since": candidate.since, "asked_by": asked_by, "state": State.OPEN,
         "created_at": timezone.now(), "decided_at": None, "record": None, "stored_new": False,
@@ -163,7 +163,7 @@ def _pass_on(caller: Caller, question: InterviewQuestion, to: str) -> None:
     person = _colleague(caller, to, "to")
     if person.email == caller.email:
         raise Invalid(gettext("is yourself"), field="to", allowed=gettext("the e-mail address of a colleague"))
-    candidate = Candidate(question.urn, question.reason, 0.0, question.record_ids, question.since)
+    candidate = QuestionCandidate(question.urn, question.reason, 0.0, question.record_ids, question.since)
     if not _choose(person, [candidate]):
         raise Conflict(
             gettext("%(email)s can't be asked now: too many open questions, or asked already")

@@ -24,7 +24,7 @@ MAX_DECIDED = 20  # decided questions that a page lists
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownQuestion:
     """A question as its reader sees it. `records` are the memories that it is about and that the reader may read."""
 
     question: InterviewQuestion
@@ -67,7 +67,7 @@ def own_question(caller: Caller, question_id: UUID, *, or_asked: bool = False, l
     return question
 
 
-def shown(caller: Caller, rows: Sequence[InterviewQuestion], *, with_experts: bool = False) -> list[Shown]:
+def shown(caller: Caller, rows: Sequence[InterviewQuestion], *, with_experts: bool = False) -> list[ShownQuestion]:
     """Return the questions with their texts, as far as the caller may read what they are about."""
     urns = list({row.urn for row in rows})
     named = CatalogEntity.objects.filter(urn__in=urns).values_list("urn", "qualified_name", "name")
@@ -80,7 +80,7 @@ def shown(caller: Caller, rows: Sequence[InterviewQuestion], *, with_experts: bo
     for row in rows:
         name = names.get(row.urn) or entity_name(row.urn)
         result.append(
-            Shown(
+            ShownQuestion(
                 row,
                 name,
                 question_text(row, name),

@@ -13,7 +13,7 @@ from knowledge.debt import experts, interviews, questions
 from knowledge.debt.computation import computed_at
 from knowledge.debt.operations import AskQuestions, ListDebts
 from knowledge.debt.queries import Debt, DebtFilter, debt_page
-from knowledge.debt.questions import Shown
+from knowledge.debt.questions import ShownQuestion
 from knowledge.models import InterviewQuestion
 
 HOW_TO_ANSWER = (
@@ -103,7 +103,7 @@ def debt_response(row: Debt, people: Sequence[experts.Expert]) -> DebtResponse:
     }
 
 
-def question_response(shown: Shown) -> InterviewQuestionResponse:
+def question_response(shown: ShownQuestion) -> InterviewQuestionResponse:
     row = shown.question
     response: InterviewQuestionResponse = {
         "question_id": row.pk.hex,

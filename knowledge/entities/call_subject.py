@@ -17,7 +17,7 @@ from foundation.tools.declaration import Call
 from knowledge.catalog.name_resolution import urn_of
 from knowledge.entities import entity_linking, sql_statement, stored_entities
 from knowledge.entities.entity_linking import CatalogRow
-from knowledge.entities.sql_statement import Statement
+from knowledge.entities.sql_statement import SqlStatement
 from memories.rendering import entity_name
 
 MAX_ENTITIES = 10  # maximum number of entities that a call asks about, and of those that only its answer mentions
@@ -47,11 +47,11 @@ NOT_PARSED = (
 
 
 @dataclass(frozen=True)
-class Subject:
+class CallSubject:
     requested: list[str] = field(default_factory=list)  # URNs that the call asks about
     answered: list[str] = field(default_factory=list)  # URNs that only the answer mentions
     question: str = ""  # the text arguments, without URNs
-    statements: list[Statement] = field(default_factory=list)
+    statements: list[SqlStatement] = field(default_factory=list)
     note: str = ""  # why entities may be missing, or ""
     rows: Mapping[str, CatalogRow] = field(default_factory=dict)  # of entities that have been read already, by URN
 
@@ -73,7 +73,7 @@ class Subject:
         return " ".join(part for urn in self.requested for part in entity_name(urn).split(".")[-2:])
 
 
-def subject_of(caller: Caller, call: Call) -> Subject:
+def subject_of(caller: Caller, call: Call) -> CallSubject:
     """Return what a call is about.
 
     If its arguments name no entity, the call counts as asking about the entities of its answer. If it is declared where
@@ -98,7 +98,7 @@ def subject_of(caller: Caller, call: Call) -> Subject:
     answered = [urn for urn in [*listed, *answered] if urn not in requested]
     if not requested:
         requested, answered = answered, []
-    return Subject(
+    return CallSubject(
         list(dict.fromkeys(requested))[:MAX_ENTITIES],
         answered[:MAX_ENTITIES],
         _question_of(call, mentions.statements),
@@ -152,7 +152,7 @@ def shared_words(text: str, words: set[str]) -> list[str]:
     return [word for key, word in reversed(shared.items()) if key in words]
 
 
-def _question_of(call: Call, statements: Sequence[Statement]) -> str:
+def _question_of(call: Call, statements: Sequence[SqlStatement]) -> str:
     texts = [value for name, value in call.arguments.items() if isinstance(value, str) and name not in SETTINGS]
     prose = [text for text in texts if not sql_statement.is_statement(text)]
     names: Iterable[str] = (

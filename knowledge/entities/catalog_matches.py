@@ -45,7 +45,7 @@ MATCHES = """
 
 
 @dataclass
-class Match:
+class CatalogMatch:
     """An entity that shares words with a text, with the score and the reasons in words."""
 
     urn: str
@@ -69,7 +69,7 @@ class Sought:
 
 
 @dataclass(frozen=True)
-class Entity:
+class MatchedEntity:
     """The words of a catalog entity, as stems."""
 
     urn: str
@@ -86,7 +86,7 @@ class Entity:
         return set().union(self.of_name, self.of_path, self.of_description, *self.columns.values())
 
 
-def matches(texts: Sequence[str]) -> list[list[Match]]:
+def matches(texts: Sequence[str]) -> list[list[CatalogMatch]]:
     """Return for each text the entities that share words with it, best first."""
     if not texts:
         return []
@@ -95,7 +95,7 @@ def matches(texts: Sequence[str]) -> list[list[Match]]:
     telling = [matching_words.telling(text) for text in texts]
     asked = [" ".join(found.values()) for found in telling]
     rows = prepared_statements.rows(sql, {"texts": asked, "kinds": list(KINDS), "most": FOUND})
-    found: list[list[Entity]] = [[] for _ in texts]
+    found: list[list[MatchedEntity]] = [[] for _ in texts]
     for number, *row in rows:
         found[number - 1].append(_entity(row))
     ranked = [_ranked(text, shared, row) for text, shared, row in zip(texts, telling, found, strict=True)]
@@ -106,10 +106,10 @@ def matches(texts: Sequence[str]) -> list[list[Match]]:
     ]
 
 
-def _entity(row: Sequence[Any]) -> Entity:
+def _entity(row: Sequence[Any]) -> MatchedEntity:
     urn, kind, name, qualified_name, description, columns, deprecated = row
     *path, last = (name if kind == "glossaryTerm" else qualified_name or name).split(".")
-    return Entity(
+    return MatchedEntity(
         urn,
         qualified_name or name,
         frozenset(matching_words.stems(last)),
@@ -133,7 +133,7 @@ def _descriptions(urns: Sequence[str]) -> dict[str, frozenset[str]]:
     return {urn: frozenset(found) for urn, found in described.items()}
 
 
-def _ranked(text: str, written: Mapping[str, str], entities: Sequence[Entity]) -> list[Match]:
+def _ranked(text: str, written: Mapping[str, str], entities: Sequence[MatchedEntity]) -> list[CatalogMatch]:
     counts = {key: sum(key in entity.stems for entity in entities) for key in written}
     step = (FIRST_WORD - LAST_WORD) / max(len(counts), 1)
     weights = {
@@ -145,7 +145,7 @@ def _ranked(text: str, written: Mapping[str, str], entities: Sequence[Entity]) -
     return sorted((match for match in scored if match.score > 0), key=lambda match: (-match.score, match.urn))
 
 
-def _match(entity: Entity, sought: Sought) -> Match:
+def _match(entity: MatchedEntity, sought: Sought) -> CatalogMatch:
     in_name = [key for key in sought.written if key in entity.of_name]
     coverage = len(in_name) / len(entity.of_name) if entity.of_name else 0.0
     column, bonus = _best_column(entity, sought)
@@ -162,10 +162,10 @@ def _match(entity: Entity, sought: Sought) -> Match:
     score = sum(weight * sought.weights[key] for key, weight in found.items())
     score += WHOLE_NAME * (coverage == 1.0) + bonus + DEPRECATED * entity.deprecated
     named = column if bonus else ""
-    return Match(entity.urn, entity.name, score, named, _reasons(entity, named, sought))
+    return CatalogMatch(entity.urn, entity.name, score, named, _reasons(entity, named, sought))
 
 
-def _best_column(entity: Entity, sought: Sought) -> tuple[str, float]:
+def _best_column(entity: MatchedEntity, sought: Sought) -> tuple[str, float]:
     """Return the column that shares most with the text, and the score for being named; 0 if it only shares words."""
     best, best_rank, best_bonus = "", 0.0, 0.0
     for path, parts in entity.columns.items():
@@ -180,7 +180,7 @@ def _best_column(entity: Entity, sought: Sought) -> tuple[str, float]:
     return best, best_bonus
 
 
-def _reasons(entity: Entity, column: str, sought: Sought) -> list[str]:
+def _reasons(entity: MatchedEntity, column: str, sought: Sought) -> list[str]:
     reasons = []
     in_name = [key for key in sought.written if key in entity.of_name]
     if in_name:

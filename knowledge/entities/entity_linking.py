@@ -14,7 +14,7 @@ from typing import Any
 from foundation.database import prepared_statements
 from knowledge.catalog.entity_view import simple_path
 from knowledge.entities import addresses, sql_statement
-from knowledge.entities.sql_statement import Statement
+from knowledge.entities.sql_statement import SqlStatement
 from knowledge.freshness.baselines import mentioned
 from memories.extensions import Mention
 from memories.rendering import entity_name
@@ -66,7 +66,7 @@ class Mentions:
 
     requested: list[str] = field(default_factory=list)  # URNs of the arguments
     answered: list[str] = field(default_factory=list)  # URNs that only the answer has
-    statements: list[Statement] = field(default_factory=list)
+    statements: list[SqlStatement] = field(default_factory=list)
     rows: Mapping[str, CatalogRow] = field(default_factory=dict)  # of those that the catalog has, by URN
 
 

@@ -18,7 +18,7 @@ from foundation.people.caller import Caller
 from knowledge.catalog.mirror import last_copied_at
 from knowledge.catalog.neighbors import neighbors_of
 from knowledge.entities import recent_entities
-from knowledge.entities.catalog_matches import KINDS, Match, matches
+from knowledge.entities.catalog_matches import KINDS, CatalogMatch, matches
 from knowledge.models import CatalogEntity
 from memories.extensions import EntityCandidate
 from memories.models import MemoryRecord, Status
@@ -59,13 +59,17 @@ def likely_entities(caller: Caller, records: Sequence[MemoryRecord]) -> tuple[di
 
 
 def _combined(
-    record: MemoryRecord, by_words: Sequence[Match], recent: Sequence[str], near: Sequence[str], similar: Similar | None
-) -> list[Match]:
+    record: MemoryRecord,
+    by_words: Sequence[CatalogMatch],
+    recent: Sequence[str],
+    near: Sequence[str],
+    similar: Similar | None,
+) -> list[CatalogMatch]:
     found = {match.urn: match for match in by_words[:CONSIDERED]}
     every = {match.urn: match for match in by_words}
 
     def add(urn: str, score: float, reason: str) -> None:
-        match = found.setdefault(urn, every.get(urn) or Match(urn, entity_name(urn)))
+        match = found.setdefault(urn, every.get(urn) or CatalogMatch(urn, entity_name(urn)))
         match.score += score
         match.reasons.insert(0, reason)
 
@@ -98,7 +102,7 @@ def _names(urns: set[str]) -> dict[str, str]:
     }
 
 
-def _candidate(match: Match, name: str) -> EntityCandidate:
+def _candidate(match: CatalogMatch, name: str) -> EntityCandidate:
     return EntityCandidate(match.urn, name, "; ".join(match.reasons), match.column, round(match.score, 2))
 
 

@@ -50,7 +50,7 @@ NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
 
 
 @dataclass(frozen=True)
-class Statement:
+class SqlStatement:
     tables: list[str] = field(default_factory=list)  # as written, without aliases and common table expressions
     columns: list[str] = field(default_factory=list)
     literals: list[str] = field(default_factory=list)
@@ -64,7 +64,7 @@ def is_statement(text: str) -> bool:
     return FIRST_WORD.match(text, start.end() if start else 0) is not None
 
 
-def read_statement(sql: str, dialect: str = "") -> Statement:
+def read_statement(sql: str, dialect: str = "") -> SqlStatement:
     """Return the names and literals of a statement.
 
     `dialect` is a dialect of sqlglot. If it is "", those of the engines are tried. A text that is too long, too deeply
@@ -87,7 +87,7 @@ def read_statement(sql: str, dialect: str = "") -> Statement:
     columns = [column.name for tree in trees for column in tree.find_all(exp.Column) if column.name]
     literals = [str(literal.this) for tree in trees for literal in tree.find_all(exp.Literal)]
     stars = [star for tree in trees for star in tree.find_all(exp.Star) if not isinstance(star.parent, exp.Count)]
-    return Statement(_distinct(tables), _distinct(columns), _distinct(literals), reads_all=bool(stars))
+    return SqlStatement(_distinct(tables), _distinct(columns), _distinct(literals), reads_all=bool(stars))
 
 
 def _parse(sql: str, dialect: str) -> list[Any]:
@@ -104,7 +104,7 @@ def _parse(sql: str, dialect: str) -> list[Any]:
     return [] if any(isinstance(tree, sqlglot.exp.Command) for tree in trees) else trees
 
 
-def _by_name(sql: str) -> Statement:
+def _by_name(sql: str) -> SqlStatement:
     literals = [text.replace("''", "'") for text in STRING.findall(sql)]
     text = COMMENT.sub(" ", STRING.sub(" ", sql))
     ctes = {unquoted(name).lower() for name in CTE.findall(text)}
@@ -117,7 +117,7 @@ def _by_name(sql: str) -> Statement:
             end = following.end()
     tables = [name for name in tables if name.lower() not in ctes]
     tables += [unquoted(name) for name in re.findall(DOTTED, text)]
-    return Statement(
+    return SqlStatement(
         _distinct(tables),
         _distinct(IDENTIFIER.findall(text)),
         _distinct([*literals, *NUMBER.findall(text)]),

@@ -69,7 +69,7 @@ class CheckReport:
 
 
 @dataclass(frozen=True)
-class Difference:
+class CatalogDifference:
     """Differences between a baseline and the current entity, as texts.
 
     `stale` makes the memory stale, `verify` asks to verify it, and `hints` are about columns that its text mentions.
@@ -81,13 +81,13 @@ class Difference:
 
 
 @translation.override(settings.LANGUAGE_CODE)  # the texts are stored
-def difference(baseline: EntityBaseline, entity: EntitySnapshot, named_columns: set[str]) -> Difference:
+def difference(baseline: EntityBaseline, entity: EntitySnapshot, named_columns: set[str]) -> CatalogDifference:
     """Compare an entity with its baseline. `named_columns` are the columns that the memory depends on."""
     name = entity_view.short_name(baseline.urn)
     if not baseline.existed:
-        return Difference()  # the catalog did not have the entity, so the entity can't have changed
+        return CatalogDifference()  # the catalog did not have the entity, so the entity can't have changed
     if not entity.exists:
-        return Difference([f"{name} is no longer in the catalog"])
+        return CatalogDifference([f"{name} is no longer in the catalog"])
     stale: list[str] = []
     verify: list[str] = []
     hints: list[str] = []
@@ -98,7 +98,7 @@ def difference(baseline: EntityBaseline, entity: EntitySnapshot, named_columns: 
         (stale if column in named_columns else verify).append(f"{name}: {change}")
         if column in baseline.mentioned and column not in named_columns:
             hints.append(f"{name}: {change}")
-    return Difference(stale, verify, hints)
+    return CatalogDifference(stale, verify, hints)
 
 
 def _columns_depended_on(

@@ -39,7 +39,7 @@ UNUSED = "not attached to any tool response in 30 days and not verified in 90: i
 
 
 @dataclass(frozen=True)
-class Entity:
+class StaleEntity:
     """An entity that a memory refers to, with its changes since the baseline."""
 
     urn: str
@@ -60,7 +60,7 @@ class StaleCase:
     can_review: bool
     may_edit: bool
     seen: str  # token of the memory's state, which a decision carries back
-    entities: list[Entity] = field(default_factory=list)
+    entities: list[StaleEntity] = field(default_factory=list)
     doubts: list[Feedback] = field(default_factory=list)
 
 
@@ -195,8 +195,8 @@ def cases(caller: Caller, records: Sequence[MemoryRecord]) -> tuple[list[StaleCa
     ], note
 
 
-def _entity(baseline: EntityBaseline, snapshot: baselines.EntitySnapshot) -> Entity:
-    return Entity(
+def _entity(baseline: EntityBaseline, snapshot: baselines.EntitySnapshot) -> StaleEntity:
+    return StaleEntity(
         urn=baseline.urn,
         exists=snapshot.exists,
         newly_deprecated=snapshot.deprecated and not baseline.deprecated,

@@ -13,7 +13,7 @@ from knowledge.graph.models import Graph, Observation, Reflection
 from knowledge.graph.portable_kinds import KINDS
 from knowledge.graph.search.rebuild import rebuild
 from memories.extensions import MemoryExtension, TextPlace
-from memories.portability import Kind
+from memories.portability import ExportKind
 
 
 class GraphMemoryExtension(MemoryExtension):
@@ -29,7 +29,7 @@ class GraphMemoryExtension(MemoryExtension):
             TextPlace("reflections", Reflection, ("content",), reflections, "created_by"),
         ]
 
-    def portable_kinds(self) -> Sequence[Kind]:
+    def portable_kinds(self) -> Sequence[ExportKind]:
         return KINDS
 
     def related_entities(self, caller: Caller, urns: Sequence[str]) -> tuple[Mapping[str, int], str]:

@@ -10,7 +10,7 @@ from knowledge.graph.models import Entity, Graph, Observation, ObservationMove, 
 from knowledge.graph.search.rebuild import entity_text
 from knowledge.graph.search.trigrams import folded, grams
 from memories.models import Visibility
-from memories.portability import Kind, Parent, Values, shared
+from memories.portability import ExportKind, Parent, Values, shared
 
 
 def adapt_graph(caller: Caller, values: Values, remarks: list[str]) -> None:
@@ -36,7 +36,7 @@ def _of_persona(persona: str) -> Q:
     return shared(persona, "graph__") | Q(graph__persona=persona, graph__created_by="")
 
 
-GRAPH = Kind(
+GRAPH = ExportKind(
     name="graph",
     model=Graph,
     columns=("id", "created_by", "persona", "visibility", "created_at", "changed_at", "last_number"),
@@ -46,7 +46,7 @@ GRAPH = Kind(
 )
 IN_GRAPH = Parent("graph_id", Graph, "created_by")
 
-ENTITY = Kind(
+ENTITY = ExportKind(
     name="entity",
     model=Entity,
     columns=(
@@ -60,7 +60,7 @@ ENTITY = Kind(
     prepare=prepare_entity,
 )  # fmt: skip
 
-OBSERVATION = Kind(
+OBSERVATION = ExportKind(
     name="observation",
     model=Observation,
     columns=(
@@ -76,7 +76,7 @@ OBSERVATION = Kind(
     index="observation",
 )  # fmt: skip
 
-MOVE = Kind(
+MOVE = ExportKind(
     name="observation_move",
     model=ObservationMove,
     columns=("observation_id", "entity_id", "moved_at"),
@@ -89,7 +89,7 @@ MOVE = Kind(
     of_persona=lambda persona: Q(observation__in=Observation.objects.filter(_of_persona(persona))),
 )
 
-RELATION = Kind(
+RELATION = ExportKind(
     name="relation",
     model=Relation,
     columns=(
@@ -106,7 +106,7 @@ RELATION = Kind(
     of_persona=_of_persona,
 )  # fmt: skip
 
-REFLECTION = Kind(
+REFLECTION = ExportKind(
     name="reflection",
     model=Reflection,
     columns=(

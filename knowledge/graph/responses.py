@@ -11,7 +11,7 @@ from knowledge.graph.maintenance.report import MAX_LISTED, Findings
 from knowledge.graph.maintenance.splits import Analysis, parts_of
 from knowledge.graph.models import Observation, Reflection, Relation
 from knowledge.graph.queries import Node
-from knowledge.graph.search.semantic import Match
+from knowledge.graph.search.semantic import EntityMatch
 
 PREVIEW = 80  # maximum length of an observation in the report, in characters
 
@@ -158,7 +158,7 @@ def relation_response(relation: Relation) -> dict[str, Any]:
     return {"id": relation.number, **response, **context, **ended}
 
 
-def match_response(match: Match) -> dict[str, Any]:
+def match_response(match: EntityMatch) -> dict[str, Any]:
     response: dict[str, Any] = dict(entity_response(match.node))
     response["limbic_score"] = round(match.score.score, 4)
     response["scoring"] = {

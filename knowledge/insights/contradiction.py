@@ -22,13 +22,19 @@ from knowledge.insights.contradiction_words import (
     SCOPING_WORDS,
     measure_of,
 )
-from memories.texts.comparison import Comparison, Difference, Differing, compare
-from memories.texts.parts import Kind, Statement, Token
+from memories.texts.comparison import Comparison, Differing, TextDifference, compare
+from memories.texts.parts import Claim, PartKind, TextToken
 from memories.texts.reading import read_statement, statement_language
 
-CONFLICTS = (Difference.TIME, Difference.UNIT, Difference.NUMBER, Difference.OPPOSITE, Difference.NEGATION)
+CONFLICTS = (
+    TextDifference.TIME,
+    TextDifference.UNIT,
+    TextDifference.NUMBER,
+    TextDifference.OPPOSITE,
+    TextDifference.NEGATION,
+)
 MAX_SENTENCES = 20  # maximum number of sentences of each text that are compared, because their pairs are compared
-CONTENT = (Kind.WORD, Kind.NAME)
+CONTENT = (PartKind.WORD, PartKind.NAME)
 MIN_SHARED = 0.5  # minimum share of the shorter sentence's content words that the other one must contain
 DAYS_OF_MONTH = Decimal("30.4")
 MIN_RATIO = Decimal("1.25")  # minimum ratio of days and months, which can't be converted exactly, that conflict
@@ -59,18 +65,18 @@ def _negates(text: str) -> bool:
 class _Pair:
     """Two sentences, with the content words that only one of them has. Words of opposites are not among these."""
 
-    one: Statement
-    other: Statement
+    one: Claim
+    other: Claim
     comparison: Comparison
     opposites: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         for difference in self.comparison.differences:
-            if difference.kind == Difference.OPPOSITE:
+            if difference.kind == TextDifference.OPPOSITE:
                 self.opposites.update(difference.first + difference.second)
 
     @property
-    def sides(self) -> tuple[Statement, Statement]:
+    def sides(self) -> tuple[Claim, Claim]:
         return self.one, self.other
 
     @cached_property
@@ -78,13 +84,13 @@ class _Pair:
         return [{token.key for token in self._content(side)} for side in self.sides]
 
     @cached_property
-    def own(self) -> list[list[Token]]:
+    def own(self) -> list[list[TextToken]]:
         return [
             [token for token in self._content(side) if token.key not in self.words[1 - n]]
             for n, side in enumerate(self.sides)
         ]
 
-    def _content(self, side: Statement) -> list[Token]:
+    def _content(self, side: Claim) -> list[TextToken]:
         return [token for token in side.tokens if token.kind in CONTENT and token.text.casefold() not in self.opposites]
 
     def is_about_the_same(self) -> bool:
@@ -114,7 +120,7 @@ def _contradiction(first: str, second: str, only_one_negates: bool) -> str:
     pair = _Pair(read_statement(first, language), read_statement(second, language), compare(first, second))
     if measures := _differing_measures(pair):
         return str(measures)
-    differences = [found for found in pair.comparison.differences if found.kind in (*CONFLICTS, Difference.NAME)]
+    differences = [found for found in pair.comparison.differences if found.kind in (*CONFLICTS, TextDifference.NAME)]
     # Sentences that differ in two facts are about two cases: "In 2024 there were 12 strikes" and "In 2025, 15".
     if len(differences) != 1 or not pair.is_about_the_same():
         return ""
@@ -123,17 +129,17 @@ def _contradiction(first: str, second: str, only_one_negates: bool) -> str:
 
 
 def _is_conflict(difference: Differing, pair: _Pair, only_one_negates: bool) -> bool:
-    if difference.kind == Difference.NAME:
+    if difference.kind == TextDifference.NAME:
         return False
-    if difference.kind == Difference.NEGATION:
+    if difference.kind == TextDifference.NEGATION:
         negated = 0 if pair.one.is_negated else 1
         # "Prices include VAT" and "Prices do not include VAT and shipping" differ in what is negated.
         return only_one_negates and not pair.own[negated] and not _has_time_of_its_own(pair)
     if not difference.first or not difference.second:
         return False
-    if difference.kind == Difference.TIME:
+    if difference.kind == TextDifference.TIME:
         return _are_unequal_times(pair)
-    if difference.kind == Difference.OPPOSITE:
+    if difference.kind == TextDifference.OPPOSITE:
         return len(difference.first) == len(difference.second) == 1 and not _is_at_the_front(difference, pair)
     return _are_unequal_amounts(pair)
 
@@ -179,11 +185,11 @@ def _differing_measures(pair: _Pair) -> Differing | None:
     shared = pair.words[0] & pair.words[1]
     if other_kinds or not shared or one.prefix != other.prefix:
         return None
-    return Differing(Difference.UNIT, (one.text.casefold(),), (other.text.casefold(),))
+    return Differing(TextDifference.UNIT, (one.text.casefold(),), (other.text.casefold(),))
 
 
 def _are_unequal_amounts(pair: _Pair) -> bool:
-    numbers = [[token for token in side.tokens if token.kind == Kind.NUMBER] for side in pair.sides]
+    numbers = [[token for token in side.tokens if token.kind == PartKind.NUMBER] for side in pair.sides]
     keys = [[token.key for token in side] for side in numbers]
     left = [[token for token in side if token.key not in keys[1 - n]] for n, side in enumerate(numbers)]
     if _has_time_of_its_own(pair):
@@ -206,16 +212,16 @@ def _are_unequal_amounts(pair: _Pair) -> bool:
     return any({one.unit, other.unit} <= amounts for amounts in AMOUNTS)
 
 
-def _value(number: Token) -> Decimal:
+def _value(number: TextToken) -> Decimal:
     return Decimal(number.key.split()[0])
 
 
-def _labels(statement: Statement) -> dict[str, str]:
+def _labels(statement: Claim) -> dict[str, str]:
     """Return numbers that name a thing, such as 12 in "store 12", by the word before them."""
     labels = {}
     tokens = statement.tokens
     for before, number, after in zip(tokens, tokens[1:], _followers(tokens), strict=False):
-        if number.kind != Kind.NUMBER or number.unit or number.prefix or not number.is_bound:
+        if number.kind != PartKind.NUMBER or number.unit or number.prefix or not number.is_bound:
             continue
         if before.kind not in CONTENT or "_" in before.key:  # "at_least" and its like
             continue
@@ -233,5 +239,5 @@ def _letters(text: str) -> dict[str, str]:
     return {word.casefold(): letter for word, letter in re.findall(r"\b([^\W\d_]+) ([A-Z])\b(?!['’.])", text)}
 
 
-def _followers(tokens: Sequence[Token]) -> list[Token | None]:
+def _followers(tokens: Sequence[TextToken]) -> list[TextToken | None]:
     return [*tokens[2:], None]

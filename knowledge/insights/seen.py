@@ -52,7 +52,7 @@ AS_IT_IS = "a decision on what it is now, with the `seen` of review"
 
 
 @dataclass(frozen=True)
-class Step:
+class DecisionStep:
     """What somebody did to an insight: a key of VERBS, or PROPOSAL_EDITED, whose author is not known."""
 
     kind: str
@@ -73,11 +73,11 @@ class ChangedMeanwhile(Conflict):
     """
 
     is_about_other = False
-    steps: Sequence[Step] = ()  # what has happened since, oldest first
+    steps: Sequence[DecisionStep] = ()  # what has happened since, oldest first
 
 
 @dataclass(frozen=True)
-class Version:
+class InsightVersion:
     state: str
     decision: int  # number of the last decision, 0 if there is none
     text: str
@@ -115,11 +115,11 @@ def versions_of(insights: Collection[Insight], known: Mapping[UUID, int] | None 
     return {insight.pk: str(_version(insight, last.get(insight.pk, 0))) for insight in insights}
 
 
-def _version(insight: Insight, decision: int) -> Version:
+def _version(insight: Insight, decision: int) -> InsightVersion:
     text = [getattr(insight.record, name) for name in TEXT_FIELDS]
     proposal = [insight.suggested_actions, insight.wanted_visibility, str(insight.replaces_id or "")]
     edit = _digest([insight.pending_edit, insight.edit_by]) if insight.pending_edit else NO_EDIT
-    return Version(insight.state, decision, _digest(text), _digest(proposal), edit)
+    return InsightVersion(insight.state, decision, _digest(text), _digest(proposal), edit)
 
 
 def _digest(value: Any) -> str:
@@ -135,7 +135,7 @@ def require_unchanged(insight: Insight, seen: str, override: bool) -> None:
     """
     if not seen:
         return
-    before, now = Version.parse(seen), Version.parse(version_of(insight))
+    before, now = InsightVersion.parse(seen), InsightVersion.parse(version_of(insight))
     is_about_other = (before.edit == NO_EDIT) != (now.edit == NO_EDIT)
     if before == now or (override and not is_about_other):
         return
@@ -153,7 +153,7 @@ def require_own_or_seen(caller: Caller, insight: Insight, decided_by: str, *, se
     if seen or override or decided_by in ("", caller.email):
         return
     decision = Decision.objects.filter(insight=insight, by=decided_by).order_by("-pk").first()
-    step = step_of(decision) if decision else Step("", decided_by)
+    step = step_of(decision) if decision else DecisionStep("", decided_by)
     error = ChangedMeanwhile(f"was decided by somebody else: {step}", field="insight_id", allowed=AS_IT_IS)
     error.steps = [step]
     raise error
@@ -163,7 +163,7 @@ def overridden(caller: Caller, insight: Insight, seen: str) -> list[str]:
     """Return the people who decided on the insight since the caller saw it."""
     if not seen:
         return []
-    since = Decision.objects.filter(insight=insight, pk__gt=Version.parse(seen).decision)
+    since = Decision.objects.filter(insight=insight, pk__gt=InsightVersion.parse(seen).decision)
     kinds = set(DecisionKind) - {DecisionKind.ANSWERED, DecisionKind.APPEALED}
     return sorted(set(since.filter(kind__in=kinds).exclude(by=caller.email).values_list("by", flat=True)))
 
@@ -175,39 +175,43 @@ def repeats(caller: Caller, insight: Insight, seen: str, kind: DecisionKind, not
     """
     if not seen:
         return False
-    newer = list(Decision.objects.filter(insight=insight, pk__gt=Version.parse(seen).decision).order_by("pk")[:2])
+    newer = list(
+        Decision.objects.filter(insight=insight, pk__gt=InsightVersion.parse(seen).decision).order_by("pk")[:2]
+    )
     return [(row.by, row.kind, row.notes) for row in newer] == [(caller.email, kind, notes.strip())]
 
 
-def step_of(decision: Decision) -> Step:
-    return Step(decision.kind, decision.by, decision.at)
+def step_of(decision: Decision) -> DecisionStep:
+    return DecisionStep(decision.kind, decision.by, decision.at)
 
 
-def _steps(insight: Insight, before: Version, now: Version) -> list[Step]:
+def _steps(insight: Insight, before: InsightVersion, now: InsightVersion) -> list[DecisionStep]:
     newer = Decision.objects.filter(insight=insight, pk__gt=before.decision).order_by("-pk")[:SHOWN]
     steps = [step_of(decision) for decision in reversed(newer)]
     if now.state == InsightState.APPLIED != before.state and insight.applied_at:
-        steps.append(Step("applied", insight.applied_by, insight.applied_at))
+        steps.append(DecisionStep("applied", insight.applied_by, insight.applied_at))
     elif before.state == InsightState.APPLIED != now.state:
         steps.append(_rollback(insight))
     if before.text != now.text and (edited := _last_edit(insight)):
         steps.append(edited)
     if before.proposal != now.proposal:
-        steps.append(Step(PROPOSAL_EDITED))
+        steps.append(DecisionStep(PROPOSAL_EDITED))
     if now.edit not in (before.edit, NO_EDIT) and insight.edit_at:
-        steps.append(Step("edited_again", insight.edit_by, insight.edit_at))
+        steps.append(DecisionStep("edited_again", insight.edit_by, insight.edit_at))
     return steps
 
 
-def _rollback(insight: Insight) -> Step:
+def _rollback(insight: Insight) -> DecisionStep:
     """Return who rolled the changeset of the insight back, and when, as its memory's revisions tell."""
     revision = insight.record.revisions.filter(change="roll_back").order_by("-valid_to").first()
-    return Step("rolled_back", revision.changed_by, revision.valid_to) if revision else Step("rolled_back")
+    return (
+        DecisionStep("rolled_back", revision.changed_by, revision.valid_to) if revision else DecisionStep("rolled_back")
+    )
 
 
-def _last_edit(insight: Insight) -> Step | None:
+def _last_edit(insight: Insight) -> DecisionStep | None:
     """Return who changed the text last, and when, if its revisions tell."""
     for revision in insight.record.revisions.all()[:REVISIONS_READ]:  # newest first
         if revision.content != insight.record.content or set(TEXT_FIELDS) & set(revision.details):
-            return Step("edited", revision.changed_by, revision.valid_to)
+            return DecisionStep("edited", revision.changed_by, revision.valid_to)
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 
 from foundation.people.caller import Caller
-from foundation.tools.confirmation import Question, quoted
+from foundation.tools.confirmation import ConfirmationQuestion, quoted
 from knowledge import operations
 from knowledge.catalog.json_patch import ABSENT
 from knowledge.changesets import rollback
@@ -19,7 +19,7 @@ def is_confirmed(operation: operations.Apply | operations.RollBack) -> bool:
     return operation.confirm or not settings.APPLY_REQUIRE_CONFIRMATION
 
 
-def ask_apply(caller: Caller, operation: operations.Apply) -> Question | None:
+def ask_apply(caller: Caller, operation: operations.Apply) -> ConfirmationQuestion | None:
     if operation.dry_run or is_confirmed(operation):
         return None
     preview = preview_changes(operation, caller=caller)
@@ -30,10 +30,10 @@ def ask_apply(caller: Caller, operation: operations.Apply) -> Question | None:
         f"Write {len(writes)} values to the catalog for {quoted(preview.entity_urn)}? A rollback can undo this. "
         f"Values: {shown}{more}."
     )
-    return Question(message, [_state(planned) for planned in preview.planned])
+    return ConfirmationQuestion(message, [_state(planned) for planned in preview.planned])
 
 
-def ask_rollback(caller: Caller, operation: operations.RollBack) -> Question | None:
+def ask_rollback(caller: Caller, operation: operations.RollBack) -> ConfirmationQuestion | None:
     """Return None if the rollback would be refused, too: the call returns the preview with its conflicts."""
     if operation.dry_run or is_confirmed(operation):
         return None
@@ -51,7 +51,7 @@ def ask_rollback(caller: Caller, operation: operations.RollBack) -> Question | N
         *(quoted(str(usage)) for usage in preview.used[:SHOWN]),
     ]
     message = f"Roll back the changeset of {quoted(preview.changeset.entity_urn)}? {'; '.join(facts)}."
-    return Question(
+    return ConfirmationQuestion(
         message, [[undo.change.position, undo.is_ours, undo.relied_on_by, undo.is_erased] for undo in undos]
     )
 

@@ -20,7 +20,7 @@ from foundation.people.caller import Caller
 from knowledge.insights import queries
 from knowledge.models import CatalogAspect, Decision, DecisionKind, Insight, InsightState
 from knowledge.models.insight import InsightQuerySet
-from knowledge.news.period import Period
+from knowledge.news.period import NewsPeriod
 from knowledge.news.timeline import by_others
 from memories.models import DOUBTS, MemoryRecord, Report, Status, Visibility
 from memories.models.record import MemoryRecordQuerySet
@@ -66,7 +66,7 @@ class CatalogChange:
     parts: Sequence[Promise]
 
 
-def memory_changes(caller: Caller, urns: Sequence[str], period: Period) -> list[MemoryChange]:
+def memory_changes(caller: Caller, urns: Sequence[str], period: NewsPeriod) -> list[MemoryChange]:
     """Return memories about these entities that were written by others, went stale or were superseded, newest first."""
     about = MemoryRecord.objects.visible_to(caller).facts().filter(entity_urns__overlap=list(urns) or [""])
     columns = ("pk", "content", "created_by", "entity_urns", "stale_reason", "supersedes_id")
@@ -95,7 +95,7 @@ def memory_changes(caller: Caller, urns: Sequence[str], period: Period) -> list[
     ]
 
 
-def catalog_changes(urns: Sequence[str], period: Period) -> list[CatalogChange]:
+def catalog_changes(urns: Sequence[str], period: NewsPeriod) -> list[CatalogChange]:
     """Return the entities that others than Commonplace changed in the catalog or the copy of DataHub, newest first."""
     rows = by_others(CatalogAspect.objects.filter(period.holds("created_at"), urn__in=urns)).order_by()
     changes = rows.values("urn").annotate(at=Max("created_at"), aspects=ArrayAgg("aspect", distinct=True))
@@ -105,20 +105,20 @@ def catalog_changes(urns: Sequence[str], period: Period) -> list[CatalogChange]:
     ]
 
 
-def shared_memories(caller: Caller, period: Period) -> MemoryRecordQuerySet:
+def shared_memories(caller: Caller, period: NewsPeriod) -> MemoryRecordQuerySet:
     """Return memories that others have written in the period and shared with the caller, newest first."""
     rows = in_scope(caller, Filters()).filter(period.holds("created_at")).exclude(created_by=caller.email)
     # Admins may read the private memories of others, but nobody has shared these with them.
     return rows.exclude(visibility=Visibility.PRIVATE).defer("search").order_by("-created_at", "pk")
 
 
-def decided(caller: Caller, period: Period) -> InsightQuerySet:
+def decided(caller: Caller, period: NewsPeriod) -> InsightQuerySet:
     """Return the caller's insights that were decided or applied in the period, with their state as of now."""
     rows = queries.proposed_by(caller).filter(period.holds("reviewed_at") | period.holds("applied_at"))
     return rows.defer("record__search").order_by("-reviewed_at", "pk")
 
 
-def doubts(caller: Caller, period: Period) -> QuerySet[Report]:
+def doubts(caller: Caller, period: NewsPeriod) -> QuerySet[Report]:
     """Return the reports of the period that the caller's memories are wrong or outdated, newest first.
 
     Of a person's reports about one memory, only the newest one is returned.
@@ -137,7 +137,7 @@ def questions(caller: Caller) -> QuerySet[Decision]:
     return newest.select_related("insight__record").defer("insight__record__search")
 
 
-def countable(caller: Caller, period: Period) -> dict[str, QuerySet[Any]]:
+def countable(caller: Caller, period: NewsPeriod) -> dict[str, QuerySet[Any]]:
     """Return what is counted, by the name of the count, for `capped_counts`."""
     mine = queries.proposed_by(caller)
     waiting = queries.waiting(caller) if queries.may_curate(caller) else Insight.objects.none()

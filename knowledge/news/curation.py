@@ -13,12 +13,12 @@ from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 
-from foundation.database.queryset_sql import Statement
+from foundation.database.queryset_sql import CompiledQuery
 from foundation.people.caller import Caller
 from knowledge.debt.queries import Debt, DebtFilter, debt_page
 from knowledge.insights import queries
 from knowledge.models import Decision, DecisionKind, Insight
-from knowledge.news.period import Period, Week, last_weeks
+from knowledge.news.period import NewsPeriod, Week, last_weeks
 
 MAX_DEBTS = 5  # maximum number of entities listed with what is missing about them
 MAX_PEOPLE = 10  # maximum number of authors and of curators listed
@@ -35,7 +35,7 @@ AGES: Sequence[tuple[int | None, Promise]] = (
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitingInsights:
     """A person, the number of insights that wait for or by them, and when the oldest was captured.
 
     The person is "" for insights that are not handed over to anybody.
@@ -85,11 +85,11 @@ def ages(caller: Caller) -> Ages:
     return Ages(found["oldest"], [(label, found[f"age_{index}"]) for index, (_, label) in enumerate(AGES)])
 
 
-def waiting_by(caller: Caller, column: str) -> list[Waiting]:
+def waiting_by(caller: Caller, column: str) -> list[WaitingInsights]:
     """Return who has waited longest, by `record__created_by` (authors) or `assignee` (curators)."""
     rows = queries.waiting(caller).order_by().values(column)
     people = rows.annotate(count=Count("pk"), oldest=Min("record__created_at")).order_by("oldest", column)
-    return [Waiting(row[column], row["count"], row["oldest"]) for row in people[:MAX_PEOPLE]]
+    return [WaitingInsights(row[column], row["count"], row["oldest"]) for row in people[:MAX_PEOPLE]]
 
 
 def largest_debts(caller: Caller) -> Sequence[Debt]:
@@ -100,7 +100,7 @@ def largest_debts(caller: Caller) -> Sequence[Debt]:
 def trend(caller: Caller, week: Week) -> list[WeekOfReview]:
     """Return the weeks up to `week`, oldest first, with what happened to insights that the caller may see."""
     weeks = last_weeks(week, WEEKS)
-    period = Period(weeks[0].period.start, week.period.end)
+    period = NewsPeriod(weeks[0].period.start, week.period.end)
     visible = Insight.objects.visible_to(caller).order_by()
     parts = [
         _weekly("captured", visible.filter(period.holds("record__created_at")), "record__created_at"),
@@ -119,7 +119,7 @@ def _weekly(event: str, rows: QuerySet[Any], column: str) -> Any:
     )  # fmt: skip
 
 
-def _decisions(caller: Caller, period: Period) -> QuerySet[Decision]:
+def _decisions(caller: Caller, period: NewsPeriod) -> QuerySet[Decision]:
     kinds = (DecisionKind.APPROVED, DecisionKind.REJECTED)
     return Decision.objects.filter(period.holds("at"), kind__in=kinds, insight__in=Insight.objects.visible_to(caller))
 
@@ -127,8 +127,8 @@ def _decisions(caller: Caller, period: Period) -> QuerySet[Decision]:
 def agreement(caller: Caller, week: Week) -> list[WeekOfAgreement]:
     """Return the weeks up to `week`, oldest first, with the decisions that followed one of another curator."""
     weeks = last_weeks(week, WEEKS)
-    rows = _decisions(caller, Period(weeks[0].period.start, week.period.end)).order_by()
-    statement = Statement()
+    rows = _decisions(caller, NewsPeriod(weeks[0].period.start, week.period.end)).order_by()
+    statement = CompiledQuery()
     decisions = statement.table(
         rows.annotate(week=TruncWeek("at")).values_list("week", "insight_id", "pk", "at", "kind", "by")
     )

@@ -18,7 +18,7 @@ NAME = re.compile(r"(\d{4})-W(\d{2})", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Period:
+class NewsPeriod:
     """The time from `start` until before `end`."""
 
     start: datetime
@@ -82,17 +82,17 @@ class Week:
         return None if self.is_current else Week(self.monday + WEEK)
 
     @property
-    def period(self) -> Period:
-        return Period(_start(self.monday), _start(self.monday + WEEK))
+    def period(self) -> NewsPeriod:
+        return NewsPeriod(_start(self.monday), _start(self.monday + WEEK))
 
 
 def _start(day: date) -> datetime:
     return timezone.make_aware(datetime.combine(day, time()))
 
 
-def last_seven_days() -> Period:
+def last_seven_days() -> NewsPeriod:
     now = timezone.now()
-    return Period(now - WEEK, now)
+    return NewsPeriod(now - WEEK, now)
 
 
 def last_weeks(week: Week, count: int) -> list[Week]:

@@ -62,7 +62,7 @@ CHANGED = {
 
 
 @dataclass(frozen=True)
-class Event:
+class TimelineEvent:
     """An entry of the history. `before` is the earlier text, if the event replaced a text.
 
     `by` is an e-mail address, a URN, or empty if the catalog does not say who changed it.
@@ -77,7 +77,7 @@ class Event:
     record: MemoryRecord | None = None
 
 
-def entity_timeline(caller: Caller, urn: str, limit: int = EVENTS, *, kind: str = "") -> list[Event]:
+def entity_timeline(caller: Caller, urn: str, limit: int = EVENTS, *, kind: str = "") -> list[TimelineEvent]:
     """Return the events that the caller may see, newest first. `kind` is one of KINDS, or empty for all of them."""
     streams = []
     if kind in ("", "claims", "corrections"):
@@ -89,7 +89,7 @@ def entity_timeline(caller: Caller, urn: str, limit: int = EVENTS, *, kind: str 
     return list(islice(merge(*streams, key=lambda event: event.at, reverse=True), limit))
 
 
-def _claims(caller: Caller, urn: str, limit: int, kind: str) -> list[Event]:
+def _claims(caller: Caller, urn: str, limit: int, kind: str) -> list[TimelineEvent]:
     rows = MemoryRecord.objects.visible_to(caller).facts().filter(about_any([urn]))
     if kind:
         rows = rows.filter(supersedes__isnull=kind == "claims")
@@ -97,7 +97,7 @@ def _claims(caller: Caller, urn: str, limit: int, kind: str) -> list[Event]:
     earlier_ids = [record.supersedes_id for record in records if record.supersedes_id]
     earlier = MemoryRecord.objects.visible_to(caller).defer("search").in_bulk(earlier_ids)
     return [
-        Event(
+        TimelineEvent(
             at=record.created_at,
             kind="correction" if record.supersedes_id else "claim",
             by=record.created_by,
@@ -110,21 +110,21 @@ def _claims(caller: Caller, urn: str, limit: int, kind: str) -> list[Event]:
     ]
 
 
-def _changesets(caller: Caller, urn: str, limit: int) -> list[Event]:
+def _changesets(caller: Caller, urn: str, limit: int) -> list[TimelineEvent]:
     rows = Changeset.objects.visible_to(caller).filter(Q(entity_urn=urn) | Q(changes__urn=urn)).distinct()
     rows = rows.exclude(state=ChangesetState.FAILED).prefetch_related("changes")
     events = []
     for changeset in rows.order_by("-created_at")[:limit]:
         titles = "; ".join(change.title for change in of_changes(changeset.changes.all()))
         link = url_for("changeset", changeset.pk.hex)
-        events.append(Event(changeset.created_at, "changeset", changeset.applied_by, titles, link=link))
+        events.append(TimelineEvent(changeset.created_at, "changeset", changeset.applied_by, titles, link=link))
         if changeset.rolled_back_at:
             by = changeset.rolled_back_by
-            events.append(Event(changeset.rolled_back_at, "rolled_back", by, titles, link=link))
+            events.append(TimelineEvent(changeset.rolled_back_at, "rolled_back", by, titles, link=link))
     return sorted(events, key=lambda event: event.at, reverse=True)
 
 
-def _catalog_changes(urn: str, limit: int) -> list[Event]:
+def _catalog_changes(urn: str, limit: int) -> list[TimelineEvent]:
     versions = CatalogAspect.objects.filter(urn=urn)
     rows = list(by_others(versions).order_by("-created_at")[:limit])
     rule = Q(pk__in=[])
@@ -137,7 +137,7 @@ def _catalog_changes(urn: str, limit: int) -> list[Event]:
         text_before = _text_of(row.aspect, before.get((row.aspect, row.version - 1)))
         by = str(row.system_metadata.get("actor") or "")
         changed = text or str(CHANGED[row.aspect])
-        events.append(Event(row.created_at, "catalog", by, changed, before=text_before if text else ""))
+        events.append(TimelineEvent(row.created_at, "catalog", by, changed, before=text_before if text else ""))
     return events
 
 

@@ -21,7 +21,7 @@ from foundation.people.caller import Caller
 from knowledge.catalog import entity_view
 from knowledge.catalog.current import get_readable_catalog
 from knowledge.catalog.interface import Catalog, CatalogRefused, CatalogUnavailable
-from knowledge.catalog.snapshot import Snapshot
+from knowledge.catalog.snapshot import CatalogSnapshot
 from knowledge.changesets.change_request import CHANGE_TYPES, Request
 from knowledge.changesets.diff import Readable, of_planned
 from knowledge.changesets.planning import plan
@@ -36,7 +36,7 @@ from memories.history import chain
 from memories.models import MemoryRecord, Status
 from memories.retrieval import term_statistics
 from memories.retrieval.near_duplicates import similar_records, vectors_of
-from memories.retrieval.ranking import Question, candidates
+from memories.retrieval.ranking import RecallQuestion, candidates
 from memories.texts.comparison import is_same_fact
 from memories.writing.correction_chains import active_correction
 
@@ -83,7 +83,7 @@ def _near_duplicates(caller: Caller, insight: Insight, vectors: Vectors | None) 
 
 
 @dataclass(frozen=True)
-class Effect:
+class CatalogEffect:
     """The catalog changes that applying an insight would make. `error` explains why it can't be applied."""
 
     entity_urn: str = ""
@@ -106,7 +106,7 @@ class Effect:
 class ReviewCase:
     insight: Insight
     evidence: dict[str, Any]
-    effect: Effect
+    effect: CatalogEffect
     replaced: MemoryRecord | None
     hides_replaced: bool  # the insight replaces a memory that this curator may not see
     other_correction: MemoryRecord | None  # that has replaced this memory already
@@ -122,7 +122,7 @@ def build_case(caller: Caller, insight: Insight) -> ReviewCase:
     if insight.replaces_id:
         replaced = MemoryRecord.objects.visible_to(caller).filter(pk=insight.replaces_id).first()
     vectors = vectors_of([record.pk]).get(record.pk)
-    catalog = Snapshot(get_readable_catalog())
+    catalog = CatalogSnapshot(get_readable_catalog())
     with contextlib.suppress(CatalogUnavailable, CatalogRefused):  # evidence_for reports the outage
         catalog.read(urns_of(record), entity_view.ASPECTS)
     return ReviewCase(
@@ -149,14 +149,16 @@ def _other_correction(caller: Caller, insight: Insight, replaced: MemoryRecord |
     return MemoryRecord.objects.visible_to(caller).filter(pk=correction.pk).first()
 
 
-def effect_of(insight: Insight, catalog: Catalog) -> Effect:
+def effect_of(insight: Insight, catalog: Catalog) -> CatalogEffect:
     """Plan the changes that the insight suggests, without writing anything."""
     changes = queries.proposals([insight])
     urn = next(iter(insight.record.entity_urns), "")
     try:
         requests = [validate(Request, change, "changes") for change in changes]
         if not urn and any(CHANGE_TYPES[request.change_type].kinds for request in requests):
-            return Effect(changes=changes, error="the insight names no catalog entity, so there is nothing to change")
+            return CatalogEffect(
+                changes=changes, error="the insight names no catalog entity, so there is nothing to change"
+            )
         planned = plan(catalog, urn, requests, "preview", "preview")
         entities = {}
         if urn:
@@ -165,22 +167,22 @@ def effect_of(insight: Insight, catalog: Catalog) -> Effect:
                 urn, {name: a.value for name, a in read.items() if a.value is not None}
             )
     except DomainError as error:
-        return Effect(urn, changes, error=error.message, refusal=error)
-    return Effect(urn, changes, of_planned(planned, entities))
+        return CatalogEffect(urn, changes, error=error.message, refusal=error)
+    return CatalogEffect(urn, changes, of_planned(planned, entities))
 
 
-def effect_of_draft(caller: Caller, claim: Mapping[str, Any], actions: Sequence[Mapping[str, str]]) -> Effect:
+def effect_of_draft(caller: Caller, claim: Mapping[str, Any], actions: Sequence[Mapping[str, str]]) -> CatalogEffect:
     """Return the catalog changes of a proposal that hasn't been saved."""
     record = MemoryRecord(content=claim.get("content") or "…", created_by=caller.email, persona=caller.persona)
     record.category, record.entity_urns = claim.get("category") or "", list(claim.get("entity_urns") or [])
     insight = Insight(record=record, suggested_actions=[dict(action) for action in actions])
-    return effect_of(insight, Snapshot(get_readable_catalog()))
+    return effect_of(insight, CatalogSnapshot(get_readable_catalog()))
 
 
 def problems_of(insight: Insight) -> list[str]:
     """Return an error message for each suggested action that can't be applied. The author sees the messages."""
     urn, problems = next(iter(insight.record.entity_urns), ""), []
-    catalog = Snapshot(get_readable_catalog())
+    catalog = CatalogSnapshot(get_readable_catalog())
     for index, action in enumerate(insight.suggested_actions):
         try:
             request = validate(Request, action, "")
@@ -208,7 +210,7 @@ def _neighbors(
         distances = dict.fromkeys(record.entity_urns, 0)
         vector = None if vectors is None else vectors[0].tolist()
         terms = term_statistics.query_terms(record.content[:MAX_QUERY], caller)
-        question = Question(vector=vector, terms=terms, distances=distances)
+        question = RecallQuestion(vector=vector, terms=terms, distances=distances)
         best, _ = candidates(condition(about), question, NEIGHBOURS)
         records = about.defer("search").in_bulk([candidate.id for candidate in best])
         return [records[candidate.id] for candidate in best if candidate.id in records]

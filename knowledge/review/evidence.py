@@ -50,7 +50,7 @@ def entity_evidence(
     return summary
 
 
-def _column(column: entity_view.Column) -> dict[str, Any]:
+def _column(column: entity_view.CatalogColumn) -> dict[str, Any]:
     return {
         "column": column.simple_path,
         "type": column.native_type,

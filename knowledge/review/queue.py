@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy
 from django_stubs_ext import StrOrPromise
 
-from foundation.database.queryset_sql import Statement
+from foundation.database.queryset_sql import CompiledQuery
 from foundation.operations.fields import UNSTORABLE
 from foundation.operations.normal_form import normal_form
 from foundation.people.caller import Caller
@@ -77,7 +77,7 @@ LOCATE = """
 
 
 @dataclass(frozen=True)
-class Entry:
+class QueueEntry:
     """One line of the list beside an insight."""
 
     pk: UUID
@@ -104,7 +104,7 @@ class QueuePosition:
     total: int
     following: Sequence[UUID] = ()  # the insights that come next, nearest first; at least MAX_OTHERS if there are
     previous_id: UUID | None = None
-    entries: Sequence[Entry] = ()
+    entries: Sequence[QueueEntry] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -207,7 +207,7 @@ class Queue:
         """
         number = Window(RowNumber(), order_by=SORTS[self.sort][1])
         rows = queries.with_due_time(self.rows).annotate(number=number, text=Left("record__content", TEXT_SHOWN))
-        statement = Statement()
+        statement = CompiledQuery()
         queue = statement.table(rows.order_by().values("number", *ENTRY_COLUMNS))
         tables = [statement.table(others.order_by().values("pk")[:MAX_COUNT]) for others in counted.values()]
         counts = [f"(SELECT count(*) FROM {table})" for table in tables]  # noqa: S608 - generated names
@@ -215,7 +215,7 @@ class Queue:
         window = (insight.pk if insight else None, MAX_OTHERS, ENTRIES_BEFORE, MAX_ENTRIES - ENTRIES_BEFORE)
         found = statement.run(select, window)
         (index, total), numbers = found[0][:2], found[0][2 : 2 + len(counts)]
-        entries = {row[2 + len(counts)]: Entry(*row[3 + len(counts) :]) for row in found if total}
+        entries = {row[2 + len(counts)]: QueueEntry(*row[3 + len(counts) :]) for row in found if total}
         after = [entry.pk for place, entry in entries.items() if place > index]
         before = [entry.pk for place, entry in entries.items() if place < index]
         first = max(1, min(index - ENTRIES_BEFORE, total - MAX_ENTRIES + 1))

@@ -14,7 +14,7 @@ from foundation.people.caller import Caller
 from knowledge.catalog import entity_view
 from knowledge.catalog.current import get_readable_catalog
 from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable
-from knowledge.catalog.snapshot import Snapshot
+from knowledge.catalog.snapshot import CatalogSnapshot
 from knowledge.changesets import risk, rollback
 from knowledge.changesets.apply import apply as apply_changes
 from knowledge.freshness.baselines import urns_of
@@ -22,7 +22,7 @@ from knowledge.insights import queries
 from knowledge.insights.seen import require_unchanged
 from knowledge.models import Changeset, ChangesetState, Insight, InsightState
 from knowledge.operations import Apply
-from knowledge.review.cases import Effect, effect_of
+from knowledge.review.cases import CatalogEffect, effect_of
 
 MAX_PREVIEWED = 200  # maximum number of insights in one preview
 
@@ -77,20 +77,20 @@ def roll_back(*, caller: Caller, insight_id: UUID | str) -> None:
 
 
 @dataclass(frozen=True)
-class Entry:
+class SuggestedEntry:
     insight: Insight
-    effect: Effect
+    effect: CatalogEffect
 
 
 @dataclass(frozen=True)
-class Preview:
+class SuggestedPreview:
     """The effects of applying several insights, by entity, and the insights that can't be applied as they are."""
 
-    by_entity: list[tuple[str, list[Entry]]] = field(default_factory=list)
-    impossible: list[Entry] = field(default_factory=list)
+    by_entity: list[tuple[str, list[SuggestedEntry]]] = field(default_factory=list)
+    impossible: list[SuggestedEntry] = field(default_factory=list)
 
     @property
-    def possible(self) -> list[Entry]:
+    def possible(self) -> list[SuggestedEntry]:
         return [entry for _, entries in self.by_entity for entry in entries]
 
     @property
@@ -98,17 +98,17 @@ class Preview:
         return sum(entry.effect.writes for entry in self.possible)
 
 
-def preview(insights: Sequence[Insight]) -> Preview:
+def preview(insights: Sequence[Insight]) -> SuggestedPreview:
     """Plan the changes that these insights suggest against the current catalog. Nothing is written."""
-    catalog = Snapshot(get_readable_catalog())
+    catalog = CatalogSnapshot(get_readable_catalog())
     urns = sorted({urn for insight in insights for urn in urns_of(insight.record)})
     if urns:
         with contextlib.suppress(CatalogUnavailable, CatalogRefused):  # effect_of reports the outage
             catalog.read(urns, entity_view.ASPECTS)
-    entries = [Entry(insight, effect_of(insight, catalog)) for insight in insights]
-    by_entity: dict[str, list[Entry]] = {}
+    entries = [SuggestedEntry(insight, effect_of(insight, catalog)) for insight in insights]
+    by_entity: dict[str, list[SuggestedEntry]] = {}
     for entry in entries:
         if entry.effect.is_possible:
             by_entity.setdefault(entry.effect.entity_urn, []).append(entry)
     impossible = [entry for entry in entries if not entry.effect.is_possible]
-    return Preview(sorted(by_entity.items()), impossible)
+    return SuggestedPreview(sorted(by_entity.items()), impossible)

@@ -16,7 +16,7 @@ from memories.admin.base import admin_caller
 from memories.models import MemoryRecord
 
 
-class PersonaFilter(admin.AllValuesFieldListFilter):
+class PersonaColumnFilter(admin.AllValuesFieldListFilter):
     """A filter with the personas of the memories that the caller may read."""
 
     def __init__(self, field: Any, request: HttpRequest, *args: Any, **options: Any) -> None:
@@ -35,6 +35,6 @@ class PersonaFilter(admin.AllValuesFieldListFilter):
 
 admin.FieldListFilter.register(
     lambda field: field.name == "persona" and issubclass(field.model, MemoryRecord),
-    PersonaFilter,
+    PersonaColumnFilter,
     take_priority=True,
 )

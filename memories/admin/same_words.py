@@ -29,7 +29,7 @@ def preview(caller: Caller, entries: Sequence[SameWords]) -> list[SafeString]:
     return lines
 
 
-def excerpt(found: same_words.Found) -> str:
+def excerpt(found: same_words.FoundWords) -> str:
     if not found.text:
         return gettext("The text is gone.")
     text = show_invisible(found.text)
@@ -46,8 +46,8 @@ def erasable(caller: Caller, rows: QuerySet[SameWords]) -> QuerySet[SameWords]:
     return undecided(caller, rows).exclude(place__in=kept)
 
 
-def _seen(entry: SameWords) -> same_words.Found:
-    return cast("same_words.Found", entry.seen)  # type: ignore[attr-defined]  # set when the row was read
+def _seen(entry: SameWords) -> same_words.FoundWords:
+    return cast("same_words.FoundWords", entry.seen)  # type: ignore[attr-defined]  # set when the row was read
 
 
 ERASE = AdminAct(

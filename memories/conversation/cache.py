@@ -30,7 +30,7 @@ from foundation.people.caller import Caller
 from memories.conversation.acting_user import acting_as
 from memories.conversation.models import CachedAnswer, CacheUse
 from memories.conversation.operations import CheckCache, InvalidateCache, StoreCache
-from memories.texts.comparison import Verdict, compare
+from memories.texts.comparison import TextVerdict, compare
 from memories.writing import quotations
 
 CACHED_ANSWERS = "cached answers"  # name of their TextPlace
@@ -111,7 +111,7 @@ def _compare(
         if score < min(threshold, NEAR_COSINE):
             break
         comparison = compare(entry.query, operation.query)
-        if comparison.verdict == Verdict.SAME and score >= threshold:
+        if comparison.verdict == TextVerdict.SAME and score >= threshold:
             return CacheHit(entry, score), ()
         if score >= NEAR_COSINE:
             near.append(NearQuestion(entry, score, str(comparison) or "only the wording"))

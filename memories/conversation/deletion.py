@@ -30,13 +30,13 @@ BATCH = 500  # maximum number of rows per query or transaction
 
 
 @dataclass(frozen=True)
-class Deletion:
+class ConversationDeletion:
     count: int
     copies: int  # long-term memories of deleted turns, and turns of deleted long-term memories: they are deleted too
     dry_run: bool
 
 
-def delete_memories(operation: DeleteMemories, *, caller: Caller) -> Deletion:
+def delete_memories(operation: DeleteMemories, *, caller: Caller) -> ConversationDeletion:
     """Delete the user's own conversation memories by id, tags or time, together with their copies.
 
     With `dry_run`, they are only counted. Raises Invalid if there is no condition, if the conditions can't be combined,
@@ -47,7 +47,7 @@ def delete_memories(operation: DeleteMemories, *, caller: Caller) -> Deletion:
     rows = _selection(user, operation)
     if operation.dry_run:
         count = rows.count()
-        return Deletion(count, _copies(user, rows).count(), dry_run=True)
+        return ConversationDeletion(count, _copies(user, rows).count(), dry_run=True)
     if not operation.memory_id and not operation.confirm:
         raise Invalid(
             gettext("is not set, so nothing was deleted: count with dry_run, and show the person the number"),
@@ -56,7 +56,7 @@ def delete_memories(operation: DeleteMemories, *, caller: Caller) -> Deletion:
     with transaction.atomic():
         pks, copies = _ids(user, rows)
         _archive(user, sorted(pks | copies))
-    return Deletion(len(pks), len(copies), dry_run=False)
+    return ConversationDeletion(len(pks), len(copies), dry_run=False)
 
 
 def selected_ids(operation: DeleteMemories, *, caller: Caller) -> tuple[set[UUID], set[UUID]]:

@@ -61,15 +61,15 @@ WORD = re.compile(r"\w+(?:['’-]\w+)*")
 
 
 @dataclass(frozen=True)
-class Reading:
+class TurnReading:
     importance: float  # 0 to 1
     summary: str
     tags: list[str]
     dimension: str
 
 
-def read(text: str) -> Reading:
-    return Reading(importance_of(text), summary_of(text), tags_of(text), dimension_of(text))
+def read(text: str) -> TurnReading:
+    return TurnReading(importance_of(text), summary_of(text), tags_of(text), dimension_of(text))
 
 
 def importance_of(text: str) -> float:

@@ -9,7 +9,7 @@ from django.conf import settings
 from foundation.links import url_for
 from foundation.operations.errors import Invalid
 from foundation.people.caller import WIPE, Caller
-from foundation.tools.confirmation import Question
+from foundation.tools.confirmation import ConfirmationQuestion
 from foundation.tools.declaration import Hints, ToolResponse, tool
 from memories.conversation import cache, decisions, deletion, operations, recall, statistics, turns, web_search, wipe
 from memories.conversation.responses import (
@@ -55,7 +55,7 @@ def hybrid_search(caller: Caller, operation: operations.SearchHybrid) -> Results
     return results_response(operation.user_id, recall.search_hybrid(operation, caller=caller), "rrf_score")
 
 
-def _ask_delete(caller: Caller, operation: operations.DeleteMemories) -> Question | None:
+def _ask_delete(caller: Caller, operation: operations.DeleteMemories) -> ConfirmationQuestion | None:
     if operation.memory_id or operation.confirm or operation.dry_run:
         return None
     ids, copies = deletion.selected_ids(operation, caller=caller)
@@ -65,7 +65,7 @@ def _ask_delete(caller: Caller, operation: operations.DeleteMemories) -> Questio
         f"Delete {len(ids)} conversation memories of {operation.user_id} and {len(copies)} copies of them? "
         f"They can be restored for {settings.SOFT_DELETE_PURGE_DAYS} days."
     )
-    return Question(message, sorted(pk.hex for pk in ids | copies))
+    return ConfirmationQuestion(message, sorted(pk.hex for pk in ids | copies))
 
 
 @tool(
@@ -134,7 +134,7 @@ def memory_health(caller: Caller, operation: operations.ShowHealth) -> HealthRes
     return counts  # type: ignore[no-any-return]  # the keys of HealthResponse
 
 
-def _ask_wipe(caller: Caller, operation: operations.Wipe) -> Question | None:
+def _ask_wipe(caller: Caller, operation: operations.Wipe) -> ConfirmationQuestion | None:
     if operation.confirm:
         return None
     counts = wipe.preview(operation, caller=caller)
@@ -142,7 +142,7 @@ def _ask_wipe(caller: Caller, operation: operations.Wipe) -> Question | None:
     step = "This can't be undone." if WIPE in caller.rights else "You confirm once more in the browser."
     message = f"Delete all data of {operation.user_id} for good? Rows: {rows}. {step}"
     # the counts are left out, because the audit log grows with each call
-    return Question(message, operation.user_id)
+    return ConfirmationQuestion(message, operation.user_id)
 
 
 @tool(toolset="conversation", title="Wipe a user's data", hints=Hints(destructive=True), quotes=False, asks=_ask_wipe)

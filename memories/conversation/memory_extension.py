@@ -12,7 +12,7 @@ from memories.conversation import cache
 from memories.conversation.models import CachedAnswer, UserDecision
 from memories.conversation.portable_kinds import KINDS
 from memories.extensions import MemoryExtension, TextPlace
-from memories.portability import Kind
+from memories.portability import ExportKind
 
 
 def _own(model: type[Model]) -> Callable[[Caller], QuerySet[Any]]:
@@ -31,5 +31,5 @@ class ConversationMemoryExtension(MemoryExtension):
     def catalog_changed(self, urns: Sequence[str], names: Sequence[str]) -> None:
         cache.delete_answers_about(urns, names)
 
-    def portable_kinds(self) -> Sequence[Kind]:
+    def portable_kinds(self) -> Sequence[ExportKind]:
         return KINDS

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from memories.conversation.models import MergeProposal, UserDecision, UserDecisionChange
 from memories.models import MemoryRecord
-from memories.portability import Kind, Parent
+from memories.portability import ExportKind, Parent
 
-DECISION = Kind(
+DECISION = ExportKind(
     name="user_decision",
     model=UserDecision,
     columns=("id", "created_by", "key", "value", "created_at", "updated_at", "expires_at"),
     owner="created_by",
 )
 
-DECISION_CHANGE = Kind(
+DECISION_CHANGE = ExportKind(
     name="user_decision_change",
     model=UserDecisionChange,
     columns=("decision_id", "value", "valid_from", "valid_to"),
@@ -22,7 +22,7 @@ DECISION_CHANGE = Kind(
     parents=(Parent("decision_id", UserDecision, "created_by"),),
 )
 
-MERGE = Kind(
+MERGE = ExportKind(
     name="merge",
     model=MergeProposal,
     columns=("id", "record_id", "target_id", "cosine", "text", "state", "created_at", "decided_at"),

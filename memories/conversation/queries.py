@@ -28,7 +28,7 @@ class Thread:
 
 
 @dataclass(frozen=True)
-class Line:
+class ConversationLine:
     """A turn with the long-term memory derived from it, if there is one, or a long-term memory without a turn.
 
     A long-term memory has no turn if the turn has expired or was deleted, or if the memory is a summary.
@@ -67,7 +67,7 @@ def turns(caller: Caller) -> QuerySet[MemoryRecord]:
     return living(caller.email).order_by("conversation_id", "thread_position", "created_at", "tier")
 
 
-def lines(caller: Caller, conversation_id: str) -> list[Line]:
+def lines(caller: Caller, conversation_id: str) -> list[ConversationLine]:
     """Return the turns and long-term memories of one conversation in order.
 
     A long-term memory is on the line of the turn from which it was derived, if that turn still exists.
@@ -77,7 +77,9 @@ def lines(caller: Caller, conversation_id: str) -> list[Line]:
     turns = {record.pk for record in records if record.tier == Tier.SHORT_TERM}
     lasting = {record.derived_from: record for record in records if record.derived_from in turns}
     return [
-        Line(record, lasting.get(record.pk)) if record.tier == Tier.SHORT_TERM else Line(None, record)
+        ConversationLine(record, lasting.get(record.pk))
+        if record.tier == Tier.SHORT_TERM
+        else ConversationLine(None, record)
         for record in records
         if record.derived_from not in turns
     ]

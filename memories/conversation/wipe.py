@@ -43,14 +43,14 @@ BATCH = 500  # maximum number of rows per statement
 
 
 @dataclass(frozen=True)
-class Outcome:
+class WipeOutcome:
     """The result of a call: the wiped data, or a request to wipe it."""
 
     counts: dict[str, int]  # table → number of its rows that were wiped or, if there is a request, that name the user
     request: WipeRequest | None = None  # the request that the person has to confirm; None if the data was wiped
 
 
-def request_wipe(operation: Wipe, *, caller: Caller) -> Outcome:
+def request_wipe(operation: Wipe, *, caller: Caller) -> WipeOutcome:
     """Wipe the user's data if the token has the right `wipe`, otherwise prepare a request that the person confirms.
 
     Raises Invalid without `confirm`. Raises Forbidden for a service's user if the token lacks the right, because
@@ -60,7 +60,7 @@ def request_wipe(operation: Wipe, *, caller: Caller) -> Outcome:
     if not operation.confirm:
         raise Invalid(gettext(NOT_CONFIRMED))
     if WIPE in caller.rights:
-        return Outcome(_wipe(user))
+        return WipeOutcome(_wipe(user))
     with transaction.atomic():
         WipeRequest.objects.filter(created_by=user.email).delete()
         request = WipeRequest.objects.create(
@@ -68,7 +68,7 @@ def request_wipe(operation: Wipe, *, caller: Caller) -> Outcome:
             counts=count(user.email),
             expires_at=timezone.now() + timedelta(hours=settings.WIPE_CONFIRMATION_HOURS),
         )
-    return Outcome(request.counts, request)
+    return WipeOutcome(request.counts, request)
 
 
 def preview(operation: Wipe, *, caller: Caller) -> dict[str, int]:
@@ -95,9 +95,9 @@ def open_request(caller: Caller, request_id: uuid.UUID) -> WipeRequest:
     return row
 
 
-def confirm(*, caller: Caller, request_id: uuid.UUID) -> Outcome:
+def confirm(*, caller: Caller, request_id: uuid.UUID) -> WipeOutcome:
     request = open_request(caller, request_id)
-    return Outcome(_wipe(acting_as(caller, request.created_by)))
+    return WipeOutcome(_wipe(acting_as(caller, request.created_by)))
 
 
 def withdraw(*, caller: Caller, request_id: uuid.UUID) -> None:

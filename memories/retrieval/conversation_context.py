@@ -35,7 +35,7 @@ from foundation.embedding import Tokens, Vectors
 from foundation.lazy_numpy import np
 from memories.retrieval import term_statistics, token_similarity
 from memories.retrieval.question_features import asks
-from memories.retrieval.ranking import Candidate, Question, Ranked, order, plain_score
+from memories.retrieval.ranking import Ranked, RankedCandidate, RecallQuestion, order, plain_score
 
 SEEDS = 40  # maximum number of candidates of the first stage that are seeds
 NEIGHBORS = 2  # number of turns fetched on either side of a seed
@@ -63,7 +63,7 @@ COSINE = """(SELECT 1 - min(p.vector <=> %(vector)s::vector) FROM memory_passage
 
 
 @dataclass(frozen=True)
-class Turn:
+class ContextTurn:
     """A seed or one of its neighbors, with its evidence."""
 
     id: UUID
@@ -78,7 +78,7 @@ class Turn:
     bits: bytes  # concatenated token bits of all passages of the turn
 
 
-def load_turns(scope: Condition, question: Question, seeds: Sequence[Candidate]) -> list[Turn]:
+def load_turns(scope: Condition, question: RecallQuestion, seeds: Sequence[RankedCandidate]) -> list[ContextTurn]:
     """Return the seeds, and those of their neighbors that are in the scope."""
     numbers = range(len(question.terms))
     sql = AROUND.format(
@@ -96,7 +96,7 @@ def load_turns(scope: Condition, question: Question, seeds: Sequence[Candidate])
         **{f"term{n}": question.terms[n].tsquery for n in numbers},
     }
     return [
-        Turn(pk, thread, position or 0, at, speaker, text, cosine, hits, b"".join(row for row in bits if row))
+        ContextTurn(pk, thread, position or 0, at, speaker, text, cosine, hits, b"".join(row for row in bits if row))
         for pk, thread, position, at, speaker, text, cosine, hits, bits in prepared_statements.rows(
             sql, {**scope.params, **values}, binary=True
         )
@@ -105,8 +105,8 @@ def load_turns(scope: Condition, question: Question, seeds: Sequence[Candidate])
 
 def rank_in_context(
     scope: Condition,
-    question: Question,
-    seeds: Sequence[Candidate],
+    question: RecallQuestion,
+    seeds: Sequence[RankedCandidate],
     idfs: Sequence[float],
     tokens: Tokens | None,
 ) -> tuple[list[Ranked], str]:
@@ -137,7 +137,11 @@ def rank_in_context(
 
 
 def score_turns(
-    question: Question, turns: Sequence[Turn], idfs: Sequence[float], tokens: Tokens | None, weights: Vectors | None
+    question: RecallQuestion,
+    turns: Sequence[ContextTurn],
+    idfs: Sequence[float],
+    tokens: Tokens | None,
+    weights: Vectors | None,
 ) -> tuple[dict[UUID, float], str]:
     """Return the score of each turn and the name of the formula.
 
@@ -175,7 +179,7 @@ def score_turns(
     return {turn.id: float(total[n]) for n, turn in enumerate(turns)}, formula
 
 
-def _links(turns: Sequence[Turn]) -> Vectors:
+def _links(turns: Sequence[ContextTurn]) -> Vectors:
     """Return a matrix (turns, turns) of the factor with which the evidence of the column's turn counts for the row's.
 
     The factor is 1 on the diagonal. It is 0 between different conversations, between turns more than THREAD_PAUSE_S
@@ -209,7 +213,7 @@ def _best_in_reach(evidence: Vectors, links: Vectors) -> Vectors:
     return np.asarray(np.max(evidence[:, None, :] * links[None, :, :], axis=2), dtype=np.float32)
 
 
-def _averaged(cosines: Vectors, turns: Sequence[Turn]) -> Vectors:
+def _averaged(cosines: Vectors, turns: Sequence[ContextTurn]) -> Vectors:
     """Return (turn's cosine + ½ previous turn's cosine + ½ next turn's cosine) / 2 for each turn.
 
     A turn's own cosine replaces that of an adjacent turn that is not among `turns` or more than THREAD_PAUSE_S away.
@@ -224,7 +228,7 @@ def _averaged(cosines: Vectors, turns: Sequence[Turn]) -> Vectors:
     return averaged
 
 
-def _cues(question: Question, turns: Sequence[Turn]) -> dict[str, Vectors]:
+def _cues(question: RecallQuestion, turns: Sequence[ContextTurn]) -> dict[str, Vectors]:
     names = set(question.cues.names)
     speakers = {turn.speaker for turn in turns if turn.speaker in names}
     # If the question names several speakers, it is unknown which of them it asks about.

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from foundation.database.queryset_sql import Statement
+from foundation.database.queryset_sql import CompiledQuery
 from foundation.people.caller import Caller
 from memories.queries import MAX_COUNT, MAX_FACET
 from memories.retrieval.scope import LISTED, Filters, by_status, in_scope
@@ -94,7 +94,7 @@ class Scopes:
 
     def __init__(self, caller: Caller) -> None:
         self.caller = caller
-        self.statement = Statement()
+        self.statement = CompiledQuery()
         self._tables: list[tuple[Filters, str, bool]] = []
 
     def read(self, filters: Filters) -> str:

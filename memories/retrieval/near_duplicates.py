@@ -20,7 +20,7 @@ from foundation.people.caller import Caller
 from memories.models import MemoryRecord, Status
 from memories.retrieval import vector_index
 from memories.retrieval.ranking import is_small
-from memories.texts.comparison import Verdict, compare, is_same_fact
+from memories.texts.comparison import TextVerdict, compare, is_same_fact
 
 MAX_SIMILAR = 5  # maximum number of similar memories returned for a memory
 ROUNDING = 1e-4  # tolerance for the difference between cosines computed by PostgreSQL and by numpy
@@ -125,7 +125,7 @@ def with_differences(similar: Sequence[Similar], text: str) -> list[Similar]:
     """Return similar memories with the facts in which they differ from a text, those without a difference first."""
     comparisons = [(match, compare(match.record.content, text)) for match in similar]
     compared = [
-        replace(match, differs=str(comparison)) if comparison.verdict == Verdict.DIFFERENT else match
+        replace(match, differs=str(comparison)) if comparison.verdict == TextVerdict.DIFFERENT else match
         for match, comparison in comparisons
     ]
     return sorted(compared, key=lambda match: bool(match.differs))

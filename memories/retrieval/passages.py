@@ -32,14 +32,14 @@ SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+|(?<=[。！？])")
 
 
 @dataclass(frozen=True)
-class Window:
+class TextWindow:
     start: int
     stop: int
 
 
 @dataclass(frozen=True)
 class Encoded:
-    windows: list[Window]
+    windows: list[TextWindow]
     vectors: Vectors  # (windows, dimensions)
     tokens: list[Tokens] | None  # word pieces by window, if the model returns them
 
@@ -50,35 +50,35 @@ class Stamped:
     model: str
 
 
-def windows_of(text: str) -> list[Window]:
+def windows_of(text: str) -> list[TextWindow]:
     """Split a text into windows, in order. Together they cover the whole text."""
     if len(text) <= MAX_WHOLE:
-        return [Window(0, len(text))]
+        return [TextWindow(0, len(text))]
     sentences = _sentences(text)
-    windows: list[Window] = []
+    windows: list[TextWindow] = []
     first = 0
     while first < len(sentences):
         last = first
         while last + 1 < len(sentences) and sentences[last + 1].stop - sentences[first].start <= MAX_PASSAGE:
             last += 1
-        windows.append(Window(sentences[first].start, sentences[last].stop))
+        windows.append(TextWindow(sentences[first].start, sentences[last].stop))
         if last + 1 >= len(sentences):
             break
         first = last if last > first else last + 1  # overlap by one sentence, unless the window has only one
     return windows
 
 
-def _sentences(text: str) -> list[Window]:
-    sentences: list[Window] = []
+def _sentences(text: str) -> list[TextWindow]:
+    sentences: list[TextWindow] = []
     start = 0
     for stop in [*(match.end() for match in SENTENCE_END.finditer(text)), len(text)]:
         while stop - start > MAX_PASSAGE:  # cut a long sentence, if possible at a space
             space = text.rfind(" ", start + MAX_PASSAGE // 2, start + MAX_PASSAGE)
             cut = space + 1 if space > 0 else start + MAX_PASSAGE
-            sentences.append(Window(start, cut))
+            sentences.append(TextWindow(start, cut))
             start = cut
         if stop > start:
-            sentences.append(Window(start, stop))
+            sentences.append(TextWindow(start, stop))
         start = max(start, stop)
     return sentences
 

@@ -42,7 +42,7 @@ ENTITY_BONUS = 1.0  # bonus of a memory about a named entity; for a related enti
 
 
 @dataclass(frozen=True)
-class Question:
+class RecallQuestion:
     """A recall query, prepared for the arms."""
 
     vector: Sequence[float] | None = None
@@ -129,7 +129,7 @@ BONUS = """CASE WHEN entity_urns && %(urns{0})s::varchar[] OR detected_urns && %
 
 
 @dataclass(frozen=True)
-class Candidate:
+class RankedCandidate:
     """A memory found in the first stage.
 
     The SQL statement scores and orders rows with the weights `seed_…` of RECALL_CONTEXT, to choose seeds for the second
@@ -158,7 +158,7 @@ class Ranked:
     plain_score: float  # the score by the formula of Candidate.score
 
     @classmethod
-    def of(cls, row: Candidate) -> Ranked:
+    def of(cls, row: RankedCandidate) -> Ranked:
         return cls(row.id, row.created_at, row.score, row.cosine, row.coverage, row.bonus, row.score)
 
 
@@ -171,13 +171,13 @@ def plain_score(cosine: float | None, coverage: float) -> float:
     return float(settings.RECALL_SEMANTIC_WEIGHT * (cosine or 0.0) + settings.RECALL_LEXICAL_WEIGHT * coverage)
 
 
-def _candidate(row: tuple[Any, ...]) -> Candidate:
+def _candidate(row: tuple[Any, ...]) -> RankedCandidate:
     pk, created_at, conversation_id, position, cosine, coverage, bonus = row[:7]
     score = plain_score(cosine, coverage) + bonus
-    return Candidate(pk, created_at, conversation_id, position, cosine, coverage, bonus, score)
+    return RankedCandidate(pk, created_at, conversation_id, position, cosine, coverage, bonus, score)
 
 
-def candidates(scope: Condition, question: Question, limit: int) -> tuple[list[Candidate], list[float]]:
+def candidates(scope: Condition, question: RecallQuestion, limit: int) -> tuple[list[RankedCandidate], list[float]]:
     """Return the `limit` best rows of a scope for this question, and the idf of each of the question's terms.
 
     Without rows, the list of idfs is empty too.
@@ -223,13 +223,13 @@ def _estimated_rows() -> float:
     return max(float(estimate), 0.0)
 
 
-def scans(scope: Condition, question: Question) -> bool:
+def scans(scope: Condition, question: RecallQuestion) -> bool:
     """Return whether the whole scope is scanned for this question, instead of using the indexes."""
     searches_text = question.terms or question.vector is not None
     return not searches_text or question.turns or is_small(scope)
 
 
-def statement(scope: Condition, question: Question, limit: int, *, exact: bool) -> tuple[str, dict[str, Any]]:
+def statement(scope: Condition, question: RecallQuestion, limit: int, *, exact: bool) -> tuple[str, dict[str, Any]]:
     """Return the SQL statement for this scope and its parameters. With `exact`, it scans the whole scope.
 
     Values are always parameters. Only SQL fragments from the code, and the scope's condition as compiled by the ORM,
@@ -276,7 +276,7 @@ class _Parts:
     params: dict[str, Any] = field(default_factory=dict)
 
 
-def _parts(question: Question, scope_sql: str, *, exact: bool) -> _Parts:
+def _parts(question: RecallQuestion, scope_sql: str, *, exact: bool) -> _Parts:
     distance = vector_index.distance("p.vector", "(SELECT vector FROM question)")
     semantic = SEMANTIC_SCANNED if exact else SEMANTIC_INDEXED.format(scope=scope_sql, distance=distance)
     arms = [semantic] if question.vector is not None else []

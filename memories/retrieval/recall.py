@@ -29,7 +29,7 @@ from memories.models.revision import value_of
 from memories.operations import DimensionName, RecallMemories
 from memories.retrieval import conversation_context, passages, rerank, term_statistics
 from memories.retrieval.question_features import Cues
-from memories.retrieval.ranking import CANDIDATES, Candidate, Question, Ranked, candidates, order
+from memories.retrieval.ranking import CANDIDATES, Ranked, RankedCandidate, RecallQuestion, candidates, order
 from memories.retrieval.scope import (
     ANY_TIME,
     NO_FILTERS,
@@ -59,7 +59,7 @@ NO_SUCH_ID = "no memory that you may read has this id, or it is archived, or the
 
 
 @dataclass(frozen=True)
-class Hit:
+class RecallHit:
     """One recalled memory. With `as_of`, `content` and `status` are those of that time, otherwise the current ones."""
 
     record: MemoryRecord
@@ -79,7 +79,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class Recall:
-    hits: list[Hit]
+    hits: list[RecallHit]
     strategy: str
     ranking: str  # hybrid, context with tokens, context, lexical, entity or graph; ends in ", reranked" if so
     degraded: bool = False
@@ -147,7 +147,7 @@ def recall(
 @dataclass(frozen=True)
 class _Search:
     rows: list[Ranked]  # best first
-    hits: list[Hit]  # the first of them
+    hits: list[RecallHit]  # the first of them
     compared: int  # number of candidates
     below: int  # number of those that scored too low
     nearest: Sequence[Ranked] = ()  # the best of those, if no candidate scored high enough
@@ -155,7 +155,7 @@ class _Search:
 
 
 def _search(
-    caller: Caller, filters: Filters, question: Question, tokens: Tokens | None, limit: int, *, is_as_of: bool
+    caller: Caller, filters: Filters, question: RecallQuestion, tokens: Tokens | None, limit: int, *, is_as_of: bool
 ) -> _Search:
     """Find and rank candidates, and load the first `limit` of them, unless their state of an earlier time is wanted."""
     scope = compiled_scope(caller, filters, exclude_marked_wrong=True)
@@ -175,7 +175,7 @@ def _search(
     return _Search(rows, hits, len(found), below, () if relevant else _nearest(found, question), formula)
 
 
-def _nearest(found: Sequence[Candidate], question: Question) -> list[Ranked]:
+def _nearest(found: Sequence[RankedCandidate], question: RecallQuestion) -> list[Ranked]:
     """Return the best candidate that is no turn of a conversation, if it scores above RECALL_DISTANT_SCORE."""
     if question.vector is None:
         return []
@@ -183,14 +183,14 @@ def _nearest(found: Sequence[Candidate], question: Question) -> list[Ranked]:
     return sorted(map(Ranked.of, weak), key=order)[:1]
 
 
-def _named(caller: Caller, filters: Filters, query: str) -> Hit | None:
+def _named(caller: Caller, filters: Filters, query: str) -> RecallHit | None:
     """Return the memory whose id is the query, whatever its status, if the other filters choose it."""
     pk = _id_in(query)
     if pk is None:
         return None
     in_any_state = replace(filters, statuses=(Status.ACTIVE, Status.STALE, Status.SUPERSEDED), validity=ANY_TIME)
     record = in_scope(caller, in_any_state).defer("search").filter(pk=pk).first()
-    return Hit(record, 1.0, None, 0.0, 0.0, record.content, record.status) if record else None
+    return RecallHit(record, 1.0, None, 0.0, 0.0, record.content, record.status) if record else None
 
 
 def _id_in(query: str) -> UUID | None:
@@ -201,7 +201,7 @@ def _id_in(query: str) -> UUID | None:
         return None
 
 
-def _with_terms(caller: Caller, question: Question, query: str) -> Question:
+def _with_terms(caller: Caller, question: RecallQuestion, query: str) -> RecallQuestion:
     if not query:
         return question
     return replace(question, terms=term_statistics.query_terms(query, caller), cues=Cues.of(query))
@@ -216,7 +216,7 @@ def _with_scopes(result: Recall) -> Recall:
     return replace(result, scopes=names, note="; ".join(filter(None, [result.note, note]))) if names else result
 
 
-def _relevant(found: Sequence[Candidate], question: Question) -> list[Candidate]:
+def _relevant(found: Sequence[RankedCandidate], question: RecallQuestion) -> list[RankedCandidate]:
     """Return the candidates that score high enough to be hits.
 
     Turns of conversations are short and answer one another, so their scores may be lower.
@@ -229,7 +229,7 @@ def _relevant(found: Sequence[Candidate], question: Question) -> list[Candidate]
     ]
 
 
-def _reranked(query: str, hits: list[Hit], result: Recall) -> tuple[list[Hit], Recall]:
+def _reranked(query: str, hits: list[RecallHit], result: Recall) -> tuple[list[RecallHit], Recall]:
     first, rest = hits[: rerank.LOOKED_AT], hits[rerank.LOOKED_AT :]
     try:
         scores = rerank.relevances(query, [hit.quotation for hit in first])
@@ -241,12 +241,12 @@ def _reranked(query: str, hits: list[Hit], result: Recall) -> tuple[list[Hit], R
     return reordered + rest, replace(result, ranking=f"{result.ranking}, reranked")
 
 
-def _first_hits(caller: Caller, rows: Sequence[Ranked], limit: int) -> list[Hit]:
+def _first_hits(caller: Caller, rows: Sequence[Ranked], limit: int) -> list[RecallHit]:
     """Return the first `limit` hits, of which no two are facts with the same text and owner.
 
     A proposal for review has a record of its own beside its author's memory.
     """
-    hits: dict[tuple[str, str], Hit] = {}
+    hits: dict[tuple[str, str], RecallHit] = {}
     for start in range(0, len(rows), limit):
         for hit in _hits(caller, rows[start : start + limit]):
             record = hit.record
@@ -257,7 +257,7 @@ def _first_hits(caller: Caller, rows: Sequence[Ranked], limit: int) -> list[Hit]
     return list(hits.values())[:limit]
 
 
-def _hits(caller: Caller, rows: Sequence[Ranked]) -> list[Hit]:
+def _hits(caller: Caller, rows: Sequence[Ranked]) -> list[RecallHit]:
     visible = compiled_visibility(caller)
     criterion = f"id = ANY(%(ids)s) AND ({visible.sql})"
     values = {**visible.params, "ids": [row.id for row in rows]}
@@ -265,7 +265,7 @@ def _hits(caller: Caller, rows: Sequence[Ranked]) -> list[Hit]:
         record.pk: record for record in prepared_statements.instances(MemoryRecord, criterion, values, defer=["search"])
     }
     return [
-        Hit(record, row.score, row.cosine, row.coverage, row.bonus, record.content, record.status)
+        RecallHit(record, row.score, row.cosine, row.coverage, row.bonus, record.content, record.status)
         for row in rows
         if (record := records.get(row.id))
     ]
@@ -282,19 +282,19 @@ def _recall_as_of(caller: Caller, operation: RecallMemories, result: Recall, row
     return _with_scopes(replace(result, hits=hits, note="; ".join(filter(None, [result.note, label]))))
 
 
-def _with_passages(hits: list[Hit], question: Question) -> list[Hit]:
+def _with_passages(hits: list[RecallHit], question: RecallQuestion) -> list[RecallHit]:
     long_ids = [hit.record.pk for hit in hits if len(hit.content) > passages.MAX_WHOLE]
     best = passages.nearest_passages(long_ids, question.vector) if long_ids and question.vector is not None else {}
     return [replace(hit, passage=_in_content(hit, best.get(hit.record.pk))) for hit in hits]
 
 
-def _in_content(hit: Hit, passage: tuple[int, int] | None) -> tuple[int, int] | None:
+def _in_content(hit: RecallHit, passage: tuple[int, int] | None) -> tuple[int, int] | None:
     # The embedded text starts with the speaker's name, so its offsets are shifted.
     prefix = len(hit.record.spoken) - len(hit.record.content)
     return (max(passage[0] - prefix, 0), passage[1] - prefix) if passage else None
 
 
-def _left_out(caller: Caller, filters: Filters, question: Question, lowest: float) -> dict[str, int]:
+def _left_out(caller: Caller, filters: Filters, question: RecallQuestion, lowest: float) -> dict[str, int]:
     """Count, by reason, memories left out although they are relevant and reach `lowest`.
 
     The reasons are the statuses stale and superseded, "expired" and "not_yet_valid". The result is empty unless the
@@ -365,12 +365,14 @@ def _apply_operation(filters: Filters, operation: RecallMemories) -> Filters:
     )
 
 
-def _prepare(caller: Caller, query: str, strategy: str, urns: list[str]) -> tuple[Question, Recall, Tokens | None]:
+def _prepare(
+    caller: Caller, query: str, strategy: str, urns: list[str]
+) -> tuple[RecallQuestion, Recall, Tokens | None]:
     """Return the question without its terms, a result without hits, and the word pieces of the query."""
     # The query is embedded first, while no database connection is held.
     vector, tokens, problem = _embed(query) if query and strategy != "lexical" else (None, None, "")
     distances, result = _distances(caller, strategy, urns)
-    question = Question(vector=vector, distances=distances)
+    question = RecallQuestion(vector=vector, distances=distances)
     if not query:
         return question, replace(result, ranking="graph" if strategy == "auto" else strategy), None
     if strategy in ("auto", "semantic"):
@@ -420,7 +422,7 @@ def _related_entities(caller: Caller, urns: list[str]) -> tuple[dict[str, int], 
     return distances, notes
 
 
-def _hits_as_of(caller: Caller, hits: list[Hit], moment: datetime, allowed: set[Status]) -> list[Hit]:
+def _hits_as_of(caller: Caller, hits: list[RecallHit], moment: datetime, allowed: set[Status]) -> list[RecallHit]:
     """Return the hits in their state at `moment`.
 
     Hits that the caller could not read at that time, or whose status then is not in `allowed`, are dropped.

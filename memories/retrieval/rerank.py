@@ -17,14 +17,14 @@ from typing import Any
 from django.conf import settings
 
 from foundation.database import connections
-from foundation.embedding.circuit_breaker import Breaker
+from foundation.embedding.circuit_breaker import ModelBreaker
 from foundation.embedding.interface import MODELS_MISSING
 from foundation.outbound import bounded_http
 
 LOOKED_AT = 20  # maximum number of hits that are reranked, the best ones
 ANSWER_BYTES = 1_000_000  # maximum number of bytes of a response
 
-_breaker = Breaker()
+_breaker = ModelBreaker()
 _threads = ThreadPoolExecutor(4, thread_name_prefix="rerank")
 
 

@@ -260,7 +260,7 @@ def every_lexeme(text: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Selection:
+class TermSelection:
     """The condition that finds candidates in a large scope.
 
     `tsquery` finds every row with any of the first `terms` terms of a question. If `terms` is 0, even the rarest term
@@ -271,7 +271,7 @@ class Selection:
     terms: int
 
 
-def selective(terms: Sequence[Term]) -> Selection:
+def selective(terms: Sequence[Term]) -> TermSelection:
     """Return a condition that finds about CANDIDATE_ROWS rows at most. `terms` are sorted by frequency, rarest first.
 
     The condition is an OR of as many of the rarest terms as the limit allows. If even the rarest term occurs in more
@@ -283,14 +283,14 @@ def selective(terms: Sequence[Term]) -> Selection:
     if first.documents <= CANDIDATE_ROWS:
         rows = list(accumulate(term.documents for term in terms))
         fitting = max(sum(count <= CANDIDATE_ROWS for count in rows), 1)
-        return Selection(any_of(terms[:fitting]), fitting)
+        return TermSelection(any_of(terms[:fitting]), fitting)
     rarest, expected = [first], float(first.documents)
     for term in terms[1:]:
         if expected <= CANDIDATE_ROWS:
             break
         rarest.append(term)
         expected *= term.documents / total
-    return Selection(" & ".join(term.tsquery for term in rarest), 0)
+    return TermSelection(" & ".join(term.tsquery for term in rarest), 0)
 
 
 def lock(cursor: Any) -> None:

@@ -47,7 +47,7 @@ def distance(first: str, second: str) -> str:
 
 
 @dataclass(frozen=True)
-class State:
+class VectorIndexState:
     rows: int  # passages
     lists: int  # lists of the index; 0 if there is none
     lists_due: int  # lists that a new index would have
@@ -68,11 +68,11 @@ class State:
         return f"{self.rows} passages, no index"
 
 
-def state() -> State:
+def state() -> VectorIndexState:
     with connection.cursor() as cursor:
         cursor.execute(STATE, [NAME])
         rows, lists = cursor.fetchone()
-    return State(rows, lists, min(round(rows ** (2 / 3) / 5), max_lists()))
+    return VectorIndexState(rows, lists, min(round(rows ** (2 / 3) / 5), max_lists()))
 
 
 def max_lists() -> int:

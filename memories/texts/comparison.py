@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from memories.texts import words
-from memories.texts.parts import Kind, PlacedTime, Statement, Token
+from memories.texts.parts import Claim, PartKind, PlacedTime, TextToken
 from memories.texts.reading import read_statement, statement_language
 
 MAX_LENGTH = 4_000  # maximum number of characters of a text that is compared; a memory is not longer
@@ -22,13 +22,13 @@ MAX_FRONTED = 8  # maximum number of words of a phrase that is looked for elsewh
 MAX_QUOTED = 4  # maximum number of words quoted from each text for one difference
 
 
-class Verdict(StrEnum):
+class TextVerdict(StrEnum):
     SAME = "same"
     NEAR = "near"  # other words, which may mean the same
     DIFFERENT = "different"  # another number, time, name, negation, opposite or role
 
 
-class Difference(StrEnum):
+class TextDifference(StrEnum):
     NUMBER = "number"
     UNIT = "unit"
     TIME = "time"
@@ -44,14 +44,14 @@ class Difference(StrEnum):
 class Differing:
     """One difference. Each side quotes the words of one text, and is empty if the other text only adds something."""
 
-    kind: Difference
+    kind: TextDifference
     first: tuple[str, ...] = ()
     second: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        if self.kind == Difference.ORDER:
+        if self.kind == TextDifference.ORDER:
             return "the same words in another order"
-        if self.kind == Difference.TENSE:
+        if self.kind == TextDifference.TENSE:
             return "another tense or voice"
         quoted = [", ".join(side[:MAX_QUOTED]) for side in (self.first, self.second)]
         if all(quoted):
@@ -61,7 +61,7 @@ class Differing:
 
 @dataclass(frozen=True)
 class Comparison:
-    verdict: Verdict
+    verdict: TextVerdict
     differences: tuple[Differing, ...] = ()
 
     def __str__(self) -> str:
@@ -74,23 +74,23 @@ def compare(first: str, second: str) -> Comparison:
     Two texts of which one is longer than MAX_LENGTH are near without a comparison, unless they are equal.
     """
     if _plain(first) == _plain(second):
-        return Comparison(Verdict.SAME)
+        return Comparison(TextVerdict.SAME)
     if max(len(first), len(second)) > MAX_LENGTH:
-        return Comparison(Verdict.NEAR)
+        return Comparison(TextVerdict.NEAR)
     language = statement_language(first)
     if language != statement_language(second):  # one of them may be too short to tell
         language = statement_language(f"{first}\n{second}")
     one, other = read_statement(first, language), read_statement(second, language)
     differences = tuple(_differences(one, other))
     if not differences:
-        return Comparison(Verdict.SAME)
+        return Comparison(TextVerdict.SAME)
     is_near = all(_is_only_wording(difference) for difference in differences)
-    return Comparison(Verdict.NEAR if is_near else Verdict.DIFFERENT, differences)
+    return Comparison(TextVerdict.NEAR if is_near else TextVerdict.DIFFERENT, differences)
 
 
 def is_same_fact(first: str, second: str) -> bool:
     """Return whether two similar texts may state the same fact, so that one of them can stand for both."""
-    return compare(first, second).verdict != Verdict.DIFFERENT
+    return compare(first, second).verdict != TextVerdict.DIFFERENT
 
 
 def _plain(text: str) -> str:
@@ -98,29 +98,29 @@ def _plain(text: str) -> str:
 
 
 def _is_only_wording(difference: Differing) -> bool:
-    if difference.kind in (Difference.NUMBER, Difference.TIME, Difference.NAME):
+    if difference.kind in (TextDifference.NUMBER, TextDifference.TIME, TextDifference.NAME):
         return not (difference.first and difference.second)  # one text only says more
-    return difference.kind == Difference.WORDS
+    return difference.kind == TextDifference.WORDS
 
 
-def _differences(one: Statement, other: Statement) -> list[Differing]:
+def _differences(one: Claim, other: Claim) -> list[Differing]:
     opposites = _opposites(one, other)
     found = [*_differing_numbers(one, other), *_differing_times(one, other)]
     if one.is_negated != other.is_negated and len(opposites) % 2:
         # "does not include" and "excludes": the negation and the opposite cancel each other.
-        found += [Differing(Difference.WORDS, _texts([first]), _texts([second])) for first, second in opposites]
+        found += [Differing(TextDifference.WORDS, _texts([first]), _texts([second])) for first, second in opposites]
     else:
         found += _differing_negations(one, other)
-        found += [Differing(Difference.OPPOSITE, _texts([first]), _texts([second])) for first, second in opposites]
+        found += [Differing(TextDifference.OPPOSITE, _texts([first]), _texts([second])) for first, second in opposites]
     found += _differing_words(one, other, opposites)
     if not found and not _same_verb_forms(one, other):
-        found.append(Differing(Difference.TENSE))
+        found.append(Differing(TextDifference.TENSE))
     if not found and not _same_order(one, other):
-        found.append(Differing(Difference.ORDER))
+        found.append(Differing(TextDifference.ORDER))
     return found
 
 
-def _only(first: Sequence[Token], second: Sequence[Token]) -> list[Token]:
+def _only(first: Sequence[TextToken], second: Sequence[TextToken]) -> list[TextToken]:
     """Return the tokens of the first sequence that the second does not have as often."""
     left = Counter(token.key for token in second)
     only = []
@@ -132,21 +132,21 @@ def _only(first: Sequence[Token], second: Sequence[Token]) -> list[Token]:
     return only
 
 
-def _texts(tokens: Sequence[Token]) -> tuple[str, ...]:
+def _texts(tokens: Sequence[TextToken]) -> tuple[str, ...]:
     return tuple(token.text.casefold() for token in tokens)
 
 
-def _differing_numbers(one: Statement, other: Statement) -> list[Differing]:
-    numbers = [[token for token in side.tokens if token.kind == Kind.NUMBER] for side in (one, other)]
+def _differing_numbers(one: Claim, other: Claim) -> list[Differing]:
+    numbers = [[token for token in side.tokens if token.kind == PartKind.NUMBER] for side in (one, other)]
     first, second = _only(numbers[0], numbers[1]), _only(numbers[1], numbers[0])
     if not first and not second:
         return []
     units = [{token.unit for token in side} for side in (first, second)]
-    kind = Difference.UNIT if first and second and units[0] != units[1] else Difference.NUMBER
+    kind = TextDifference.UNIT if first and second and units[0] != units[1] else TextDifference.NUMBER
     return [Differing(kind, _texts(first), _texts(second))]
 
 
-def _differing_times(one: Statement, other: Statement) -> list[Differing]:
+def _differing_times(one: Claim, other: Claim) -> list[Differing]:
     keys = [[f"{time.prefix} {time.key}" for time in side.times] for side in (one, other)]
     first, second = (list((Counter(keys[n]) - Counter(keys[1 - n])).elements()) for n in (0, 1))
     if not first and not second:
@@ -159,28 +159,28 @@ def _differing_times(one: Statement, other: Statement) -> list[Differing]:
         )
         for side, only in ((one, first), (other, second))
     ]
-    return [Differing(Difference.TIME, *quoted)]
+    return [Differing(TextDifference.TIME, *quoted)]
 
 
-def _differing_negations(one: Statement, other: Statement) -> list[Differing]:
+def _differing_negations(one: Claim, other: Claim) -> list[Differing]:
     if one.is_negated == other.is_negated:
         return []
     first, second = _only(one.negations, other.negations), _only(other.negations, one.negations)
-    return [Differing(Difference.NEGATION, _texts(first), _texts(second))]
+    return [Differing(TextDifference.NEGATION, _texts(first), _texts(second))]
 
 
-def _terms(statement: Statement) -> list[Token]:
+def _terms(statement: Claim) -> list[TextToken]:
     """Return the words of a statement, with prepositions as words of their own."""
     terms = []
     for token in statement.tokens:
         if token.prefix:
-            terms.append(Token(token.prefix, token.prefix, Kind.PREPOSITION))
-        if token.kind != Kind.NUMBER:
+            terms.append(TextToken(token.prefix, token.prefix, PartKind.PREPOSITION))
+        if token.kind != PartKind.NUMBER:
             terms.append(token)
     return terms
 
 
-def _differing_words(one: Statement, other: Statement, opposites: Sequence[tuple[Token, Token]]) -> list[Differing]:
+def _differing_words(one: Claim, other: Claim, opposites: Sequence[tuple[TextToken, TextToken]]) -> list[Differing]:
     terms = [_terms(one), _terms(other)]
     if "".join(token.key for token in terms[0]) == "".join(token.key for token in terms[1]):
         return []  # "data set" and "dataset"
@@ -190,21 +190,21 @@ def _differing_words(one: Statement, other: Statement, opposites: Sequence[tuple
         only = _only(terms[n], terms[1 - n])
         for pair in opposites:
             only = [token for token in only if token is not pair[n] and token.key != pair[n].key]
-        sides.append([token for token in only if not (is_quoted and token.kind == Kind.NEGATION)])
-    names = [[token for token in side if token.kind == Kind.NAME] for side in sides]
+        sides.append([token for token in only if not (is_quoted and token.kind == PartKind.NEGATION)])
+    names = [[token for token in side if token.kind == PartKind.NAME] for side in sides]
     found = []
     if all(names):
-        found.append(Differing(Difference.NAME, _texts(names[0]), _texts(names[1])))
-        sides = [[token for token in side if token.kind != Kind.NAME] for side in sides]
+        found.append(Differing(TextDifference.NAME, _texts(names[0]), _texts(names[1])))
+        sides = [[token for token in side if token.kind != PartKind.NAME] for side in sides]
     if any(sides):
-        found.append(Differing(Difference.WORDS, _texts(sides[0]), _texts(sides[1])))
+        found.append(Differing(TextDifference.WORDS, _texts(sides[0]), _texts(sides[1])))
     return found
 
 
-def _opposites(one: Statement, other: Statement) -> list[tuple[Token, Token]]:
-    terms = [[*_terms(side), *(t for t in side.tokens if t.kind == Kind.NUMBER)] for side in (one, other)]
+def _opposites(one: Claim, other: Claim) -> list[tuple[TextToken, TextToken]]:
+    terms = [[*_terms(side), *(t for t in side.tokens if t.kind == PartKind.NUMBER)] for side in (one, other)]
     first, second = (
-        [token for token in only if token.kind != Kind.NEGATION]
+        [token for token in only if token.kind != PartKind.NEGATION]
         for only in (_only(terms[0], terms[1]), _only(terms[1], terms[0]))
     )
     pairs = []
@@ -215,7 +215,7 @@ def _opposites(one: Statement, other: Statement) -> list[tuple[Token, Token]]:
     return pairs
 
 
-def _are_opposites(first: Token, second: Token, language: str) -> bool:
+def _are_opposites(first: TextToken, second: TextToken, language: str) -> bool:
     opposites = words.opposite_keys(language)
     if any(form in opposites.get(key, ()) for key in _forms(first, language) for form in _forms(second, language)):
         return True
@@ -224,12 +224,12 @@ def _are_opposites(first: Token, second: Token, language: str) -> bool:
     return len(short) > 3 and any(long == prefix + short for prefix in prefixes)
 
 
-def _forms(token: Token, language: str) -> set[str]:
+def _forms(token: TextToken, language: str) -> set[str]:
     word = token.text.casefold()
     return {token.key, word, re.sub(r"e[nrsm]?$", "e", word)} if language == "de" else {token.key, word}
 
 
-def _same_verb_forms(one: Statement, other: Statement) -> bool:
+def _same_verb_forms(one: Claim, other: Claim) -> bool:
     """Return whether both texts have the same tense and voice. A question with "did" is in the past without -ed."""
     auxiliaries = [side.auxiliaries - ({"be"} if side.has_agent else set()) for side in (one, other)]
     if auxiliaries[0] != auxiliaries[1] or (one.copula and other.copula and one.copula != other.copula):
@@ -243,12 +243,12 @@ def _same_verb_forms(one: Statement, other: Statement) -> bool:
     return _same_forms(one, other)
 
 
-def _tense(statement: Statement) -> str:
+def _tense(statement: Claim) -> str:
     ends_in_past = statement.language == "en" and any(token.is_past for token in statement.tokens)
     return statement.tense or ("past" if ends_in_past else "")
 
 
-def _same_forms(one: Statement, other: Statement) -> bool:
+def _same_forms(one: Claim, other: Claim) -> bool:
     forms = [{token.key: token.is_past for token in side.tokens} for side in (one, other)]
     for key in forms[0].keys() & forms[1].keys():
         if forms[0][key] != forms[1][key]:
@@ -258,7 +258,7 @@ def _same_forms(one: Statement, other: Statement) -> bool:
     return True
 
 
-def _same_order(one: Statement, other: Statement) -> bool:
+def _same_order(one: Claim, other: Claim) -> bool:
     if not _same_cases(one, other) or not _same_places(one.times, other.times):
         return False
     if _same_sequence(one.tokens, other.tokens):
@@ -269,18 +269,18 @@ def _same_order(one: Statement, other: Statement) -> bool:
     return _joined(rest) == _joined(other_rest) and _same_sequence(nouns, other_nouns)
 
 
-def _joined(tokens: Sequence[Token]) -> str:
+def _joined(tokens: Sequence[TextToken]) -> str:
     return "".join(token.term for token in tokens)
 
 
-def _same_sequence(first: Sequence[Token], second: Sequence[Token]) -> bool:
+def _same_sequence(first: Sequence[TextToken], second: Sequence[TextToken]) -> bool:
     return _joined(first) == _joined(second) or _is_fronted(first, second) or _is_fronted(second, first)
 
 
-def _is_fronted(tokens: Sequence[Token], other_tokens: Sequence[Token]) -> bool:
+def _is_fronted(tokens: Sequence[TextToken], other_tokens: Sequence[TextToken]) -> bool:
     """Return whether only a phrase with a preposition, at the front of one text, stands elsewhere in the other."""
     other = [token.term for token in other_tokens]
-    start = next((n for n, token in enumerate(tokens) if token.kind != Kind.QUESTION or token.prefix), 0)
+    start = next((n for n, token in enumerate(tokens) if token.kind != PartKind.QUESTION or token.prefix), 0)
     for begin in {0, start}:
         if begin >= len(tokens) or not tokens[begin].prefix:
             continue
@@ -296,10 +296,10 @@ def _is_fronted(tokens: Sequence[Token], other_tokens: Sequence[Token]) -> bool:
     return False
 
 
-def _nouns_and_rest(statement: Statement) -> tuple[list[Token], list[Token]]:
+def _nouns_and_rest(statement: Claim) -> tuple[list[TextToken], list[TextToken]]:
     """Return the nouns with their adjectives, and the other words. A verb may stand before or after a noun."""
-    nouns: list[Token] = []
-    others: list[Token] = []
+    nouns: list[TextToken] = []
+    others: list[TextToken] = []
     tokens = statement.tokens
     for n, token in enumerate(tokens):
         following = tokens[n + 1] if n + 1 < len(tokens) else None
@@ -310,12 +310,12 @@ def _nouns_and_rest(statement: Statement) -> tuple[list[Token], list[Token]]:
             and re.search(r"e[nrsm]?$", token.text)
             and not token.is_bound
         )
-        is_free = token.kind == Kind.WORD and token.text[0].islower() and not token.prefix and not is_adjective
+        is_free = token.kind == PartKind.WORD and token.text[0].islower() and not token.prefix and not is_adjective
         (others if is_free else nouns).append(token)
     return nouns, others
 
 
-def _same_cases(one: Statement, other: Statement) -> bool:
+def _same_cases(one: Claim, other: Claim) -> bool:
     """Return whether no noun has another article in German, where the article tells subject from object."""
     cases: list[dict[str, set[str]]] = [{}, {}]
     for side, statement in zip(cases, (one, other), strict=True):

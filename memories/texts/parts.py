@@ -8,7 +8,7 @@ from enum import StrEnum
 AT_END = -1  # place of a time behind all content words
 
 
-class Kind(StrEnum):
+class PartKind(StrEnum):
     WORD = "word"
     NAME = "name"
     NUMBER = "number"
@@ -19,12 +19,12 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Token:
+class TextToken:
     """A word or value. `key` is equal for the forms of one word; `prefix` is the preposition before it."""
 
     key: str
     text: str
-    kind: Kind
+    kind: PartKind
     prefix: str = ""
     unit: str = ""  # base unit of a number
     case: str = ""  # last letter of the German article before it, as a sign of its role
@@ -45,10 +45,10 @@ class PlacedTime:
 
 
 @dataclass
-class Statement:
+class Claim:
     text: str
     language: str
-    tokens: list[Token] = field(default_factory=list)
+    tokens: list[TextToken] = field(default_factory=list)
     times: list[PlacedTime] = field(default_factory=list)
     tense: str = ""  # past, present, future or "" if there is no auxiliary
     copula: str = ""  # tense of a form of "be" that only links words, as in "What was the revenue?"
@@ -57,8 +57,8 @@ class Statement:
     has_agent: bool = False  # was in the passive voice, with the agent named
 
     @property
-    def negations(self) -> list[Token]:
-        return [token for token in self.tokens if token.kind == Kind.NEGATION]
+    def negations(self) -> list[TextToken]:
+        return [token for token in self.tokens if token.kind == PartKind.NEGATION]
 
     @property
     def is_negated(self) -> bool:

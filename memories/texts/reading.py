@@ -18,7 +18,7 @@ from django.conf import settings
 from foundation.operations.normal_form import normal_form
 from memories.texts import words
 from memories.texts.language import language_of
-from memories.texts.parts import AT_END, Kind, PlacedTime, Statement, Token
+from memories.texts.parts import AT_END, Claim, PartKind, PlacedTime, TextToken
 from memories.texts.rearrangement import rearrange
 from memories.texts.values import (
     MULTIPLIERS,
@@ -45,7 +45,7 @@ CODE = re.compile(r"[./:#@_\d]|[A-ZÄÖÜ]{2}|[a-z][A-Z]")
 
 
 @lru_cache(maxsize=2_000)  # each of several candidates is compared with the same text
-def read_statement(text: str, language: str) -> Statement:
+def read_statement(text: str, language: str) -> Claim:
     plain = PRIVATE_USE.sub("", normal_form(text)).replace("’", "'").replace("‘", "'")
     plain, times = lift_times(plain, language)
     for pattern, replacement in (*words.CONTRACTIONS.get(language, ()), *words.PHRASES.get(language, ())):
@@ -54,7 +54,7 @@ def read_statement(text: str, language: str) -> Statement:
     stems = words.load_stems(
         frozenset(word.casefold().removesuffix("'s") for word in raw if word[0].isalpha()), language
     )
-    statement = Statement(text, language)
+    statement = Claim(text, language)
     _Reading(statement, raw, stems, [(time.key, time.text) for time in times]).run()
     rearrange(statement)
     return statement
@@ -89,7 +89,7 @@ def _language(text: str, languages: tuple[str, ...]) -> str:
 class _Reading:
     """One pass over the words of a text, which fills its statement."""
 
-    statement: Statement
+    statement: Claim
     raw: Sequence[str]
     stems: dict[str, str]
     times: Sequence[tuple[str, str]]
@@ -109,7 +109,9 @@ class _Reading:
         self.statement.times = [replace(t, anchor=AT_END) if t.anchor and t.anchor == last else t for t in times]
 
     def _content_words(self) -> int:
-        content = [t for t in self.statement.tokens if t.kind not in (Kind.QUESTION, Kind.PREPOSITION) and not t.prefix]
+        content = [
+            t for t in self.statement.tokens if t.kind not in (PartKind.QUESTION, PartKind.PREPOSITION) and not t.prefix
+        ]
         return sum(t.text[0].isupper() or self.statement.language != "de" for t in content)
 
     def _read(self, position: int) -> int:
@@ -128,7 +130,7 @@ class _Reading:
         if lower in ("'s", "s'"):
             return 1
         if word.isupper() and len(word) > 1 and lower in words.CAPITALIZED_NAMES and not self.statement.text.isupper():
-            self._add(Token(word, word, Kind.NAME))
+            self._add(TextToken(word, word, PartKind.NAME))
             return 1
         if self._is_function_word(lower, position):
             self.is_bound, self.is_start = False, False
@@ -183,11 +185,11 @@ class _Reading:
         if before in (",", ":"):  # a question after a phrase, as in "In May, is the bridge closed?"
             return False
         is_linked = after in words.PREPOSITIONS.get(language, ()) or after in words.ARTICLES.get(language, ())
-        return is_linked and bool(tokens) and tokens[-1].kind != Kind.QUESTION
+        return is_linked and bool(tokens) and tokens[-1].kind != PartKind.QUESTION
 
     def _is_relative(self) -> bool:
         tokens = self.statement.tokens
-        return not self.prefix and len(tokens) > 1 and tokens[-1].kind in (Kind.WORD, Kind.NAME)
+        return not self.prefix and len(tokens) > 1 and tokens[-1].kind in (PartKind.WORD, PartKind.NAME)
 
     def _read_number(self, position: int) -> int:
         word, language = self.raw[position], self.statement.language
@@ -196,7 +198,7 @@ class _Reading:
         if word in "$€£" and following and following[0][0].isdigit():
             used, unit, word = 2, word, self.raw[position + 1]
         if match := ORDINAL.fullmatch(word):
-            self._add(Token(f"#{match[1]}", word, Kind.NUMBER))
+            self._add(TextToken(f"#{match[1]}", word, PartKind.NUMBER))
             return used
         if match := QUANTITY.fullmatch(word):
             suffix = match[2].casefold()
@@ -206,7 +208,7 @@ class _Reading:
         value = read_number(word, language)
         if value is None:
             if word.casefold() in ORDINALS:
-                self._add(Token(f"#{ORDINALS[word.casefold()]}", word, Kind.NUMBER))
+                self._add(TextToken(f"#{ORDINALS[word.casefold()]}", word, PartKind.NUMBER))
                 return 1
             return 0
         if word.casefold() == "one" and self.statement.tokens and self.statement.tokens[-1].key == "which":
@@ -221,7 +223,7 @@ class _Reading:
             unit, used = following[0], used + 1
         base, factor = UNITS[unit] if unit else ("", Decimal(1))
         text = " ".join(self.raw[position : position + used]) or word
-        self._add(Token(f"{_plain(value * factor)} {base}".strip(), text, Kind.NUMBER, unit=base))
+        self._add(TextToken(f"{_plain(value * factor)} {base}".strip(), text, PartKind.NUMBER, unit=base))
         return used
 
     def _add_word(self, word: str) -> None:
@@ -233,22 +235,25 @@ class _Reading:
             key = f"{key}¨"  # the stemmer unites "fordern" and "fördern"
         key = words.synonym(key, language)
         if lower in words.NEGATIONS.get(language, ()) or lower == "no_longer":
-            kind = Kind.NEGATION
+            kind = PartKind.NEGATION
             key = "not" if lower in ("no", "kein", "keine", "keinen", "keinem", "keiner", "nicht") else lower
         elif lower in words.QUESTION_WORDS.get(language, ()):
-            kind, key = Kind.QUESTION, "which" if lower == "what" else "welch" if lower.startswith("welch") else lower
+            kind, key = (
+                PartKind.QUESTION,
+                "which" if lower == "what" else "welch" if lower.startswith("welch") else lower,
+            )
         elif lower in words.CONJUNCTIONS.get(language, ()):
-            kind = Kind.CONJUNCTION
+            kind = PartKind.CONJUNCTION
         else:
-            kind = Kind.NAME if self._is_name(word) else Kind.WORD
-        if CODE.search(word) and kind == Kind.NAME:
+            kind = PartKind.NAME if self._is_name(word) else PartKind.WORD
+        if CODE.search(word) and kind == PartKind.NAME:
             key = lower
         endings = {"en": ("ed",), "de": ("te", "test")}.get(language, ())
-        past = lower.endswith(endings) and len(lower) > 4 and kind == Kind.WORD and not word[0].isupper()
-        self._add(Token(key, word, kind, is_past=past))
+        past = lower.endswith(endings) and len(lower) > 4 and kind == PartKind.WORD and not word[0].isupper()
+        self._add(TextToken(key, word, kind, is_past=past))
         if is_possessive:
             self.statement.tokens[-1] = replace(self.statement.tokens[-1], text=word.removesuffix("'s"))
-            self._add(Token("'s", "'s", Kind.CONJUNCTION))
+            self._add(TextToken("'s", "'s", PartKind.CONJUNCTION))
 
     def _is_name(self, word: str) -> bool:
         if "_" in word and word.casefold().split("_")[0] in ("how", "wie", "at", "more", "less", "no"):
@@ -257,7 +262,7 @@ class _Reading:
             return True
         return word[0].isupper() and len(word) > 1 and not self.is_start and self.statement.language != "de"
 
-    def _add(self, token: Token) -> None:
+    def _add(self, token: TextToken) -> None:
         token = replace(token, prefix=self.prefix, case=self.case, is_bound=self.is_bound)
         self.statement.tokens.append(token)
         self.prefix, self.prefix_text, self.case = "", "", ""
@@ -271,7 +276,7 @@ class _Reading:
     def _flush(self) -> None:
         """Keep a preposition that has no object, as in "Who does Anna report to?"."""
         if self.prefix:
-            self.statement.tokens.append(Token(self.prefix, self.prefix_text, Kind.PREPOSITION, is_bound=False))
+            self.statement.tokens.append(TextToken(self.prefix, self.prefix_text, PartKind.PREPOSITION, is_bound=False))
             self.prefix, self.prefix_text = "", ""
 
 

@@ -45,7 +45,7 @@ INSERT = """
 
 
 @dataclass(frozen=True)
-class Usage:
+class AttachmentUsage:
     """How often a memory was attached in the last KEPT_DAYS days. Who the other people were is not part of it."""
 
     own: int  # impressions of the caller's tool calls
@@ -124,7 +124,7 @@ def _as_array(terms: Sequence[int] | None) -> str | None:
     return f"{{{','.join(map(str, terms))}}}" if terms else None
 
 
-def usage_of(caller: Caller, record: MemoryRecord) -> Usage:
+def usage_of(caller: Caller, record: MemoryRecord) -> AttachmentUsage:
     """Count the impressions of a memory that the caller may read.
 
     Other people's impressions are counted for the memory's owner and admins only, and are neither named nor dated:
@@ -143,7 +143,7 @@ def usage_of(caller: Caller, record: MemoryRecord) -> Usage:
     if not caller.can_edit_for(record.created_by):
         counts |= {"others": 0, "other_people": 0, "measured": 0, "used": 0}
     latest = list(rows.filter(own).order_by("-at")[:LATEST]) if counts["own"] else []
-    return Usage(**counts, latest=latest)
+    return AttachmentUsage(**counts, latest=latest)
 
 
 def impression_counts(record_ids: Sequence[UUID]) -> dict[UUID, int]:

@@ -54,7 +54,7 @@ def _list(tombstone: Tombstone, place: TextPlace, found: Sequence[Any]) -> None:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundWords:
     """A text with the same words, as it is now. `text` is empty if it is gone."""
 
     text: str
@@ -62,16 +62,16 @@ class Found:
     has_changed: bool
 
 
-def look(caller: Caller, entry: SameWords) -> Found:
+def look(caller: Caller, entry: SameWords) -> FoundWords:
     require_admin(caller)
     place, row = _row_of(entry)
     if place is None or row is None:
-        return Found("", "", has_changed=True)
+        return FoundWords("", "", has_changed=True)
     owner: Any = row
     for name in place.owner.split("__"):
         owner = getattr(owner, name)
     texts = [str(getattr(row, column)) for column in place.columns]
-    return Found("\n".join(filter(None, texts)), str(owner), version_of(place, row) != entry.version)
+    return FoundWords("\n".join(filter(None, texts)), str(owner), version_of(place, row) != entry.version)
 
 
 def leave(*, caller: Caller, entry_id: UUID | str) -> SameWords:

@@ -53,7 +53,7 @@ class PersonForm(forms.ModelForm[User]):
         return values
 
 
-class MembershipInline(admin.StackedInline[PersonaMembership, User]):
+class MembershipsOfPerson(admin.StackedInline[PersonaMembership, User]):
     model = PersonaMembership
     extra = 1
 
@@ -72,7 +72,7 @@ class PersonAdmin(ExportsList, UserAdmin):  # type: ignore[type-arg]  # not gene
     """The accounts. Only admins may change them, because other staff could make themselves admins with this form."""
 
     form = PersonForm
-    inlines = [MembershipInline]
+    inlines = [MembershipsOfPerson]
     list_display = ["email", "name", "is_active", "is_staff", "is_superuser", "last_login"]
     list_filter = ["is_active", "is_staff", "is_superuser", "groups"]
     search_fields = ["email", "name"]

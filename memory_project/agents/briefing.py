@@ -20,7 +20,7 @@ from foundation.operations.operation import Operation
 from foundation.people.caller import Caller
 from foundation.tools.budget import estimated_tokens
 from knowledge.context import briefing
-from knowledge.context.briefing import Briefing, Point, Subject
+from knowledge.context.briefing import Briefing, BriefingPoint, BriefingSubject
 from knowledge.debt.responses import HOW_TO_ANSWER, InterviewQuestionResponse, interview
 from knowledge.news.analyst import CatalogChange
 from memories.models import MemoryRecord
@@ -76,17 +76,17 @@ class BriefingResponse(TypedDict):
 
 
 @dataclass(frozen=True)
-class Line:
+class BriefingLine:
     kind: str
     text: str
     records: Sequence[MemoryRecord] = ()  # the memories that it quotes
 
 
 @dataclass(frozen=True)
-class Page:
+class BriefingPage:
     """The lines of a briefing that fit, in the order of the text, without their headings."""
 
-    lines: Sequence[Line]
+    lines: Sequence[BriefingLine]
     since: datetime
     omitted: int = 0
 
@@ -105,7 +105,7 @@ def brief_me(operation: BriefMe, *, caller: Caller) -> BriefingResponse:
     if since > timezone.now():
         raise Invalid(gettext("is in the future"), field="since", allowed=gettext("an earlier time"))
     urns = operation.entities or recent_entities(caller)
-    page = page_of(briefing.brief(caller, Subject(urns), since), since, max_tokens=operation.max_tokens)
+    page = page_of(briefing.brief(caller, BriefingSubject(urns), since), since, max_tokens=operation.max_tokens)
     text = page.text or NOTHING
     response: BriefingResponse = {
         "text": text,
@@ -125,35 +125,39 @@ def brief_me(operation: BriefMe, *, caller: Caller) -> BriefingResponse:
     return response
 
 
-def page_of(found: Briefing, since: datetime, *, max_tokens: int, leave_out: frozenset[UUID] = frozenset()) -> Page:
+def page_of(
+    found: Briefing, since: datetime, *, max_tokens: int, leave_out: frozenset[UUID] = frozenset()
+) -> BriefingPage:
     """Return as much of a briefing as fits. The memories in `leave_out` are left out and not counted."""
     kinds = {kind: [line for line in lines if not leave_out & _ids(line)] for kind, lines in _lines(found).items()}
     turns = itertools.zip_longest(*kinds.values())
     by_turn = [line for turn in turns for line in turn if line is not None]
     order = list(HEADINGS)
-    chosen: list[Line] = []
+    chosen: list[BriefingLine] = []
     for line in by_turn:
         longer = sorted([*chosen, line], key=lambda line: order.index(line.kind))
-        if estimated_tokens(Page(longer, since, len(by_turn)).text) <= max_tokens:
+        if estimated_tokens(BriefingPage(longer, since, len(by_turn)).text) <= max_tokens:
             chosen = longer
-    return Page(chosen, since, len(by_turn) - len(chosen))
+    return BriefingPage(chosen, since, len(by_turn) - len(chosen))
 
 
-def _ids(line: Line) -> frozenset[UUID]:
+def _ids(line: BriefingLine) -> frozenset[UUID]:
     return frozenset(record.pk for record in line.records)
 
 
-def _lines(found: Briefing) -> dict[str, list[Line]]:
+def _lines(found: Briefing) -> dict[str, list[BriefingLine]]:
     lines = {kind: [_line(kind, point) for point in points] for kind, points in found.points.items()}
     if found.catalog:
         lines[CATALOG] = [_catalog_line(change) for change in found.catalog]
     if found.waiting:
         count = "1 insight waits" if found.waiting == 1 else f"{found.waiting} insights wait"
-        lines[WAITING] = [Line(WAITING, f"- {count} for your review: apply_knowledge with the action bulk_review")]
+        lines[WAITING] = [
+            BriefingLine(WAITING, f"- {count} for your review: apply_knowledge with the action bulk_review")
+        ]
     return lines
 
 
-def _line(kind: str, point: Point) -> Line:
+def _line(kind: str, point: BriefingPoint) -> BriefingLine:
     record, other = point.record, point.other
     parts = [f"{quoted(record.content, MAX_TEXT)} ({_citation(record)})"]
     if point.note:
@@ -162,7 +166,7 @@ def _line(kind: str, point: Point) -> Line:
     if other is not None:
         verb = "now" if kind == briefing.CHANGED else "against"
         parts.append(f"{verb}: {quoted(other.content, MAX_TEXT)} ({_citation(other)})")
-    return Line(kind, f"- {'; '.join(parts)}", [record, *([other] if other is not None else [])])
+    return BriefingLine(kind, f"- {'; '.join(parts)}", [record, *([other] if other is not None else [])])
 
 
 def _citation(record: MemoryRecord) -> str:
@@ -170,12 +174,12 @@ def _citation(record: MemoryRecord) -> str:
     return "; ".join([source(record.byline, record.created_at), record.pk.hex, *names])
 
 
-def _catalog_line(change: CatalogChange) -> Line:
+def _catalog_line(change: CatalogChange) -> BriefingLine:
     parts = ", ".join(str(part) for part in change.parts)
-    return Line(CATALOG, f"- {plain(entity_name(change.urn), MAX_REASON)}: {parts} ({change.at:%Y-%m-%d})")
+    return BriefingLine(CATALOG, f"- {plain(entity_name(change.urn), MAX_REASON)}: {parts} ({change.at:%Y-%m-%d})")
 
 
-def _with_headings(lines: Sequence[Line], since: datetime, omitted: int) -> Iterator[str]:
+def _with_headings(lines: Sequence[BriefingLine], since: datetime, omitted: int) -> Iterator[str]:
     for kind, group in itertools.groupby(lines, key=lambda line: line.kind):
         if heading := HEADINGS[kind].format(since=f"{since:%Y-%m-%d}"):
             yield heading

@@ -20,7 +20,7 @@ from knowledge.models import SuggestionSource
 from knowledge.suggestions import staging
 from knowledge.suggestions.operations import StageCandidates
 from memories.models import MemoryRecord, Status, Tier
-from memory_project.agents.hook_program.candidates import Candidate, Message, find_candidates
+from memory_project.agents.hook_program.candidates import SessionMessage, SuggestionCandidate, find_candidates
 from memory_project.models import User
 
 QUIET = timedelta(minutes=30)
@@ -64,14 +64,14 @@ def caller_of(email: str) -> Caller | None:
         return None
 
 
-def _messages(owner: str, conversation_id: str) -> list[Message]:
+def _messages(owner: str, conversation_id: str) -> list[SessionMessage]:
     turns = MemoryRecord.objects.filter(created_by=owner, conversation_id=conversation_id, tier=Tier.SHORT_TERM)
     turns = turns.exclude(status=Status.ARCHIVED).order_by("-thread_position", "-created_at")
     rows = list(turns.values_list("role", "content")[:MAX_TURNS])
-    return [Message("user" if role.lower() in PEOPLE else "assistant", text) for role, text in reversed(rows)]
+    return [SessionMessage("user" if role.lower() in PEOPLE else "assistant", text) for role, text in reversed(rows)]
 
 
-def _given(candidate: Candidate) -> dict[str, object]:
+def _given(candidate: SuggestionCandidate) -> dict[str, object]:
     return {
         "kind": candidate.kind,
         "text": candidate.text,

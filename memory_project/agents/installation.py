@@ -140,7 +140,7 @@ def program_command(*, is_project: bool) -> list[str]:
     return [str(script)] if script.exists() else [sys.executable, "-P", "-m", "memory_project"]
 
 
-def plan_install(name: str, *, is_project: bool) -> list[files.Change]:
+def plan_install(name: str, *, is_project: bool) -> list[files.FileChange]:
     """Return the changes that put our hooks in, none if they are there. Raises Invalid and Conflict."""
     command = program_command(is_project=is_project)
     if name == "cline":
@@ -151,12 +151,12 @@ def plan_install(name: str, *, is_project: bool) -> list[files.Change]:
     return [change] if change.is_needed else []
 
 
-def plan_uninstall(name: str, *, is_project: bool) -> list[files.Change]:
+def plan_uninstall(name: str, *, is_project: bool) -> list[files.FileChange]:
     """Return the changes that take our hooks out. A file of which nothing is left has an empty text."""
     if name == "cline":
         paths = [change.path for change in cline_scripts([], is_project=is_project, is_checked=False)]
         kept = [(path, path.read_text(errors="replace")) for path in paths if path.exists()]
-        return [files.Change(path, text, "") for path, text in kept if CLINE_MARK in text]
+        return [files.FileChange(path, text, "") for path, text in kept if CLINE_MARK in text]
     file = FILES[name]
     path = file.path(is_project=is_project)
     if not path.exists():
@@ -260,7 +260,7 @@ def cline_folder(*, is_project: bool) -> Path:
     return Path.cwd() / CLINE_PROJECT if is_project else Path(CLINE_USER).expanduser()
 
 
-def cline_scripts(command: Sequence[str], *, is_project: bool, is_checked: bool = True) -> list[files.Change]:
+def cline_scripts(command: Sequence[str], *, is_project: bool, is_checked: bool = True) -> list[files.FileChange]:
     """Return the scripts that Cline runs, one per event. Raises Conflict if somebody else's is in the way."""
     if sys.platform == "win32":
         raise Invalid("is not known on Windows", field="cline", allowed="on macOS and Linux")

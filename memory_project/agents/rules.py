@@ -24,7 +24,7 @@ Between these markers, `commonplace hook --rules` writes what people and agents 
 CURSOR_HEAD = "---\ndescription: Shared memory of people and agents about company data\nalwaysApply: true\n---\n\n"
 
 
-def plan_rules(path: Path, connection: connections.HookConnection) -> files.Change:
+def plan_rules(path: Path, connection: connections.HookConnection) -> files.FileChange:
     """Return the change that writes or updates our block in a rule file.
 
     Raises ServerFailed if the server does not answer, ValueError if the repository has switched Commonplace off or the

@@ -25,7 +25,7 @@ from foundation.people.caller import Caller
 from foundation.tools.budget import estimated_tokens
 from foundation.tools.declaration import Call
 from knowledge.context import briefing, uses
-from knowledge.context.briefing import Briefing, Subject
+from knowledge.context.briefing import Briefing, BriefingSubject
 from knowledge.context.memory_context import knowledge_about, version
 from knowledge.context.prompt_match import memories_for_prompt
 from knowledge.context.time_limit import is_canceled, set_timeout
@@ -127,7 +127,7 @@ def _start(operation: StartSession, caller: Caller, deadline: float) -> HookResp
         repository, urns = operation.repository or "", _urns(operation.entities)
         if not repository and not urns:
             urns = recent_entities(caller)
-        found = briefing.brief(caller, Subject(urns, repository, operation.persona or ""), since)
+        found = briefing.brief(caller, BriefingSubject(urns, repository, operation.persona or ""), since)
         is_resumed = operation.source == RESUMED
         shown = attachments.recent_versions(caller) if is_resumed else {}
         response, records = _page(found, since, shown)
@@ -159,7 +159,7 @@ def _prompt(operation: ReadPrompt, caller: Caller, deadline: float) -> HookRespo
     with transaction.atomic():
         set_timeout(deadline)
         urns = set(_urns(operation.entities))
-        tags = set(Subject(repository=operation.repository).tags) if operation.repository else set()
+        tags = set(BriefingSubject(repository=operation.repository).tags) if operation.repository else set()
         # A stable sort: within both groups, the best match comes first.
         matching.sort(key=lambda record: urns.isdisjoint(record.entity_urns) and tags.isdisjoint(record.tags))
         whys = {record.pk: _about(record) for record in matching}

@@ -43,7 +43,7 @@ class CallerCache:
         self._entries: dict[str, _Entry] = {}
         self._generation = 0  # grows with each message and each gap, so that no read from before one is kept
         self._guard = threading.Lock()
-        self._subscription: pg_notify.Subscription | None = None
+        self._subscription: pg_notify.Subscriber | None = None
 
     @contextmanager
     def following_changes(self) -> Iterator[None]:

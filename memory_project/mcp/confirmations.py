@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from foundation.operations.errors import Conflict
 from foundation.people.caller import Caller
-from foundation.tools.confirmation import Declined, Question
+from foundation.tools.confirmation import ConfirmationQuestion, Declined
 from foundation.tools.declaration import Tool
 
 ANSWER_S = 600  # seconds in which the person may answer
@@ -71,7 +71,7 @@ def answered(context: Context[Any, Any]) -> str:
     return context.request_state
 
 
-async def ask(context: Context[Any, Any], question: Question) -> InputRequiredResult | None:
+async def ask(context: Context[Any, Any], question: ConfirmationQuestion) -> InputRequiredResult | None:
     """Ask the person. Return the result that carries the question, or None if the person has agreed already.
 
     Raises Declined if the person does not agree, or does not answer in time.

@@ -41,7 +41,7 @@ META = {"ui": {"csp": {"connectDomains": [], "resourceDomains": []}, "prefersBor
 
 
 @dataclass(frozen=True)
-class View:
+class AppView:
     """A document for the results of `tool`. Callers who may use the tool may read it."""
 
     tool: str
@@ -60,14 +60,14 @@ class View:
 
 
 VIEWS = [
-    View(
+    AppView(
         "apply_knowledge",
         "review",
         "Review and changesets",
         "Waiting insights with evidence, and changesets before and after.",
         ("apps/bridge.js", "apps/changeset.js", "apps/review.js"),
     ),
-    View(
+    AppView(
         "memory_recall",
         "recall",
         "Recalled memories",
@@ -128,7 +128,7 @@ def read(caller: Caller, uri: str, tools: Mapping[str, Tool]) -> str:
 
 
 @cache
-def document(view: View) -> str:
+def document(view: AppView) -> str:
     """Return the view as one document, because a host's policy forbids it to load anything.
 
     The policy of the document allows exactly its own script and style.

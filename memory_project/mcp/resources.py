@@ -22,7 +22,7 @@ from knowledge import responses
 from knowledge.catalog.current import get_readable_catalog
 from knowledge.catalog.name_resolution import entities_like, urn_of
 from knowledge.context import memory_context
-from knowledge.entities.call_subject import Subject
+from knowledge.entities.call_subject import CallSubject
 from knowledge.graph import anthropic, graphs
 from knowledge.insights import queries
 from knowledge.review import evidence
@@ -131,7 +131,7 @@ def list_fingerprint(caller: Caller, tools: Collection[str]) -> str:
     return " ".join(str(link.uri) for link in links)
 
 
-def _kind_of(uri: str) -> tuple[Kind, str]:
+def _kind_of(uri: str) -> tuple[ResourceKind, str]:
     if uri == GRAPH:
         return KINDS["graph"], ""
     name, _, key = uri.removeprefix(SCHEME).partition("/")
@@ -149,7 +149,7 @@ def _memory(caller: Caller, key: str) -> dict[str, Any]:
 
 def _entity(caller: Caller, key: str) -> dict[str, Any]:
     urn = urn_of(key)
-    knowledge = memory_context.memories_for_entities(caller, Subject([urn]))
+    knowledge = memory_context.memories_for_entities(caller, CallSubject([urn]))
     return {
         "entity": evidence.entity_evidence(get_readable_catalog(), urn),
         "memories": [entry.response() for entry in (*knowledge.entries, *knowledge.neighbors)],
@@ -191,7 +191,7 @@ def _stamp_of_graph(caller: Caller, key: str) -> str:
 
 
 @dataclass(frozen=True)
-class Kind:
+class ResourceKind:
     """A kind of resource.
 
     `read` and `stamp` take the caller and the key in the URI. They may raise NotFound, as read() in this module does.
@@ -208,10 +208,10 @@ class Kind:
 
 
 KINDS = {
-    "memory": Kind("memory_manage", _memory, _stamp_of_memory, "get"),
-    "entity": Kind("catalog_entity", _entity, _stamp_of_entity),
-    "graph": Kind("read_graph", _graph, _stamp_of_graph, is_whole=True),
-    "insights": Kind("capture_insight", _insights, _stamp_of_insights),
+    "memory": ResourceKind("memory_manage", _memory, _stamp_of_memory, "get"),
+    "entity": ResourceKind("catalog_entity", _entity, _stamp_of_entity),
+    "graph": ResourceKind("read_graph", _graph, _stamp_of_graph, is_whole=True),
+    "insights": ResourceKind("capture_insight", _insights, _stamp_of_insights),
 }
 
 

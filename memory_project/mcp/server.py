@@ -30,7 +30,7 @@ from foundation.operations.errors import DomainError, Forbidden, NotFound, from_
 from foundation.operations.near_misses import nearest
 from foundation.operations.toolsets import toolsets
 from foundation.people.caller import Caller
-from foundation.tools.confirmation import Question
+from foundation.tools.confirmation import ConfirmationQuestion
 from foundation.tools.declaration import Call, Tool, ToolResponse, load_toolset
 from foundation.work import beside, progress
 from memory_project import __version__
@@ -220,7 +220,7 @@ class CommonplaceServer(ReadingServer):
             return ""
         return await confirmations.ask(context, question) or question.digest
 
-    def _question(self, caller: Caller, name: str, arguments: dict[str, Any]) -> Question | None:
+    def _question(self, caller: Caller, name: str, arguments: dict[str, Any]) -> ConfirmationQuestion | None:
         tool = self._permitted(caller, name)
         with domain_errors(name), identity.scoped():
             rate_limits.check(caller, writes=False)

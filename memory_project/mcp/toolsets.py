@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from foundation.operations.errors import DomainError, Invalid, NotFound
 from foundation.tools.declaration import Tool
 from memory_project.mcp.gateway import registry
-from memory_project.mcp.gateway.registry import Snapshot
+from memory_project.mcp.gateway.registry import UpstreamSnapshot
 from memory_project.operating.env import FALSE, TRUE
 from memory_project.web.mcp_paths import ASKED_KEY, CHOOSING, PATH, READ_ONLY
 
@@ -30,7 +30,7 @@ SELECTION_KEY = "commonplace.selection"  # in the ASGI scope
 
 
 @dataclass(frozen=True)
-class Selection:
+class ToolSelection:
     """What the client of one request has selected."""
 
     tools: Collection[Tool]  # all tools of the server
@@ -38,7 +38,7 @@ class Selection:
     default: Sequence[str] | None  # the server's toolsets for clients that select none; None means all
     is_read_only: bool = False
     output_schemas: bool = False
-    memo: dict[Any, tuple[Snapshot, tuple[str, ...]]] = field(default_factory=dict, compare=False, repr=False)
+    memo: dict[Any, tuple[UpstreamSnapshot, tuple[str, ...]]] = field(default_factory=dict, compare=False, repr=False)
 
     def denied(self, persona_toolsets: Sequence[str]) -> tuple[str, ...]:
         """Return the tools and choices that were not selected, as names for Caller.tools_deny.
@@ -91,7 +91,9 @@ class ChooseTools:
         self.app = app
         self.tools = tools
         self.default = default
-        self.memo: dict[Any, tuple[Snapshot, tuple[str, ...]]] = {}  # of the selections; many clients select the same
+        self.memo: dict[
+            Any, tuple[UpstreamSnapshot, tuple[str, ...]]
+        ] = {}  # of the selections; many clients select the same
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -110,7 +112,7 @@ class ChooseTools:
         }
         return await self.app({**scope, **at_mcp}, receive, send)
 
-    def selection(self, path: str, headers: Headers, query: QueryParams) -> Selection:
+    def selection(self, path: str, headers: Headers, query: QueryParams) -> ToolSelection:
         """Return what the client has selected.
 
         Raises NotFound for an unknown toolset or path, and Invalid for a header or parameter that is not understood.
@@ -129,7 +131,7 @@ class ChooseTools:
             raise NotFound(f"there is no toolset {unknown[0][:40]!r}", allowed=", ".join([*sorted(every), "all"]))
         if by_path and by_header and set(by_path) != set(by_header):
             raise Invalid("differs from the toolsets in the path", field=TOOLSETS_HEADER, allowed=", ".join(by_path))
-        return Selection(
+        return ToolSelection(
             self.tools,
             frozenset(by_path or by_header) or None,
             self.default,

@@ -30,22 +30,22 @@ TEXTS: Registry[Callable[[Caller], Mapping[UUID, str]]] = Registry("texts of not
 
 
 @dataclass(frozen=True)
-class Kind:
+class NotificationKind:
     title: Promise  # label in the account's settings
     text: Any  # from ngettext_lazy, with the placeholders person and total; the singular is about one notification
     page: str = "memory"  # kind of the page that the notification links to; see url_for()
 
 
-KINDS: Mapping[str, Kind] = {
-    "approved": Kind(
+KINDS: Mapping[str, NotificationKind] = {
+    "approved": NotificationKind(
         gettext_lazy("An insight of mine was approved"),
         ngettext_lazy("%(person)s approved your insight", "%(person)s approved %(total)s of your insights", "count"),
     ),
-    "rejected": Kind(
+    "rejected": NotificationKind(
         gettext_lazy("An insight of mine was rejected"),
         ngettext_lazy("%(person)s rejected your insight", "%(person)s rejected %(total)s of your insights", "count"),
     ),
-    "taken_back": Kind(
+    "taken_back": NotificationKind(
         gettext_lazy("A decision on an insight or edit of mine was undone"),
         ngettext_lazy(
             "%(person)s undid the decision on your insight; it is waiting for review again",
@@ -53,7 +53,7 @@ KINDS: Mapping[str, Kind] = {
             "count",
         ),
     ),
-    "applied": Kind(
+    "applied": NotificationKind(
         gettext_lazy("An insight of mine was applied"),
         ngettext_lazy(
             "%(person)s applied your insight to the catalog",
@@ -61,7 +61,7 @@ KINDS: Mapping[str, Kind] = {
             "count",
         ),
     ),
-    "rolled_back": Kind(
+    "rolled_back": NotificationKind(
         gettext_lazy("An insight of mine was rolled back"),
         ngettext_lazy(
             "%(person)s rolled back your insight; it is waiting for review again",
@@ -69,39 +69,39 @@ KINDS: Mapping[str, Kind] = {
             "count",
         ),
     ),
-    "edit_approved": Kind(
+    "edit_approved": NotificationKind(
         gettext_lazy("An edit of mine was approved"),
         ngettext_lazy("%(person)s approved your edit", "%(person)s approved %(total)s of your edits", "count"),
     ),
-    "edit_rejected": Kind(
+    "edit_rejected": NotificationKind(
         gettext_lazy("An edit of mine was rejected"),
         ngettext_lazy("%(person)s rejected your edit", "%(person)s rejected %(total)s of your edits", "count"),
     ),
-    "needs_more": Kind(
+    "needs_more": NotificationKind(
         gettext_lazy("A curator asked me a question"),
         ngettext_lazy(
             "%(person)s asked you about your insight", "%(person)s asked you about %(total)s of your insights", "count"
         ),
         "my-insight",
     ),
-    "answered": Kind(
+    "answered": NotificationKind(
         gettext_lazy("An author answered my question"),
         ngettext_lazy("%(person)s answered your question", "%(person)s answered %(total)s of your questions", "count"),
         "insight",
     ),
-    "appealed": Kind(
+    "appealed": NotificationKind(
         gettext_lazy("An author appealed a decision of mine"),
         ngettext_lazy("%(person)s appealed your decision", "%(person)s appealed %(total)s of your decisions", "count"),
         "insight",
     ),
-    "handed_over": Kind(
+    "handed_over": NotificationKind(
         gettext_lazy("An insight was handed over to me"),
         ngettext_lazy(
             "%(person)s handed an insight over to you", "%(person)s handed %(total)s insights over to you", "count"
         ),
         "insight",
     ),
-    "overturned": Kind(
+    "overturned": NotificationKind(
         gettext_lazy("A review decision of mine was overturned"),
         ngettext_lazy(
             "%(person)s overturned your decision on an insight",
@@ -110,7 +110,7 @@ KINDS: Mapping[str, Kind] = {
         ),
         "insight",
     ),
-    "stale": Kind(
+    "stale": NotificationKind(
         gettext_lazy("A memory of mine went stale"),
         ngettext_lazy(
             "%(person)s found that your memory may no longer be true",
@@ -119,7 +119,7 @@ KINDS: Mapping[str, Kind] = {
         ),
         "stale",
     ),
-    "ends_soon": Kind(
+    "ends_soon": NotificationKind(
         gettext_lazy("A memory of mine, or one in the catalog, ends within a week"),
         ngettext_lazy(
             "%(person)s reminds you that a memory ends within a week: extend it if it stays true",
@@ -127,7 +127,7 @@ KINDS: Mapping[str, Kind] = {
             "count",
         ),
     ),
-    "ended": Kind(
+    "ended": NotificationKind(
         gettext_lazy("A memory of mine, or one in the catalog, is no longer valid"),
         ngettext_lazy(
             "%(person)s found that a memory is no longer valid: extend it if it is still true",
@@ -135,7 +135,7 @@ KINDS: Mapping[str, Kind] = {
             "count",
         ),
     ),
-    "reported": Kind(
+    "reported": NotificationKind(
         gettext_lazy("A memory of mine was reported as wrong or outdated"),
         ngettext_lazy(
             "%(person)s reported your memory as wrong or outdated",
@@ -143,13 +143,13 @@ KINDS: Mapping[str, Kind] = {
             "count",
         ),
     ),
-    "rewritten": Kind(
+    "rewritten": NotificationKind(
         gettext_lazy("A verified memory of mine, or one that I verified, was changed"),
         ngettext_lazy(
             "%(person)s changed a verified memory", "%(person)s changed %(total)s verified memories", "count"
         ),
     ),
-    "cited": Kind(
+    "cited": NotificationKind(
         gettext_lazy("A memory that a document of mine cites has changed"),
         ngettext_lazy(
             "%(person)s changed memories that a document of yours cites",
@@ -158,11 +158,11 @@ KINDS: Mapping[str, Kind] = {
         ),
         "citing-document",
     ),
-    "mentioned": Kind(
+    "mentioned": NotificationKind(
         gettext_lazy("I was mentioned"),
         ngettext_lazy("%(person)s mentioned you", "%(person)s mentioned you in %(total)s texts", "count"),
     ),
-    "second_approval": Kind(
+    "second_approval": NotificationKind(
         gettext_lazy("A changeset waits for a second approval, which I may give"),
         ngettext_lazy(
             "%(person)s asks for a second approval of a changeset",
@@ -171,21 +171,21 @@ KINDS: Mapping[str, Kind] = {
         ),
         "changeset",
     ),
-    "changeset_approved": Kind(
+    "changeset_approved": NotificationKind(
         gettext_lazy("A changeset of mine got its second approval"),
         ngettext_lazy(
             "%(person)s approved your changeset", "%(person)s approved %(total)s of your changesets", "count"
         ),
         "changeset",
     ),
-    "changeset_declined": Kind(
+    "changeset_declined": NotificationKind(
         gettext_lazy("A changeset of mine was declined"),
         ngettext_lazy(
             "%(person)s declined your changeset", "%(person)s declined %(total)s of your changesets", "count"
         ),
         "changeset",
     ),
-    "interviewed": Kind(
+    "interviewed": NotificationKind(
         gettext_lazy("A curator asked me what is missing about an entity"),
         ngettext_lazy(
             "%(person)s asked you what is missing about an entity",
@@ -194,7 +194,7 @@ KINDS: Mapping[str, Kind] = {
         ),
         "question",
     ),
-    "suggested": Kind(
+    "suggested": NotificationKind(
         gettext_lazy("My sessions have suggestions for me"),
         ngettext_lazy(
             "%(person)s found something in your sessions that you may want to keep",
@@ -203,7 +203,7 @@ KINDS: Mapping[str, Kind] = {
         ),
         "suggestion",
     ),
-    "scope_proposed": Kind(
+    "scope_proposed": NotificationKind(
         gettext_lazy("Somebody proposes where alone a memory of mine holds"),
         ngettext_lazy(
             "%(person)s proposes where alone your memory holds",
@@ -212,14 +212,14 @@ KINDS: Mapping[str, Kind] = {
         ),
         "contradictions",
     ),
-    "webhook_paused": Kind(
+    "webhook_paused": NotificationKind(
         gettext_lazy("A webhook endpoint of mine was paused"),
         ngettext_lazy(
             "%(person)s paused your webhook endpoint", "%(person)s paused %(total)s of your webhook endpoints", "count"
         ),
         "webhook",
     ),
-    "tool_waiting": Kind(
+    "tool_waiting": NotificationKind(
         gettext_lazy("Tools of an upstream server wait for me, as an operator"),
         ngettext_lazy(
             "%(person)s holds back tools of an upstream server until an operator has looked",

@@ -17,7 +17,7 @@ from django.db.models.functions import TruncDate
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from foundation.database.queryset_sql import Statement
+from foundation.database.queryset_sql import CompiledQuery
 from foundation.links import url_for
 from foundation.operations.errors import Invalid
 from foundation.operations.fields import Moment
@@ -57,7 +57,7 @@ class Notice:
 
 
 @dataclass
-class Group:
+class NotificationGroup:
     """Notifications of one kind, sender and day. `pk` is the newest one's.
 
     `notices` is empty if there are more than MAX_SINGLE. Then `entities` are the entities that most of them are about,
@@ -90,7 +90,7 @@ class Group:
 
 @dataclass(frozen=True)
 class GroupPage:
-    groups: Sequence[Group]
+    groups: Sequence[NotificationGroup]
     after: str = ""  # cursor of the next page; empty on the last page
 
 
@@ -112,7 +112,7 @@ def group_page(caller: Caller, after: str = "") -> GroupPage:
     found = list(grouped.order_by("-latest", "-newest")[: GROUPS_PER_PAGE + 1])
     shown = found[:GROUPS_PER_PAGE]
     groups = [
-        Group(row["newest"], row["day"], row["latest"], row["kind"], row["by"], row["total"], row["new"])
+        NotificationGroup(row["newest"], row["day"], row["latest"], row["kind"], row["by"], row["total"], row["new"])
         for row in shown
     ]
     _add_notices(caller, groups, [row["pks"] for row in shown])
@@ -138,7 +138,7 @@ def _bounds(day: date) -> tuple[datetime, datetime]:
     return start, timezone.make_aware(datetime.combine(day + timedelta(days=1), time()))
 
 
-def _add_notices(caller: Caller, groups: Sequence[Group], pks: Sequence[Sequence[int]]) -> None:
+def _add_notices(caller: Caller, groups: Sequence[NotificationGroup], pks: Sequence[Sequence[int]]) -> None:
     small = {
         pk: group for group, members in zip(groups, pks, strict=True) if group.count <= MAX_SINGLE for pk in members
     }
@@ -147,7 +147,7 @@ def _add_notices(caller: Caller, groups: Sequence[Group], pks: Sequence[Sequence
         small[notice.pk].notices.append(notice)
 
 
-def _add_entities(caller: Caller, groups: Sequence[Group]) -> None:
+def _add_entities(caller: Caller, groups: Sequence[NotificationGroup]) -> None:
     """Count for each group the notifications that the caller may still read, by the first entity of their memory."""
     for group in groups:
         group.readable = group.count  # suggestions, webhooks and upstreams have no memory
@@ -159,7 +159,7 @@ def _add_entities(caller: Caller, groups: Sequence[Group]) -> None:
         rule |= _members(group.day, group.kind, group.by)
     rows = inbox.notifications_for(caller).filter(rule).order_by()
     about = rows.values("record_id")
-    statement = Statement()
+    statement = CompiledQuery()
     members = statement.table(rows.annotate(day=TruncDate("at")).values_list("day", "kind", "by", "record_id"))
     records = MemoryRecord.objects.visible_to(caller).filter(pk__in=about).order_by()
     readable = statement.table(records.values_list("pk", "entity_urns"))

@@ -24,7 +24,7 @@ STARTED_TOLERANCE_S = 2.0  # a start is computed from the time of boot, which mo
 
 
 @dataclass(frozen=True)
-class Group:
+class ProcessGroup:
     """A process group of a run. `started` is when its first process started, in seconds since 1970; 0: unknown."""
 
     number: int
@@ -74,22 +74,24 @@ def started_at(pid: int) -> float:
 
 
 @dataclass(frozen=True)
-class Run:
+class ServerRun:
     """What `up.json` says of a run: its process groups, and whether it had started the database."""
 
-    groups: tuple[Group, ...] = ()
+    groups: tuple[ProcessGroup, ...] = ()
     owns_database: bool = False
 
 
-def read(state: Path) -> Run:
+def read(state: Path) -> ServerRun:
     """Return the saved run. A file that is missing or damaged counts as a run without processes."""
     try:
         record = json.loads(state.read_text())
         started: dict[str, Any] = record.get("started", {})
-        groups = tuple(Group(int(number), float(started.get(name, 0))) for name, number in record["groups"].items())
-        return Run(groups, bool(record.get("postgres")))
+        groups = tuple(
+            ProcessGroup(int(number), float(started.get(name, 0))) for name, number in record["groups"].items()
+        )
+        return ServerRun(groups, bool(record.get("postgres")))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return Run()
+        return ServerRun()
 
 
 def save(state: Path, groups: dict[str, int], *, owns_database: bool) -> None:

@@ -14,7 +14,7 @@ from django.db import DatabaseError, NotSupportedError
 from memory_project.operating.doctor import database, recall
 from memory_project.operating.doctor.facts import Facts
 from memory_project.operating.doctor.facts import read as read_facts
-from memory_project.operating.doctor.findings import Finding, State
+from memory_project.operating.doctor.findings import FindingState, HealthFinding
 
 
 @register(Tags.database)
@@ -48,7 +48,7 @@ def check_row_security(*, databases: Sequence[str] | None = None, **extra: Any) 
 
 @register(Tags.database)
 def check_server(*, databases: Sequence[str] | None = None, **extra: Any) -> list[CheckMessage]:
-    found: dict[str, Callable[[Facts], Finding]] = {
+    found: dict[str, Callable[[Facts], HealthFinding]] = {
         "E008": database.text_search,
         "E011": database.primary,
         "W012": database.grants,
@@ -60,7 +60,9 @@ def check_server(*, databases: Sequence[str] | None = None, **extra: Any) -> lis
     return _of_facts(databases, found)
 
 
-def _of_facts(databases: Sequence[str] | None, checks: Mapping[str, Callable[[Facts], Finding]]) -> list[CheckMessage]:
+def _of_facts(
+    databases: Sequence[str] | None, checks: Mapping[str, Callable[[Facts], HealthFinding]]
+) -> list[CheckMessage]:
     """Run checks of the doctor, by their number here, on facts that are read once."""
     if not databases:
         return []
@@ -88,9 +90,9 @@ def check_tables(*, databases: Sequence[str] | None = None, **extra: Any) -> lis
     return messages
 
 
-def _messages(number: str, finding: Finding) -> list[CheckMessage]:
+def _messages(number: str, finding: HealthFinding) -> list[CheckMessage]:
     """Return the finding as a message. Numbers with W are warnings, because `migrate` runs these checks first."""
-    if finding.state in (State.OK, State.UNKNOWN):
+    if finding.state in (FindingState.OK, FindingState.UNKNOWN):
         return []
     kind = Error if number.startswith("E") else Warning
     return [kind(str(finding.found), hint=str(finding.fix), id=f"commonplace.{number}")]

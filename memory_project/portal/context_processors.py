@@ -24,7 +24,7 @@ from memory_project.portal.search import saved_views
 
 
 @dataclass(frozen=True)
-class View:
+class NavigationView:
     """A saved view in the navigation."""
 
     pk: int
@@ -72,9 +72,11 @@ class Navigation:
         return list(SavedView.objects.filter(person=self.person_id))
 
     @property
-    def views(self) -> list[View]:
+    def views(self) -> list[NavigationView]:
         return [
-            View(view.pk, view.name, view.page, saved_views.address_of(view), self._counts.get(f"view {view.pk}"))
+            NavigationView(
+                view.pk, view.name, view.page, saved_views.address_of(view), self._counts.get(f"view {view.pk}")
+            )
             for view in self._saved_views
         ]
 

@@ -18,7 +18,7 @@ from foundation.operations.display import show_invisible
 from knowledge.catalog.entity_view import short_name
 from knowledge.graph.models import Entity, Relation
 from memory_project.portal.graph_layout import Box, spread_out, view_box
-from memory_project.portal.graph_scene import Group, Scene
+from memory_project.portal.graph_scene import Scene, SceneGroup
 
 MAX_NAME = 24  # maximum number of characters shown of a name
 MAX_LABELS = 24  # maximum number of edges in a picture that shows the types of all relations
@@ -57,7 +57,7 @@ class Picture:
     def add_entity(self, entity: Entity, href: str, counts: tuple[int, int], style: str = "") -> None:
         self.nodes[entity.number] = _node(entity.name, href, counts, style) | {"type": entity.entity_type}
 
-    def add_group(self, group: Group, leaders: Sequence[Entity], href: str) -> None:
+    def add_group(self, group: SceneGroup, leaders: Sequence[Entity], href: str) -> None:
         """Add a cluster, named after its entity with the most relations."""
         count = len(group.numbers)
         first = leaders[0].name if leaders else gettext("without a name")

@@ -17,7 +17,7 @@ MAX_OUTSIDE = 6  # maximum number of clusters outside of the opened one that are
 
 
 @dataclass(frozen=True)
-class Group:
+class SceneGroup:
     """A cluster in a scene. `numbers` are its entities, those with the most relations first."""
 
     path: Path
@@ -34,7 +34,7 @@ class Scene:
     """Entities by number, clusters by path, and the number of relations between two of them."""
 
     numbers: list[int] = field(default_factory=list)
-    groups: list[Group] = field(default_factory=list)
+    groups: list[SceneGroup] = field(default_factory=list)
     weights: dict[tuple[int | Path, int | Path], int] = field(default_factory=dict)
 
     @property
@@ -71,7 +71,7 @@ def overview(structure: Structure, path: Path) -> Scene:
             members[own[: depth + 1]].append(number)
     outside = _outside(structure, keys, path)
     keys |= {number: group.path for group in outside for number in group.numbers}
-    groups = [Group(key, structure.most_connected(inside)) for key, inside in members.items()]
+    groups = [SceneGroup(key, structure.most_connected(inside)) for key, inside in members.items()]
     return Scene(
         structure.most_connected(numbers),
         [*sorted(groups, key=lambda group: (-len(group.numbers), group.path)), *outside],
@@ -79,7 +79,7 @@ def overview(structure: Structure, path: Path) -> Scene:
     )
 
 
-def _outside(structure: Structure, keys: dict[int, int | Path], path: Path) -> list[Group]:
+def _outside(structure: Structure, keys: dict[int, int | Path], path: Path) -> list[SceneGroup]:
     """Return the clusters outside of the opened one that have the most relations with it."""
     if not path:
         return []
@@ -93,7 +93,7 @@ def _outside(structure: Structure, keys: dict[int, int | Path], path: Path) -> l
         key = _beside(own, path)
         if key in members and number not in keys:
             members[key].append(number)
-    return [Group(key, structure.most_connected(numbers), is_outside=True) for key, numbers in members.items()]
+    return [SceneGroup(key, structure.most_connected(numbers), is_outside=True) for key, numbers in members.items()]
 
 
 def _beside(own: Path, path: Path) -> Path:

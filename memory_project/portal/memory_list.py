@@ -25,7 +25,7 @@ from memories import queries
 from memories.models import Attachment, MemoryRecord, Status, Tier
 from memories.operations import MAX_QUERY, RecallMemories
 from memories.retrieval import facets
-from memories.retrieval.recall import Hit, Recall, recall
+from memories.retrieval.recall import Recall, RecallHit, recall
 from memories.retrieval.scope import LISTED, QUIET, Filters, by_status, in_scope
 from memories.writing import entity_assignment
 from memories.writing.entity_assignment import Offer
@@ -79,7 +79,7 @@ VALUES = {  # labels of fixed values
 
 
 @dataclass(frozen=True)
-class Option:
+class FacetOption:
     value: str
     label: str
     count: int | None  # None if the memories are not counted
@@ -120,12 +120,12 @@ class Phase:
 class Facet:
     name: str
     title: str
-    options: list[Option]
+    options: list[FacetOption]
 
 
 @dataclass(frozen=True)
 class MemoryPage:
-    hits: list[Hit]
+    hits: list[RecallHit]
     records: list[MemoryRecord]
     facets: list[Facet]
     total: int
@@ -302,20 +302,24 @@ class Browse:
             choice = self.choices[name]
             values = [] if name in FIXED else list(counts[name])
             if name in FIXED:
-                options = [Option(v, str(text), None, v == choice) for v, text in FIXED[name].items()]
+                options = [FacetOption(v, str(text), None, v == choice) for v, text in FIXED[name].items()]
             elif name == "about":
-                options = [Option(v, str(ABOUT[v]), count, v == choice) for v, count in values if count != 0 or choice]
-                options = [Option("", gettext("Any"), None, not choice), *options] if options else []
+                options = [
+                    FacetOption(v, str(ABOUT[v]), count, v == choice) for v, count in values if count != 0 or choice
+                ]
+                options = [FacetOption("", gettext("Any"), None, not choice), *options] if options else []
             elif name == "owner":
-                options = [Option(v, str(OWNERS[v]), count, v == choice) for v, count in values]
+                options = [FacetOption(v, str(OWNERS[v]), count, v == choice) for v, count in values]
             else:
                 if choice and choice not in dict(values):
                     values = [(choice, None), *values]
-                options = [Option(v, label(name, v), count, v == choice, name in lower_bounds) for v, count in values]
+                options = [
+                    FacetOption(v, label(name, v), count, v == choice, name in lower_bounds) for v, count in values
+                ]
             if name in ("dimension", "category", "persona"):
                 options.sort(key=lambda option: option.label)  # a fixed order, independent of the counts
             if name in COUNTED and options:
-                options = [Option("", gettext("Any"), None, not choice), *options]
+                options = [FacetOption("", gettext("Any"), None, not choice), *options]
             shown.append(Facet(name, str(title), options))
         return shown
 

@@ -16,13 +16,13 @@ SEARCHED, CLOSED = "searched", "first_run_closed"  # session keys
 
 
 @dataclass(frozen=True)
-class Step:
+class OnboardingStep:
     title: str
     page: str
     is_done: bool
 
 
-def steps(request: HttpRequest, caller: Caller) -> list[Step]:
+def steps(request: HttpRequest, caller: Caller) -> list[OnboardingStep]:
     """Return the steps, or [] if all steps are done or the card was closed in this session."""
     if request.session.get(CLOSED):
         return []
@@ -32,10 +32,12 @@ def steps(request: HttpRequest, caller: Caller) -> list[Step]:
         calls=AuditEvent.objects.filter(email=caller.email, channel__startswith="mcp"),
     )
     todo = [
-        Step(gettext("Search: press / and ask a question"), "my-knowledge", bool(request.session.get(SEARCHED))),
-        Step(gettext("Write a memory"), "create-memory", bool(counts["memories"])),
-        Step(gettext("Connect an agent"), "connect", bool(counts["tokens"])),
-        Step(gettext("View the agent’s first call"), "activity", bool(counts["calls"])),
+        OnboardingStep(
+            gettext("Search: press / and ask a question"), "my-knowledge", bool(request.session.get(SEARCHED))
+        ),
+        OnboardingStep(gettext("Write a memory"), "create-memory", bool(counts["memories"])),
+        OnboardingStep(gettext("Connect an agent"), "connect", bool(counts["tokens"])),
+        OnboardingStep(gettext("View the agent’s first call"), "activity", bool(counts["calls"])),
     ]
     if all(step.is_done for step in todo):
         request.session[CLOSED] = True

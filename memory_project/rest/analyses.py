@@ -24,7 +24,7 @@ from foundation.operations.errors import NotFound
 from foundation.people.caller import Caller
 from foundation.tools.declaration import Tool
 from memory_project.rest.endpoints import of_tool, route
-from memory_project.rest.lists import Flag, Listing
+from memory_project.rest.lists import FlagFilter, Listing
 
 TAG = "analyses"
 
@@ -52,7 +52,7 @@ class FindingResponse(TypedDict):
 class FindingFilter(django_filters.FilterSet):
     analysis_id = django_filters.CharFilter("session__analysis_id")
     category = django_filters.CharFilter()
-    persistent = Flag()
+    persistent = FlagFilter()
     created_after = django_filters.IsoDateTimeFilter("created_at", "gte")
 
 

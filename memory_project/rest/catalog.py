@@ -12,7 +12,7 @@ from foundation.operations.fields import EntityUrn
 from foundation.operations.operation import Operation
 from foundation.people.caller import Caller
 from knowledge.context.memory_context import memories_for_entities, within_bounds
-from knowledge.entities.call_subject import Subject
+from knowledge.entities.call_subject import CallSubject
 from knowledge.mcp_tools.catalog import catalog_entity, catalog_lineage, catalog_search
 from memories.responses import QUOTED
 from memory_project.rest.endpoints import Endpoint, of_tool, route
@@ -55,7 +55,7 @@ class ContextResponse(TypedDict):
 
 
 def _context(caller: Caller, operation: ContextFor) -> ContextResponse:
-    subject = Subject(requested=list(dict.fromkeys(operation.urn)), question=operation.question)
+    subject = CallSubject(requested=list(dict.fromkeys(operation.urn)), question=operation.question)
     knowledge = memories_for_entities(caller, subject)
     memories: Any
     memories, more = within_bounds([*knowledge.entries, *knowledge.neighbors])

@@ -22,7 +22,7 @@ from memories.use.citations.responses import (
     registered_response,
 )
 from memory_project.rest.endpoints import Endpoint, route
-from memory_project.rest.lists import Flag, Listing
+from memory_project.rest.lists import FlagFilter, Listing
 
 TAG = "citations"
 
@@ -32,7 +32,7 @@ class RemovedDocumentResponse(TypedDict):
 
 
 class CitingFilter(FilterSet):
-    has_changes = Flag(method="changed", help_text="Whether something that it cites has changed.")
+    has_changes = FlagFilter(method="changed", help_text="Whether something that it cites has changed.")
 
     def changed(self, rows: QuerySet[CitingDocument], name: str, value: bool) -> QuerySet[CitingDocument]:
         return rows.filter(Q(changed__gt=0) if value else Q(changed=0))

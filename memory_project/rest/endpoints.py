@@ -38,7 +38,7 @@ from memory_project.rest.schema import (
     response_headers,
     responses,
 )
-from memory_project.rest.versions import Version, check_none_match, matching, of_body
+from memory_project.rest.versions import RowVersion, check_none_match, matching, of_body
 
 READS_QUERY = ("GET", "HEAD", "DELETE")  # methods whose arguments are in the query string
 PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
@@ -59,7 +59,7 @@ class Endpoint:
     is_secret: bool = False  # whether the answer contains a secret that is shown only once
     path: Mapping[str, str] = field(default_factory=dict)  # names of fields by the names of URL parameters
     fixed: Mapping[str, Any] = field(default_factory=dict)  # values that the method and the path stand for
-    version: Version | None = None
+    version: RowVersion | None = None
     needs_match: bool = False  # whether a request has to name the version that the caller saw
     hidden: tuple[str, ...] = ()  # fields that the transport replaces
     check_permission: Callable[[Caller], None] | None = None  # raises Forbidden

@@ -116,7 +116,7 @@ def _delete(caller: Caller, operation: DeleteExport) -> DeletedResponse:
 
 
 @dataclass(frozen=True)
-class Download:
+class ExportDownload:
     """GET of the file of a finished export."""
 
     access: Access = Access.TOKEN
@@ -152,5 +152,5 @@ urlpatterns = [
         get=Endpoint("show_export", _show, *PERMISSION),
         delete=Endpoint("delete_export", _delete, *PERMISSION),
     ),
-    route(TAG, f"{ONE}file/", get=Download()),
+    route(TAG, f"{ONE}file/", get=ExportDownload()),
 ]

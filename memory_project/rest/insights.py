@@ -27,7 +27,7 @@ from knowledge.review import evidence
 from memories.models import Category, Confidence
 from memory_project.rest.endpoints import Endpoint, of_tool, route
 from memory_project.rest.lists import EntityFilter, Listing
-from memory_project.rest.versions import Version
+from memory_project.rest.versions import RowVersion
 
 TAG = "insights"
 
@@ -79,7 +79,7 @@ def _unchanged(caller: Caller, place: Mapping[str, Any], seen: str) -> Iterator[
         yield
 
 
-INSIGHT_VERSION = Version(
+INSIGHT_VERSION = RowVersion(
     token=lambda caller, place: version_of(queries.insight(caller, place["insight_id"])),
     unchanged=_unchanged,
     current=lambda caller, place: _show(caller, ShowInsight(insight_id=place["insight_id"])),

@@ -127,7 +127,7 @@ class Listing:
         return filtered
 
 
-class Flag(django_filters.TypedChoiceFilter):
+class FlagFilter(django_filters.TypedChoiceFilter):
     """true or false. django-filter's own BooleanFilter ignores any other text."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -153,10 +153,10 @@ def next_address(request: Request, cursor: str) -> str:
 
 def _described(name: str, part: django_filters.Filter) -> OpenApiParameter:
     schema: dict[str, Any] = {"type": "string", "minLength": 1}
-    if isinstance(part, django_filters.ChoiceFilter) and not isinstance(part, Flag):
+    if isinstance(part, django_filters.ChoiceFilter) and not isinstance(part, FlagFilter):
         schema = {"type": "string"}
         schema["enum"] = [value for value, _ in part.extra.get("choices", ())]
-    elif isinstance(part, Flag):
+    elif isinstance(part, FlagFilter):
         schema = {"type": "boolean"}
     elif isinstance(part, django_filters.IsoDateTimeFilter):
         schema["format"] = "date-time"

@@ -33,7 +33,7 @@ from memories.writing.seen import memory_versions, unchanged
 from memories.writing.undo import UNDOABLE
 from memory_project.agents.mcp_tools import memory_briefing
 from memory_project.rest.endpoints import Endpoint, of_tool, route
-from memory_project.rest.lists import EntityFilter, Flag, Listing
+from memory_project.rest.lists import EntityFilter, FlagFilter, Listing
 from memory_project.rest.responses import (
     CorrectedResponse,
     FacetCount,
@@ -42,7 +42,7 @@ from memory_project.rest.responses import (
     OneMemoryResponse,
     RevisedResponse,
 )
-from memory_project.rest.versions import Version
+from memory_project.rest.versions import RowVersion
 
 TAG = "memories"
 
@@ -63,7 +63,7 @@ class MemoryFilter(django_filters.FilterSet):
     created_by = django_filters.CharFilter(help_text="E-mail address of the owner.")
     tag = django_filters.CharFilter(method="with_tag")
     entity_urn = EntityFilter(lambda urn: about_any([urn]))
-    unsettled = Flag(help_text="Memories of which nobody has said what they are about.")
+    unsettled = FlagFilter(help_text="Memories of which nobody has said what they are about.")
     created_after = django_filters.IsoDateTimeFilter("created_at", "gte")
     created_before = django_filters.IsoDateTimeFilter("created_at", "lte")
     updated_after = django_filters.IsoDateTimeFilter("updated_at", "gte")
@@ -197,7 +197,7 @@ def _token(caller: Caller, place: Mapping[str, Any]) -> str:
     return memory_versions([record])[record.pk]
 
 
-MEMORY_VERSION = Version(
+MEMORY_VERSION = RowVersion(
     token=_token,
     unchanged=lambda caller, place, seen: unchanged(caller, validate(Id, place["record_id"], "id"), seen),
     current=lambda caller, place: responses.memory_response(queries.get(caller, place["record_id"])),

@@ -21,7 +21,7 @@ from memory_project.accounts import people as accounts
 from memory_project.models import User
 from memory_project.rest.access import Access
 from memory_project.rest.endpoints import Endpoint, route
-from memory_project.rest.lists import Flag, Listing
+from memory_project.rest.lists import FlagFilter, Listing
 
 TAG = "administration"
 ADMINISTRATION: dict[str, Any] = {"access": Access.ADMINISTRATION}
@@ -62,7 +62,7 @@ class PersonasResponse(TypedDict):
 
 class PersonFilter(django_filters.FilterSet):
     email = django_filters.CharFilter()
-    is_active = Flag()
+    is_active = FlagFilter()
     persona = django_filters.CharFilter("personas__name")
 
 

@@ -29,7 +29,7 @@ class CallerLimits(BaseThrottle):
         return True
 
 
-def headers(windows: Sequence[rate_limits.Window]) -> dict[str, str]:
+def headers(windows: Sequence[rate_limits.RateWindow]) -> dict[str, str]:
     """Return the headers RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers)."""
     if not windows:
         return {}

@@ -27,7 +27,7 @@ ANY = "*"
 
 
 @dataclass(frozen=True)
-class Version:
+class RowVersion:
     """How to find the version of the object that a path names."""
 
     token: Callable[[Caller, Mapping[str, Any]], str]  # raises NotFound
@@ -59,7 +59,7 @@ def check_none_match(request: Request, etag: str) -> bool:
 
 @contextmanager
 def matching(
-    version: Version | None, caller: Caller, request: Request, path: Mapping[str, Any], *, is_required: bool
+    version: RowVersion | None, caller: Caller, request: Request, path: Mapping[str, Any], *, is_required: bool
 ) -> Iterator[None]:
     """Run the block in a transaction with the object locked, if the request names a version by If-Match.
 

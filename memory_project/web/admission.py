@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from foundation.database import connections
 from foundation.operations.errors import DomainError
-from foundation.work.fair_queue import TURN_KEY, FairQueue, QueueFull, Turn, queue_full
+from foundation.work.fair_queue import TURN_KEY, FairQueue, QueueFull, QueueTurn, queue_full
 from memory_project.operating.observability import process_metrics
 from memory_project.web.bearer import bearer
 from memory_project.web.client_address import ClientAddress, sender_of
@@ -28,7 +28,7 @@ from memory_project.web.cross_origin import CrossOrigin
 from memory_project.web.probes import Probes
 from memory_project.web.refusals import challenge, is_for_programs, is_mcp, refuse
 from memory_project.web.request_ids import RequestIds
-from memory_project.web.request_limits import BoundedBody, LimitBody, Refused
+from memory_project.web.request_limits import BoundedBody, LimitBody, RequestRefused
 from memory_project.web.strict_transport import StrictTransport
 
 log = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ class Admission:
             if not person:
                 await arriving.read(scope)
             turn = await self._turn(scope, person, arriving)
-        except Refused as refused:
+        except RequestRefused as refused:
             return await refuse(scope, send, refused.status, refused.message, headers={"connection": "close"})
         except QueueFull:
             return await self._refuse(scope, send, person)
@@ -145,7 +145,7 @@ class Admission:
 
         return await to_thread.run_sync(look_up, limiter=self._look_ups)
 
-    async def _turn(self, scope: Scope, person: str, arriving: Arriving) -> Turn | None:
+    async def _turn(self, scope: Scope, person: str, arriving: Arriving) -> QueueTurn | None:
         """Wait for the request's turn. Returns None if the client disconnects meanwhile. Raises QueueFull."""
         queue = self.people if person else self.strangers
         # pages go first, so that people can use their browser while their agents have calls waiting

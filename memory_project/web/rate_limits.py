@@ -29,7 +29,7 @@ _marked_days: dict[str, datetime] = {}  # key → start of the day for which the
 
 
 @dataclass(frozen=True)
-class Window:
+class RateWindow:
     """The state of a limit after a call was counted."""
 
     name: str  # for example "token-calls"
@@ -55,9 +55,9 @@ def check(caller: Caller, *, writes: bool) -> None:
             raise window.error()
 
 
-def count(caller: Caller, *, writes: bool) -> list[Window]:
+def count(caller: Caller, *, writes: bool) -> list[RateWindow]:
     """Count a call and return the states of the caller's limits. If one is exceeded, it is the last of the list."""
-    windows: list[Window] = []
+    windows: list[RateWindow] = []
     for limit in caller.limits:
         kind = limit.key.partition(" ")[0]
         for name, quota, length_s, unit in (
@@ -99,10 +99,10 @@ def is_first_of_day(key: str) -> bool:
     return is_first
 
 
-def _count(key: str, quota: int, length_s: int, unit: str, name: str) -> Window:
+def _count(key: str, quota: int, length_s: int, unit: str, name: str) -> RateWindow:
     now = timezone.now().timestamp()
     start = int(now // length_s) * length_s
     with async_commit(), connection.cursor() as cursor:
         cursor.execute(INCREMENT, [key, datetime.fromtimestamp(start, UTC)])
         (number,) = cursor.fetchone()
-    return Window(name, unit, quota, number, length_s, max(int(start + length_s - now), 1))
+    return RateWindow(name, unit, quota, number, length_s, max(int(start + length_s - now), 1))

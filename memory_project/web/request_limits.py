@@ -147,7 +147,7 @@ class HeadersInTime(StrictProtocol):
         return cycle is not None and not cycle.response_complete
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     def __init__(self, status: int, message: str) -> None:
         self.status, self.message = status, message
         super().__init__(message)
@@ -180,7 +180,7 @@ class LimitBody:
         try:
             body.check_length(scope)
             await self.app(scope, body.receive, watched)
-        except Refused:
+        except RequestRefused:
             pass
         finally:
             if (refused := body.refused) and not started:
@@ -197,18 +197,18 @@ class BoundedBody:
         self._size = 0
         self._deadline = asyncio.get_running_loop().time() + within_s
         self.is_complete = False
-        self.refused: Refused | None = None
+        self.refused: RequestRefused | None = None
 
     def check_length(self, scope: Scope) -> None:
         for name, value in scope["headers"]:
             if name == b"content-length" and value.isdigit() and int(value) > self._max_bytes:
                 raise self._too_large()
 
-    def _refuse(self, status: int, message: str) -> Refused:
-        self.refused = Refused(status, message)
+    def _refuse(self, status: int, message: str) -> RequestRefused:
+        self.refused = RequestRefused(status, message)
         return self.refused
 
-    def _too_large(self) -> Refused:
+    def _too_large(self) -> RequestRefused:
         return self._refuse(413, f"the request is too large; allowed: at most {self._max_bytes:,} bytes")
 
     async def receive(self) -> Message:

@@ -24,7 +24,7 @@ from analysis.sources.interface import UpstreamFailed
 from analysis.sql import engines, processes
 from analysis.sql.declaration import parse
 from analysis.sql.engines import DuckDB
-from analysis.sql.processes import Pool, Process
+from analysis.sql.processes import Process, ProcessPool
 from analysis.sql.values import Bounds
 from foundation.operations.errors import LimitReached
 from foundation.people.caller import Caller
@@ -36,9 +36,9 @@ on_linux = pytest.mark.skipif(sys.platform != "linux", reason="the limit of a pr
 
 
 @pytest.fixture(autouse=True)
-def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pool]:
+def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProcessPool]:
     processes.POOL.end()  # earlier tests have left idle processes in it
-    pool = Pool()
+    pool = ProcessPool()
     monkeypatch.setattr(processes, "POOL", pool)
     monkeypatch.setattr(engines, "POOL", pool)
     yield pool
@@ -122,7 +122,7 @@ def test_a_process_is_reused_and_stays_idle(alice: Caller, warehouse: DeclaredSo
 
 
 def test_neither_processes_nor_files_of_a_canceled_statement_remain(
-    alice: Caller, warehouse: DeclaredSource, pool: Pool
+    alice: Caller, warehouse: DeclaredSource, pool: ProcessPool
 ) -> None:
     before = folders()
     DeclaredSource.objects.update(declaration=warehouse.declaration + "timeout_s = 0.5\n")
@@ -183,7 +183,7 @@ def test_waiting_for_a_process_is_bounded_and_reported(
 
 
 def test_a_process_is_given_back_if_no_thread_can_be_started(
-    alice: Caller, warehouse: DeclaredSource, pool: Pool, monkeypatch: pytest.MonkeyPatch
+    alice: Caller, warehouse: DeclaredSource, pool: ProcessPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*arguments: Any) -> Any:
         raise RuntimeError("can't start new thread")
@@ -239,7 +239,7 @@ def test_the_environment_of_a_process_has_no_secrets(monkeypatch: pytest.MonkeyP
         process.end()
 
 
-def test_a_forked_process_starts_its_own(pool: Pool, alice: Caller, warehouse: DeclaredSource) -> None:
+def test_a_forked_process_starts_its_own(pool: ProcessPool, alice: Caller, warehouse: DeclaredSource) -> None:
     query_sql(alice, sql="SELECT 1")
     pool.forget()
     assert pool._idle == []

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from knowledge.changesets.change_request import ChangeType, Context, Request, Step, add, detail_of
+from knowledge.changesets.change_request import ChangeStep, ChangeType, Context, Request, add, detail_of
 
 CERTIFIED = "urn:li:tag:Certified"
 
 
-def certify(request: Request, context: Context) -> list[Step]:
+def certify(request: Request, context: Context) -> list[ChangeStep]:
     reason = detail_of(request, "what was verified")
     return [add(context.urn, "globalTags", ("tags", CERTIFIED), {"tag": CERTIFIED, "context": reason})]
 

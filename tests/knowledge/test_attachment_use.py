@@ -15,7 +15,7 @@ from foundation.people.caller import Caller
 from foundation.tools.declaration import Call
 from knowledge import tasks
 from knowledge.context.memory_context import attach_memories, memories_for_entities
-from knowledge.entities.call_subject import Subject
+from knowledge.entities.call_subject import CallSubject
 from knowledge.models import Changeset, Insight, InsightState
 from memories import services
 from memories.models import Impression, MemoryRecord
@@ -114,7 +114,7 @@ def test_a_memory_without_a_use_becomes_quiet_and_stays_on_request(
     impressions_of(record, bob, each=2)
     assert is_quiet(record)
     assert attach(bob, connection="token 9") == []
-    on_request = memories_for_entities(bob, Subject([ORDERS]))
+    on_request = memories_for_entities(bob, CallSubject([ORDERS]))
     assert [entry.record.pk for entry in on_request.entries] == [record.pk]
 
 

@@ -13,7 +13,7 @@ from foundation.tools.declaration import Call
 from knowledge.context import call_match
 from knowledge.context.call_match import Profile, evidence_in, profile_of
 from knowledge.context.memory_context import attach_memories
-from knowledge.entities.call_subject import Subject
+from knowledge.entities.call_subject import CallSubject
 from knowledge.insights.capture import capture
 from knowledge.operations import Capture
 from memories import services
@@ -157,7 +157,7 @@ def test_words_that_many_memories_share_with_a_statement_point_to_none(
 
 def test_descriptions_of_the_catalog_are_compared_in_meaning() -> None:
     put(ORDERS, "datasetProperties", {"name": "orders", "description": "Baskets that were paid. " * 20})
-    query = profile_of(Subject(requested=[ORDERS])).query
+    query = profile_of(CallSubject(requested=[ORDERS])).query
     assert "Baskets that were paid." in query
     assert len(query) < 2 * call_match.MAX_DESCRIPTION
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from knowledge.catalog import entity_view
 from knowledge.catalog.datahub import DataHubCatalog
 from knowledge.catalog.embedded import LocalCatalog
-from knowledge.catalog.interface import Catalog, CatalogUnavailable, Run, Write
+from knowledge.catalog.interface import Catalog, CatalogUnavailable, Write, WriteRun
 from knowledge.catalog.json_patch import ABSENT, equal, from_pointer, patched, pointer, value_at
 from knowledge.catalog.metadata_files import aspect_name
 from knowledge.catalog.projections import rebuild
@@ -25,7 +25,7 @@ from knowledge.models import CatalogAspect, CatalogEntity, LineageEdge
 from tests.fake_datahub import Faults
 from tests.knowledge.conftest import MART, ORDERS, REFUNDS, STAMP, V2_COLUMN, fill_catalog, put, upstream
 
-RUN = Run("cs-test", "cora@example.org", {"changeset": "1"})
+RUN = WriteRun("cs-test", "cora@example.org", {"changeset": "1"})
 TAG = "urn:li:tag:PII"
 
 

@@ -9,7 +9,7 @@ import pytest
 from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
 from foundation.people.caller import Caller
 from knowledge.catalog.embedded import LocalCatalog
-from knowledge.catalog.interface import Catalog, Run, Write
+from knowledge.catalog.interface import Catalog, Write, WriteRun
 from knowledge.catalog.json_patch import canonical, value_at
 from knowledge.catalog.metadata_files import as_proposals
 from knowledge.changesets import rollback
@@ -217,7 +217,7 @@ def test_a_preview_writes_nothing_and_distinguishes_absent_from_empty(
 
 
 def test_a_value_that_already_existed_is_not_rolled_back(small_catalog: None, alice: Caller, cora: Caller) -> None:
-    LocalCatalog().write(Write(ORDERS, "globalTags", ("tags", TAG), "add", {"tag": TAG}), Run("x", "x"))
+    LocalCatalog().write(Write(ORDERS, "globalTags", ("tags", TAG), "add", {"tag": TAG}), WriteRun("x", "x"))
     result = apply(alice, cora, CASES["add_tag"])
     assert [row.outcome for row in result.changes] == ["noop"]
     rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
@@ -245,7 +245,7 @@ def test_replay_writes_only_missing_values(lived_in: Catalog, alice: Caller, cor
     result = apply(alice, cora, CASES["add_tag"], CASES["set_domain"])
     after = snapshot()
     assert rollback.replay(caller=cora, changeset_id=result.changeset.pk) == (0, 2)
-    lived_in.write(Write(ORDERS, "globalTags", ("tags", TAG), "remove"), Run("ui", "x"))
+    lived_in.write(Write(ORDERS, "globalTags", ("tags", TAG), "remove"), WriteRun("ui", "x"))
     assert rollback.replay(caller=cora, changeset_id=result.changeset.pk) == (1, 1)
     assert snapshot() == after
     assert V2_COLUMN in snapshot()

@@ -12,7 +12,7 @@ from django.db import connection
 from foundation.operations.errors import Conflict
 from foundation.people.caller import Caller
 from knowledge.catalog.current import get_catalog
-from knowledge.catalog.interface import Catalog, CatalogUnavailable, Run, Write
+from knowledge.catalog.interface import Catalog, CatalogUnavailable, Write, WriteRun
 from knowledge.changesets import rollback, writes
 from knowledge.changesets.apply import apply as apply_changes
 from knowledge.changesets.apply import resume
@@ -30,7 +30,9 @@ pytestmark = pytest.mark.django_db
 
 def test_a_roll_back_stops_if_others_changed_a_value(lived_in: Catalog, alice: Caller, cora: Caller) -> None:
     result = apply(alice, cora, CASES["update_description"], CASES["add_tag"])
-    lived_in.write(Write(ORDERS, "editableDatasetProperties", ("description",), "add", "Mine now."), Run("ui", "x"))
+    lived_in.write(
+        Write(ORDERS, "editableDatasetProperties", ("description",), "add", "Mine now."), WriteRun("ui", "x")
+    )
     preview = rollback.roll_back_preview(caller=cora, changeset_id=result.changeset.pk)
     assert {undo.change.aspect: undo.is_ours for undo in preview.undos} == {
         "globalTags": True,
@@ -48,7 +50,7 @@ def test_a_roll_back_stops_if_others_changed_a_value(lived_in: Catalog, alice: C
 def test_a_roll_back_keeps_elements_that_others_added(lived_in: Catalog, alice: Caller, cora: Caller) -> None:
     result = apply(alice, cora, CASES["add_tag"])
     lived_in.write(
-        Write(ORDERS, "globalTags", ("tags", "urn:li:tag:ui"), "add", {"tag": "urn:li:tag:ui"}), Run("ui", "x")
+        Write(ORDERS, "globalTags", ("tags", "urn:li:tag:ui"), "add", {"tag": "urn:li:tag:ui"}), WriteRun("ui", "x")
     )
     rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
     assert "urn:li:tag:ui" in snapshot()
@@ -212,7 +214,7 @@ def test_a_changeset_killed_during_a_write_is_resumed(
     assert changeset.state == ChangesetState.PARTIAL
     assert [row.outcome for row in changeset.changes.all()] == ["sending", "planned", "planned"]
     # The first write of the killed process was in flight and reaches the catalog.
-    get_catalog().write(Write(ORDERS, "globalTags", ("tags", TAG), "add", {"tag": TAG}), Run("cs", "x"))
+    get_catalog().write(Write(ORDERS, "globalTags", ("tags", TAG), "add", {"tag": TAG}), WriteRun("cs", "x"))
     resumed = resume(caller=cora, changeset_id=changeset.pk)
     assert resumed.changeset.state == ChangesetState.APPLIED
     assert [row.outcome for row in resumed.changes] == ["landed"] * 3

@@ -18,12 +18,12 @@ from datahub.specific.dataset import DatasetPatchBuilder
 from django.conf import settings
 
 from knowledge.catalog.current import get_catalog
-from knowledge.catalog.interface import CatalogRefused, Run, Write
+from knowledge.catalog.interface import CatalogRefused, Write, WriteRun
 from tests.fake_datahub import Faults, Handler
 from tests.knowledge.conftest import ORDERS
 
 pytestmark = pytest.mark.django_db
-RUN = Run("cs-1", "cora@example.org", {"changeset": "1"})
+RUN = WriteRun("cs-1", "cora@example.org", {"changeset": "1"})
 
 
 def emit(builder: DatasetPatchBuilder) -> None:

@@ -18,7 +18,7 @@ from foundation.operations.errors import Forbidden, Invalid, NotFound
 from foundation.people.caller import Caller
 from knowledge.catalog.datahub import DataHubCatalog, _changed_entity
 from knowledge.catalog.embedded import LocalCatalog
-from knowledge.catalog.interface import Run, Write
+from knowledge.catalog.interface import Write, WriteRun
 from knowledge.changesets import rollback
 from knowledge.changesets.apply import apply
 from knowledge.freshness import comparison, stale_review
@@ -111,7 +111,7 @@ def test_an_earlier_deprecation_does_not_make_a_new_memory_stale(small_catalog: 
 def test_a_removed_entity_makes_memories_stale_and_an_unknown_one_does_not(small_catalog: None, alice: Caller) -> None:
     unknown = about(alice, "A table that nobody has catalogued.", urn=ORDERS.replace("orders", "nowhere"))
     memory = about(alice, "Orders come in with two days of delay.")
-    LocalCatalog().write(Write(ORDERS, "status", ("removed",), "add", True), Run("x", "x"))
+    LocalCatalog().write(Write(ORDERS, "status", ("removed",), "add", True), WriteRun("x", "x"))
     comparison.check_all_entities(50)
     assert status(unknown)[0] == Status.ACTIVE
     assert status(memory) == (Status.STALE, "sales.orders is no longer in the catalog")
@@ -357,7 +357,7 @@ def test_known_column_lineage_is_returned(small_catalog: None, alice: Caller) ->
         "downstreams": ["urn:li:schemaField:(b,y)"],
         "transformOperation": "SUM",
     }
-    LocalCatalog().write(Write(MART, "upstreamLineage", ("fineGrainedLineages",), "add", [fine]), Run("x", "x"))
+    LocalCatalog().write(Write(MART, "upstreamLineage", ("fineGrainedLineages",), "add", [fine]), WriteRun("x", "x"))
     assert catalog_lineage(alice, urn=MART)["columns"] == [{"from": fine["upstreams"], "to": fine["downstreams"]}]
 
 

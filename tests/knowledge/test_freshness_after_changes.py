@@ -9,7 +9,7 @@ import pytest
 
 from foundation.people.caller import Caller
 from knowledge.catalog.embedded import LocalCatalog
-from knowledge.catalog.interface import CatalogUnavailable, Run, Write
+from knowledge.catalog.interface import CatalogUnavailable, Write, WriteRun
 from knowledge.changesets import rollback
 from knowledge.freshness import comparison
 from knowledge.insights.capture import capture
@@ -379,6 +379,6 @@ def test_a_correction_of_a_stale_memory_starts_with_a_baseline_of_its_own(small_
 def test_removed_entities_come_back(small_catalog: None, alice: Caller) -> None:
     both = about(alice, ORDERS, REFUNDS)
     for removed in (True, False):
-        LocalCatalog().write(Write(ORDERS, "status", ("removed",), "add", removed), Run("x", "x"))
+        LocalCatalog().write(Write(ORDERS, "status", ("removed",), "add", removed), WriteRun("x", "x"))
         comparison.check_all_entities(10)
         assert state(both)[0] == (Status.STALE if removed else Status.ACTIVE)

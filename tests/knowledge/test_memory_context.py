@@ -373,7 +373,9 @@ def test_impressions_and_useful_marks_are_counted(alice: Caller, bob: Caller) ->
         attached_texts(with_connection(bob, f"token {number}"))
     feedback.mark(MarkFeedback(record_id=record.pk, verdict="useful"), caller=bob)
     assert attachments.impression_counts([record.pk]) == {record.pk: 3}
-    assert attachments.usage_of(alice, record) == attachments.Usage(own=0, others=3, other_people=1, measured=3)
+    assert attachments.usage_of(alice, record) == attachments.AttachmentUsage(
+        own=0, others=3, other_people=1, measured=3
+    )
     assert feedback.useful_count(record, feedback.feedback_for(alice, record)[0]) == 1
     use = attachments.usage_of(bob, record)
     assert (use.own, use.others, use.other_people, len(use.latest)) == (3, 0, 0, 3)

@@ -13,7 +13,7 @@ from foundation.people.caller import Caller
 from knowledge.catalog.current import get_catalog, get_readable_catalog
 from knowledge.catalog.datahub import DataHubCatalog
 from knowledge.catalog.embedded import LocalCatalog
-from knowledge.catalog.interface import Aspect, CatalogUnavailable, Run, Write
+from knowledge.catalog.interface import Aspect, CatalogUnavailable, Write, WriteRun
 from knowledge.catalog.mirror import last_copied_at
 from knowledge.freshness import comparison
 from knowledge.freshness.catalog_events import copy_catalog, follow_once
@@ -78,7 +78,7 @@ def test_nothing_is_written_to_the_copy(gms: Faults, away: Callable[[], None]) -
     away()
     for catalog in (get_catalog(), get_readable_catalog()):
         with pytest.raises(CatalogUnavailable):
-            catalog.write(Write(ORDERS, "globalTags", ("tags", "x"), "add", {"tag": "x"}), Run("x", "x"))
+            catalog.write(Write(ORDERS, "globalTags", ("tags", "x"), "add", {"tag": "x"}), WriteRun("x", "x"))
     with pytest.raises(CatalogUnavailable):
         get_catalog().read([ORDERS], ["globalTags"])
 

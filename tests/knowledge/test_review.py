@@ -15,7 +15,7 @@ from foundation.people.caller import Caller
 from foundation.people.models import Persona, PersonaMembership
 from foundation.people.permissions import build_caller
 from knowledge.catalog.embedded import LocalCatalog
-from knowledge.catalog.snapshot import Snapshot
+from knowledge.catalog.snapshot import CatalogSnapshot
 from knowledge.changesets.apply import preview
 from knowledge.insights import queries
 from knowledge.insights.capture import capture
@@ -241,7 +241,7 @@ def test_the_number_of_queries_does_not_grow(alice: Caller, desk: Client, django
 def test_a_snapshot_reads_each_entity_once(django_assert_num_queries: Any) -> None:
     from knowledge.catalog import entity_view
 
-    snapshot = Snapshot(LocalCatalog())
+    snapshot = CatalogSnapshot(LocalCatalog())
     with django_assert_num_queries(1):
         snapshot.read([ORDERS, MART], entity_view.ASPECTS)
         again = snapshot.read([ORDERS], ["datasetProperties"])

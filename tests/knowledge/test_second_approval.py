@@ -13,7 +13,7 @@ from foundation.people.caller import Caller
 from foundation.people.models import Persona
 from foundation.people.permissions import build_caller
 from knowledge.catalog.current import get_catalog
-from knowledge.catalog.interface import Catalog, Run, Write
+from knowledge.catalog.interface import Catalog, Write, WriteRun
 from knowledge.changesets import approvals, rollback
 from knowledge.changesets.apply import Applied, get_changeset, preview, resume
 from knowledge.changesets.risk import in_words
@@ -115,7 +115,7 @@ def test_the_second_curator_approves_the_diff_that_the_first_one_saw(
     changeset = apply(alice, cora, change("add_tag", "", PII), text).changeset
     described = changeset.changes.get(change_type="update_description")
     by_others = Write(described.urn, described.aspect, tuple(described.path), "add", "Somebody else's text.")
-    pii.write(by_others, Run("other", "other@example.org", {}))
+    pii.write(by_others, WriteRun("other", "other@example.org", {}))
     with pytest.raises(Conflict, match="has changed since"):
         approvals.approve(caller=second, changeset_id=changeset.pk)
     assert get_changeset(cora, changeset.pk).state == ChangesetState.WAITING

@@ -8,7 +8,7 @@ import pytest
 
 from foundation.operations.errors import Conflict
 from foundation.people.caller import Caller
-from knowledge.catalog.interface import Catalog, CatalogUnavailable, Run, Write
+from knowledge.catalog.interface import Catalog, CatalogUnavailable, Write, WriteRun
 from knowledge.changesets import rollback, writes
 from knowledge.changesets.apply import resume
 from knowledge.mcp_tools.curate import apply_knowledge
@@ -71,7 +71,7 @@ def test_a_value_that_others_write_during_the_rollback_is_not_overwritten(
     def note_and_interfere(row: Change, outcome: ChangeOutcome, error: str = "") -> None:
         if outcome == ChangeOutcome.REVERTED:  # the tag, which is undone first
             write = Write(ORDERS, "editableDatasetProperties", ("description",), "add", "Mine now.")
-            lived_in.write(write, Run("ui", "x"))
+            lived_in.write(write, WriteRun("ui", "x"))
         note(row, outcome, error)
 
     monkeypatch.setattr(rollback, "note", note_and_interfere)

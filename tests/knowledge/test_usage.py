@@ -8,7 +8,7 @@ from django.urls import reverse
 from foundation.people.caller import Caller
 from knowledge.catalog.datahub import DataHubCatalog
 from knowledge.catalog.mirror import mirror
-from knowledge.catalog.usage import Usage
+from knowledge.catalog.usage import CatalogUsage
 from knowledge.changesets import rollback
 from knowledge.changesets.apply import Applied
 from knowledge.mcp_tools.curate import apply_knowledge
@@ -26,7 +26,7 @@ def attach(term: str, *urns: str) -> None:
         put(urn, "glossaryTerms", {"terms": [{"urn": term}], "auditStamp": STAMP})
 
 
-def users_of_created(cora: Caller, applied: Applied) -> list[Usage]:
+def users_of_created(cora: Caller, applied: Applied) -> list[CatalogUsage]:
     return rollback.roll_back_preview(caller=cora, changeset_id=applied.changeset.pk).used
 
 

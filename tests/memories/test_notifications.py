@@ -11,7 +11,7 @@ import pytest
 from django.db import connection, transaction
 
 from foundation.database import pg_notify
-from foundation.database.pg_notify import Subscription, direct_parameters, listen, notify
+from foundation.database.pg_notify import Subscriber, direct_parameters, listen, notify
 from tests.other_processes import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -39,14 +39,14 @@ def heard() -> Heard:
 
 
 @pytest.fixture
-def subscription(heard: Heard) -> Iterator[Subscription]:
+def subscription(heard: Heard) -> Iterator[Subscriber]:
     subscription = listen("news", heard.append, heard.gap)
     assert until(lambda: subscription.is_connected)
     yield subscription
     subscription.close()
 
 
-def test_messages_arrive_when_their_transaction_commits(subscription: Subscription, heard: Heard) -> None:
+def test_messages_arrive_when_their_transaction_commits(subscription: Subscriber, heard: Heard) -> None:
     with transaction.atomic():
         notify("news", "first")
         notify("other", "of another channel")
@@ -61,7 +61,7 @@ def test_messages_arrive_when_their_transaction_commits(subscription: Subscripti
 
 
 def test_one_connection_serves_all_channels_and_ends_with_the_last_subscription(
-    subscription: Subscription, heard: Heard
+    subscription: Subscriber, heard: Heard
 ) -> None:
     more = Heard()
     other = listen("more", more.append)
@@ -81,7 +81,7 @@ def test_one_connection_serves_all_channels_and_ends_with_the_last_subscription(
 
 
 def test_a_lost_connection_is_told_and_replaced(
-    subscription: Subscription, heard: Heard, monkeypatch: pytest.MonkeyPatch
+    subscription: Subscriber, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parameters, attempts = direct_parameters(), []
 
@@ -124,7 +124,7 @@ def test_a_connection_whose_messages_get_lost_counts_as_none(heard: Heard, monke
         subscription.close()
 
 
-def test_a_subscriber_that_fails_leaves_the_others_alone(subscription: Subscription, heard: Heard) -> None:
+def test_a_subscriber_that_fails_leaves_the_others_alone(subscription: Subscriber, heard: Heard) -> None:
     def fail(payload: str) -> None:
         raise RuntimeError(payload)
 

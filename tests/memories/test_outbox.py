@@ -9,7 +9,7 @@ import pytest
 
 from analysis.action_execution import NAMES
 from analysis.models import Action, ActionItem, Outcome
-from foundation.work.delivery import DeliveryQueue, DeliveryStatus, Phase, RemoteState, Result, deliver
+from foundation.work.delivery import DeliveryPhase, DeliveryQueue, DeliveryResult, DeliveryStatus, RemoteState, deliver
 
 pytestmark = pytest.mark.django_db
 
@@ -34,7 +34,7 @@ class Shelf:
             return RemoteState.OTHERWISE, "somebody took it"
         return (RemoteState.AS_ASKED if item.record_id in self.items else RemoteState.AS_BEFORE), ""
 
-    def send(self, item: ActionItem) -> Result:
+    def send(self, item: ActionItem) -> DeliveryResult:
         # the intent is saved before the request is sent
         assert ActionItem.objects.get(pk=item.pk).outcome == Outcome.SENDING
         if item.record_id in self.refused:
@@ -43,17 +43,17 @@ class Shelf:
         self.items.add(item.record_id)
         if item.record_id in self.silent:
             raise NoAnswerError
-        return Result(DeliveryStatus.LANDED)
+        return DeliveryResult(DeliveryStatus.LANDED)
 
-    def status_of_error(self, item: ActionItem, error: Exception, stage: Phase) -> Result:
+    def status_of_error(self, item: ActionItem, error: Exception, stage: DeliveryPhase) -> DeliveryResult:
         delivery_status = (
             DeliveryStatus.UNKNOWN
-            if isinstance(error, NoAnswerError) and stage == Phase.SENDING
+            if isinstance(error, NoAnswerError) and stage == DeliveryPhase.SENDING
             else DeliveryStatus.FAILED
         )
-        return Result(delivery_status, str(error))
+        return DeliveryResult(delivery_status, str(error))
 
-    def note(self, item: ActionItem, result: Result) -> None:
+    def note(self, item: ActionItem, result: DeliveryResult) -> None:
         item.outcome = NAMES[result.fate]
         ActionItem.objects.filter(pk=item.pk).update(outcome=item.outcome, error=result.error)
 

@@ -40,7 +40,7 @@ def test_windows_cover_the_text_in_order(text: str) -> None:
 
 
 def test_a_short_text_is_one_passage() -> None:
-    assert passages.windows_of("A short one.") == [passages.Window(0, 12)]
+    assert passages.windows_of("A short one.") == [passages.TextWindow(0, 12)]
 
 
 @pytest.mark.django_db

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.db import connection
 
-from foundation.database.queryset_sql import Statement, condition, name_parameters
+from foundation.database.queryset_sql import CompiledQuery, condition, name_parameters
 from foundation.people.caller import Caller
 from memories import services
 from memories.models import MemoryRecord
@@ -56,7 +56,7 @@ def test_querysets_of_all_rows_and_of_none_become_conditions(alice: Caller, olga
 
 def test_several_querysets_are_read_in_one_query(alice: Caller, django_assert_num_queries: object) -> None:
     services.remember(Remember(content="Half of the orders, 50% of them."), caller=alice)
-    statement = Statement()
+    statement = CompiledQuery()
     matches = statement.table(MemoryRecord.objects.visible_to(alice).filter(content__contains="50%").values("pk"))
     none = statement.table(MemoryRecord.objects.none().values("pk"))
     with django_assert_num_queries(1):  # type: ignore[operator]

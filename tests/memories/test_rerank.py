@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from foundation.embedding.circuit_breaker import Breaker
+from foundation.embedding.circuit_breaker import ModelBreaker
 from foundation.people.caller import Caller
 from memories import services
 from memories.operations import RecallMemories, Remember
@@ -45,7 +45,7 @@ class Stub(BaseHTTPRequestHandler):
 def endpoint(alice: Caller, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for text in (FIRST, LATE):
         services.remember(Remember(content=text), caller=alice)
-    monkeypatch.setattr(rerank, "_breaker", Breaker())
+    monkeypatch.setattr(rerank, "_breaker", ModelBreaker())
     Stub.delay_s, Stub.bodies = 0.0, []
     server = ThreadingHTTPServer(("127.0.0.1", 0), Stub)
     thread = threading.Thread(target=server.serve_forever)

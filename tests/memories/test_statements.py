@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from memories.texts.comparison import Verdict, compare
+from memories.texts.comparison import TextVerdict, compare
 
 pytestmark = pytest.mark.django_db
 PAIRS_FILE = Path(__file__).resolve().parent.parent / "data" / "statement_pairs.tsv"
@@ -32,19 +32,19 @@ def test_half_of_the_rewordings_replace_a_content_word() -> None:
 def test_no_pair_with_a_changed_fact_is_the_same() -> None:
     changed = [(first, second) for kind, first, second in pairs() if not kind.startswith(REWORDING)]
     swapped = [(second, first) for first, second in changed]
-    assert [pair for pair in changed + swapped if compare(*pair).verdict == Verdict.SAME] == []
+    assert [pair for pair in changed + swapped if compare(*pair).verdict == TextVerdict.SAME] == []
 
 
 @pytest.mark.parametrize("kind", ["changed number", "changed time", "negation", "antonym"])
 def test_a_changed_number_time_negation_or_opposite_is_more_than_another_wording(kind: str) -> None:
     changed = [(first, second) for of_kind, first, second in pairs() if of_kind == kind]
-    assert [pair for pair in changed if compare(*pair).verdict != Verdict.DIFFERENT] == []
+    assert [pair for pair in changed if compare(*pair).verdict != TextVerdict.DIFFERENT] == []
 
 
 def test_two_in_five_rewordings_are_the_same_and_nearly_all_are_near() -> None:
     verdicts = [compare(first, second).verdict for kind, first, second in pairs() if kind.startswith(REWORDING)]
-    assert verdicts.count(Verdict.SAME) / len(verdicts) >= 0.4
-    assert verdicts.count(Verdict.DIFFERENT) / len(verdicts) <= 0.05
+    assert verdicts.count(TextVerdict.SAME) / len(verdicts) >= 0.4
+    assert verdicts.count(TextVerdict.DIFFERENT) / len(verdicts) <= 0.05
 
 
 @pytest.mark.parametrize(
@@ -75,17 +75,17 @@ def test_what_differs_is_quoted(first: str, second: str, difference: str) -> Non
     ],
 )
 def test_in_other_languages_only_equal_words_are_the_same(first: str, second: str) -> None:
-    assert compare(first, second).verdict != Verdict.SAME
-    assert compare(first, f" {first.upper()} ").verdict == Verdict.SAME
+    assert compare(first, second).verdict != TextVerdict.SAME
+    assert compare(first, f" {first.upper()} ").verdict == TextVerdict.SAME
 
 
 def test_long_identifiers_are_compared_digit_by_digit() -> None:
     number = "1234567890" * 4
-    assert compare(f"Is parcel {number}1 lost?", f"Is parcel {number}2 lost?").verdict != Verdict.SAME
+    assert compare(f"Is parcel {number}1 lost?", f"Is parcel {number}2 lost?").verdict != TextVerdict.SAME
 
 
 @given(st.text(max_size=80), st.text(max_size=80))
 @hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
 def test_any_two_texts_can_be_compared_in_both_directions(first: str, second: str) -> None:
     assert compare(first, second).verdict == compare(second, first).verdict
-    assert compare(first, first).verdict == Verdict.SAME
+    assert compare(first, first).verdict == TextVerdict.SAME

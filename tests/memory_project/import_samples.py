@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memory_project.exchange.imports.formats import FORMATS
-from memory_project.exchange.imports.rows import Row
+from memory_project.exchange.imports.rows import ImportedRow
 
 
 def zipped(files: Mapping[str, str | bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
@@ -175,5 +175,5 @@ SAMPLES: dict[str, list[tuple[str, bytes]]] = {
 }
 
 
-def rows(name: str, content: bytes, file: str = "") -> list[Row]:
+def rows(name: str, content: bytes, file: str = "") -> list[ImportedRow]:
     return list(FORMATS[name].read(io.BytesIO(content), file or f"sample{FORMATS[name].extensions[0]}"))

@@ -20,7 +20,7 @@ from memories.retrieval import index_status
 from memory_project.audit import statistics
 from memory_project.audit.filters import CallFilter
 from memory_project.models import AuditEvent, User
-from memory_project.portal.templatetags.charts import Point, bars, spread
+from memory_project.portal.templatetags.charts import ChartPoint, bars, spread
 from tests.pages import browser
 
 pytestmark = pytest.mark.django_db
@@ -154,7 +154,7 @@ def test_throughput_counts_the_last_hour() -> None:
 
 
 def test_a_chart_has_one_bar_per_point() -> None:
-    drawn = bars([Point("a", 10, 5), Point("b", 0)], "Title", "Things", "bad")
+    drawn = bars([ChartPoint("a", 10, 5), ChartPoint("b", 0)], "Title", "Things", "bad")
     assert [bar["height"] for bar in drawn["bars"]] == [55.0, 0.0]
     assert drawn["bars"][0]["bad_height"] == 55.0
     assert bars([], "Title", "Things")["is_empty"]
@@ -164,13 +164,13 @@ def test_a_chart_has_one_bar_per_point() -> None:
 def test_numbers_of_a_chart_have_a_point_in_every_language(chart: str) -> None:
     template = Template("{% load charts %}{% " + chart + " %}")
     with translation.override("de"):
-        drawn = template.render(Context({"points": [Point("a", 7, 2), Point("b", 3), Point("c", 5)]}))
+        drawn = template.render(Context({"points": [ChartPoint("a", 7, 2), ChartPoint("b", 3), ChartPoint("c", 5)]}))
     numbers = re.findall(r' (?:x|y|x1|x2|y1|y2|width|height)="([^"]*)"', drawn)
     assert any("." in number for number in numbers)
     assert not [number for number in numbers if not re.fullmatch(r"-?\d+(\.\d+)?", number)]
 
 
 def test_a_spread_has_one_row_per_value() -> None:
-    drawn = spread([Point("business_context_of_something_long", 40), Point("b", 10)], "category")
+    drawn = spread([ChartPoint("business_context_of_something_long", 40), ChartPoint("b", 10)], "category")
     assert [row["width"] for row in drawn["rows"]] == [230.0, 57.5]
     assert drawn["rows"][0]["name"] == "business_context_of_som…"

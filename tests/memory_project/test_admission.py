@@ -21,7 +21,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from foundation.people.caller import system_caller
 from foundation.work import fair_queue
-from foundation.work.fair_queue import FairQueue, QueueFull, Turn
+from foundation.work.fair_queue import FairQueue, QueueFull, QueueTurn
 from memory_project.accounts import password_hashing, people
 from memory_project.accounts.recognition import owner_of_session, owner_of_token
 from memory_project.accounts.tokens import create_token, revoke_token
@@ -43,7 +43,7 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def started(tasks: list[asyncio.Task[Turn]]) -> list[bool]:
+def started(tasks: list[asyncio.Task[QueueTurn]]) -> list[bool]:
     return [task.done() for task in tasks]
 
 

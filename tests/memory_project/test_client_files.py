@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from foundation.operations.errors import Conflict, Invalid, NotFound
 from memory_project.agents.client_files import json_text
-from memory_project.agents.client_files.connection import Connection, mcp_url
+from memory_project.agents.client_files.connection import ClientConnection, mcp_url
 from memory_project.agents.client_files.files import BACKUP, plan, write
 from memory_project.agents.client_files.table import BY_NAME, CLIENTS, Client
 
-HTTP = Connection(url="http://localhost:8000/mcp")
-STDIO = Connection(command=["/opt/python", "/opt/manage.py", "mcp", "--as", "maya@fernhill.example"])
+HTTP = ClientConnection(url="http://localhost:8000/mcp")
+STDIO = ClientConnection(command=["/opt/python", "/opt/manage.py", "mcp", "--as", "maya@fernhill.example"])
 OTHER = {"command": "npx", "args": ["-y", "other"]}
 
 
@@ -63,7 +63,9 @@ both_ways = pytest.mark.parametrize("connection", [HTTP, STDIO], ids=["http", "s
 
 @every_client
 @both_ways
-def test_an_entry_is_written_where_there_is_no_file(client: Client, connection: Connection, tmp_path: Path) -> None:
+def test_an_entry_is_written_where_there_is_no_file(
+    client: Client, connection: ClientConnection, tmp_path: Path
+) -> None:
     path = tmp_path / "new" / "file"
     change = plan(client, path, "commonplace", client.entry(connection))
     assert write(change, is_secret=False, is_shared=False) is None
@@ -84,7 +86,7 @@ def test_an_entry_is_written_into_an_empty_file(client: Client, text: str, tmp_p
 @both_ways
 @pytest.mark.parametrize("line", ["\n", "\r\n"])
 def test_put_and_remove_give_the_same_bytes_back(
-    client: Client, connection: Connection, line: str, tmp_path: Path
+    client: Client, connection: ClientConnection, line: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "file"
     before = others(client).replace("\n", line).encode()
@@ -208,7 +210,7 @@ def test_an_entry_beside_comments_is_taken_away(text: str, tmp_path: Path) -> No
 def test_an_earlier_token_is_not_shown(tmp_path: Path) -> None:
     path, client = tmp_path / "file", BY_NAME["zed"]
     for token in ("cpl_the-earlier-one", "cpl_the-later-one"):
-        entry = client.entry(Connection(url=HTTP.url, token=token))
+        entry = client.entry(ClientConnection(url=HTTP.url, token=token))
         change = plan(client, path, "commonplace", entry, replace=True)
         assert "(token)" in change.diff(token)
         assert "cpl_the" not in change.diff(token)
@@ -284,7 +286,7 @@ def test_a_link_stays_a_link_and_the_mode_is_kept(tmp_path: Path) -> None:
     assert link.is_symlink()
     assert "commonplace" in target.read_text()
     assert stat.S_IMODE(target.stat().st_mode) == 0o640
-    secret = client.entry(Connection(url=HTTP.url, token="cpl_x"))
+    secret = client.entry(ClientConnection(url=HTTP.url, token="cpl_x"))
     change = plan(client, link, "commonplace", secret, replace=True)
     assert "cpl_x" not in change.diff("cpl_x")
     backup = write(change, is_secret=True, is_shared=False)
@@ -349,4 +351,4 @@ def test_an_address_selects_tools_by_its_path() -> None:
 @pytest.mark.parametrize("name", ["", "a b", "a.b", "é", "x" * 65, "a\n"])
 def test_names_that_a_client_would_not_take_are_refused(name: str) -> None:
     with pytest.raises(Invalid, match="name: "):
-        Connection(url=HTTP.url, name=name)
+        ClientConnection(url=HTTP.url, name=name)

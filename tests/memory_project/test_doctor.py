@@ -31,7 +31,7 @@ from memory_project.models import User
 from memory_project.operating.backups.models import Backup
 from memory_project.operating.doctor import database, examination, recall, storage, systems, tasks, web, work
 from memory_project.operating.doctor.facts import Facts, read
-from memory_project.operating.doctor.findings import Finding, State, text, warning
+from memory_project.operating.doctor.findings import FindingState, HealthFinding, text, warning
 from memory_project.operating.examinations.models import Examination
 from memory_project.operating.postgres.server import APPLICATION
 from tests.conftest import person
@@ -46,13 +46,13 @@ def facts(db: None) -> Facts:
     return read()
 
 
-def state_and_fix(finding: Finding) -> tuple[State, bool]:
+def state_and_fix(finding: HealthFinding) -> tuple[FindingState, bool]:
     return finding.state, bool(str(finding.fix))
 
 
-SOUND = (State.OK, False)
-BROKEN = (State.PROBLEM, True)
-DOUBTFUL = (State.WARNING, True)
+SOUND = (FindingState.OK, False)
+BROKEN = (FindingState.PROBLEM, True)
+DOUBTFUL = (FindingState.WARNING, True)
 
 
 def test_a_sound_database_has_no_problems(facts: Facts) -> None:
@@ -85,7 +85,7 @@ def test_a_sound_database_has_no_problems(facts: Facts) -> None:
     ],
 )
 def test_a_broken_database_is_recognized(
-    facts: Facts, settings: Any, check: Any, change: dict[str, Any], expected: tuple[State, bool]
+    facts: Facts, settings: Any, check: Any, change: dict[str, Any], expected: tuple[FindingState, bool]
 ) -> None:
     settings.DATABASE_POOL_SIZE = 16
     assert state_and_fix(check(replace(facts, **change))) == expected
@@ -100,9 +100,9 @@ def test_a_pooler_that_settings_deny_is_reported(facts: Facts, settings: Any) ->
 def test_pools_of_many_processes_do_not_fit(facts: Facts, settings: Any) -> None:
     settings.DATABASE_POOL_SIZE = 16
     enough = replace(facts, connections=97, used_by_others=0)
-    assert database.connections(enough, processes=5).state == State.OK
+    assert database.connections(enough, processes=5).state == FindingState.OK
     finding = database.connections(enough, processes=6)
-    assert finding.state == State.PROBLEM
+    assert finding.state == FindingState.PROBLEM
     assert "100 connections" in str(finding.found)
 
 
@@ -117,7 +117,7 @@ def test_a_missing_grant_and_an_invalid_index_are_named() -> None:
     assert "insights (INSERT, DELETE)" in str(database.grants(facts).found)
     assert "`migrate`" in str(database.grants(facts).fix)
     index = database.indexes(facts)
-    assert index.state == State.PROBLEM
+    assert index.state == FindingState.PROBLEM
     assert "insights_pkey" in str(index.fix)
 
 
@@ -129,11 +129,11 @@ def test_migrations_that_are_missing_or_newer_are_named() -> None:
         assert "commonplace.W017" in ids
         cursor.execute("INSERT INTO django_migrations (app, name, applied) VALUES ('memories', '9999_new', now())")
     finding = database.migrations()
-    assert (finding.state, "memories.9999_new" in str(finding.found)) == (State.PROBLEM, True)
+    assert (finding.state, "memories.9999_new" in str(finding.found)) == (FindingState.PROBLEM, True)
 
 
 def test_vectors_of_another_model_of_the_same_dimension_are_noticed(fact: MemoryRecord) -> None:
-    assert recall.stored_vectors().state == State.OK
+    assert recall.stored_vectors().state == FindingState.OK
     MemoryRecord.objects.filter(pk=fact.pk).update(embedding_model="another-384")
     finding = recall.stored_vectors()
     assert state_and_fix(finding) == BROKEN
@@ -143,52 +143,52 @@ def test_vectors_of_another_model_of_the_same_dimension_are_noticed(fact: Memory
 def test_a_missing_worker_and_old_tasks_are_noticed() -> None:
     Schedule.objects.update(next_run=timezone.now())  # the tests' database may have been made a while ago
     state = work.read()
-    assert [check(state).state for check in examination.OF_WORK] == [State.OK] * 4
+    assert [check(state).state for check in examination.OF_WORK] == [FindingState.OK] * 4
     late = timezone.now() - timedelta(hours=2)
     Schedule.objects.create(func="memories.tasks.close_gaps", name="late", next_run=late, schedule_type="I", minutes=5)
     OrmQ.objects.create(key="commonplace", payload="x", lock=late)
     state = work.read()
-    assert (work.worker(state).state, work.queue(state).state) == (State.PROBLEM, State.PROBLEM)
+    assert (work.worker(state).state, work.queue(state).state) == (FindingState.PROBLEM, FindingState.PROBLEM)
     assert "120 minutes" in str(work.queue(state).found)
     Schedule.objects.filter(name="late").update(repeats=0)  # a schedule that is paused is never overdue
-    assert work.worker(work.read()).state == State.OK
+    assert work.worker(work.read()).state == FindingState.OK
 
 
 @pytest.mark.parametrize(
     ("check", "values", "state"),
     [
-        (web.address, {"COMMONPLACE_URL": "https://commonplace.example.org"}, State.OK),
-        (web.address, {"COMMONPLACE_URL": "http://commonplace.example.org"}, State.WARNING),
-        (web.address, {"COMMONPLACE_URL": "https://commonplace.example.org", "DEBUG": True}, State.PROBLEM),
-        (web.proxies, {"COMMONPLACE_URL": "https://commonplace.example.org"}, State.WARNING),
+        (web.address, {"COMMONPLACE_URL": "https://commonplace.example.org"}, FindingState.OK),
+        (web.address, {"COMMONPLACE_URL": "http://commonplace.example.org"}, FindingState.WARNING),
+        (web.address, {"COMMONPLACE_URL": "https://commonplace.example.org", "DEBUG": True}, FindingState.PROBLEM),
+        (web.proxies, {"COMMONPLACE_URL": "https://commonplace.example.org"}, FindingState.WARNING),
         (
             web.proxies,
             {"COMMONPLACE_URL": "https://commonplace.example.org", "TRUSTED_PROXIES": ["10.0.0.1"]},
-            State.OK,
+            FindingState.OK,
         ),
-        (web.hosts, {"ALLOWED_HOSTS": ["*"]}, State.WARNING),
-        (web.hosts, {"ALLOWED_HOSTS": ["commonplace.example.org"]}, State.OK),
+        (web.hosts, {"ALLOWED_HOSTS": ["*"]}, FindingState.WARNING),
+        (web.hosts, {"ALLOWED_HOSTS": ["commonplace.example.org"]}, FindingState.OK),
     ],
 )
-def test_the_address_and_proxies(settings: Any, check: Any, values: dict[str, Any], state: State) -> None:
+def test_the_address_and_proxies(settings: Any, check: Any, values: dict[str, Any], state: FindingState) -> None:
     for name, value in values.items():
         setattr(settings, name, value)
     finding = check()
-    assert (finding.state, bool(str(finding.fix))) == (state, state != State.OK)
+    assert (finding.state, bool(str(finding.fix))) == (state, state != FindingState.OK)
 
 
 def test_disks_and_backups(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.COMMONPLACE_HOME = tmp_path
-    assert storage.last_backup().state == State.WARNING
-    assert storage.restore_test().state == State.UNKNOWN
+    assert storage.last_backup().state == FindingState.WARNING
+    assert storage.restore_test().state == FindingState.UNKNOWN
     backup = Backup.objects.create(path=str(tmp_path / "monday.backup"), host=socket.gethostname())
-    assert (storage.last_backup().state, storage.backup_disk().state) == (State.OK, State.OK)
+    assert (storage.last_backup().state, storage.backup_disk().state) == (FindingState.OK, FindingState.OK)
     backup.verified_at = timezone.now()
     backup.save()
-    assert storage.restore_test().state == State.OK
+    assert storage.restore_test().state == FindingState.OK
     backup.verification_problem = "the table memory_records lacks 3 rows"
     backup.save()
-    assert (storage.restore_test().state, storage.last_backup().state) == (State.PROBLEM, State.PROBLEM)
+    assert (storage.restore_test().state, storage.last_backup().state) == (FindingState.PROBLEM, FindingState.PROBLEM)
     monkeypatch.setattr(storage, "FULL_BYTES", 10**18)
     assert state_and_fix(storage.data_disk()) == BROKEN
 
@@ -241,18 +241,18 @@ def test_datahub_and_its_token(settings: Any, status: int, state: str, hint: str
 def test_a_server_that_is_degraded_or_refuses_its_own_name(settings: Any) -> None:
     with answering(200, b'{"status": "ok", "degraded": true, "embeddings": "away"}') as settings.COMMONPLACE_URL:
         degraded = web.public_address()
-    assert (degraded.state, "embeddings: away" in str(degraded.found)) == (State.WARNING, True)
+    assert (degraded.state, "embeddings: away" in str(degraded.found)) == (FindingState.WARNING, True)
     with answering(400) as settings.COMMONPLACE_URL:
         refused = web.public_address()
-    assert (refused.state, "ALLOWED_HOSTS" in str(refused.fix)) == (State.PROBLEM, True)
+    assert (refused.state, "ALLOWED_HOSTS" in str(refused.fix)) == (FindingState.PROBLEM, True)
 
 
 def test_systems_that_are_down_are_problems_and_reach_djangos_checks(settings: Any, dead_port: int) -> None:
     settings.DATAHUB_GMS_URL = f"http://127.0.0.1:{dead_port}"
     settings.EMAIL_HOST, settings.EMAIL_PORT, settings.EMAIL_HOST_PASSWORD = "127.0.0.1", dead_port, "secret-password"
     settings.COMMONPLACE_URL = f"http://127.0.0.1:{dead_port}"
-    assert {check().state for check in (systems.catalog, systems.mail)} == {State.PROBLEM}
-    assert web.public_address().state == State.WARNING
+    assert {check().state for check in (systems.catalog, systems.mail)} == {FindingState.PROBLEM}
+    assert web.public_address().state == FindingState.WARNING
     assert "commonplace.W019" in [message.id for message in django_checks.run_checks(databases=["default"])]
     assert "commonplace.W019" not in [message.id for message in django_checks.run_checks()]
 
@@ -273,7 +273,7 @@ def test_a_refused_mail_password_is_a_problem_that_does_not_show_it(
     monkeypatch.setattr(smtplib, "SMTP", Refusing)
     settings.EMAIL_HOST, settings.EMAIL_HOST_USER, settings.EMAIL_HOST_PASSWORD = "mail.example", "me", "hunter-two"
     finding = systems.mail()
-    assert (finding.state, "EMAIL_HOST_PASSWORD" in str(finding.fix)) == (State.PROBLEM, True)
+    assert (finding.state, "EMAIL_HOST_PASSWORD" in str(finding.fix)) == (FindingState.PROBLEM, True)
     assert "hunter-two" not in json.dumps(finding.as_json())
 
 
@@ -334,7 +334,7 @@ def run_doctor(*arguments: str, **environment: str) -> tuple[subprocess.Complete
 def test_warnings_fail_only_if_they_should(monkeypatch: pytest.MonkeyPatch) -> None:
     from django.core.management import call_command
 
-    only = examination.Result("web", "hosts", warning(text("found"), text("fix")))
+    only = examination.ExaminationResult("web", "hosts", warning(text("found"), text("fix")))
     monkeypatch.setattr(examination, "everything", lambda **options: [only])
     call_command("doctor")
     with pytest.raises(SystemExit):

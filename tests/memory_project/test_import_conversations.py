@@ -15,7 +15,7 @@ from memories.conversation.operations import DeleteMemories, RecallConversations
 from memories.conversation.recall import recall_conversations
 from memories.models import IndexJob, MemoryRecord
 from memory_project.exchange.imports.formats import FORMATS
-from memory_project.exchange.imports.rows import Outcome
+from memory_project.exchange.imports.rows import TakeOverOutcome
 from memory_project.exchange.imports.takers_of_conversations import take_turns
 from tests.memory_project.import_samples import CHATGPT_CONVERSATION, CLAUDE_CONVERSATION
 
@@ -31,7 +31,7 @@ CHATGPT_TURNS = turns_of("chatgpt", CHATGPT_CONVERSATION)
 CLAUDE_TURNS = turns_of("claude", CLAUDE_CONVERSATION)
 
 
-def taken(outcomes: list[Outcome]) -> list[str]:
+def taken(outcomes: list[TakeOverOutcome]) -> list[str]:
     return [outcome.outcome for outcome in outcomes]
 
 

@@ -13,10 +13,10 @@ import pytest
 from foundation.operations.errors import Invalid
 from memories.operations import Remember
 from memory_project.exchange.imports.formats import FORMATS, comma_separated, json_items, markdown
-from memory_project.exchange.imports.formats.chat_exports import Message, turn_rows
+from memory_project.exchange.imports.formats.chat_exports import ChatMessage, turn_rows
 from memory_project.exchange.imports.formats.memory_rows import split_text
 from memory_project.exchange.imports.formats.sections import split_at_headings
-from memory_project.exchange.imports.rows import Row
+from memory_project.exchange.imports.rows import ImportedRow
 from tests.docs_tables import table
 from tests.memory_project.import_samples import (
     BASIC_MEMORY_NOTE,
@@ -39,7 +39,7 @@ from tests.memory_project.import_samples import (
 FILES = [(name, file, content) for name, files in SAMPLES.items() for file, content in files]
 
 
-def contents(found: list[Row]) -> list[str]:
+def contents(found: list[ImportedRow]) -> list[str]:
     return [row.data["content"] for row in found if not row.problem]
 
 
@@ -74,7 +74,7 @@ def test_the_memories_of_a_sample_can_be_remembered(name: str, file: str, conten
 def test_csv_rows() -> None:
     (row,) = rows("csv", CSV.encode())
     text = "Freight is counted, by pallet.\nNot by box."
-    assert row == Row(
+    assert row == ImportedRow(
         "lines 2 to 3", {"content": text, "tags": ["freight", "rules"], "entity_urns": ["fernhill.orders"]}
     )
 
@@ -582,8 +582,8 @@ def test_an_empty_part_of_a_chat_export_loses_nothing() -> None:
 
 def test_a_message_from_the_future_gets_the_time_of_its_neighbors() -> None:
     messages = [
-        Message("a", "human", "What is a pallet?", "2026-03-01T10:00:00Z"),
-        Message("b", "ai", "A unit.", "2999-01-01"),
+        ChatMessage("a", "human", "What is a pallet?", "2026-03-01T10:00:00Z"),
+        ChatMessage("b", "ai", "A unit.", "2999-01-01"),
     ]
     assert [row.data["created_at"][:10] for row in turn_rows("x", "claude:1", "", messages)] == ["2026-03-01"] * 2
 

@@ -18,7 +18,7 @@ from memory_project.exchange.imports.formats import FORMATS
 from memory_project.exchange.imports.formats.json_lines import read_lines
 from memory_project.exchange.imports.formats.memory_rows import split_text
 from memory_project.exchange.imports.formats.sections import split_at_headings
-from memory_project.exchange.imports.rows import Row
+from memory_project.exchange.imports.rows import ImportedRow
 from tests.memory_project.import_samples import SAMPLES
 
 STORABLE = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), max_size=80)
@@ -32,7 +32,7 @@ TEXTS = st.lists(PIECES, max_size=25).map("".join)
 FILES = TEXTS.map(str.encode) | st.binary(max_size=300)
 
 
-def read(name: str, content: bytes) -> list[Row]:
+def read(name: str, content: bytes) -> list[ImportedRow]:
     try:
         return list(FORMATS[name].read(io.BytesIO(content), "sample"))
     except Invalid:

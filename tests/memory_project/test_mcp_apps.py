@@ -80,7 +80,7 @@ def test_person_who_is_no_curator_neither_sees_nor_reads_the_review(alice: Calle
 
 
 @pytest.mark.parametrize("view", mcp_apps.VIEWS, ids=lambda view: view.name)
-def test_document_loads_nothing_and_allows_only_its_own_script(cora: Caller, view: mcp_apps.View) -> None:
+def test_document_loads_nothing_and_allows_only_its_own_script(cora: Caller, view: mcp_apps.AppView) -> None:
     (content,) = as_caller(cora, lambda client: client.read_resource(view.uri)).contents
     assert content.mime_type == APP_MIME_TYPE
     assert content.meta == mcp_apps.META

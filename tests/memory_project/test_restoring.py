@@ -28,7 +28,7 @@ from memory_project.exchange.imports import staging, taking_over, tasks
 from memory_project.exchange.imports.formats import FORMATS, commonplace
 from memory_project.exchange.imports.installation import InstallationReport, restore_file
 from memory_project.exchange.imports.restoring import restore
-from memory_project.exchange.imports.rows import Outcome, Row
+from memory_project.exchange.imports.rows import ImportedRow, TakeOverOutcome
 from memory_project.models import Notification, User
 from tests.knowledge.changeset_examples import apply, change
 from tests.memory_project.export_world import (
@@ -53,23 +53,25 @@ def as_file(rows: Sequence[Values]) -> io.BytesIO:
     return io.BytesIO(b"".join(map(as_line, rows)))
 
 
-def read(rows: Sequence[Values]) -> list[Row]:
+def read(rows: Sequence[Values]) -> list[ImportedRow]:
     return list(commonplace.read(as_file(rows), "export.jsonl"))
 
 
-def imported(caller: Caller, rows: Sequence[Values]) -> list[tuple[Row, Outcome]]:
+def imported(caller: Caller, rows: Sequence[Values]) -> list[tuple[ImportedRow, TakeOverOutcome]]:
     """Import a file as its reader and the takers do, and return what became of each row."""
     results = []
     for row in read(rows):
         kind = "memory" if row.kind == commonplace.RESTORED_MEMORY else row.kind
         outcome = (
-            Outcome("refused", row.problem) if row.problem else restore(caller=caller, kind=kind, rows=[row.data])[0]
+            TakeOverOutcome("refused", row.problem)
+            if row.problem
+            else restore(caller=caller, kind=kind, rows=[row.data])[0]
         )
         results.append((row, outcome))
     return results
 
 
-def outcomes(results: Sequence[tuple[Row, Outcome]]) -> Counter[str]:
+def outcomes(results: Sequence[tuple[ImportedRow, TakeOverOutcome]]) -> Counter[str]:
     return Counter(outcome.outcome for _, outcome in results)
 
 
@@ -189,7 +191,7 @@ def memory_of(caller: Caller, **values: Any) -> Values:
     return {key: value for key, value in copied.items() if key != "kind"}
 
 
-def outcome_of(caller: Caller, **values: Any) -> Outcome:
+def outcome_of(caller: Caller, **values: Any) -> TakeOverOutcome:
     return restore(caller=caller, kind="memory", rows=[memory_of(caller, **values)])[0]
 
 

@@ -25,7 +25,7 @@ from analysis.operations import QuerySql
 from analysis.sql import execute
 from analysis.sql.declaration import SqlSource
 from analysis.sql.execute import QueryResult
-from analysis.sql.values import Result
+from analysis.sql.values import SqlResult
 from analysis.tasks import run_due_checks
 from foundation.database import identity
 from foundation.operations.errors import DomainError
@@ -33,7 +33,7 @@ from foundation.people.caller import Caller
 from foundation.people.models import Persona, PersonaMembership
 from foundation.people.permissions import build_caller
 from knowledge.catalog.embedded import LocalCatalog
-from knowledge.catalog.interface import CatalogUnavailable, Run, Write
+from knowledge.catalog.interface import CatalogUnavailable, Write, WriteRun
 from knowledge.changesets import apply as applying
 from knowledge.changesets import approvals, risk, rollback
 from knowledge.context import caveat_waivers
@@ -263,7 +263,7 @@ class World:
     def _query(self, operation: QuerySql, **options: Any) -> QueryResult:
         """Stand in for the warehouse. The statement is the name of the memory that it proves."""
         rows = [[1]] if self.holds[operation.sql] else []
-        return QueryResult(WAREHOUSE, Result(["n"], rows), 0.0)
+        return QueryResult(WAREHOUSE, SqlResult(["n"], rows), 0.0)
 
     def checked(self) -> set[UUID]:
         return set(MemoryCheck.objects.values_list("record", flat=True))
@@ -382,7 +382,7 @@ class World:
 
     def put_value(self, entity: str, place: str, value: Any) -> None:
         aspect, path, written = _located(place, value)
-        run = Run("others", email("others"))
+        run = WriteRun("others", email("others"))
         with self.by_others() as catalog:
             catalog.write(Write(urn(entity), aspect, path, "remove" if value is None else "add", written), run)
 

@@ -27,7 +27,7 @@ MAX_COMPARED = 500  # maximum number of observations of an entity that are compa
 
 
 @dataclass(frozen=True)
-class Pair:
+class DuplicatePair:
     first: Observation
     second: Observation
     score: float
@@ -38,7 +38,7 @@ class Pair:
 class Duplicates:
     entity: Entity
     total: int  # number of compared observations
-    pairs: list[Pair]
+    pairs: list[DuplicatePair]
 
     @property
     def clusters(self) -> list[list[Observation]]:
@@ -91,7 +91,7 @@ def pairs_of(entity: Entity, threshold: float = FLAG_COSINE, least_containment: 
         if not (cosines[a, b] >= threshold or is_contained) or not is_same_fact(rows[a].text, rows[b].text):
             continue
         if cosines[a, b] >= threshold:
-            pairs.append(Pair(rows[a], rows[b], float(cosines[a, b]), "cosine"))
+            pairs.append(DuplicatePair(rows[a], rows[b], float(cosines[a, b]), "cosine"))
         else:
-            pairs.append(Pair(rows[a], rows[b], share, "containment"))
+            pairs.append(DuplicatePair(rows[a], rows[b], share, "containment"))
     return Duplicates(entity, len(rows), sorted(pairs, key=lambda pair: (-pair.score, pair.first.number)))

@@ -18,7 +18,7 @@ from foundation.people.caller import Caller
 from knowledge.graph import graphs
 from knowledge.graph.entities import live
 from knowledge.graph.maintenance import splits
-from knowledge.graph.maintenance.duplicates import Pair, pairs_of
+from knowledge.graph.maintenance.duplicates import DuplicatePair, pairs_of
 from knowledge.graph.models import Entity, Graph, Observation, UpkeepKind, UpkeepProposal, UpkeepState
 from memories.writing.bulk_actions import BulkAction
 
@@ -53,14 +53,14 @@ def create_proposals(graph: Graph, since: datetime | None = None) -> int:
     return UpkeepProposal.objects.filter(entity__graph=graph).count() - before
 
 
-def _pairs(entity: Entity) -> list[Pair]:
+def _pairs(entity: Entity) -> list[DuplicatePair]:
     try:
         return pairs_of(entity).pairs
     except Degraded:  # embeddings are missing and can't be computed now; a later check of the entity tries again
         return []
 
 
-def _proposal(entity: Entity, pair: Pair) -> UpkeepProposal:
+def _proposal(entity: Entity, pair: DuplicatePair) -> UpkeepProposal:
     # Keep the longer text, or the older one if both have the same length.
     stays, ends = sorted((pair.first, pair.second), key=lambda row: (-len(row.text), row.number))
     return UpkeepProposal(entity=entity, kind=UpkeepKind.DUPLICATE, score=pair.score, ends=ends, stays=stays)

@@ -27,7 +27,7 @@ CANDIDATES = 3  # number of candidates from each ranked list, as a multiple of t
 
 
 @dataclass(frozen=True)
-class Match:
+class ReflectionMatch:
     reflection: Reflection
     score: float
 
@@ -57,7 +57,7 @@ def add_reflection(operation: AddReflection, *, caller: Caller) -> Reflection:
     return reflection
 
 
-def search_reflections(operation: SearchReflections, *, caller: Caller) -> tuple[list[Match], str]:
+def search_reflections(operation: SearchReflections, *, caller: Caller) -> tuple[list[ReflectionMatch], str]:
     """Search by meaning and words. Returns the best matches and a note on what is degraded."""
     graph = graphs.graph_of(caller)
     if graph is None:
@@ -84,7 +84,9 @@ def search_reflections(operation: SearchReflections, *, caller: Caller) -> tuple
     fused = fuse(arms)
     reflections = rows.defer("vector").select_related("entity", "relation").in_bulk(list(fused))
     best = max(fused.values(), default=1.0)
-    matches = [Match(reflections[pk], _score(cosines.get(pk), fused[pk] / best)) for pk in fused if pk in reflections]
+    matches = [
+        ReflectionMatch(reflections[pk], _score(cosines.get(pk), fused[pk] / best)) for pk in fused if pk in reflections
+    ]
     matches.sort(key=lambda match: (-match.score, -match.reflection.number))
     return matches[: operation.limit], note
 

@@ -28,7 +28,7 @@ PASSAGES = 4  # number of nearest passages read per candidate, because one entit
 
 
 @dataclass(frozen=True)
-class Match:
+class EntityMatch:
     node: queries.Node
     score: limbic.Limbic
     distance: float | None  # cosine distance; None if the entity was found by words only
@@ -36,16 +36,16 @@ class Match:
 
 
 @dataclass(frozen=True)
-class SearchResult:
-    matches: list[Match]
+class GraphSearchResult:
+    matches: list[EntityMatch]
     note: str = ""
 
 
-def search_semantic(operation: SearchSemantic, *, caller: Caller) -> SearchResult:
+def search_semantic(operation: SearchSemantic, *, caller: Caller) -> GraphSearchResult:
     """Return the best entities. If the embedder is unavailable, search by words only and add a note."""
     graph = graphs.graph_of(caller)
     if graph is None:
-        return SearchResult([])
+        return GraphSearchResult([])
     vector, note = _embed_query(operation.query)
     limit = CANDIDATES * operation.limit
     distances = nearest_entities(graph, vector, limit) if vector is not None else {}
@@ -60,11 +60,13 @@ def search_semantic(operation: SearchSemantic, *, caller: Caller) -> SearchResul
     _select_matches(nodes, vector, words_of(operation.query))
     is_hybrid = bool(distances and with_words)
     matches = [
-        Match(node, scores[node.entity.pk], distances.get(node.entity.pk), fused[node.entity.pk] if is_hybrid else None)
+        EntityMatch(
+            node, scores[node.entity.pk], distances.get(node.entity.pk), fused[node.entity.pk] if is_hybrid else None
+        )
         for node in nodes
     ]
     access_counts.queue_count([node.entity.pk for node in nodes])
-    return SearchResult(matches, note)
+    return GraphSearchResult(matches, note)
 
 
 def _select_matches(nodes: Sequence[queries.Node], vector: list[float] | None, words: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ from foundation.database import connections
 from foundation.outbound import bounded_http
 from memories.conversation import heuristics
 from memories.conversation.consolidation import language_model
-from memories.conversation.heuristics import Reading
+from memories.conversation.heuristics import TurnReading
 from memories.models import Dimension
 
 MAX_SUMMARY = 1_000
@@ -29,7 +29,7 @@ class ReaderUnavailable(Exception):
     """The language model gave no usable answer. The message states the reason."""
 
 
-def read(text: str) -> Reading:
+def read(text: str) -> TurnReading:
     """Return importance, summary, tags and type of a text. Raises ReaderUnavailable if the configured model fails."""
     if not settings.ENRICHMENT_URL:
         return heuristics.read(text)
@@ -43,7 +43,7 @@ def read(text: str) -> Reading:
         raise ReaderUnavailable(f"the model's answer can't be read: {type(error).__name__}") from error
 
 
-def _reading(values: dict[str, Any], text: str) -> Reading:
+def _reading(values: dict[str, Any], text: str) -> TurnReading:
     importance = float(values["importance"])
     if 1 < importance <= 10:
         importance /= 10  # some models use a scale from 0 to 10
@@ -52,7 +52,7 @@ def _reading(values: dict[str, Any], text: str) -> Reading:
     fallback = heuristics.read(text)
     tags = [str(tag).strip().replace(",", " ")[:80] for tag in values.get("tags") or [] if str(tag).strip()]
     kind = str(values.get("memory_type", ""))
-    return Reading(
+    return TurnReading(
         importance=importance,
         summary=str(values.get("summary") or fallback.summary).replace("\x00", "").strip()[:MAX_SUMMARY],
         tags=tags[: heuristics.MAX_TAGS] or fallback.tags,

@@ -23,7 +23,7 @@ from foundation.operations.fields import MAX_URNS
 from memories import extensions
 from memories.conversation import heuristics
 from memories.conversation.consolidation import classification
-from memories.conversation.heuristics import WORD, Reading
+from memories.conversation.heuristics import WORD, TurnReading
 from memories.conversation.models import MergeProposal
 from memories.conversation.turns import COMPLETED, ENRICHMENT, PENDING
 from memories.models import IndexJob, MemoryRecord, Passage, Status, Tier
@@ -82,7 +82,7 @@ def reopen() -> int:
     return indexing.enqueue(ENRICHMENT, pending.values_list("pk", flat=True)[:1_000], Trigger.RECONCILER)
 
 
-def _save_result(worker: str, job: IndexJob, result: Reading | None, urns: Sequence[str]) -> bool:
+def _save_result(worker: str, job: IndexJob, result: TurnReading | None, urns: Sequence[str]) -> bool:
     """Save the result and close the job. Return False if another worker has taken over the job."""
     with transaction.atomic():
         row = IndexJob.objects.select_for_update().filter(pk=job.pk, worker_id=worker, status=JobStatus.RUNNING)
@@ -97,7 +97,7 @@ def _save_result(worker: str, job: IndexJob, result: Reading | None, urns: Seque
     return True
 
 
-def _save(record: MemoryRecord, result: Reading, urns: Sequence[str]) -> None:
+def _save(record: MemoryRecord, result: TurnReading, urns: Sequence[str]) -> None:
     before = {
         field.attname: getattr(record, field.attname) for field in record._meta.concrete_fields if not field.generated
     }

@@ -12,7 +12,7 @@ from django.urls import path
 from oauth2_provider import views as toolkit
 
 from memory_project.accounts.oauth.registration import ManageRegistration, Register
-from memory_project.accounts.oauth.views import Consent, ResourceMetadata, Token
+from memory_project.accounts.oauth.views import ConsentPage, ResourceMetadata, TokenEndpoint
 
 app_name = "oauth2_provider"  # the toolkit resolves addresses by this name
 RESOURCE = ".well-known/oauth-protected-resource"
@@ -39,8 +39,8 @@ urlpatterns = [
         switched(toolkit.OAuthServerMetadataView.as_view()),
         name="oauth-server-metadata",
     ),
-    path("oauth/authorize", switched(Consent.as_view()), name="authorize"),
-    path("oauth/token", switched(Token.as_view()), name="token"),
+    path("oauth/authorize", switched(ConsentPage.as_view()), name="authorize"),
+    path("oauth/token", switched(TokenEndpoint.as_view()), name="token"),
     path("oauth/revoke", switched(toolkit.RevokeTokenView.as_view()), name="revoke-token"),
     path("oauth/register", switched(Register.as_view()), name="dcr-register"),
     path("oauth/register/<str:client_id>", switched(ManageRegistration.as_view()), name="dcr-register-management"),

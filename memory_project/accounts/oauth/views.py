@@ -23,7 +23,7 @@ from memory_project.models import AuditEvent
 from memory_project.web.middleware import POLICY
 
 
-class Consent(AuthorizationView):  # type: ignore[misc]  # untyped
+class ConsentPage(AuthorizationView):  # type: ignore[misc]  # untyped
     template_name = "oauth/consent.html"
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -115,7 +115,7 @@ def _record(request: HttpRequest, tool: str, arguments: Any, started: float) -> 
     )
 
 
-class Token(TokenView):  # type: ignore[misc]  # untyped
+class TokenEndpoint(TokenView):  # type: ignore[misc]  # untyped
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         response: HttpResponse = super().post(request, *args, **kwargs)
         response["Content-Type"] = "application/json"  # missing in errors that are raised while tokens are stored

@@ -24,7 +24,7 @@ from memory_project.audit import statistics
 from memory_project.audit.filters import CallFilter
 from memory_project.models import AuditEvent
 from memory_project.portal import review_charts
-from memory_project.portal.templatetags.charts import Point
+from memory_project.portal.templatetags.charts import ChartPoint
 from memory_project.web import locale
 
 DAYS = 30
@@ -54,7 +54,7 @@ def context(request: HttpRequest) -> dict[str, Any]:
     return figures
 
 
-def _trends(caller: Caller) -> dict[str, list[Point]]:
+def _trends(caller: Caller) -> dict[str, list[ChartPoint]]:
     """Return daily counts of the last 30 days: memories, applied insights and, for admins, calls and attached memories.
 
     `bad` counts failed calls, and attached memories that showed no use.
@@ -76,7 +76,7 @@ def _trends(caller: Caller) -> dict[str, list[Point]]:
     today = timezone.localdate()
     days = [today - timedelta(days=age) for age in reversed(range(DAYS))]
     names = ["memories", "applied", "calls", "attached"][: len(parts)]
-    return {name: [Point(locale.short_day(day), *counts[name].get(day, (0, 0))) for day in days] for name in names}
+    return {name: [ChartPoint(locale.short_day(day), *counts[name].get(day, (0, 0))) for day in days] for name in names}
 
 
 def _daily(kind: str, rows: QuerySet[Any], column: str, bad: Q | None = None) -> Any:

@@ -18,7 +18,7 @@ from foundation.operations.errors import NotFound
 from knowledge.freshness import comparison
 from memories.retrieval import index_status
 from memory_project.admin.pages.people import operator_of
-from memory_project.portal.templatetags.charts import Point
+from memory_project.portal.templatetags.charts import ChartPoint
 
 
 @require_safe
@@ -31,7 +31,7 @@ def indexing(request: HttpRequest, **admin: Any) -> HttpResponse:
         "model": model,
         "coverage": coverage,
         "is_running": any(row.open_jobs for row in coverage),
-        "points": [Point(f"{timezone.localtime(at):%H:%M}", count) for at, count in points],
+        "points": [ChartPoint(f"{timezone.localtime(at):%H:%M}", count) for at, count in points],
         "vector_count": sum(count for _, count in points),
         "took": took,
         "causes": index_status.causes(),

@@ -51,7 +51,7 @@ SIZES = """
 
 
 @dataclass(frozen=True)
-class Part:
+class SystemPart:
     name: str
     state: str  # ok, stale (degraded) or failed: the color of the badge
     detail: str
@@ -62,7 +62,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Work:
+class WorkPart:
     name: str
     count: int
     page: str
@@ -116,7 +116,7 @@ def test_connection(request: HttpRequest) -> HttpResponse:
     return redirect(reverse("admin:system"))
 
 
-def _parts(unreadable: int) -> list[Part]:
+def _parts(unreadable: int) -> list[SystemPart]:
     """Return the state of what runs. Row-level security and backups are among the checks of the same page."""
     state, catalog = embedding.state(), comparison.degraded()
     overdue = Schedule.objects.filter(next_run__lt=timezone.now() - LATE).exclude(repeats=schedules.PAUSED).count()
@@ -130,16 +130,16 @@ def _parts(unreadable: int) -> list[Part]:
     if left:
         provider += f"; {gettext('%(left)s of %(total)s texts left to embed') % amount}"
     return [
-        Part(gettext("Database"), "ok", f"PostgreSQL {version}"),
+        SystemPart(gettext("Database"), "ok", f"PostgreSQL {version}"),
         *_replica_part(),
-        Part(gettext("Embeddings"), "ok" if is_model_on else "stale", provider),
-        Part(gettext("Catalog"), "stale" if catalog else "ok", catalog or complete),
-        Part(gettext("Background work"), "failed" if overdue or unreadable else "ok", worker),
+        SystemPart(gettext("Embeddings"), "ok" if is_model_on else "stale", provider),
+        SystemPart(gettext("Catalog"), "stale" if catalog else "ok", catalog or complete),
+        SystemPart(gettext("Background work"), "failed" if overdue or unreadable else "ok", worker),
         *_shared_parts(),
     ]
 
 
-def _replica_part() -> list[Part]:
+def _replica_part() -> list[SystemPart]:
     if not settings.DATABASE_REPLICA_URL:
         return []
     state, seconds = looks.current_state()
@@ -150,30 +150,30 @@ def _replica_part() -> list[Part]:
         "no replica": gettext("this server is no replica of the database; name another one in DATABASE_REPLICA_URL"),
     }
     detail = details[state] % {"seconds": number_format(seconds, 1)}
-    return [Part(gettext("Read replica"), "ok" if state == "ok" else "stale", detail)]
+    return [SystemPart(gettext("Read replica"), "ok" if state == "ok" else "stale", detail)]
 
 
-def _shared_parts() -> list[Part]:
+def _shared_parts() -> list[SystemPart]:
     """Return what this machine does not share with the others as it should."""
     parts = []
     if problem := shared_cache.problem():
         text = gettext("the Redis of CACHE_URL does not answer (%(problem)s): PostgreSQL keeps the limits meanwhile")
-        parts.append(Part(gettext("Shared cache"), "stale", text % {"problem": problem}))
+        parts.append(SystemPart(gettext("Shared cache"), "stale", text % {"problem": problem}))
     if hosts := shared_files.hosts_of_other_folders():
         text = gettext(
             "other machines (%(hosts)s) keep their files elsewhere: set COMMONPLACE_FILES to a shared folder"
         )
-        parts.append(Part(gettext("Shared files"), "stale", text % {"hosts": ", ".join(hosts)}))
+        parts.append(SystemPart(gettext("Shared files"), "stale", text % {"hosts": ", ".join(hosts)}))
     return parts
 
 
-def _upstream_part(upstreams: Health) -> list[Part]:
+def _upstream_part(upstreams: Health) -> list[SystemPart]:
     if not upstreams.states and not upstreams.findings:
         return []
     used = [one for one in upstreams.states if one.state != health.DISABLED]
     well = sum(one.state in (health.OK, health.NEVER) and not one.findings for one in used)
     detail = gettext("%(well)s of %(all)s without problems") % {"well": well, "all": len(used)}
-    return [Part(gettext("Upstream servers"), "stale" if upstreams.findings else "ok", detail)]
+    return [SystemPart(gettext("Upstream servers"), "stale" if upstreams.findings else "ok", detail)]
 
 
 def _worker(overdue: int, queued: int, unreadable: int) -> str:
@@ -193,7 +193,7 @@ def _worker(overdue: int, queued: int, unreadable: int) -> str:
 
 
 @identity.service("operation")
-def _work() -> list[Work]:
+def _work() -> list[WorkPart]:
     rows: list[tuple[str, Any, str]] = [
         (gettext("bulk actions"), Batch.objects.filter(finished_at=None), reverse("admin:memories_batch_changelist")),
         (
@@ -215,7 +215,7 @@ def _work() -> list[Work]:
         for name, rows_of_kind, _ in rows
     ]
     count_of = {row["counted"]: row["n"] for row in counts[0].union(*counts[1:], all=True)}
-    return [Work(name, count_of.get(name, 0), page) for name, _, page in rows]
+    return [WorkPart(name, count_of.get(name, 0), page) for name, _, page in rows]
 
 
 def _storage() -> dict[str, Any]:

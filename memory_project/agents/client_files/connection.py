@@ -34,7 +34,7 @@ NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # the strictest rule among the client
 
 
 @dataclass(frozen=True)
-class Connection:
+class ClientConnection:
     """Over HTTP if `url` is set, otherwise over stdio. `token` is a token or a client's reference to a variable."""
 
     url: str = ""
@@ -75,7 +75,7 @@ def mcp_url(address: str, toolsets: Sequence[str], *, read_only: bool) -> str:
     return base + CHOOSING.removeprefix(PATH) + chosen + (f"/{READ_ONLY}" if read_only else "")
 
 
-def stdio_connection(email: str, arguments: Sequence[str] = (), *, name: str = DEFAULT_NAME) -> Connection:
+def stdio_connection(email: str, arguments: Sequence[str] = (), *, name: str = DEFAULT_NAME) -> ClientConnection:
     """Return how a client starts a server over stdio that acts for a person, with the data of this installation."""
     given = {
         variable: value
@@ -88,4 +88,4 @@ def stdio_connection(email: str, arguments: Sequence[str] = (), *, name: str = D
             given[variable] = str(Path(value).expanduser().resolve())
     if settings.COMMONPLACE_URL != DEFAULT_URL:  # by variable or by option of `up` and `serve`; answers have links
         given["COMMONPLACE_URL"] = settings.COMMONPLACE_URL
-    return Connection(command=[*program(), "mcp", "--as", email, *arguments], environment=given, name=name)
+    return ClientConnection(command=[*program(), "mcp", "--as", email, *arguments], environment=given, name=name)

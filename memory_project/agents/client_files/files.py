@@ -25,7 +25,7 @@ BOM = "\ufeff"
 
 
 @dataclass(frozen=True)
-class Change:
+class FileChange:
     path: Path  # symbolic links resolved
     before: str | None  # None if there is no file
     after: str
@@ -41,7 +41,7 @@ class Change:
         return TOKEN.sub("(token)", text.replace(secret, "(token)") if secret else text)
 
 
-def plan(client: Client, path: Path, name: str, entry: Entry | None, *, replace: bool = False) -> Change:
+def plan(client: Client, path: Path, name: str, entry: Entry | None, *, replace: bool = False) -> FileChange:
     """Return the change that puts `entry` under `name`, or takes it away if it is None.
 
     Raises Invalid if the file can't be read or edited safely, Conflict if another entry has the name, and NotFound if
@@ -66,10 +66,10 @@ def plan(client: Client, path: Path, name: str, entry: Entry | None, *, replace:
             raise Invalid("is written in a way that can't be edited without changing the rest: edit it by hand")
     except Invalid as error:
         raise Invalid(error.message, field=str(path)) from None
-    return Change(path, before, (BOM if before and before.startswith(BOM) else "") + after)
+    return FileChange(path, before, (BOM if before and before.startswith(BOM) else "") + after)
 
 
-def plan_edit(path: Path, edit: Callable[[str], str]) -> Change:
+def plan_edit(path: Path, edit: Callable[[str], str]) -> FileChange:
     """Return the change that `edit` makes to a file's text, "" if there is no file.
 
     Raises Invalid, with the file as its field, if the file can't be read or `edit` refuses it.
@@ -80,10 +80,10 @@ def plan_edit(path: Path, edit: Callable[[str], str]) -> Change:
         after = edit((before or "").removeprefix(BOM))
     except Invalid as error:
         raise Invalid(error.message, field=str(path)) from None
-    return Change(path, before, (BOM if before and before.startswith(BOM) else "") + after)
+    return FileChange(path, before, (BOM if before and before.startswith(BOM) else "") + after)
 
 
-def write(change: Change, *, is_secret: bool, is_shared: bool) -> Path | None:
+def write(change: FileChange, *, is_secret: bool, is_shared: bool) -> Path | None:
     """Write the file atomically and return its backup, if there was a file.
 
     Raises Conflict if the file has changed since the plan, and Invalid if it can't be written.

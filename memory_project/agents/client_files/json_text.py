@@ -20,7 +20,7 @@ DECODER = json.JSONDecoder()
 
 
 @dataclass(frozen=True)
-class Member:
+class JsonMember:
     key: str
     start: int
     value: int
@@ -101,11 +101,11 @@ def _skip(text: str, position: int) -> int:
     return found.end() if found else position
 
 
-def _members(plain: str, start: int, opening: str = "{") -> tuple[list[Member], int]:
+def _members(plain: str, start: int, opening: str = "{") -> tuple[list[JsonMember], int]:
     """Return the members of the object or list that begins at `start`, and the position of its closing bracket."""
     if plain[start] != opening:
         raise Invalid(f"has another value where {'an object' if opening == '{' else 'a list'} is expected")
-    members: list[Member] = []
+    members: list[JsonMember] = []
     position = _skip(plain, start + 1)
     while plain[position] not in "}]":
         if opening == "{":
@@ -114,7 +114,7 @@ def _members(plain: str, start: int, opening: str = "{") -> tuple[list[Member], 
         else:
             key, value = str(len(members)), position
         end = DECODER.raw_decode(plain, value)[1]
-        members.append(Member(key, position, value, end))
+        members.append(JsonMember(key, position, value, end))
         position = _skip(plain, end)
         if plain[position] == ",":
             position = _skip(plain, position + 1)
@@ -124,7 +124,7 @@ def _members(plain: str, start: int, opening: str = "{") -> tuple[list[Member], 
     return members, position
 
 
-def _insert(text: str, plain: str, start: int, end: int, members: list[Member], key: str | None, value: Any) -> str:
+def _insert(text: str, plain: str, start: int, end: int, members: list[JsonMember], key: str | None, value: Any) -> str:
     line = _newline(text)
     outer = _indent_at(text, start)
     if not members:
@@ -145,7 +145,7 @@ def _insert(text: str, plain: str, start: int, end: int, members: list[Member], 
     return f"{text[: last.end]},{text[last.end : at]}{member}{text[at:]}"
 
 
-def _cut(text: str, start: int, end: int, members: list[Member], position: int) -> str:
+def _cut(text: str, start: int, end: int, members: list[JsonMember], position: int) -> str:
     member = members[position]
     if len(members) == 1 and not (text[start + 1 : member.start] + text[member.end : end]).strip(" \t\r\n,"):
         return text[: start + 1] + text[end:]

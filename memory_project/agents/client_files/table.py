@@ -18,7 +18,7 @@ from urllib.parse import quote, urlencode
 from django.utils.translation import gettext_noop
 
 from foundation.operations.errors import Invalid
-from memory_project.agents.client_files.connection import DESCRIPTION, TOKEN_VARIABLE, Connection
+from memory_project.agents.client_files.connection import DESCRIPTION, TOKEN_VARIABLE, ClientConnection
 
 Entry = dict[str, Any]
 TIMEOUT_S = 300  # the default of Goose's own dialog
@@ -30,8 +30,8 @@ class Client:
     title: str
     format: str  # json, jsonc, toml or yaml
     container: tuple[str, ...]  # the keys above the entry
-    http: Callable[[Connection], Entry]
-    stdio: Callable[[Connection], Entry]
+    http: Callable[[ClientConnection], Entry]
+    stdio: Callable[[ClientConnection], Entry]
     user: Mapping[str, str]  # the user's file by sys.platform
     project: str = ""  # the file within a project, if the client reads one
     place: str = ""  # where the client's own menu opens the file
@@ -39,10 +39,10 @@ class Client:
     alternative: str = ""  # an ending that the file may have instead
     variable: str = ""  # how the file refers to an environment variable; empty if it can't
     needs_variable: bool = False  # a token can't be written into the file
-    link: Callable[[Connection], str] | None = None
-    shell: Callable[[Connection], str] | None = None
+    link: Callable[[ClientConnection], str] | None = None
+    shell: Callable[[ClientConnection], str] | None = None
 
-    def entry(self, connection: Connection) -> Entry:
+    def entry(self, connection: ClientConnection) -> Entry:
         return self.http(connection) if connection.url else self.stdio(connection)
 
     def path(self, scope: str, platform: str) -> Path:
@@ -79,21 +79,21 @@ def _everywhere(path: str) -> dict[str, str]:
     return dict.fromkeys(("linux", "darwin", "win32"), path)
 
 
-def _environment(connection: Connection, key: str = "env") -> Entry:
+def _environment(connection: ClientConnection, key: str = "env") -> Entry:
     return {key: dict(connection.environment)} if connection.environment else {}
 
 
-def _command(connection: Connection) -> Entry:
+def _command(connection: ClientConnection) -> Entry:
     program, *arguments = connection.command
     return {"command": program, "args": arguments, **_environment(connection)}
 
 
-def _at(key: str, **fixed: str) -> Callable[[Connection], Entry]:
+def _at(key: str, **fixed: str) -> Callable[[ClientConnection], Entry]:
     """Return a builder of HTTP entries that hold the address under `key`."""
     return lambda connection: {**fixed, key: connection.url, **connection.headers}
 
 
-def _desktop_http(connection: Connection) -> Entry:
+def _desktop_http(connection: ClientConnection) -> Entry:
     # Claude Desktop's file starts programs only; mcp-remote, a program of the npm registry, reaches an address
     arguments = ["-y", "mcp-remote", connection.url]
     if not connection.token:
@@ -103,12 +103,12 @@ def _desktop_http(connection: Connection) -> Entry:
     return {"command": "npx", "args": [*arguments, "--header", "Authorization:${AUTHORIZATION}"], "env": bearer}
 
 
-def _codex_http(connection: Connection) -> Entry:
+def _codex_http(connection: ClientConnection) -> Entry:
     variable = {"bearer_token_env_var": TOKEN_VARIABLE} if connection.token else {}
     return {"url": connection.url, **variable}
 
 
-def _goose(connection: Connection) -> Entry:
+def _goose(connection: ClientConnection) -> Entry:
     common = {"enabled": True, "name": connection.name, "description": DESCRIPTION, "timeout": TIMEOUT_S}
     if connection.url:
         return {**common, "type": "streamable_http", "uri": connection.url, **connection.headers}
@@ -117,29 +117,29 @@ def _goose(connection: Connection) -> Entry:
     return {**common, "type": "stdio", "cmd": program, "args": arguments, **environment}
 
 
-def _opencode_stdio(connection: Connection) -> Entry:
+def _opencode_stdio(connection: ClientConnection) -> Entry:
     return {"type": "local", "command": list(connection.command), **_environment(connection, "environment")}
 
 
-def _cursor_link(connection: Connection) -> str:
+def _cursor_link(connection: ClientConnection) -> str:
     entry = json.dumps(_at("url")(connection)).encode()
     query = urlencode({"name": connection.name, "config": base64.b64encode(entry).decode()})
     return f"cursor://anysphere.cursor-deeplink/mcp/install?{query}"
 
 
-def _vscode_link(connection: Connection) -> str:
+def _vscode_link(connection: ClientConnection) -> str:
     entry = {"name": connection.name, **_at("url", type="http")(connection)}
     return f"vscode:mcp/install?{quote(json.dumps(entry), safe='')}"
 
 
-def _goose_link(connection: Connection) -> str:
+def _goose_link(connection: ClientConnection) -> str:
     query = {"url": connection.url, "type": "streamable_http", "timeout": TIMEOUT_S, "id": connection.name}
     query |= {"name": connection.name, "description": DESCRIPTION}
     # the documented link has no place for a header; Goose signs in with OAuth instead
     return "" if connection.token else f"goose://extension?{urlencode(query, quote_via=quote)}"
 
 
-def _claude_shell(connection: Connection) -> str:
+def _claude_shell(connection: ClientConnection) -> str:
     header = f' --header "Authorization: Bearer {connection.token}"' if connection.token else ""
     return f"claude mcp add --scope user --transport http {connection.name} {connection.url}{header}"
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from foundation.operations.secrets import contains_secret
 from memory_project.agents.hook_program import wording
-from memory_project.agents.hook_program.statements import Repair, Statement, repairs, sql_in
+from memory_project.agents.hook_program.statements import Repair, SessionStatement, repairs, sql_in
 
 DECISION = "decision"
 CORRECTION = "correction"
@@ -61,7 +61,7 @@ GENERIC = frozenset(
 
 
 @dataclass(frozen=True)
-class Message:
+class SessionMessage:
     """A message of a transcript.
 
     `role` is "user" (what a person typed), "assistant" (what the agent said or, with `tool`, which tool it called) or
@@ -76,7 +76,7 @@ class Message:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class SuggestionCandidate:
     """Something worth remembering. `evidence` is the sentence or statement it was found in."""
 
     kind: str
@@ -87,11 +87,11 @@ class Candidate:
 
 @dataclass(frozen=True)
 class _Found:
-    candidate: Candidate
+    candidate: SuggestionCandidate
     turn: int  # number of the person's message it comes from, -1 if it comes from none
 
 
-def find_candidates(messages: Sequence[Message]) -> list[Candidate]:
+def find_candidates(messages: Sequence[SessionMessage]) -> list[SuggestionCandidate]:
     """Return at most MAX_CANDIDATES candidates, the first ones first. Any text is safe to pass; nothing is raised."""
     messages = messages[-MAX_MESSAGES:]
     statements = _statements(messages)
@@ -120,7 +120,7 @@ def typed_text(text: str) -> str:
     return "" if len(text) > MAX_TYPED else text
 
 
-def _in_text(text: str, vocabulary: frozenset[str], *, has_answer: bool) -> list[Candidate]:
+def _in_text(text: str, vocabulary: frozenset[str], *, has_answer: bool) -> list[SuggestionCandidate]:
     """Return the candidates of one message, at most one of each kind."""
     if wording.JOKE.search(text) or (wording.UNSURE.search(text) and wording.REPORTED.search(text)):
         return []
@@ -136,7 +136,7 @@ def _in_text(text: str, vocabulary: frozenset[str], *, has_answer: bool) -> list
             kind = CORRECTION if _is_statement(states, vocabulary) else ""
         if kind:
             said = _with_following(states, sentences[position + 1 :])
-            return [Candidate(kind, said, " ".join(sentences)[:MAX_EVIDENCE], _entities(said))]
+            return [SuggestionCandidate(kind, said, " ".join(sentences)[:MAX_EVIDENCE], _entities(said))]
     return []
 
 
@@ -244,9 +244,9 @@ def _with_following(states: str, following: Sequence[str]) -> str:
 # -- statements --------------------------------------------------------------------------------------------
 
 
-def _statements(messages: Sequence[Message]) -> list[Statement]:
+def _statements(messages: Sequence[SessionMessage]) -> list[SessionStatement]:
     """Return the statements of a session with their errors. A call without a result is left out."""
-    statements: list[Statement] = []
+    statements: list[SessionStatement] = []
     calls: dict[str, list[str]] = {}
     for message in messages:
         if "commonplace" in message.tool.lower():
@@ -258,11 +258,13 @@ def _statements(messages: Sequence[Message]) -> list[Statement]:
             called = waiting.pop(0) if waiting else ""
             sql = sql_in(message.tool_input) or called
             if sql:
-                statements.append(Statement(sql, message.text[:MAX_READ] or "failed" if message.is_error else ""))
+                statements.append(
+                    SessionStatement(sql, message.text[:MAX_READ] or "failed" if message.is_error else "")
+                )
     return statements
 
 
-def _vocabulary(statements: Iterable[Statement]) -> frozenset[str]:
+def _vocabulary(statements: Iterable[SessionStatement]) -> frozenset[str]:
     """Return the words in the names of tables and columns of the session's statements, in the singular, too."""
     names = (
         name for each in statements for name in re.findall(r"[A-Za-z]\w*(?:\.\w+)*", re.sub("'[^']*'", "", each.sql))
@@ -273,14 +275,14 @@ def _vocabulary(statements: Iterable[Statement]) -> frozenset[str]:
     return frozenset(words | {word.removesuffix("s") for word in words}) - GENERIC
 
 
-def _of_repair(repair: Repair) -> Candidate:
+def _of_repair(repair: Repair) -> SuggestionCandidate:
     if repair.table:
         text = f"In {repair.table}, the column is {repair.right}. A column {repair.wrong} does not exist."
     else:
         text = f"The table is {repair.right}. A table {repair.wrong} does not exist."
     lines = repair.error.strip().split("\n")
     evidence = f"{lines[0][:200]}\n{repair.statement}"[:MAX_EVIDENCE]
-    return Candidate(FAILED_STATEMENT, text, evidence, (repair.table or repair.right,))
+    return SuggestionCandidate(FAILED_STATEMENT, text, evidence, (repair.table or repair.right,))
 
 
 # -- all candidates ----------------------------------------------------------------------------------------
@@ -299,14 +301,14 @@ def _without_retracted(found: list[_Found], text: str, turn: int) -> list[_Found
     return found
 
 
-def _is_fit(candidate: Candidate) -> bool:
+def _is_fit(candidate: SuggestionCandidate) -> bool:
     has_secret = contains_secret(candidate.text) or contains_secret(candidate.evidence)
     return MIN_TEXT <= len(candidate.text) <= MAX_TEXT and not has_secret
 
 
-def _distinct(candidates: Iterable[Candidate]) -> list[Candidate]:
+def _distinct(candidates: Iterable[SuggestionCandidate]) -> list[SuggestionCandidate]:
     """Return the first MAX_CANDIDATES candidates that don't say the same as one before. Numbers make a difference."""
-    kept: list[tuple[set[str], Candidate]] = []
+    kept: list[tuple[set[str], SuggestionCandidate]] = []
     for candidate in candidates:
         words = set(re.findall(r"\w+", candidate.text.casefold()))
         if not any(_is_same(words, other) for other, _ in kept):

@@ -43,7 +43,7 @@ class Skipped(Exception):
 
 
 @dataclass
-class Answer:
+class HookAnswer:
     text: str = ""
     memory_ids: Sequence[str] = ()
     tokens: int = 0
@@ -51,7 +51,7 @@ class Answer:
 
 
 @dataclass
-class Progress:
+class HookProgress:
     """How far an event has come, for the case that the deadline ends it."""
 
     url: str = ""  # of the server, once it is asked
@@ -77,10 +77,10 @@ def _options(arguments: Sequence[str]) -> tuple[str, str]:
 
 
 def _run(program: programs.Program, event: str, kind: str) -> None:
-    progress = Progress()
+    progress = HookProgress()
     answer = _bounded(lambda: _answer(program, event, kind, progress), _left(kind))
     if answer is None:
-        answer = Answer(outcome="failed: the deadline passed")
+        answer = HookAnswer(outcome="failed: the deadline passed")
         if progress.url:
             _bounded(lambda: state.open_circuit(progress.url, "did not answer in time"), RECORDING_S)
     if answer.text:
@@ -106,19 +106,19 @@ def _bounded(function: Callable[[], T], seconds: float) -> T | None:
     return results[0] if results else None
 
 
-def _answer(program: programs.Program, event: str, kind: str, progress: Progress) -> Answer:
+def _answer(program: programs.Program, event: str, kind: str, progress: HookProgress) -> HookAnswer:
     try:
         payload = _read_input()
         given = program.read(event, kind, payload)
         return _ask(program, replace(given, prompt=framing.without_blocks(given.prompt).strip()), progress)
     except Skipped as reason:
-        return Answer(outcome=f"skipped: {reason}")
+        return HookAnswer(outcome=f"skipped: {reason}")
     except connections.ServerFailed as error:
         if error.is_down:
             state.open_circuit(progress.url, str(error))
-        return Answer(outcome=f"failed: {error}")
+        return HookAnswer(outcome=f"failed: {error}")
     except Exception as error:  # a defect of ours must not reach the program; --status shows it
-        return Answer(outcome=f"failed: {type(error).__name__}: {error}"[:300])
+        return HookAnswer(outcome=f"failed: {type(error).__name__}: {error}"[:300])
 
 
 def _read_input() -> dict[str, Any]:
@@ -134,7 +134,7 @@ def _read_input() -> dict[str, Any]:
     return payload
 
 
-def _ask(program: programs.Program, event: programs.Event, progress: Progress) -> Answer:
+def _ask(program: programs.Program, event: programs.ProgramEvent, progress: HookProgress) -> HookAnswer:
     _refuse_early(event)
     connection = connections.load()
     if connection is None:
@@ -155,7 +155,7 @@ def _ask(program: programs.Program, event: programs.Event, progress: Progress) -
     return _received(event, given)
 
 
-def _place(event: programs.Event) -> repository.Repository:
+def _place(event: programs.ProgramEvent) -> repository.Repository:
     """Return the repository of the session. Raises Skipped if it, or the one the agent is in now, says off."""
     now = event.folder or os.getcwd()
     project = next((folder for name in PROJECT_VARIABLES if (folder := os.environ.get(name))), now)
@@ -165,7 +165,7 @@ def _place(event: programs.Event) -> repository.Repository:
     return places[0]
 
 
-def _refuse_early(event: programs.Event) -> None:
+def _refuse_early(event: programs.ProgramEvent) -> None:
     """Raise Skipped for an event that needs neither a connection nor a repository to be refused."""
     if event.kind == programs.PROMPT and event.is_by_agent:
         raise Skipped("no person wrote it")
@@ -176,7 +176,7 @@ def _refuse_early(event: programs.Event) -> None:
 
 
 def _content(
-    event: programs.Event, connection: connections.HookConnection, settings: repository.RepositorySettings
+    event: programs.ProgramEvent, connection: connections.HookConnection, settings: repository.RepositorySettings
 ) -> dict[str, Any]:
     """Return the part of the body that is the event's own."""
     if event.kind == programs.END:
@@ -196,7 +196,7 @@ def _sendable(text: str, limit: int) -> str:
 
 
 def _candidates(
-    event: programs.Event, connection: connections.HookConnection, settings: repository.RepositorySettings
+    event: programs.ProgramEvent, connection: connections.HookConnection, settings: repository.RepositorySettings
 ) -> list[dict[str, Any]]:
     """Return the candidates of the session. Raises Skipped unless both the person and the repository want them."""
     if not connection.capture:
@@ -217,16 +217,16 @@ def _candidates(
     ]
 
 
-def _received(event: programs.Event, given: dict[str, Any]) -> Answer:
+def _received(event: programs.ProgramEvent, given: dict[str, Any]) -> HookAnswer:
     if event.kind == programs.END:
-        return Answer(outcome=f"proposed: {given.get('staged')} new, {given.get('known')} known")
+        return HookAnswer(outcome=f"proposed: {given.get('staged')} new, {given.get('known')} known")
     text, ids, tokens = given.get("text"), given.get("memory_ids"), given.get("tokens")
     if not isinstance(text, str):
         raise connections.ServerFailed("the answer has no text")
     block = framing.framed(text)
     if not block:
-        return Answer()
-    return Answer(
+        return HookAnswer()
+    return HookAnswer(
         text=block,
         memory_ids=[str(each)[:100] for each in ids[:MAX_IDS]] if isinstance(ids, list) else [],
         tokens=tokens if isinstance(tokens, int) else 0,
@@ -240,7 +240,7 @@ def _print(answer: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def _record(program: programs.Program, event: str, answer: Answer) -> None:
+def _record(program: programs.Program, event: str, answer: HookAnswer) -> None:
     values: dict[str, Any] = {
         "event": event,
         "program": program.name,

@@ -17,7 +17,7 @@ Payload = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Event:
+class ProgramEvent:
     kind: str
     session: str = ""
     folder: str = ""
@@ -34,7 +34,7 @@ class Program:
     name: str
     title: str
     events: Mapping[str, str]  # the program's event → our kind
-    read: Callable[[str, str, Payload], Event]  # (event, kind, payload)
+    read: Callable[[str, str, Payload], ProgramEvent]  # (event, kind, payload)
     answer: Callable[[str, str], dict[str, Any]]  # (event, text)
 
 
@@ -56,9 +56,9 @@ def _part(payload: Payload, key: str) -> Payload:
     return value if isinstance(value, dict) else {}
 
 
-def _read_claude(event: str, kind: str, payload: Payload) -> Event:
+def _read_claude(event: str, kind: str, payload: Payload) -> ProgramEvent:
     """Read the fields that Claude Code, Codex and Gemini CLI have in common."""
-    return Event(
+    return ProgramEvent(
         kind=kind,
         session=_text(payload, "session_id"),
         folder=_text(payload, "cwd"),
@@ -71,8 +71,8 @@ def _read_claude(event: str, kind: str, payload: Payload) -> Event:
     )
 
 
-def _read_cursor(event: str, kind: str, payload: Payload) -> Event:
-    return Event(
+def _read_cursor(event: str, kind: str, payload: Payload) -> ProgramEvent:
+    return ProgramEvent(
         kind=kind,
         session=_text(payload, "conversation_id", "session_id"),
         folder=_text(payload, "cwd") or _first(payload, "workspace_roots"),
@@ -83,8 +83,8 @@ def _read_cursor(event: str, kind: str, payload: Payload) -> Event:
     )
 
 
-def _read_copilot(event: str, kind: str, payload: Payload) -> Event:
-    return Event(
+def _read_copilot(event: str, kind: str, payload: Payload) -> ProgramEvent:
+    return ProgramEvent(
         kind=kind,
         session=_text(payload, "sessionId"),
         folder=_text(payload, "cwd"),
@@ -94,9 +94,9 @@ def _read_copilot(event: str, kind: str, payload: Payload) -> Event:
     )
 
 
-def _read_cline(event: str, kind: str, payload: Payload) -> Event:
+def _read_cline(event: str, kind: str, payload: Payload) -> ProgramEvent:
     tool = _part(payload, "postToolUse")
-    return Event(
+    return ProgramEvent(
         kind=kind,
         session=_text(payload, "taskId"),
         folder=_first(payload, "workspaceRoots"),

@@ -28,7 +28,7 @@ KEYWORDS = frozenset(
 
 
 @dataclass(frozen=True)
-class Statement:
+class SessionStatement:
     sql: str
     error: str  # "" if it worked
 
@@ -53,7 +53,7 @@ def sql_in(tool_input: Mapping[str, object] | str | None) -> str:
     return ""
 
 
-def repairs(statements: Sequence[Statement]) -> list[Repair]:
+def repairs(statements: Sequence[SessionStatement]) -> list[Repair]:
     """Return the repaired names, each once, in the order in which they were repaired."""
     found: dict[tuple[str, str], Repair] = {}
     failures = [n for n, each in enumerate(statements) if each.error and not TRANSIENT.search(each.error)]
@@ -66,7 +66,7 @@ def repairs(statements: Sequence[Statement]) -> list[Repair]:
     return list(found.values())
 
 
-def _repair(failed: Statement, later: Statement) -> Repair | None:
+def _repair(failed: SessionStatement, later: SessionStatement) -> Repair | None:
     """Return the name that was replaced, if the error complains of it and hardly anything else has changed."""
     before, after = TOKEN.findall(failed.sql), TOKEN.findall(later.sql)
     if not any(_is_named(name, failed.error) for name in set(before) - set(after) if NAME.fullmatch(name)):

@@ -11,15 +11,15 @@ from memory_project.agents.hook_program.framing import without_blocks
 from memory_project.agents.hook_program.gates import WRAPPED
 
 if TYPE_CHECKING:
-    from memory_project.agents.hook_program.candidates import Message
+    from memory_project.agents.hook_program.candidates import SessionMessage
 
 MAX_BYTES = 4_000_000  # the end of a long session; reading more would take longer than a hook has
 MAX_LINES = 10_000
 
 
-def read_transcript(path: Path) -> list[Message]:
+def read_transcript(path: Path) -> list[SessionMessage]:
     """Return the messages of a session, oldest first, [] if there is no such file."""
-    messages: list[Message] = []
+    messages: list[SessionMessage] = []
     calls: dict[str, tuple[str, Any]] = {}
     for line in _lines(path):
         try:
@@ -49,8 +49,8 @@ def _lines(path: Path) -> list[bytes]:
     return lines[1 if size > MAX_BYTES else 0 :][-MAX_LINES:]
 
 
-def _messages(role: str, content: Any, calls: dict[str, tuple[str, Any]]) -> Iterator[Message]:
-    from memory_project.agents.hook_program.candidates import Message  # noqa: PLC0415 - only sessions that are read need it
+def _messages(role: str, content: Any, calls: dict[str, tuple[str, Any]]) -> Iterator[SessionMessage]:
+    from memory_project.agents.hook_program.candidates import SessionMessage  # noqa: PLC0415 - only sessions that are read need it
 
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
@@ -58,14 +58,14 @@ def _messages(role: str, content: Any, calls: dict[str, tuple[str, Any]]) -> Ite
         kind = block.get("type") if isinstance(block, dict) else None
         if kind == "text" and (text := without_blocks(str(block.get("text") or "")).strip()):
             if role == "assistant" or not WRAPPED.match(text):
-                yield Message(role, text)
+                yield SessionMessage(role, text)
         elif kind == "tool_use":
             calls[str(block.get("id"))] = tool, given = str(block.get("name") or ""), block.get("input")
-            yield Message("assistant", "", tool=tool, tool_input=given)
+            yield SessionMessage("assistant", "", tool=tool, tool_input=given)
         elif kind == "tool_result":
             tool, given = calls.get(str(block.get("tool_use_id")), ("", None))
             text = without_blocks(_result_text(block.get("content")))
-            yield Message("tool", text, tool=tool, tool_input=given, is_error=block.get("is_error") is True)
+            yield SessionMessage("tool", text, tool=tool, tool_input=given, is_error=block.get("is_error") is True)
 
 
 def _result_text(content: Any) -> str:

@@ -16,7 +16,7 @@ from foundation.people.caller import Caller
 from memory_project.exchange.exports.models import Export
 
 
-class Progress:
+class ExportProgress:
     def __init__(self, export: Export, caller: Caller) -> None:
         self.export, self.caller = export, caller
         self.executor = ThreadPoolExecutor(1, thread_name_prefix="export-progress")

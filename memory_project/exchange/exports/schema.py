@@ -18,7 +18,7 @@ from django.db.models import (
     UUIDField,
 )
 
-from memories.portability import Kind
+from memories.portability import ExportKind
 from memories.portable_kinds import kinds
 from memory_project.exchange.exports.stream import SCOPES, VERSION
 
@@ -66,7 +66,7 @@ def _end(names: list[str]) -> dict[str, Any]:
     return _object({"kind": {"const": "end"}, "counts": counts})
 
 
-def _kind(kind: Kind) -> dict[str, Any]:
+def _kind(kind: ExportKind) -> dict[str, Any]:
     properties: dict[str, Any] = {"kind": {"const": kind.name}, "id": {"type": "string"}}
     properties |= {key: _column(kind.field_of(key)) for key in kind.columns}
     properties |= {key: {"type": "boolean"} for key in kind.extra}

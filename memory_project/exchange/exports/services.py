@@ -28,7 +28,7 @@ from foundation.people.permissions import build_caller
 from memory_project.exchange.exports import files
 from memory_project.exchange.exports.formats import export_format
 from memory_project.exchange.exports.models import Export, ExportState
-from memory_project.exchange.exports.progress import Progress
+from memory_project.exchange.exports.progress import ExportProgress
 from memory_project.exchange.exports.stream import PERSONA, export_rows, scope_of
 
 KEPT = timedelta(days=1)
@@ -183,7 +183,7 @@ def _write_file(export: Export) -> int:
     if person is None:
         raise Forbidden(gettext("this account no longer exists"))
     caller = build_caller(person, channel="worker")
-    with identity.acting_as(caller), Progress(export, caller) as progress, files.draft(export) as (out, noted):
+    with identity.acting_as(caller), ExportProgress(export, caller) as progress, files.draft(export) as (out, noted):
         scope, wanted = (
             scope_of(caller=caller, scope=export.scope, persona=export.persona),
             export_format(export.format),

@@ -19,7 +19,7 @@ from foundation.database import identity
 from foundation.operations.errors import Forbidden, Invalid, NotFound
 from foundation.people.caller import Caller, require_user
 from foundation.people.models import Persona
-from memories.portability import Kind, Values, to_json
+from memories.portability import ExportKind, Values, to_json
 from memories.portable_kinds import kinds
 
 VERSION = 1
@@ -28,7 +28,7 @@ REPORT_EVERY = 1_000  # number of rows between two reports of progress
 
 
 @dataclass(frozen=True)
-class Scope:
+class ExportScope:
     """What is exported, and by whom. Made by `scope_of`, which checks the permission."""
 
     caller: Caller
@@ -40,23 +40,23 @@ class Scope:
         """Return the person or persona whose rows are exported, or "" for the installation."""
         return {PERSON: self.caller.email, PERSONA: self.persona, INSTALLATION: ""}[self.name]
 
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[ExportKind]:
         return [kind for kind in kinds().values() if self._rows(kind) is not None]
 
-    def read(self, kind: Kind) -> Iterator[Values]:
+    def read(self, kind: ExportKind) -> Iterator[Values]:
         rows = self._rows(kind)
         return iter(()) if rows is None else kind.read(rows)
 
-    def count(self, kind: Kind) -> int:
+    def count(self, kind: ExportKind) -> int:
         rows = self._rows(kind)
         return 0 if rows is None else rows.order_by().count()
 
-    def _rows(self, kind: Kind):  # type: ignore[no-untyped-def]  # QuerySet[Any] | None, as Kind.rows
+    def _rows(self, kind: ExportKind):  # type: ignore[no-untyped-def]  # QuerySet[Any] | None, as Kind.rows
         owner = self.caller.email if self.name == PERSON else ""
         return kind.rows(owner=owner, persona=self.persona)
 
 
-def scope_of(*, caller: Caller, scope: str, persona: str = "") -> Scope:
+def scope_of(*, caller: Caller, scope: str, persona: str = "") -> ExportScope:
     """Return what the caller exports. Raises Forbidden if they may not."""
     require_user(caller)
     if scope not in SCOPES:
@@ -69,7 +69,7 @@ def scope_of(*, caller: Caller, scope: str, persona: str = "") -> Scope:
         raise Forbidden(gettext("only curators who hold the persona can export it"), field="persona")
     if scope == PERSONA and not Persona.objects.filter(name=persona).exists():
         raise NotFound(gettext("no such persona"), field="persona")
-    return Scope(caller, scope, persona)
+    return ExportScope(caller, scope, persona)
 
 
 @contextmanager
@@ -90,7 +90,7 @@ def snapshot() -> Iterator[None]:
 
 
 def export_rows(
-    scope: Scope,
+    scope: ExportScope,
     *,
     names: Sequence[str] = (),
     progress: Callable[[int, int], None] = lambda done, total: None,
@@ -116,7 +116,7 @@ def export_rows(
         progress(counts.total(), counts.total())
 
 
-def _header(scope: Scope) -> Values:
+def _header(scope: ExportScope) -> Values:
     return {
         "kind": "export",
         "format": "commonplace",

@@ -16,7 +16,7 @@ from foundation.operations.errors import Forbidden
 from foundation.people.caller import Caller
 from memory_project.exchange.imports.formats import commonplace
 from memory_project.exchange.imports.restoring import restore
-from memory_project.exchange.imports.rows import Row
+from memory_project.exchange.imports.rows import ImportedRow
 
 BATCH = 500
 MAX_NOTES = 50  # problems that are listed
@@ -39,7 +39,7 @@ def restore_file(caller: Caller, file: BinaryIO, name: str, report: Installation
             yield len(batch)
 
 
-def _restore_batch(caller: Caller, kind: str, batch: list[Row], report: InstallationReport) -> None:
+def _restore_batch(caller: Caller, kind: str, batch: list[ImportedRow], report: InstallationReport) -> None:
     for row in batch:
         if row.problem:
             _note(report, row, row.problem)
@@ -54,6 +54,6 @@ def _restore_batch(caller: Caller, kind: str, batch: list[Row], report: Installa
             _note(report, row, f"{outcome.outcome}, {outcome.reason}")
 
 
-def _note(report: InstallationReport, row: Row, text: str) -> None:
+def _note(report: InstallationReport, row: ImportedRow, text: str) -> None:
     if len(report.problems) < MAX_NOTES:
         report.problems.append(f"{row.place}: {text}")

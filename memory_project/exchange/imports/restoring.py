@@ -21,32 +21,32 @@ from foundation.people.caller import Caller, require_user
 from foundation.people.models import Persona
 from memories.models import MemoryRecord, Status, Tombstone
 from memories.models.index_job import Trigger
-from memories.portability import Kind, Parent, Values, to_json
+from memories.portability import ExportKind, Parent, Values, to_json
 from memories.portable_kinds import PROPOSAL, kinds, marked
 from memories.retrieval import indexing
 from memories.writing.duplicates import normalized_key, proposals
-from memory_project.exchange.imports.rows import Outcome
+from memory_project.exchange.imports.rows import TakeOverOutcome
 
 OF = "$of"  # key that the reader adds: the person whose export it is, perhaps the importer under another address
 
 
 @dataclass
-class Candidate:
+class RestoreCandidate:
     """A row of the file on its way into the database. `outcome` is set as soon as it is decided."""
 
     row: Mapping[str, Any]
     values: Values = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
     links: Values = field(default_factory=dict)  # attname → primary key of a parent
-    outcome: Outcome | None = None
+    outcome: TakeOverOutcome | None = None
 
     def refuse(self, error: DomainError) -> None:
-        self.outcome = Outcome("conflicting" if isinstance(error, Conflict) else "refused", error.message)
+        self.outcome = TakeOverOutcome("conflicting" if isinstance(error, Conflict) else "refused", error.message)
 
 
 def restore(
     caller: Caller, kind: str, rows: Sequence[Mapping[str, Any]], *, keep_owners: bool = False
-) -> list[Outcome]:
+) -> list[TakeOverOutcome]:
     """Restore rows of a kind, each with the keys of an export, and return what became of each.
 
     Rows that are there already are duplicates, so a repeated import changes nothing. With `keep_owners`, an admin
@@ -56,19 +56,19 @@ def restore(
     if keep_owners and not caller.is_admin:
         raise Forbidden("only admins can import for other people")
     chosen = kinds()[check_choice("kind", kind, kinds())]
-    candidates = [Candidate(row) for row in rows]
+    candidates = [RestoreCandidate(row) for row in rows]
     with transaction.atomic():
         Restoration(caller, chosen, keep_owners).run(candidates)
-    return [candidate.outcome or Outcome("refused", "was not written") for candidate in candidates]
+    return [candidate.outcome or TakeOverOutcome("refused", "was not written") for candidate in candidates]
 
 
 @dataclass(frozen=True)
 class Restoration:
     caller: Caller
-    kind: Kind
+    kind: ExportKind
     keep_owners: bool
 
-    def run(self, candidates: Sequence[Candidate]) -> None:
+    def run(self, candidates: Sequence[RestoreCandidate]) -> None:
         steps = [self._read, self._compare]
         if not self.keep_owners:
             steps += [self._make_own]
@@ -80,7 +80,7 @@ class Restoration:
 
     # -- one row -------------------------------------------------------------------------------------------
 
-    def _read(self, candidates: Sequence[Candidate]) -> None:
+    def _read(self, candidates: Sequence[RestoreCandidate]) -> None:
         for candidate in candidates:
             try:
                 candidate.values = self.kind.parse({key: v for key, v in candidate.row.items() if key != OF})
@@ -100,7 +100,7 @@ class Restoration:
         if kind.owner_key:
             values[kind.owner_key] = self.caller.email
 
-    def _make_own(self, candidates: Sequence[Candidate]) -> None:
+    def _make_own(self, candidates: Sequence[RestoreCandidate]) -> None:
         """Change rows to what the importer may write, and refuse what others have stated."""
         kind = self.kind
         for candidate in candidates:
@@ -117,13 +117,13 @@ class Restoration:
 
     # -- what rows refer to --------------------------------------------------------------------------------
 
-    def _find_parents(self, candidates: Sequence[Candidate]) -> None:
+    def _find_parents(self, candidates: Sequence[RestoreCandidate]) -> None:
         for parent in self.kind.parents:
             found = self._parents(parent, candidates)
             for candidate in candidates:
                 self._link(candidate, parent, found)
 
-    def _link(self, candidate: Candidate, parent: Parent, found: Mapping[tuple[Any, ...], Any]) -> None:
+    def _link(self, candidate: RestoreCandidate, parent: Parent, found: Mapping[tuple[Any, ...], Any]) -> None:
         key = _parent_key(parent, candidate.values)
         if None in key:
             return
@@ -134,9 +134,9 @@ class Restoration:
             candidate.remarks.append(f"{parent.column.removesuffix('_id')} was dropped: it isn't among your rows.")
         elif candidate.outcome is None:
             name = "/".join(str(to_json(part)) for part in key)
-            candidate.outcome = Outcome("refused", f"belongs to {name}, which isn't among your rows here")
+            candidate.outcome = TakeOverOutcome("refused", f"belongs to {name}, which isn't among your rows here")
 
-    def _parents(self, parent: Parent, candidates: Sequence[Candidate]) -> dict[tuple[Any, ...], Any]:
+    def _parents(self, parent: Parent, candidates: Sequence[RestoreCandidate]) -> dict[tuple[Any, ...], Any]:
         """Return the primary keys of the parents that are here or come with the same rows, by their keys."""
         fields = list(parent.by.values()) or ["pk"]
         keys = [_parent_key(parent, candidate.values) for candidate in candidates]
@@ -151,7 +151,7 @@ class Restoration:
             found |= {(c.values["id"],): c.values["id"] for c in candidates if c.outcome is None}
         return found
 
-    def _check_memories(self, candidates: Sequence[Candidate]) -> None:
+    def _check_memories(self, candidates: Sequence[RestoreCandidate]) -> None:
         """Refuse memories that were erased here, and find those whose text the owner has under another id."""
         if self.kind.model is not MemoryRecord:
             return
@@ -160,13 +160,15 @@ class Restoration:
         for candidate in candidates:
             values = candidate.values
             if values["id"] in erased:
-                candidate.outcome = Outcome("refused", "was erased here for good")
+                candidate.outcome = TakeOverOutcome("refused", "was erased here for good")
             elif _is_fact_in_force(values) and not values.get(PROPOSAL):
                 other = same_text.setdefault(_text_key(values), values["id"])
                 if other != values["id"]:
-                    candidate.outcome = Outcome("duplicate", "the same text is remembered already", str(to_json(other)))
+                    candidate.outcome = TakeOverOutcome(
+                        "duplicate", "the same text is remembered already", str(to_json(other))
+                    )
 
-    def _same_texts(self, candidates: Sequence[Candidate]) -> dict[tuple[str, ...], Any]:
+    def _same_texts(self, candidates: Sequence[RestoreCandidate]) -> dict[tuple[str, ...], Any]:
         in_force = [c.values for c in candidates if _is_fact_in_force(c.values)]
         rows = MemoryRecord.objects.facts().filter(
             created_by__in={values["created_by"] for values in in_force},
@@ -179,7 +181,7 @@ class Restoration:
 
     # -- what is there -------------------------------------------------------------------------------------
 
-    def _compare(self, candidates: Sequence[Candidate]) -> None:
+    def _compare(self, candidates: Sequence[RestoreCandidate]) -> None:
         """Find rows that are there already: a duplicate if the same, and conflicting if they differ.
 
         Called before and after rows are made the importer's own, because they may be there in either form.
@@ -190,15 +192,15 @@ class Restoration:
             name = self._name(candidate.values)
             stored = here.get(name)
             if stored is None and name in seen:
-                candidate.outcome = Outcome("duplicate", "is in the file twice", self._reference(name))
+                candidate.outcome = TakeOverOutcome("duplicate", "is in the file twice", self._reference(name))
             elif stored is not None:
                 is_same = stored == self._comparable(candidate.values)
                 reason = "" if is_same else "a row with this id is there already, and differs"
                 outcome: Literal["duplicate", "conflicting"] = "duplicate" if is_same else "conflicting"
-                candidate.outcome = Outcome(outcome, reason, self._reference(name))
+                candidate.outcome = TakeOverOutcome(outcome, reason, self._reference(name))
             seen.add(name)
 
-    def _stored(self, candidates: Sequence[Candidate]) -> dict[str, Values]:
+    def _stored(self, candidates: Sequence[RestoreCandidate]) -> dict[str, Values]:
         """Return the importer's rows with the keys of the candidates, as they would be compared, by name."""
         first = self.kind.key[0]
         rows = self.kind.model._default_manager.filter(
@@ -220,7 +222,7 @@ class Restoration:
         keys = set(self.kind.columns) - self.kind.counters
         return {key: to_json(values[key]) for key in keys if key in values}
 
-    def _report_missing(self, candidates: Sequence[Candidate]) -> None:
+    def _report_missing(self, candidates: Sequence[RestoreCandidate]) -> None:
         """Note rows of people and personas that aren't known here. No account and no persona is created."""
         key = self.kind.owner_key
         emails = {c.values[key] for c in candidates if c.outcome is None and key and c.values[key]}
@@ -235,7 +237,7 @@ class Restoration:
 
     # -- writing -------------------------------------------------------------------------------------------
 
-    def _insert(self, candidates: Sequence[Candidate]) -> None:
+    def _insert(self, candidates: Sequence[RestoreCandidate]) -> None:
         """Insert the rows together, or one by one if PostgreSQL refuses one of them."""
         if not candidates:
             return
@@ -246,12 +248,12 @@ class Restoration:
                 try:
                     self._insert_together([candidate])
                 except DatabaseError as error:
-                    candidate.outcome = Outcome("refused", _reason(error))
+                    candidate.outcome = TakeOverOutcome("refused", _reason(error))
         self._index(
             [candidate for candidate in candidates if candidate.outcome and candidate.outcome.outcome == "kept"]
         )
 
-    def _insert_together(self, candidates: Sequence[Candidate]) -> None:
+    def _insert_together(self, candidates: Sequence[RestoreCandidate]) -> None:
         rows = [self._row(candidate) for candidate in candidates]
         with transaction.atomic():
             self.kind.model._default_manager.bulk_create(rows, ignore_conflicts=True)
@@ -260,11 +262,13 @@ class Restoration:
         for candidate in candidates:
             name = self._name(candidate.values)
             if name in stored:
-                candidate.outcome = Outcome("kept", " ".join(candidate.remarks), self._reference(name))
+                candidate.outcome = TakeOverOutcome("kept", " ".join(candidate.remarks), self._reference(name))
             else:  # without telling whose it is
-                candidate.outcome = Outcome("refused", "its id, or its place among your rows, is taken by another row")
+                candidate.outcome = TakeOverOutcome(
+                    "refused", "its id, or its place among your rows, is taken by another row"
+                )
 
-    def _row(self, candidate: Candidate) -> Any:
+    def _row(self, candidate: RestoreCandidate) -> Any:
         names = {key: self.kind.lookup(key) for key in self.kind.columns}
         values = {name: candidate.values[key] for key, name in names.items() if "__" not in name}
         row = self.kind.model(**values | candidate.links)
@@ -272,7 +276,7 @@ class Restoration:
             self.kind.prepare(row)
         return row
 
-    def _index(self, kept: Sequence[Candidate]) -> None:
+    def _index(self, kept: Sequence[RestoreCandidate]) -> None:
         if self.kind.index:
             ids = [c.values["id"] for c in kept if c.values.get("status") != Status.ARCHIVED]
             indexing.enqueue(self.kind.index, ids, Trigger.WRITE)

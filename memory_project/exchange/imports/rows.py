@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 
 @dataclass(frozen=True)
-class Row:
+class ImportedRow:
     """One item of an imported file. `data` is empty if `problem` says why the item can't be read.
 
     For the kind "memory", `data` has fields of the operation Remember and optionally `created_at`. Other kinds are
@@ -23,7 +23,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TakeOverOutcome:
     """What became of a row that was taken over."""
 
     outcome: Literal["kept", "duplicate", "conflicting", "refused"]

@@ -41,7 +41,7 @@ from memory_project.exchange.imports import files
 from memory_project.exchange.imports.formats import FORMATS, comma_separated, front_matter
 from memory_project.exchange.imports.formats.archives import is_archive
 from memory_project.exchange.imports.models import WORKING, Import, ImportRow, ImportState, RowOutcome
-from memory_project.exchange.imports.rows import Row
+from memory_project.exchange.imports.rows import ImportedRow
 from memory_project.exchange.imports.takers_of_conversations import check_turn_row
 from memory_project.operating.shared import shared_files
 
@@ -149,7 +149,7 @@ def parse(caller: Caller, staged: Import, *, until: float) -> None:
         with files.parsed_path_of(staged).open("rb") as file:
             file.seek(staged.read_to)
             while not staged.is_read and time.monotonic() < until:
-                batch = [Row(**json.loads(line)) for line in itertools.islice(file, BATCH)]
+                batch = [ImportedRow(**json.loads(line)) for line in itertools.islice(file, BATCH)]
                 _save_batch(caller, staged, batch, file.tell() if batch else staged.read_to)
     except Invalid as error:
         fail(staged, error.message)
@@ -178,7 +178,7 @@ def _too_many_rows() -> Invalid:
     )
 
 
-def _save_batch(caller: Caller, staged: Import, batch: Sequence[Row], read_to: int) -> None:
+def _save_batch(caller: Caller, staged: Import, batch: Sequence[ImportedRow], read_to: int) -> None:
     if staged.rows_read + len(batch) > MAX_ROWS:
         raise _too_many_rows()
     is_read = len(batch) < BATCH
@@ -196,7 +196,7 @@ def _save_batch(caller: Caller, staged: Import, batch: Sequence[Row], read_to: i
         files.delete(staged.pk)
 
 
-def _rows(staged: Import) -> Iterator[Row]:
+def _rows(staged: Import) -> Iterator[ImportedRow]:
     with files.path_of(staged).open("rb") as file:
         yield from FORMATS[staged.format].read(file, staged.file_name)
 
@@ -208,7 +208,7 @@ def fail(staged: Import, message: str) -> None:
     files.delete(staged.pk)
 
 
-def _save(caller: Caller, staged: Import, batch: Sequence[Row]) -> None:
+def _save(caller: Caller, staged: Import, batch: Sequence[ImportedRow]) -> None:
     rows = [_staged(caller, staged, number, row) for number, row in enumerate(batch, staged.rows_read + 1)]
     _find_repetitions(staged, rows)
     _find_existing(caller, rows)
@@ -217,7 +217,7 @@ def _save(caller: Caller, staged: Import, batch: Sequence[Row]) -> None:
     ImportRow.objects.bulk_create(rows)
 
 
-def _staged(caller: Caller, staged: Import, number: int, row: Row) -> ImportRow:
+def _staged(caller: Caller, staged: Import, number: int, row: ImportedRow) -> ImportRow:
     result = ImportRow(
         of=staged,
         owner=staged.created_by,

@@ -12,7 +12,7 @@ from foundation.operations.errors import Invalid
 from foundation.people.caller import Caller
 from memories.conversation.turn_import import check_turn, import_turns
 from memories.conversation.turns import Turn
-from memory_project.exchange.imports.rows import Outcome
+from memory_project.exchange.imports.rows import TakeOverOutcome
 
 OTHER_TEXT = "The conversation has another message at this position, because it was continued differently."
 
@@ -32,15 +32,15 @@ def check_turn_row(data: Mapping[str, Any]) -> None:
     check_turn(data.get("conversation_id"), _turn(data))
 
 
-def take_turns(caller: Caller, rows: Sequence[Mapping[str, Any]]) -> list[Outcome]:
+def take_turns(caller: Caller, rows: Sequence[Mapping[str, Any]]) -> list[TakeOverOutcome]:
     """Store the turns as private turns of the caller, and return for each row what became of it."""
-    outcomes: dict[int, Outcome] = {}
+    outcomes: dict[int, TakeOverOutcome] = {}
     conversations: dict[str, list[int]] = {}
     for number, data in enumerate(rows):
         try:
             check_turn_row(data)
         except Invalid as error:
-            outcomes[number] = Outcome("refused", error.message)
+            outcomes[number] = TakeOverOutcome("refused", error.message)
         else:
             conversations.setdefault(data["conversation_id"], []).append(number)
     for conversation_id in sorted(conversations):  # in one order, so that parallel imports can't block each other
@@ -49,11 +49,11 @@ def take_turns(caller: Caller, rows: Sequence[Mapping[str, Any]]) -> list[Outcom
         results = import_turns(caller=caller, conversation_id=conversation_id, turns=turns)
         for number, turn, (record, is_new) in zip(numbers, turns, results, strict=True):
             if is_new:
-                outcomes[number] = Outcome("kept", reference=str(record.pk))
+                outcomes[number] = TakeOverOutcome("kept", reference=str(record.pk))
             elif record.content == turn.text:
-                outcomes[number] = Outcome("duplicate", reference=str(record.pk))
+                outcomes[number] = TakeOverOutcome("duplicate", reference=str(record.pk))
             else:
-                outcomes[number] = Outcome("conflicting", OTHER_TEXT)
+                outcomes[number] = TakeOverOutcome("conflicting", OTHER_TEXT)
     return [outcomes[number] for number in range(len(rows))]
 
 

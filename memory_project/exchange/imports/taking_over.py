@@ -32,7 +32,7 @@ from memory_project.exchange.imports import files, staging
 from memory_project.exchange.imports.formats.commonplace import RESTORED_MEMORY
 from memory_project.exchange.imports.models import Import, ImportRow, ImportState, RowOutcome
 from memory_project.exchange.imports.restoring import restore
-from memory_project.exchange.imports.rows import Outcome
+from memory_project.exchange.imports.rows import TakeOverOutcome
 from memory_project.exchange.imports.takers_of_conversations import take_turns
 
 BATCH = 200
@@ -42,7 +42,7 @@ finished = Signal()  # sent with the import `staged`, in the transaction in whic
 UNDONE = "its import was undone"
 STAYS = "stays:"  # begins the reason of a row that an undo has left
 MEMORIES = ("memory", RESTORED_MEMORY, "turn")  # kinds of rows that became memories
-Taker = Callable[[Caller, Import, Sequence[ImportRow]], list[Outcome]]
+Taker = Callable[[Caller, Import, Sequence[ImportRow]], list[TakeOverOutcome]]
 
 
 def start(*, caller: Caller, import_id: UUID | str, visibility: str = "", applies_to_all: bool = False) -> Import:
@@ -86,7 +86,7 @@ def waiting(staged: Import) -> QuerySet[ImportRow]:
     return ImportRow.objects.filter(of=staged, is_chosen=True, outcome__in=outcomes).order_by("number")
 
 
-def _note(rows: Sequence[ImportRow], outcomes: Sequence[Outcome]) -> None:
+def _note(rows: Sequence[ImportRow], outcomes: Sequence[TakeOverOutcome]) -> None:
     for row, outcome in zip(rows, outcomes, strict=True):
         row.outcome = RowOutcome(outcome.outcome)
         row.reason = outcome.reason[: staging.MAX_REASON] or row.reason  # what was not read of it is still true
@@ -94,21 +94,23 @@ def _note(rows: Sequence[ImportRow], outcomes: Sequence[Outcome]) -> None:
     ImportRow.objects.bulk_update(rows, ["outcome", "reason", "reference", "data"])
 
 
-def _remember(caller: Caller, staged: Import, rows: Sequence[ImportRow]) -> list[Outcome]:
+def _remember(caller: Caller, staged: Import, rows: Sequence[ImportRow]) -> list[TakeOverOutcome]:
     operations: dict[int, Any] = {}
-    outcomes: dict[int, Outcome] = {}
+    outcomes: dict[int, TakeOverOutcome] = {}
     for row in rows:
         try:
             operations[row.number] = _operation(staged, row)
             scope_for(caller, operations[row.number].scope)
         except DomainError as error:  # it was valid when it was staged; an entity may be gone from the catalog
             operations.pop(row.number, None)
-            outcomes[row.number] = Outcome("refused", error.message)
+            outcomes[row.number] = TakeOverOutcome("refused", error.message)
     created = [staging.created_at(row.data) for row in rows if row.number in operations]
     stored = remember_batch(caller, list(operations.values()), created) if operations else []
     for number, (record, existing) in zip(operations, stored, strict=True):
         known = "; ".join(filter(None, ["is remembered already", outside_note(record)]))
-        outcomes[number] = Outcome("duplicate", known) if existing else Outcome("kept", reference=record.pk.hex)
+        outcomes[number] = (
+            TakeOverOutcome("duplicate", known) if existing else TakeOverOutcome("kept", reference=record.pk.hex)
+        )
     return [outcomes[row.number] for row in rows]
 
 
@@ -119,7 +121,7 @@ def _operation(staged: Import, row: ImportRow) -> Any:
     return operation.model_copy(update={"metadata": {**operation.metadata, staging.SOURCE_KEY: row.key}})
 
 
-def _correct(caller: Caller, staged: Import, rows: Sequence[ImportRow]) -> list[Outcome]:
+def _correct(caller: Caller, staged: Import, rows: Sequence[ImportRow]) -> list[TakeOverOutcome]:
     """Store later versions of imported memories as their corrections."""
     return [_correct_one(caller, staged, row) for row in rows]
 
@@ -134,7 +136,7 @@ def _stated(staged: Import, row: ImportRow) -> set[str]:
     return (stated - {"source"}) | chosen | {"content", "metadata"}
 
 
-def _correct_one(caller: Caller, staged: Import, row: ImportRow) -> Outcome:
+def _correct_one(caller: Caller, staged: Import, row: ImportRow) -> TakeOverOutcome:
     given = _operation(staged, row).values()
     values = {name: given[name] for name in _stated(staged, row) if name in given}
     try:
@@ -142,17 +144,17 @@ def _correct_one(caller: Caller, staged: Import, row: ImportRow) -> Outcome:
             operation = Supersede.read({"record_id": row.existing, **values, "reason": f"import of {staged.file_name}"})
             record = services.supersede(operation, caller=caller).record
     except DomainError as error:
-        return Outcome("refused", error.message)
-    return Outcome("kept", reference=record.pk.hex)
+        return TakeOverOutcome("refused", error.message)
+    return TakeOverOutcome("kept", reference=record.pk.hex)
 
 
-def _restore(caller: Caller, staged: Import, rows: Sequence[ImportRow]) -> list[Outcome]:
+def _restore(caller: Caller, staged: Import, rows: Sequence[ImportRow]) -> list[TakeOverOutcome]:
     """Restore rows of an export of this program, with their ids, times and history."""
     kind = rows[0].kind
     return restore(caller, "memory" if kind == RESTORED_MEMORY else kind, [row.data for row in rows])
 
 
-def _take_turns(caller: Caller, staged: Import, rows: Sequence[ImportRow]) -> list[Outcome]:
+def _take_turns(caller: Caller, staged: Import, rows: Sequence[ImportRow]) -> list[TakeOverOutcome]:
     return take_turns(caller, [row.data for row in rows])
 
 

@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from django.conf import settings
 
 from foundation.operations.errors import Invalid, Upstream
-from memory_project.exchange.subscriptions.models import Kind
+from memory_project.exchange.subscriptions.models import SubscriptionKind
 
 HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|[0-9a-fA-F:.]{2,45}")
 USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,60}")
@@ -36,7 +36,7 @@ class Remote:
 
 def check_location(kind: str, location: str) -> str:
     """Return the location in its usual spelling. Raises Invalid if it may not be read. Looks up no host names."""
-    return str(allowed_folder(location)) if kind == Kind.FOLDER else _checked_url(location).geturl()
+    return str(allowed_folder(location)) if kind == SubscriptionKind.FOLDER else _checked_url(location).geturl()
 
 
 def check_branch(branch: str) -> str:

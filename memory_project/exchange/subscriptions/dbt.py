@@ -13,7 +13,7 @@ from foundation.operations.errors import Invalid
 from foundation.operations.fields import MAX_COLUMNS
 from memory_project.exchange.imports.formats.markdown import section_rows
 from memory_project.exchange.imports.formats.memory_rows import problem_row
-from memory_project.exchange.imports.rows import Row
+from memory_project.exchange.imports.rows import ImportedRow
 from memory_project.exchange.subscriptions.entities import Table, urn_of_table
 
 KINDS = ("model", "seed", "snapshot", "source")
@@ -26,7 +26,7 @@ MAX_RELEVANCE = 300  # characters of a column's description beside the memory
 JINJA = "{{"
 
 
-def manifest_rows(path: str, content: bytes) -> Iterator[Row]:
+def manifest_rows(path: str, content: bytes) -> Iterator[ImportedRow]:
     """Yield a row for each described model, seed, snapshot and source. A manifest of something else has no rows."""
     try:
         manifest = json.loads(content)
@@ -45,7 +45,7 @@ def manifest_rows(path: str, content: bytes) -> Iterator[Row]:
                 yield from _rows(path, unique_id, str(node["resource_type"]), table, node)
 
 
-def property_rows(path: str, text: str) -> Iterator[Row]:
+def property_rows(path: str, text: str) -> Iterator[ImportedRow]:
     """Yield a row for each described table of a property file. Other YAML files have no rows."""
     if not IS_PROPERTIES.search(text):
         return
@@ -73,7 +73,7 @@ def property_rows(path: str, text: str) -> Iterator[Row]:
             yield from _rows(path, key, "source", table, node)
 
 
-def _rows(path: str, unique_id: str, kind: str, table: Table, node: Mapping[str, Any]) -> Iterator[Row]:
+def _rows(path: str, unique_id: str, kind: str, table: Table, node: Mapping[str, Any]) -> Iterator[ImportedRow]:
     description, columns = _text(node.get("description")), _described_columns(node.get("columns"))
     if not table.name or not (description or columns):
         return

@@ -11,7 +11,7 @@ from foundation.people.columns import PSEUDONYM, PersonColumn
 from memories.models import MemoryRecord, Visibility
 
 
-class Kind(models.TextChoices):
+class SubscriptionKind(models.TextChoices):
     FOLDER = "folder", gettext_lazy("Folder")
     GIT = "git", gettext_lazy("Git repository")
 
@@ -27,7 +27,7 @@ class Subscription(models.Model):
     )
     created_at = models.DateTimeField(default=timezone.now)
     name = models.CharField(max_length=80)
-    kind = models.CharField(max_length=6, choices=Kind.choices)
+    kind = models.CharField(max_length=6, choices=SubscriptionKind.choices)
     location = models.CharField(max_length=500, help_text=gettext_lazy("Path of the folder, or URL of the repository."))
     branch = models.CharField(
         max_length=200, blank=True, help_text=gettext_lazy("Of the repository; empty: its default branch.")

@@ -8,7 +8,7 @@ from foundation.operations.fields import Id, OneOf, Text
 from foundation.operations.operation import Operation
 from memories.models import Visibility
 from memories.operations import VisibilityName
-from memory_project.exchange.subscriptions.models import Kind
+from memory_project.exchange.subscriptions.models import SubscriptionKind
 
 Name = Annotated[str, Text(1, 80)]
 Minutes = Annotated[int, Field(ge=5, le=43_200, description="Minutes between two runs.")]
@@ -20,7 +20,7 @@ class AddSubscription(Operation):
     """Keep the texts of a source in step with memories"""
 
     name: Name = Field(description="Shown in lists.")
-    kind: Annotated[str, OneOf(Kind.values)] = Field(description="Kind of source.")
+    kind: Annotated[str, OneOf(SubscriptionKind.values)] = Field(description="Kind of source.")
     location: Annotated[str, Text(1, 500)] = Field(
         description="Absolute path of the folder, or https, ssh or file URL of the repository."
     )

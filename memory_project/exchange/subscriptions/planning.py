@@ -9,7 +9,7 @@ from typing import Literal
 
 from memories.models import MemoryRecord, Status
 from memory_project.exchange.subscriptions.models import SubscriptionItem
-from memory_project.exchange.subscriptions.reading import STAY_IF_UNKNOWN, Text, digest
+from memory_project.exchange.subscriptions.reading import STAY_IF_UNKNOWN, SourceText, digest
 
 Action = Literal["new", "changed", "renamed", "removed", "unchanged", "conflicting", "refused"]
 WRITES: tuple[Action, ...] = ("renamed", "changed", "removed", "new")  # in this order
@@ -18,9 +18,9 @@ FORGOTTEN = "its memory was forgotten"
 
 
 @dataclass(frozen=True)
-class Step:
+class SyncStep:
     action: Action
-    text: Text | None
+    text: SourceText | None
     item: SubscriptionItem | None
     reason: str = ""
 
@@ -33,14 +33,14 @@ class Step:
 
 @dataclass
 class Plan:
-    steps: list[Step] = field(default_factory=list)
+    steps: list[SyncStep] = field(default_factory=list)
     known_files: int = 0
     missing_files: int = 0
 
     def counts(self) -> dict[str, int]:
         return dict(Counter(step.action for step in self.steps))
 
-    def writes(self) -> list[Step]:
+    def writes(self) -> list[SyncStep]:
         return sorted(
             (step for step in self.steps if step.action in WRITES), key=lambda step: WRITES.index(step.action)
         )
@@ -71,7 +71,7 @@ def persons_version(item: SubscriptionItem) -> str:
     return "its memory was edited" if digest(record.content) != item.text_digest else ""
 
 
-def plan(items: Iterable[SubscriptionItem], texts: Sequence[Text]) -> Plan:
+def plan(items: Iterable[SubscriptionItem], texts: Sequence[SourceText]) -> Plan:
     """Compare the items of a subscription with the texts of its source."""
     known = {item.key: item for item in items}
     by_key = {text.key: text for text in texts}
@@ -95,25 +95,25 @@ def plan(items: Iterable[SubscriptionItem], texts: Sequence[Text]) -> Plan:
     return result
 
 
-def _step(text: Text, item: SubscriptionItem | None, erased: set[str], decided: Mapping[str, str]) -> Step:
+def _step(text: SourceText, item: SubscriptionItem | None, erased: set[str], decided: Mapping[str, str]) -> SyncStep:
     if text.problem:
-        return Step("refused", text, item, text.problem)
+        return SyncStep("refused", text, item, text.problem)
     if item is None or not item.text_digest:
         if text.text_digest in erased:
-            return Step("conflicting", text, item, f"the same text was erased before ({ERASED})")
+            return SyncStep("conflicting", text, item, f"the same text was erased before ({ERASED})")
         if text.path in decided:
             # The file is divided in another way than before. Its new parts may repeat what a person has changed.
-            return Step("conflicting", text, item, f"the file has another memory: {decided[text.path]}")
-        return Step("new", text, item)
+            return SyncStep("conflicting", text, item, f"the file has another memory: {decided[text.path]}")
+        return SyncStep("new", text, item)
     if reason := persons_version(item):
-        return Step("conflicting", text, item, reason)
+        return SyncStep("conflicting", text, item, reason)
     if text.text_digest == item.proposed_digest:
-        return Step("conflicting", text, item, "a correction of its memory has been proposed for review")
+        return SyncStep("conflicting", text, item, "a correction of its memory has been proposed for review")
     is_same = text.text_digest == item.text_digest and not changed_fields(text, item)
-    return Step("unchanged" if is_same else "changed", text, item)
+    return SyncStep("unchanged" if is_same else "changed", text, item)
 
 
-def changed_fields(text: Text, item: SubscriptionItem) -> dict[str, object]:
+def changed_fields(text: SourceText, item: SubscriptionItem) -> dict[str, object]:
     """Return the fields that the source has changed, with their new values."""
     new = text.field_digests()
     names = [name for name, value in new.items() if item.field_digests.get(name) != value]
@@ -124,17 +124,19 @@ def unchanged_by_person(record: MemoryRecord, item: SubscriptionItem, name: str)
     return item.field_digests.get(name) in (None, digest(getattr(record, name)))
 
 
-def _renamed(vanished: Sequence[SubscriptionItem], fresh: Sequence[Text], present: Set[str]) -> dict[int, Text]:
+def _renamed(
+    vanished: Sequence[SubscriptionItem], fresh: Sequence[SourceText], present: Set[str]
+) -> dict[int, SourceText]:
     """Return the new place of each item that has moved: the same file under another path, or the same text.
 
     An item whose memory a person has changed does not leave a file that still exists, because its other texts may
     repeat what the person has changed.
     """
     bound = {item.pk for item in vanished if item.path in present and persons_version(item)}
-    moves: dict[int, Text] = {}
+    moves: dict[int, SourceText] = {}
     taken: set[str] = set()
     for marks in (_place_in_file, _text_digest):
-        places: dict[object, list[Text]] = {}
+        places: dict[object, list[SourceText]] = {}
         for text in reversed(fresh):
             if text.key not in taken:
                 places.setdefault(marks(text), []).append(text)
@@ -148,20 +150,20 @@ def _renamed(vanished: Sequence[SubscriptionItem], fresh: Sequence[Text], presen
     return moves
 
 
-def _place_in_file(part: SubscriptionItem | Text) -> object:
+def _place_in_file(part: SubscriptionItem | SourceText) -> object:
     return part.file_digest, part.number
 
 
-def _text_digest(part: SubscriptionItem | Text) -> object:
+def _text_digest(part: SubscriptionItem | SourceText) -> object:
     return part.text_digest
 
 
-def _vanished_step(item: SubscriptionItem, new_place: Text | None, unread: Unread) -> Step:
+def _vanished_step(item: SubscriptionItem, new_place: SourceText | None, unread: Unread) -> SyncStep:
     if new_place:
-        return Step("renamed", new_place, item)
+        return SyncStep("renamed", new_place, item)
     if unread.covers(item.path):
-        return Step("unchanged", None, item)  # whether the text is gone can't be known
+        return SyncStep("unchanged", None, item)  # whether the text is gone can't be known
     reason = persons_version(item)
     if reason in (ERASED, FORGOTTEN):  # the item stays, so that the text doesn't come back with its file
-        return Step("unchanged", None, item)
-    return Step("conflicting" if reason else "removed", None, item, reason)
+        return SyncStep("unchanged", None, item)
+    return SyncStep("conflicting" if reason else "removed", None, item, reason)

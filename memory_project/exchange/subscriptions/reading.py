@@ -11,7 +11,7 @@ from typing import Any
 from foundation.operations.errors import Invalid, LimitReached
 from memories.operations import Remember
 from memory_project.exchange.imports.formats import markdown
-from memory_project.exchange.imports.rows import Row
+from memory_project.exchange.imports.rows import ImportedRow
 from memory_project.exchange.subscriptions import dbt
 from memory_project.exchange.subscriptions.entities import usable_urns
 from memory_project.exchange.subscriptions.files import (
@@ -35,7 +35,7 @@ STAY_IF_UNKNOWN = ("entity_urns", "related_columns")
 
 
 @dataclass(frozen=True)
-class Text:
+class SourceText:
     """One text of a source. `fields` is empty if `problem` says why it can't be taken over."""
 
     path: str
@@ -59,12 +59,12 @@ def digest(value: Any) -> str:
     return hashlib.sha256(data.encode()).hexdigest()
 
 
-def texts(files: Iterable[SourceFile]) -> list[Text]:
+def texts(files: Iterable[SourceFile]) -> list[SourceText]:
     """Read all files. Problems of a file become texts with a problem. Raises LimitReached if there is too much.
 
     If there is a manifest of dbt, property files are left out, because it has the same descriptions.
     """
-    found: list[Text] = []
+    found: list[SourceText] = []
     total, has_manifest = 0, False
     for count, file in enumerate(files, 1):
         if count > MAX_FILES:
@@ -82,7 +82,7 @@ def texts(files: Iterable[SourceFile]) -> list[Text]:
     return list(_with_unique_keys(found))
 
 
-def _texts_of_file(file: SourceFile) -> tuple[list[Text], int]:
+def _texts_of_file(file: SourceFile) -> tuple[list[SourceText], int]:
     if file.problem:
         return [_unread(file, file.problem)], 0
     try:
@@ -97,32 +97,32 @@ def _texts_of_file(file: SourceFile) -> tuple[list[Text], int]:
     return [_text(file.path, number, file_digest, row) for number, row in rows], len(content)
 
 
-def _unread(file: SourceFile, problem: str) -> Text:
-    return Text(file.path, file.path, 0, "", problem=problem, place=file.path)
+def _unread(file: SourceFile, problem: str) -> SourceText:
+    return SourceText(file.path, file.path, 0, "", problem=problem, place=file.path)
 
 
-def _rows(path: str, content: bytes) -> Iterator[Row]:
+def _rows(path: str, content: bytes) -> Iterator[ImportedRow]:
     if path.endswith(MANIFEST):
         yield from dbt.manifest_rows(path, content)
         return
     try:
         text = content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError:
-        yield Row(path, problem="is not encoded in UTF-8; allowed: text saved as UTF-8", key=path)
+        yield ImportedRow(path, problem="is not encoded in UTF-8; allowed: text saved as UTF-8", key=path)
         return
     if "\0" in text:
-        yield Row(path, problem="is not a text file", key=path)
+        yield ImportedRow(path, problem="is not a text file", key=path)
     elif path.lower().endswith(PROPERTIES):
         yield from dbt.property_rows(path, text)
     elif text.strip():
         yield from markdown.rows_of(path, text)
 
 
-def _text(path: str, number: int, file_digest: str, row: Row) -> Text:
+def _text(path: str, number: int, file_digest: str, row: ImportedRow) -> SourceText:
     key, place = _key(path, row.key or path), row.place if path.lower().endswith(MARKDOWN) else row.key or path
     if row.problem or row.kind != "memory":
         problem = row.problem or f"is a {row.kind}, not a memory"
-        return Text(path, key, number, file_digest, problem=problem, place=place)
+        return SourceText(path, key, number, file_digest, problem=problem, place=place)
     data = {name: value for name, value in row.data.items() if name in Remember.model_fields and name != "check"}
     data.pop("visibility", None)  # the subscription decides who reads its memories, not the file
     names = data.get("entity_urns", [])
@@ -134,9 +134,9 @@ def _text(path: str, number: int, file_digest: str, row: Row) -> Text:
     try:
         operation = Remember.read(data)
     except Invalid as error:
-        return Text(path, key, number, file_digest, problem=error.message, place=place)
+        return SourceText(path, key, number, file_digest, problem=error.message, place=place)
     fields = operation.values(*TAKEN)
-    return Text(path, key, number, file_digest, fields, place=place)
+    return SourceText(path, key, number, file_digest, fields, place=place)
 
 
 def _key(path: str, key: str) -> str:
@@ -149,7 +149,7 @@ def _are_texts(names: Any) -> bool:
     return isinstance(names, list) and all(isinstance(name, str) for name in names)
 
 
-def _with_unique_keys(found: Iterable[Text]) -> Iterator[Text]:
+def _with_unique_keys(found: Iterable[SourceText]) -> Iterator[SourceText]:
     used: dict[str, int] = {}
     for text in found:
         key = text.key[:MAX_KEY]

@@ -17,7 +17,13 @@ from foundation.operations.errors import Conflict, Forbidden, Invalid, NotFound
 from foundation.people.caller import Caller
 from foundation.people.models import Persona
 from memory_project.exchange.subscriptions import addresses, git, operations, synchronization
-from memory_project.exchange.subscriptions.models import OPEN_RUNS, Kind, RunState, Subscription, SubscriptionRun
+from memory_project.exchange.subscriptions.models import (
+    OPEN_RUNS,
+    RunState,
+    Subscription,
+    SubscriptionKind,
+    SubscriptionRun,
+)
 
 RUNS_KEPT = 50  # of each subscription
 PERFORM = "memory_project.exchange.subscriptions.tasks.perform"
@@ -47,7 +53,7 @@ def add(operation: operations.AddSubscription, *, caller: Caller) -> Subscriptio
     persona = operation.persona or caller.persona
     if persona not in caller.personas and not (caller.is_admin and Persona.objects.filter(name=persona).exists()):
         raise Forbidden(f"you do not hold the persona {persona!r}", allowed=", ".join(sorted(caller.personas)))
-    if operation.kind == Kind.FOLDER and operation.branch:
+    if operation.kind == SubscriptionKind.FOLDER and operation.branch:
         raise Invalid("is given for a folder", field="branch", allowed="nothing")
     values = operation.values() | {
         "location": addresses.check_location(operation.kind, operation.location),

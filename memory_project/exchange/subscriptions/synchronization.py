@@ -30,14 +30,14 @@ from memory_project.exchange.subscriptions import folders, git
 from memory_project.exchange.subscriptions.models import (
     OPEN_RUNS,
     ItemState,
-    Kind,
     RunState,
     Subscription,
     SubscriptionItem,
+    SubscriptionKind,
     SubscriptionRun,
 )
-from memory_project.exchange.subscriptions.planning import Plan, Step, changed_fields, plan, unchanged_by_person
-from memory_project.exchange.subscriptions.reading import FOLLOWED, STAY_IF_UNKNOWN, Text, digest, texts
+from memory_project.exchange.subscriptions.planning import Plan, SyncStep, changed_fields, plan, unchanged_by_person
+from memory_project.exchange.subscriptions.reading import FOLLOWED, STAY_IF_UNKNOWN, SourceText, digest, texts
 
 ORIGIN = "origin"  # metadata key of a memory from a source
 BATCH = 200  # new memories that are stored at a time
@@ -47,17 +47,17 @@ SECONDS = 480  # after which a run ends and leaves the rest to the next one; les
 
 
 @dataclass(frozen=True)
-class Run:
+class SyncRun:
     """What the steps of a run need."""
 
     caller: Caller
     subscription: Subscription
     version: str  # the commit, or "" for folders
 
-    def version_of(self, text: Text) -> str:
+    def version_of(self, text: SourceText) -> str:
         return self.version or text.file_digest
 
-    def origin(self, text: Text) -> dict[str, str]:
+    def origin(self, text: SourceText) -> dict[str, str]:
         return {"subscription": self.subscription.pk.hex, "path": text.path, "version": self.version_of(text)}
 
 
@@ -102,14 +102,14 @@ def _run(caller: Caller, row: SubscriptionRun) -> None:
         _update(row, **values, state=RunState.HELD, error=problem, finished_at=timezone.now())
         return
     _update(row, **values)
-    problems = _carry_out(Run(caller, subscription, version), row, result)
+    problems = _carry_out(SyncRun(caller, subscription, version), row, result)
     counts = Counter(result.counts()) + Counter(line["what"] for line in problems)
     report = [*problems, *row.report][:REPORTED]
     _update(row, counts=dict(counts), report=report, state=RunState.DONE, finished_at=timezone.now())
 
 
-def _read(subscription: Subscription) -> tuple[list[Text], str]:
-    if subscription.kind == Kind.FOLDER:
+def _read(subscription: Subscription) -> tuple[list[SourceText], str]:
+    if subscription.kind == SubscriptionKind.FOLDER:
         return texts(folders.files(subscription.location, subscription.subfolder)), ""
     connections.close_if_pooled()  # hold no database connection while waiting for another server
     checkout = git.fetch(subscription.pk, subscription.location, subscription.branch)
@@ -126,7 +126,7 @@ def _removes_too_much(result: Plan, confirmed: int) -> str:
     )
 
 
-def _carry_out(run: Run, row: SubscriptionRun, result: Plan) -> list[dict[str, str]]:
+def _carry_out(run: SyncRun, row: SubscriptionRun, result: Plan) -> list[dict[str, str]]:
     """Carry out the changes, and note conflicts and refusals in the items. Return new ones, for the report."""
     _note_others(run, [step for step in result.steps if step.action in ("conflicting", "refused", "unchanged")])
     changes = result.writes()
@@ -155,7 +155,7 @@ def _check_progress(row: SubscriptionRun, done: int, deadline: float, every: int
 # -- steps -------------------------------------------------------------------------------------------------
 
 
-def _attempt(run: Run, step: Step) -> list[dict[str, str]]:
+def _attempt(run: SyncRun, step: SyncStep) -> list[dict[str, str]]:
     """Carry out a step about an existing item. Return a line for the report if it was refused or met a conflict."""
     item, conflict = step.item, ""
     assert item is not None
@@ -172,7 +172,7 @@ def _attempt(run: Run, step: Step) -> list[dict[str, str]]:
     return [_line("conflicting", step, conflict)] if conflict else []
 
 
-def _remember(run: Run, steps: Sequence[Step]) -> list[dict[str, str]]:
+def _remember(run: SyncRun, steps: Sequence[SyncStep]) -> list[dict[str, str]]:
     """Store new memories and their items. Return what was refused."""
     pairs = [(step, step.text) for step in steps if step.text]
     facts = _facts(run, [text for _, text in pairs])
@@ -200,7 +200,7 @@ def _remember(run: Run, steps: Sequence[Step]) -> list[dict[str, str]]:
     return []
 
 
-def _facts(run: Run, found: Sequence[Text], replaced: MemoryRecord | None = None) -> list[dict[str, Any]]:
+def _facts(run: SyncRun, found: Sequence[SourceText], replaced: MemoryRecord | None = None) -> list[dict[str, Any]]:
     """Return the fields of new memories. `replaced` is the memory of a source that had the earlier text of their place.
 
     A new memory is private if the owner has made this one private, or one that has or had the same text from a source.
@@ -220,12 +220,17 @@ def _facts(run: Run, found: Sequence[Text], replaced: MemoryRecord | None = None
     return facts
 
 
-def _metadata(run: Run, text: Text) -> dict[str, Any]:
+def _metadata(run: SyncRun, text: SourceText) -> dict[str, Any]:
     return {**text.fields["metadata"], ORIGIN: run.origin(text)}
 
 
 def _taken_over(
-    run: Run, text: Text, record: MemoryRecord, *, is_ours: bool = True, unknown: Mapping[str, Any] | None = None
+    run: SyncRun,
+    text: SourceText,
+    record: MemoryRecord,
+    *,
+    is_ours: bool = True,
+    unknown: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the columns of the item of a text that is now the text of a memory.
 
@@ -249,7 +254,7 @@ def _taken_over(
     }
 
 
-def _change(run: Run, item: SubscriptionItem, text: Text) -> str:
+def _change(run: SyncRun, item: SubscriptionItem, text: SourceText) -> str:
     """Return which changes of the source a person's changes prevent, or ""."""
     record = item.record
     if record is None or not item.is_ours or _others(item).exists():
@@ -280,12 +285,12 @@ def _change(run: Run, item: SubscriptionItem, text: Text) -> str:
     return f"a person has changed its {', '.join(kept)}" if kept else ""
 
 
-def _revise(run: Run, values: dict[str, Any]) -> tuple[MemoryRecord, str]:
+def _revise(run: SyncRun, values: dict[str, Any]) -> tuple[MemoryRecord, str]:
     revised = services.revise(Revise.read(values), caller=run.caller)
     return revised, revised.pending_message
 
 
-def _rename(run: Run, item: SubscriptionItem, text: Text) -> None:
+def _rename(run: SyncRun, item: SubscriptionItem, text: SourceText) -> None:
     """Give the item its new place. The memory gets the new origin unless a person has changed it."""
     record = item.record
     place = {"path": text.path, "key": text.key, "number": text.number, "file_digest": text.file_digest}
@@ -304,7 +309,7 @@ def _rename(run: Run, item: SubscriptionItem, text: Text) -> None:
     _save(item, **place, text_digest=text.text_digest, version=run.version_of(text))
 
 
-def _forget(run: Run, item: SubscriptionItem) -> None:
+def _forget(run: SyncRun, item: SubscriptionItem) -> None:
     with transaction.atomic():
         if item.record is not None and item.is_ours and not _leave(item):
             services.forget(
@@ -315,7 +320,7 @@ def _forget(run: Run, item: SubscriptionItem) -> None:
 
 def forget_all(caller: Caller, subscription: Subscription) -> int:
     """Forget the memories of a subscription that nobody has changed. Return their number."""
-    run = Run(caller, subscription, "")
+    run = SyncRun(caller, subscription, "")
     kept = subscription.items.filter(is_ours=True, record__status__in=[Status.ACTIVE, Status.STALE])
     count = 0
     for item in kept.select_related("record").defer("record__search"):
@@ -361,7 +366,7 @@ def _is_from(subscription: Subscription, record: MemoryRecord) -> bool:
     return isinstance(origin, dict) and origin.get("subscription") == subscription.pk.hex and not record.edited_by
 
 
-def _note_others(run: Run, steps: Sequence[Step]) -> None:
+def _note_others(run: SyncRun, steps: Sequence[SyncStep]) -> None:
     """Store conflicts and refusals in the items. A text that was never taken over gets an item for it."""
     new = []
     for step in steps:
@@ -404,5 +409,5 @@ def _report(result: Plan) -> list[dict[str, str]]:
     return [_line(step.action, step, step.reason) for step in steps[:REPORTED]]
 
 
-def _line(action: str, step: Step, reason: str) -> dict[str, str]:
+def _line(action: str, step: SyncStep, reason: str) -> dict[str, str]:
     return {"what": action, "text": step.place, **({"why": reason[:MAX_REASON]} if reason else {})}

@@ -16,11 +16,11 @@ from foundation.operations.errors import DomainError, Invalid
 from memory_project.agents.client_files.connection import (
     DEFAULT_NAME,
     TOKEN_VARIABLE,
-    Connection,
+    ClientConnection,
     mcp_url,
     stdio_connection,
 )
-from memory_project.agents.client_files.files import Change, plan, write
+from memory_project.agents.client_files.files import FileChange, plan, write
 from memory_project.agents.client_files.snippets import snippet
 from memory_project.agents.client_files.table import BY_NAME, Client, Entry
 from memory_project.models import User
@@ -70,7 +70,7 @@ class Command(BaseCommand):
         except DomainError as error:
             raise CommandError(error.message) from None
 
-    def print_entry(self, client: Client, connection: Connection, entry: Entry, options: dict[str, Any]) -> None:
+    def print_entry(self, client: Client, connection: ClientConnection, entry: Entry, options: dict[str, Any]) -> None:
         path = file_of(client, options)
         if options["json"]:
             answer = {"client": client.name, "path": path and str(path), "format": client.format}
@@ -99,7 +99,7 @@ class Command(BaseCommand):
             raise CommandError("There is no terminal to ask on: pass --yes to write.")
         return input("Write this? [y/N] ").strip().lower() in ("y", "yes")
 
-    def report(self, change: Change, backup: Path | None, client: Client) -> None:
+    def report(self, change: FileChange, backup: Path | None, client: Client) -> None:
         kept = f" The earlier text is in {backup}." if backup else ""
         self.stdout.write(f"Wrote {change.path}.{kept} Restart {client.title} to load it.")
 
@@ -153,14 +153,14 @@ def token_for(client: Client, options: dict[str, Any]) -> str:
     return token
 
 
-def connection_for(options: dict[str, Any], token: str) -> Connection:
+def connection_for(options: dict[str, Any], token: str) -> ClientConnection:
     names = [part.strip() for part in options["toolsets"].split(",") if part.strip()]
     check_toolsets(names, options)
     if not options["email"]:
         if options["read_only"] and not names:
             names = list(settings.MCP_TOOLSETS)
         url = mcp_url(options["url"] or settings.COMMONPLACE_URL, names, read_only=options["read_only"])
-        return Connection(url=url, token=token, name=options["name"])
+        return ClientConnection(url=url, token=token, name=options["name"])
     email = options["email"].strip().lower()
     if not User.objects.filter(email=email, is_active=True).exists():
         raise Invalid(

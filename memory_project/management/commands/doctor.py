@@ -10,10 +10,15 @@ from django.core.management.base import BaseCommand
 
 from memory_project.management.arguments import between
 from memory_project.operating.doctor import examination
-from memory_project.operating.doctor.examination import Result
-from memory_project.operating.doctor.findings import State
+from memory_project.operating.doctor.examination import ExaminationResult
+from memory_project.operating.doctor.findings import FindingState
 
-MARKS = {State.OK: "ok", State.WARNING: "WARNING", State.PROBLEM: "PROBLEM", State.UNKNOWN: "unknown"}
+MARKS = {
+    FindingState.OK: "ok",
+    FindingState.WARNING: "WARNING",
+    FindingState.PROBLEM: "PROBLEM",
+    FindingState.UNKNOWN: "unknown",
+}
 
 
 class Command(BaseCommand):
@@ -34,7 +39,7 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps({"state": worst, "checks": [as_object(result) for result in results]}))
         else:
             self.print_page(results)
-        code = int(worst == State.PROBLEM or (strict and worst == State.WARNING))
+        code = int(worst == FindingState.PROBLEM or (strict and worst == FindingState.WARNING))
         if examination.is_unfinished():
             # an ordinary exit would wait for a model that is still loading, or abort its native code
             self.stdout.flush()
@@ -42,7 +47,7 @@ class Command(BaseCommand):
         if code:
             sys.exit(code)
 
-    def print_page(self, results: list[Result]) -> None:
+    def print_page(self, results: list[ExaminationResult]) -> None:
         group = ""
         for result in results:
             if result.group != group:
@@ -52,14 +57,15 @@ class Command(BaseCommand):
             self.stdout.write(f"  {MARKS[finding.state]:<8} {result.title}: {finding.found}")
             if str(finding.fix):
                 self.stdout.write(f"           → {finding.fix}")
-        counts = {state: sum(result.finding.state == state for result in results) for state in State}
-        self.stdout.write(
-            f"\n{counts[State.PROBLEM]} problems, {counts[State.WARNING]} warnings, {counts[State.UNKNOWN]} unknown, "
-            f"{counts[State.OK]} ok"
+        counts = {state: sum(result.finding.state == state for result in results) for state in FindingState}
+        problems, warnings, unknown, good = (
+            counts[state]
+            for state in (FindingState.PROBLEM, FindingState.WARNING, FindingState.UNKNOWN, FindingState.OK)
         )
+        self.stdout.write(f"\n{problems} problems, {warnings} warnings, {unknown} unknown, {good} ok")
 
 
-def as_object(result: Result) -> dict[str, str]:
+def as_object(result: ExaminationResult) -> dict[str, str]:
     finding = result.finding
     return {
         "group": result.group,

@@ -177,7 +177,7 @@ class DeclaredUpstreamAdmin(ExportsList):
         declarations.delete(caller=admin_caller(request), declared=obj)
 
 
-def told(answer: trial.Trial) -> str:
+def told(answer: trial.UpstreamTrial) -> str:
     """Return what an upstream answered, in one sentence."""
     text = ngettext(
         "%(server)s answered in %(ms)s ms with %(n)s tool and %(resources)s resources.",
@@ -188,7 +188,7 @@ def told(answer: trial.Trial) -> str:
     return text % {"server": server, "ms": answer.milliseconds, "n": len(answer.tools), "resources": answer.resources}
 
 
-def lines_of(answer: trial.Trial) -> list[str]:
+def lines_of(answer: trial.UpstreamTrial) -> list[str]:
     lines = []
     if answer.tools:
         left = len(answer.tools) - TOOLS_SHOWN

@@ -31,7 +31,7 @@ from memory_project.mcp.confirmations import asks_in_results, can_ask
 from memory_project.mcp.gateway import entities, questions, registry, results
 from memory_project.mcp.gateway.declaration import Upstream
 from memory_project.mcp.gateway.models import PinState
-from memory_project.mcp.gateway.pool import Pool
+from memory_project.mcp.gateway.pool import SessionPool
 from memory_project.mcp.gateway.registry import ProxiedTool
 from memory_project.mcp.gateway.running_call import Event, RunningCall
 from memory_project.mcp.responses import AttachedContent, CallContext, Cancelled, asks_for_context, report_failure
@@ -52,7 +52,7 @@ class Gateway:
     server: IdentifiedServer
     toolsets: Sequence[str] | None = None
     is_read_only: bool = False
-    pool: Pool = field(default_factory=Pool)
+    pool: SessionPool = field(default_factory=SessionPool)
     waiting: Counter[str] = field(default_factory=Counter)  # calls of each person that are not finished
     _asking: dict[str, RunningCall] = field(default_factory=dict)
 

@@ -22,7 +22,7 @@ from memory_project.mcp.gateway.credential_owners import is_stored, owner
 from memory_project.mcp.gateway.declaration import Upstream
 
 Result = TypeVar("Result")
-Source = Callable[[str], oauth.Tokens]  # takes the token that was refused, or ""
+Source = Callable[[str], oauth.OAuthTokens]  # takes the token that was refused, or ""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Authentication(httpx2.Auth):
     def __init__(self, refused: Callable[[], DomainError], source: Source | None = None) -> None:
         self.problem = ""
         self._refused, self._source = refused, source
-        self._tokens: oauth.Tokens | None = None
+        self._tokens: oauth.OAuthTokens | None = None
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         await self._authorize(request)

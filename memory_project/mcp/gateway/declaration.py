@@ -33,11 +33,11 @@ def origin_of(url: str) -> str:
     return f"{parts.scheme}://{(parts.hostname or '').lower()}:{port}"
 
 
-class Part(BaseModel):
+class UpstreamPart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class OAuth(Part):
+class OAuth(UpstreamPart):
     """How Commonplace signs in to an upstream that asks for OAuth.
 
     Without `client_id`, Commonplace registers itself (dynamic client registration).
@@ -58,7 +58,7 @@ class OAuth(Part):
         return self
 
 
-class Exchange(Part):
+class Exchange(UpstreamPart):
     """Exchange of the token that the caller has of OIDC_ISSUER for one that the upstream accepts (RFC 8693)."""
 
     token_url: str
@@ -77,7 +77,7 @@ class Exchange(Part):
         return value
 
 
-class Upstream(Part):
+class Upstream(UpstreamPart):
     name: str
     command: str = ""
     args: tuple[str, ...] = ()

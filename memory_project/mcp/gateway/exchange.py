@@ -28,17 +28,17 @@ ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"
 class _Kept:
     """Tokens by person, until they expire."""
 
-    tokens: dict[tuple[str, ...], oauth.Tokens] = field(default_factory=dict)
+    tokens: dict[tuple[str, ...], oauth.OAuthTokens] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def put(self, key: tuple[str, ...], tokens: oauth.Tokens) -> None:
+    def put(self, key: tuple[str, ...], tokens: oauth.OAuthTokens) -> None:
         with self.lock:
             if len(self.tokens) >= MAX_KEPT:
                 self.tokens = {name: kept for name, kept in self.tokens.items() if kept.is_fresh(0)}
             if len(self.tokens) < MAX_KEPT:
                 self.tokens[key] = tokens
 
-    def get(self, key: tuple[str, ...]) -> oauth.Tokens | None:
+    def get(self, key: tuple[str, ...]) -> oauth.OAuthTokens | None:
         with self.lock:
             kept = self.tokens.get(key)
             if kept is not None and not kept.is_fresh(0):
@@ -54,7 +54,7 @@ _latest: list[Caller] = []
 def remember(caller: Caller, text: str) -> None:
     """Keep the token that a person has come with. It has been verified."""
     expires_at = float(jwt.decode(text, options={"verify_signature": False})["exp"])
-    _subjects.put((caller.email,), oauth.Tokens(access_token=text, expires_at=expires_at))
+    _subjects.put((caller.email,), oauth.OAuthTokens(access_token=text, expires_at=expires_at))
     _latest[:] = [caller]
 
 
@@ -63,7 +63,7 @@ def present() -> list[Caller]:
     return [caller for caller in _latest if _subjects.get((caller.email,)) is not None]
 
 
-def access_token(upstream: Upstream, caller: Caller, *, refused: str = "") -> oauth.Tokens:
+def access_token(upstream: Upstream, caller: Caller, *, refused: str = "") -> oauth.OAuthTokens:
     """Return a token for the upstream. Raises Degraded if the caller has not come with a token of the issuer."""
     declared = upstream.exchange
     assert declared is not None
@@ -83,7 +83,7 @@ def access_token(upstream: Upstream, caller: Caller, *, refused: str = "") -> oa
     return tokens
 
 
-def _exchange(upstream: Upstream, subject: str) -> oauth.Tokens:
+def _exchange(upstream: Upstream, subject: str) -> oauth.OAuthTokens:
     declared = upstream.exchange
     assert declared is not None
     form = {
@@ -97,14 +97,14 @@ def _exchange(upstream: Upstream, subject: str) -> oauth.Tokens:
     }
     secret = upstream.fill(declared.client_secret)
 
-    async def send(client: httpx2.AsyncClient, upstream: Upstream) -> oauth.Tokens:
+    async def send(client: httpx2.AsyncClient, upstream: Upstream) -> oauth.OAuthTokens:
         return await oauth.token_request(
             client, upstream, declared.token_url, form,
             client_id=declared.client_id, client_secret=secret, by_header=True,
         )  # fmt: skip
 
     try:
-        tokens: oauth.Tokens = oauth.run(upstream, send)
-    except oauth.Refused:
+        tokens: oauth.OAuthTokens = oauth.run(upstream, send)
+    except oauth.SignInRefused:
         raise errors.Degraded(f"{upstream.name}: the company's issuer refused to exchange your token for it") from None
     return tokens

@@ -30,7 +30,7 @@ def label_of(state: str) -> str:
 
 
 @dataclass(frozen=True)
-class Finding:
+class UpstreamFinding:
     name: str  # of an upstream, or MCP_UPSTREAMS for the file
     problem: str
     hint: str
@@ -45,7 +45,7 @@ class UpstreamState:
     status: UpstreamStatus | None = None
     approved: int = 0
     waiting: int = 0
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[UpstreamFinding] = field(default_factory=list)
 
     @property
     def label(self) -> str:
@@ -74,7 +74,7 @@ class UpstreamState:
 @dataclass(frozen=True)
 class Health:
     states: Sequence[UpstreamState]
-    findings: Sequence[Finding]  # of all upstreams, and of the file of declarations
+    findings: Sequence[UpstreamFinding]  # of all upstreams, and of the file of declarations
 
 
 def look() -> Health:
@@ -93,7 +93,7 @@ def look() -> Health:
     findings = [finding for state in states for finding in state.findings]
     if problem := problems.get("MCP_UPSTREAMS"):
         hint = gettext("Correct the file: none of its servers is used.")
-        findings.insert(0, Finding("MCP_UPSTREAMS", problem, hint))
+        findings.insert(0, UpstreamFinding("MCP_UPSTREAMS", problem, hint))
     return Health(states, findings)
 
 
@@ -125,15 +125,15 @@ def _state(
 
 def _findings(
     name: str, upstream: Upstream | None, status: UpstreamStatus | None, state: str, problem: str
-) -> Iterator[Finding]:
+) -> Iterator[UpstreamFinding]:
     if problem:
-        yield Finding(name, problem, gettext("Correct the declaration: the server is not used."))
+        yield UpstreamFinding(name, problem, gettext("Correct the declaration: the server is not used."))
     if upstream is None:
         return
     missing = upstream.missing_variables()
     for variable in missing:
         text = gettext("The environment variable %(name)s is not set.") % {"name": variable}
-        yield Finding(name, text, gettext("Set it where Commonplace is started, and start it again."))
+        yield UpstreamFinding(name, text, gettext("Set it where Commonplace is started, and start it again."))
     if state == FAILING and status is not None and not missing:
         hint = gettext("Test the server. Its tools stay in the lists of agents, and calls fail until it answers.")
-        yield Finding(name, status.error, hint)
+        yield UpstreamFinding(name, status.error, hint)

@@ -40,7 +40,7 @@ MAX_EXPIRES_S = 365 * 86_400
 Result = TypeVar("Result")
 
 
-class Refused(errors.Upstream):
+class SignInRefused(errors.Upstream):
     """The authorization server no longer accepts the credential."""
 
 
@@ -53,7 +53,7 @@ class Server(BaseModel):
     client: OAuthClientInformationFull | None = None
 
 
-class Tokens(BaseModel):
+class OAuthTokens(BaseModel):
     access_token: str
     refresh_token: str = ""
     expires_at: float = 0.0  # seconds since 1970; 0 if the server did not say
@@ -102,19 +102,19 @@ def check_answering_server(server: Server, issuer: str | None) -> None:
         raise errors.Upstream("the answer comes from another authorization server") from None
 
 
-def exchange_code(upstream: Upstream, server: Server, code: str, verifier: str, callback: str) -> Tokens:
+def exchange_code(upstream: Upstream, server: Server, code: str, verifier: str, callback: str) -> OAuthTokens:
     form = {"grant_type": "authorization_code", "code": code, "code_verifier": verifier, "redirect_uri": callback}
     return run(upstream, _tokens, server, form)
 
 
-def refresh(upstream: Upstream, server: Server, tokens: Tokens) -> Tokens:
+def refresh(upstream: Upstream, server: Server, tokens: OAuthTokens) -> OAuthTokens:
     """Return new tokens. Raises Refused if the server wants another sign-in."""
     form = {"grant_type": "refresh_token", "refresh_token": tokens.refresh_token}
     renewed = run(upstream, _tokens, server, form)
     return renewed.model_copy(update={"refresh_token": renewed.refresh_token or tokens.refresh_token})
 
 
-def client_credentials(upstream: Upstream) -> Tokens:
+def client_credentials(upstream: Upstream) -> OAuthTokens:
     """Sign in as the declared client, without a person."""
     server = discover(upstream)
     server = server.model_copy(update={"client": _declared_client(upstream, server)})
@@ -247,7 +247,9 @@ def _declared_client(upstream: Upstream, server: Server) -> OAuthClientInformati
     )
 
 
-async def _tokens(client: httpx2.AsyncClient, upstream: Upstream, server: Server, form: Mapping[str, str]) -> Tokens:
+async def _tokens(
+    client: httpx2.AsyncClient, upstream: Upstream, server: Server, form: Mapping[str, str]
+) -> OAuthTokens:
     assert server.client is not None
     return await token_request(
         client,
@@ -269,7 +271,7 @@ async def token_request(
     client_id: str,
     client_secret: str,
     by_header: bool,
-) -> Tokens:
+) -> OAuthTokens:
     """Ask a token endpoint. Raises Refused if it says no, and errors.Upstream if it can't answer now."""
     sent = {key: value for key, value in form.items() if value}
     headers = {"accept": "application/json"}
@@ -284,10 +286,10 @@ async def token_request(
     if response.status_code == 429 or response.status_code >= 500:
         raise errors.Upstream(f"{upstream.name}: the authorization server answered with status {response.status_code}")
     if response.status_code not in (200, 201):
-        raise Refused(f"{upstream.name}: the authorization server refused (status {response.status_code})")
+        raise SignInRefused(f"{upstream.name}: the authorization server refused (status {response.status_code})")
     token = OAuthToken.model_validate_json(response.content)
     lifetime = min(token.expires_in, MAX_EXPIRES_S) if token.expires_in is not None else None
-    return Tokens(
+    return OAuthTokens(
         access_token=token.access_token,
         refresh_token=token.refresh_token or "",
         expires_at=time.time() + lifetime if lifetime is not None else 0.0,

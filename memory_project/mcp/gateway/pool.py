@@ -42,7 +42,7 @@ PAUSES_S = (5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0)
 
 
 @dataclass
-class Breaker:
+class UpstreamBreaker:
     """Refuses calls for growing pauses, after FAILURES failures in a row or a connection that could not be opened.
 
     The next call after a pause is the trial.
@@ -78,11 +78,11 @@ class Slots:
 Key = tuple[str, str, str]  # upstream, owner of the credential, connection of the client
 
 
-class Pool:
+class SessionPool:
     def __init__(self) -> None:
         self._sessions: dict[Key, UpstreamSession] = {}
         self._opening: defaultdict[Key, anyio.Lock] = defaultdict(anyio.Lock)
-        self._breakers: defaultdict[tuple[str, str], Breaker] = defaultdict(Breaker)
+        self._breakers: defaultdict[tuple[str, str], UpstreamBreaker] = defaultdict(UpstreamBreaker)
         self._slots: dict[str, Slots] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
         self._changed = anyio.Event()

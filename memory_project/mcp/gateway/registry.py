@@ -59,7 +59,7 @@ class ProxiedTool(Tool):
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class UpstreamSnapshot:
     upstreams: Mapping[str, Upstream] = field(default_factory=dict)
     tools: Mapping[str, ProxiedTool] = field(default_factory=dict)  # by the name that clients see
     held_back: Mapping[str, ProxiedTool] = field(default_factory=dict)  # likewise, those that may not be called
@@ -68,22 +68,22 @@ class Snapshot:
     stamp: tuple[Any, ...] = ()
 
 
-_snapshot = Snapshot()
+_snapshot = UpstreamSnapshot()
 _looked_at = 0.0
 _lock = threading.Lock()
 
 
-def current() -> Snapshot:
+def current() -> UpstreamSnapshot:
     """Return the snapshot without a query. It is empty until `refreshed` was called."""
     return _snapshot
 
 
-def recent() -> Snapshot | None:
+def recent() -> UpstreamSnapshot | None:
     """Return the snapshot without a query, or None if it has to be compared with the database first."""
     return _snapshot if time.monotonic() - _looked_at < REFRESH_S else None
 
 
-def refreshed(*, at_once: bool = False) -> Snapshot:
+def refreshed(*, at_once: bool = False) -> UpstreamSnapshot:
     """Return a snapshot that is at most REFRESH_S seconds old, or with `at_once` a new one if anything has changed."""
     global _snapshot, _looked_at
     with _lock:
@@ -100,7 +100,7 @@ def forget() -> None:
     """Forget the snapshot, so that the next look reads everything anew."""
     global _snapshot, _looked_at
     with _lock:
-        _snapshot, _looked_at = Snapshot(), 0.0
+        _snapshot, _looked_at = UpstreamSnapshot(), 0.0
 
 
 def is_permitted(caller: Caller, upstream: Upstream) -> bool:
@@ -135,7 +135,7 @@ def _stamp() -> tuple[Any, ...]:
     )
 
 
-def _read(stamp: tuple[Any, ...]) -> Snapshot:
+def _read(stamp: tuple[Any, ...]) -> UpstreamSnapshot:
     upstreams, problems = declared()
     for name, problem in problems.items():
         log.error("the upstream %s is not used: %s", name, problem)
@@ -145,7 +145,7 @@ def _read(stamp: tuple[Any, ...]) -> Snapshot:
         tool = _proxied(upstreams[pin.upstream], pin)
         (tools if pin.state == PinState.APPROVED else held_back)[tool.name] = tool
     statuses = {status.name: status for status in UpstreamStatus.objects.all()}
-    return Snapshot(upstreams, tools, held_back, statuses, problems, stamp)
+    return UpstreamSnapshot(upstreams, tools, held_back, statuses, problems, stamp)
 
 
 def declared() -> tuple[dict[str, Upstream], dict[str, str]]:

@@ -20,7 +20,7 @@ from foundation.people.caller import Caller
 from memory_project.mcp.confirmations import ANSWER_S
 from memory_project.mcp.gateway.declaration import Upstream
 from memory_project.mcp.gateway.failures import TimedOut
-from memory_project.mcp.gateway.pool import Pool
+from memory_project.mcp.gateway.pool import SessionPool
 
 if TYPE_CHECKING:
     from memory_project.mcp.gateway.session import UpstreamSession
@@ -48,7 +48,7 @@ class RunningCall:
         self._limit = anyio.CancelScope()
         self._reported_at = 0.0
 
-    async def run(self, pool: Pool) -> None:
+    async def run(self, pool: SessionPool) -> None:
         """Carry out the call and store its outcome for `next`. Never raises."""
         with self._work:
             outcome: Event

@@ -24,7 +24,7 @@ MAX_CODE = 4_000  # characters
 
 
 @dataclass(frozen=True)
-class Answer:
+class SignInAnswer:
     """The parameters with which the authorization server sends the browser back."""
 
     state: str
@@ -50,7 +50,7 @@ def start(*, caller: Caller, upstream: Upstream) -> tuple[str, str]:
     return address, server.metadata.authorization_endpoint.host or ""
 
 
-def finish(*, caller: Caller, answer: Answer) -> Upstream:
+def finish(*, caller: Caller, answer: SignInAnswer) -> Upstream:
     """Exchange the code for tokens and store them. Return the upstream.
 
     Raises Forbidden for a state that this person has not started within ten minutes, or that was used before.

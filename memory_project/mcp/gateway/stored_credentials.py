@@ -109,7 +109,7 @@ def opened(upstream: Upstream, owner: str) -> tuple[StoredCredential, dict[str, 
     return row, values
 
 
-def access_token(upstream: Upstream, owner: str, *, refused: str = "") -> oauth.Tokens:
+def access_token(upstream: Upstream, owner: str, *, refused: str = "") -> oauth.OAuthTokens:
     """Return tokens that are fresh, and other ones than the access token that the upstream has `refused`.
 
     The row is locked during a refresh, because many servers accept a refresh token once: whoever waits for the lock
@@ -122,16 +122,16 @@ def access_token(upstream: Upstream, owner: str, *, refused: str = "") -> oauth.
             values = _values(row, upstream) if row is not None and row.refused_at is None else None
             if row is None or values is None:
                 raise needed(upstream, owner)
-            tokens = oauth.Tokens.model_validate(values["tokens"])
+            tokens = oauth.OAuthTokens.model_validate(values["tokens"])
             if tokens.is_fresh() and tokens.access_token != refused:
                 return tokens
             if not tokens.refresh_token:
-                raise oauth.Refused("there is no refresh token")
+                raise oauth.SignInRefused("there is no refresh token")
             renewed = oauth.refresh(upstream, oauth.Server.model_validate(values["server"]), tokens)
             row.sealed = sealing.seal({**values, "tokens": renewed.model_dump(mode="json")})
             row.save(update_fields=["sealed"])
             return renewed
-    except oauth.Refused:
+    except oauth.SignInRefused:
         note_refusal(upstream, owner)
         raise needed(upstream, owner) from None
 

@@ -100,7 +100,7 @@ class Flag:
 
 
 @dataclass(frozen=True)
-class Part:
+class ToolPart:
     """A part of a tool, before and after. Texts have invisible characters as code points."""
 
     title: str
@@ -178,7 +178,7 @@ def flags(pin: PinnedTool) -> list[Flag]:
     return sorted(found, key=lambda flag: not flag.is_serious)
 
 
-def parts(pin: PinnedTool) -> list[Part]:
+def parts(pin: PinnedTool) -> list[ToolPart]:
     """Return the parts of a tool as approved and as offered, those that differ first."""
     approved = pin.approved or {}
     found = []
@@ -186,7 +186,7 @@ def parts(pin: PinnedTool) -> list[Part]:
         show = _text if key != "name" else lambda value: reveal_name(str(value or ""))
         before, after = show(approved.get(key)), show(pin.offered.get(key))
         if before or after:
-            found.append(_part(str(title), before, after) if pin.approved else Part(str(title), "", after, True))
+            found.append(_part(str(title), before, after) if pin.approved else ToolPart(str(title), "", after, True))
     return sorted(found, key=lambda part: not part.is_changed)
 
 
@@ -210,13 +210,13 @@ def _text(value: Any) -> str:
     return reveal(value if isinstance(value, str) else json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False))
 
 
-def _part(title: str, before: str, after: str) -> Part:
+def _part(title: str, before: str, after: str) -> ToolPart:
     if before == after:
-        return Part(title, before, after, False)
+        return ToolPart(title, before, after, False)
     old, new = before.splitlines(), after.splitlines()
     shorter = min(len(old), len(new))
     start = next((index for index in range(shorter) if old[index] != new[index]), shorter)
     end = next((index for index in range(shorter - start) if old[-1 - index] != new[-1 - index]), shorter - start)
     head, tail = max(start - CONTEXT_LINES, 0), max(end - CONTEXT_LINES, 0)
     shown = ["\n".join(lines[head : len(lines) - tail]) for lines in (old, new)]
-    return Part(title, shown[0], shown[1], True, head, tail)
+    return ToolPart(title, shown[0], shown[1], True, head, tail)

@@ -26,7 +26,7 @@ CLOSE_S = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trial:
+class UpstreamTrial:
     """The answer of an upstream. `problem` is empty if it answered. `flagged` has the rules that flag a tool."""
 
     problem: str = ""
@@ -37,7 +37,7 @@ class Trial:
     milliseconds: int = 0
 
 
-def try_declaration(*, caller: Caller, name: str, text: str) -> Trial:
+def try_declaration(*, caller: Caller, name: str, text: str) -> UpstreamTrial:
     """Connect by a declaration that need not be saved. Nothing is stored, and no tool is pinned.
 
     Raises Forbidden unless the caller is an operator, and Invalid for a declaration that is not valid.
@@ -46,7 +46,7 @@ def try_declaration(*, caller: Caller, name: str, text: str) -> Trial:
     return _tried(caller, declarations.check(name, text))
 
 
-def try_upstream(*, caller: Caller, name: str) -> Trial:
+def try_upstream(*, caller: Caller, name: str) -> UpstreamTrial:
     """Connect to an upstream that is declared and enabled. If it answers, it is listed within seconds.
 
     Raises NotFound if there is no upstream of that name.
@@ -72,13 +72,13 @@ def list_tools(upstream: Upstream, caller: Caller) -> int:
         raise errors.Upstream(error.message.removeprefix(f"{upstream.name}: ")) from None
 
 
-def _tried(caller: Caller, upstream: Upstream) -> Trial:
+def _tried(caller: Caller, upstream: Upstream) -> UpstreamTrial:
     started = time.perf_counter()
     try:
         offer = _offer_of(upstream, NOBODY if upstream.credentials == "service" else caller)
     except DomainError as error:
-        return Trial(problem=error.message, milliseconds=_since(started))
-    return Trial(
+        return UpstreamTrial(problem=error.message, milliseconds=_since(started))
+    return UpstreamTrial(
         server=offer.server,
         tools=[str(tool.get("name", ""))[:200] for tool in offer.tools],
         flagged=_flagged(upstream.name, offer.tools),

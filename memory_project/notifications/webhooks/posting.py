@@ -28,13 +28,13 @@ NOT_PUBLIC = "the host has no public address; an operator can allow it with WEBH
 
 
 @dataclass(frozen=True)
-class Request:
+class EventRequest:
     headers: dict[str, str]
     body: str
 
 
 @dataclass(frozen=True)
-class Answer:
+class EndpointAnswer:
     status_code: int | None  # None if there was no response
     error: str = ""  # empty if the request succeeded
 
@@ -78,16 +78,16 @@ def check_url(text: str) -> str:
     return str(url)
 
 
-def post_all(url: str, requests: Sequence[Request]) -> list[Answer]:
+def post_all(url: str, requests: Sequence[EventRequest]) -> list[EndpointAnswer]:
     """Send the requests to one URL at the same time."""
     try:
         checked = check_url(url)  # the rules may have changed since the endpoint was saved
     except Invalid as error:
-        return [Answer(None, error.message)] * len(requests)
+        return [EndpointAnswer(None, error.message)] * len(requests)
     return asyncio.run(_post_all(checked, requests))
 
 
-async def _post_all(url: str, requests: Sequence[Request]) -> list[Answer]:
+async def _post_all(url: str, requests: Sequence[EventRequest]) -> list[EndpointAnswer]:
     import httpx  # noqa: PLC0415 - takes a tenth of a second, which other processes save
 
     from foundation.outbound.public_http import AsyncPublicTransport  # noqa: PLC0415 - needs httpx
@@ -98,7 +98,7 @@ async def _post_all(url: str, requests: Sequence[Request]) -> list[Answer]:
         return list(await asyncio.gather(*(_post(client, url, request) for request in requests)))
 
 
-async def _post(client: httpx.AsyncClient, url: str, request: Request) -> Answer:
+async def _post(client: httpx.AsyncClient, url: str, request: EventRequest) -> EndpointAnswer:
     import httpx  # noqa: PLC0415 - takes a tenth of a second, which other processes save
 
     from foundation.outbound.public_http import NotPublic  # noqa: PLC0415 - needs httpx
@@ -111,10 +111,12 @@ async def _post(client: httpx.AsyncClient, url: str, request: Request) -> Answer
             client.stream("POST", url, content=content, headers=request.headers) as response,
         ):
             status = response.status_code
-        return Answer(status, "" if response.is_success else STATUS % {"status": status})
+        return EndpointAnswer(status, "" if response.is_success else STATUS % {"status": status})
     except NotPublic:
-        return Answer(None, NOT_PUBLIC)  # without the address: the owner need not know the names of this network
+        return EndpointAnswer(
+            None, NOT_PUBLIC
+        )  # without the address: the owner need not know the names of this network
     except (TimeoutError, httpx.TimeoutException):
-        return Answer(None, NO_RESPONSE % {"seconds": f"{TIMEOUT_S:g}"})
+        return EndpointAnswer(None, NO_RESPONSE % {"seconds": f"{TIMEOUT_S:g}"})
     except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
-        return Answer(None, f"{type(error).__name__}: {error}"[:300])
+        return EndpointAnswer(None, f"{type(error).__name__}: {error}"[:300])

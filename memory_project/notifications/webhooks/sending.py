@@ -25,7 +25,7 @@ from memory_project.notifications import inbox
 from memory_project.notifications.webhooks import bodies, events, pause_reasons, posting, signing
 from memory_project.notifications.webhooks.endpoints import may_have_endpoints
 from memory_project.notifications.webhooks.models import Delivery, DeliveryState, Endpoint, Event
-from memory_project.notifications.webhooks.posting import Answer
+from memory_project.notifications.webhooks.posting import EndpointAnswer
 
 # Pauses between the tries of a delivery: eleven tries within a day.
 PAUSES = [timedelta(minutes=minutes) for minutes in (1, 2, 5, 15, 30, 60, 120, 240, 360, 600)]
@@ -109,7 +109,7 @@ def send_to(endpoint_id: UUID, *, until: float) -> int:
     return sent
 
 
-def _send_batch(endpoint: Endpoint) -> list[Answer]:
+def _send_batch(endpoint: Endpoint) -> list[EndpointAnswer]:
     caller, reason = recipient(endpoint)
     if caller is None:
         pause(endpoint, reason)
@@ -134,7 +134,7 @@ def _postpone(endpoint: Endpoint) -> None:
     _due(endpoint).update(next_try_at=now + min(max(PAUSES[0], (now - since) / 4), MAX_POSTPONED))
 
 
-def _prepare(caller: Caller, endpoint: Endpoint) -> list[tuple[Delivery, posting.Request]]:
+def _prepare(caller: Caller, endpoint: Endpoint) -> list[tuple[Delivery, posting.EventRequest]]:
     """Return the requests to send next. Deliveries about what the owner may not read any more are skipped."""
     # A failing endpoint gets a single request. Those come first that were tried least, because they may succeed.
     limit = 1 if endpoint.failing_since else REQUESTS_AT_ONCE
@@ -157,13 +157,13 @@ def _due(endpoint: Endpoint) -> QuerySet[Delivery]:
     return Delivery.objects.filter(endpoint=endpoint, state=DeliveryState.WAITING, next_try_at__lte=timezone.now())
 
 
-def _request(caller: Caller, endpoint: Endpoint, delivery: Delivery, found: bodies.Readable) -> posting.Request:
+def _request(caller: Caller, endpoint: Endpoint, delivery: Delivery, found: bodies.Readable) -> posting.EventRequest:
     body = bodies.body_of(caller, delivery, found, with_texts=endpoint.with_texts)
     headers = signing.headers(endpoint, delivery.message_id, body, timezone.now())
-    return posting.Request({"Content-Type": "application/json", **headers}, body)
+    return posting.EventRequest({"Content-Type": "application/json", **headers}, body)
 
 
-def _note(endpoint: Endpoint, delivery: Delivery, answer: Answer) -> None:
+def _note(endpoint: Endpoint, delivery: Delivery, answer: EndpointAnswer) -> None:
     """Store the result of a try, and pause an endpoint that has failed for a day or is gone."""
     now, attempts = timezone.now(), delivery.attempts + 1
     tried = Delivery.objects.filter(pk=delivery.pk)

@@ -16,24 +16,24 @@ LATE = timedelta(hours=36)  # age of the latest backup from which a daily backup
 
 
 @dataclass(frozen=True)
-class State:
+class BackupState:
     state: Literal["ok", "stale", "failed"]
     detail: str
 
 
-def state() -> State:
+def state() -> BackupState:
     """Return whether there is a recent backup, and what is wrong with the latest ones."""
     newest = Backup.objects.filter(WRITTEN).first()
     attempt = Backup.objects.filter(is_scheduled=True).first()
     if attempt is not None and attempt.problem:
-        return State("failed", gettext("the last one failed: %(problem)s") % {"problem": attempt.problem})
+        return BackupState("failed", gettext("the last one failed: %(problem)s") % {"problem": attempt.problem})
     if newest is None:
-        return State("stale", gettext("none yet; create one with manage.py backup"))
+        return BackupState("stale", gettext("none yet; create one with manage.py backup"))
     verified = Backup.objects.filter(verified_at__isnull=False).order_by("-verified_at").first()
     if verified is not None and verified.verification_problem:
         problem = {"path": verified.path, "problem": verified.verification_problem}
-        return State("failed", gettext("%(path)s can't be restored: %(problem)s") % problem)
+        return BackupState("failed", gettext("%(path)s can't be restored: %(problem)s") % problem)
     age = timezone.now() - newest.created_at
     days = round(age / timedelta(days=1))
     text = ngettext("the latest is %(n)s day old", "the latest is %(n)s days old", days) % {"n": days}
-    return State("stale" if settings.BACKUP_FOLDER and age > LATE else "ok", text)
+    return BackupState("stale" if settings.BACKUP_FOLDER and age > LATE else "ok", text)

@@ -16,7 +16,7 @@ from django.utils.translation import gettext_noop
 
 from memories.retrieval import indexing
 from memory_project.operating.doctor.facts import Facts
-from memory_project.operating.doctor.findings import Finding, ok, problem, text, warning
+from memory_project.operating.doctor.findings import HealthFinding, ok, problem, text, warning
 
 MIN_POSTGRES = 160000
 MIN_PGVECTOR = (0, 8)
@@ -31,7 +31,7 @@ def listed(names: list[str]) -> str:
     return ", ".join(names[:NAMES_SHOWN]) + more
 
 
-def unreachable(error: Exception | str) -> Finding:
+def unreachable(error: Exception | str) -> HealthFinding:
     first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
     found = text(gettext_noop("The database does not answer: %(error)s"), error=first_line)
     if settings.DATABASE_URL:
@@ -45,7 +45,7 @@ def unreachable(error: Exception | str) -> Finding:
     return problem(found, fix)
 
 
-def server(facts: Facts) -> Finding:
+def server(facts: Facts) -> HealthFinding:
     if facts.server_version < MIN_POSTGRES:
         found = text(gettext_noop("PostgreSQL is older than 16."))
         return problem(found, text(gettext_noop("Upgrade it, or unset DATABASE_URL.")))
@@ -53,7 +53,7 @@ def server(facts: Facts) -> Finding:
     return ok(gettext_noop("PostgreSQL %(version)s answers, role %(role)s"), version=version, role=facts.role)
 
 
-def primary(facts: Facts) -> Finding:
+def primary(facts: Facts) -> HealthFinding:
     if facts.is_replica:
         found = text(gettext_noop("DATABASE_URL names a read-only replica."))
         return problem(found, text(gettext_noop("Name the primary server in DATABASE_URL.")))
@@ -64,7 +64,7 @@ def primary(facts: Facts) -> Finding:
     return ok(gettext_noop("the server accepts writes"))
 
 
-def role(facts: Facts) -> Finding:
+def role(facts: Facts) -> HealthFinding:
     fix = text(
         gettext_noop(
             "An SQL injection could therefore alter or drop tables. Create a role without privileges for DATABASE_URL, "
@@ -78,7 +78,7 @@ def role(facts: Facts) -> Finding:
     return ok(gettext_noop("the role reads and writes rows only"))
 
 
-def grants(facts: Facts) -> Finding:
+def grants(facts: Facts) -> HealthFinding:
     if not facts.missing_grants:
         return ok(gettext_noop("the role may read and write every table"))
     found = text(
@@ -91,7 +91,7 @@ def grants(facts: Facts) -> Finding:
     )
 
 
-def extension(facts: Facts) -> Finding:
+def extension(facts: Facts) -> HealthFinding:
     if facts.vector_available is None:
         fix = text(gettext_noop("Install the package pgvector for this PostgreSQL (≥ 0.8), or unset DATABASE_URL."))
         return problem(text(gettext_noop("The extension pgvector is not available.")), fix)
@@ -108,7 +108,7 @@ def extension(facts: Facts) -> Finding:
     return ok(gettext_noop("pgvector %(version)s"), version=version)
 
 
-def row_security(facts: Facts) -> Finding:
+def row_security(facts: Facts) -> HealthFinding:
     fix = text(gettext_noop("docs/security.md names the privileges of the role, and how to enable it for a table."))
     if facts.bypasses_policies:
         found = gettext_noop("Row-level security is off: the application's role is a superuser or has BYPASSRLS.")
@@ -146,7 +146,7 @@ def pending_migrations() -> tuple[list[str], list[str]]:
     return [".".join(key) for key in sorted(_on_disk() - applied)], [".".join(key) for key in sorted(newer)]
 
 
-def migrations() -> Finding:
+def migrations() -> HealthFinding:
     unapplied, newer = pending_migrations()
     if newer:
         found = text(gettext_noop("The database was migrated by a newer version: %(names)s"), names=listed(newer))
@@ -161,7 +161,7 @@ def migrations() -> Finding:
     return ok(gettext_noop("all migrations are applied"))
 
 
-def dimension() -> Finding:
+def dimension() -> HealthFinding:
     if description := indexing.dimension_problem():
         return problem(
             text("%(description)s", description=description),
@@ -173,7 +173,7 @@ def dimension() -> Finding:
     )
 
 
-def text_search(facts: Facts) -> Finding:
+def text_search(facts: Facts) -> HealthFinding:
     name = settings.TEXT_SEARCH_CONFIG
     if name in facts.search_configurations:
         return ok(gettext_noop("PostgreSQL has the text search of TEXT_SEARCH_CONFIG=%(name)s"), name=name)
@@ -182,7 +182,7 @@ def text_search(facts: Facts) -> Finding:
     return problem(found, text(gettext_noop("Set it to one of: %(choices)s."), choices=choices))
 
 
-def indexes(facts: Facts) -> Finding:
+def indexes(facts: Facts) -> HealthFinding:
     if not facts.invalid_indexes:
         return ok(gettext_noop("all indexes are valid"))
     found = text(
@@ -202,7 +202,7 @@ def indexes(facts: Facts) -> Finding:
 # -- connections -----------------------------------------------------------------------------------------------
 
 
-def pooler(facts: Facts) -> Finding:
+def pooler(facts: Facts) -> HealthFinding:
     if facts.backend == facts.announced_backend:
         return ok(gettext_noop("connections go to PostgreSQL directly"))
     if settings.DATABASE_POOLER == "none":
@@ -212,7 +212,7 @@ def pooler(facts: Facts) -> Finding:
     return ok(gettext_noop("a pooler stands in front of PostgreSQL, and each transaction brings its settings"))
 
 
-def connections(facts: Facts, *, processes: int = 1) -> Finding:
+def connections(facts: Facts, *, processes: int = 1) -> HealthFinding:
     """Compare the connections that web processes and a worker may open with those that PostgreSQL has.
 
     `processes` is the number of web processes on all machines.
@@ -241,7 +241,7 @@ def connections(facts: Facts, *, processes: int = 1) -> Finding:
     return ok(message, **values, most=most)
 
 
-def clock(facts: Facts) -> Finding:
+def clock(facts: Facts) -> HealthFinding:
     seconds = round(facts.clock_error_s, 1)
     if abs(facts.clock_error_s) <= MAX_CLOCK_ERROR_S + facts.clock_tolerance_s:
         return ok(

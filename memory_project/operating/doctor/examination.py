@@ -21,7 +21,15 @@ from django.utils.translation import gettext, gettext_noop
 from foundation.database.transaction_settings import limit_statements
 from memory_project.operating.doctor import database, recall, storage, systems, web, work
 from memory_project.operating.doctor.facts import read as read_facts
-from memory_project.operating.doctor.findings import Finding, State, from_json, needs_database, problem, text, unknown
+from memory_project.operating.doctor.findings import (
+    FindingState,
+    HealthFinding,
+    from_json,
+    needs_database,
+    problem,
+    text,
+    unknown,
+)
 from memory_project.operating.examinations import services as examinations
 from memory_project.operating.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
 
@@ -55,25 +63,27 @@ NAMES = {
 
 
 @dataclass(frozen=True)
-class Result:
+class ExaminationResult:
     """The finding of one check. `at` is when a worker found it, or None if it was found just now."""
 
     group: str
     name: str
-    finding: Finding
+    finding: HealthFinding
     at: datetime | None = None
 
     @property
     def color(self) -> str:
         """Return the class of the state's badge."""
-        return {State.OK: "ok", State.WARNING: "stale", State.PROBLEM: "failed"}.get(self.finding.state, "archived")
+        return {FindingState.OK: "ok", FindingState.WARNING: "stale", FindingState.PROBLEM: "failed"}.get(
+            self.finding.state, "archived"
+        )
 
     @property
     def label(self) -> str:
         return {
-            State.OK: gettext("ok"),
-            State.WARNING: gettext("warning"),
-            State.PROBLEM: gettext("problem"),
+            FindingState.OK: gettext("ok"),
+            FindingState.WARNING: gettext("warning"),
+            FindingState.PROBLEM: gettext("problem"),
         }.get(self.finding.state, gettext("unknown"))
 
     @property
@@ -85,7 +95,7 @@ class Result:
         return str(text(GROUPS[self.group]))
 
 
-Check = tuple[str, str, Callable[[], Finding]]  # group, name, and the check
+Check = tuple[str, str, Callable[[], HealthFinding]]  # group, name, and the check
 SLOW: Sequence[Check] = (
     ("recall", "model_answers", recall.model_answers),
     ("web", "certificate", web.certificate),
@@ -116,7 +126,7 @@ OF_TABLES: Sequence[Check] = (
 )
 
 
-def of_database(processes: int = 1) -> Iterator[Result]:
+def of_database(processes: int = 1) -> Iterator[ExaminationResult]:
     """Run the checks of the database on the connection of this thread, in eight statements.
 
     If it does not answer, the other checks say that they were not made. If it is not migrated, those of tables do.
@@ -125,21 +135,21 @@ def of_database(processes: int = 1) -> Iterator[Result]:
         require_running_server()
         facts = read_facts()
     except (DatabaseError, EmbeddedPostgresError) as error:
-        yield Result("database", "server", database.unreachable(error))
+        yield ExaminationResult("database", "server", database.unreachable(error))
         for group, name in _names_of_database()[1:]:
-            yield Result(group, name, needs_database())
+            yield ExaminationResult(group, name, needs_database())
         return
-    yield Result("database", "server", database.server(facts))
+    yield ExaminationResult("database", "server", database.server(facts))
     for check in OF_FACTS:
-        yield Result("database", check.__name__, check(facts))
-    yield Result("database", "connections", database.connections(facts, processes=processes))
+        yield ExaminationResult("database", check.__name__, check(facts))
+    yield ExaminationResult("database", "connections", database.connections(facts, processes=processes))
     yield _guarded("database", "migrations", database.migrations)
     try:
         state = work.read()
     except DatabaseError:
         state = None
     for check_of_work in OF_WORK:
-        yield Result("work", check_of_work.__name__, check_of_work(state) if state else _without_tables())
+        yield ExaminationResult("work", check_of_work.__name__, check_of_work(state) if state else _without_tables())
     for group, name, check_of_tables in OF_TABLES:
         yield _guarded(group, name, check_of_tables)
 
@@ -156,52 +166,54 @@ def _names_of_database() -> list[tuple[str, str]]:
     return names + [(group, name) for group, name, _ in OF_TABLES]
 
 
-def _without_tables() -> Finding:
+def _without_tables() -> HealthFinding:
     return unknown(gettext_noop("not checked, because its tables could not be read: see Migrations and Privileges"))
 
 
-def _guarded(group: str, name: str, check: Callable[[], Finding]) -> Result:
+def _guarded(group: str, name: str, check: Callable[[], HealthFinding]) -> ExaminationResult:
     """Run a check. An error is a finding, too, because one broken check must not hide the others."""
     try:
-        return Result(group, name, check())
+        return ExaminationResult(group, name, check())
     except DatabaseError:
-        return Result(group, name, _without_tables())
+        return ExaminationResult(group, name, _without_tables())
     except Exception as error:
         found = text(gettext_noop("the check itself failed: %(error)s"), error=f"{type(error).__name__}: {error}")
-        return Result(group, name, problem(found, text(gettext_noop("Report it with the output of this command."))))
+        return ExaminationResult(
+            group, name, problem(found, text(gettext_noop("Report it with the output of this command.")))
+        )
 
 
-def here() -> Iterator[Result]:
+def here() -> Iterator[ExaminationResult]:
     for check in HERE:
         yield _guarded(*check)
 
 
-def slow() -> Iterator[Result]:
+def slow() -> Iterator[ExaminationResult]:
     for check in SLOW:
         yield _guarded(*check)
 
 
-def everything(*, processes: int = 1) -> list[Result]:
+def everything(*, processes: int = 1) -> list[ExaminationResult]:
     """Run all checks side by side and return their results in the order of the groups.
 
     Checks of other systems have LIMIT_S together, and those of the database LIMIT_S each. A check without a result by
     then counts as unknown. `is_unfinished` tells whether it still runs.
     """
-    others: Queue[Result] = Queue()
+    others: Queue[ExaminationResult] = Queue()
     for check in SLOW:
         _start(partial(_one, check), others)
     _start(here, others)
-    from_database: Queue[Result] = Queue()
+    from_database: Queue[ExaminationResult] = Queue()
     _start(partial(_limited, processes), from_database)
     deadline = time.monotonic() + LIMIT_S
     results = {result.name: result for result in _collect(from_database, len(_names_of_database()), lambda: LIMIT_S)}
     left = len(SLOW) + len(HERE)
     results |= {result.name: result for result in _collect(others, left, lambda: deadline - time.monotonic())}
-    late = [Result(group, name, _too_late(name)) for group, name in _all_names() if name not in results]
+    late = [ExaminationResult(group, name, _too_late(name)) for group, name in _all_names() if name not in results]
     return in_order([*results.values(), *late])
 
 
-def _collect(found: Queue[Result], count: int, limit_s: Callable[[], float]) -> Iterator[Result]:
+def _collect(found: Queue[ExaminationResult], count: int, limit_s: Callable[[], float]) -> Iterator[ExaminationResult]:
     """Yield `count` results, or those that are there when the next one takes longer than `limit_s` says."""
     for _ in range(count):
         try:
@@ -214,39 +226,39 @@ def is_unfinished() -> bool:
     return any(thread.name == THREAD and thread.is_alive() for thread in threading.enumerate())
 
 
-def for_page() -> list[Result]:
+def for_page() -> list[ExaminationResult]:
     """Run the quick checks, and return the slow ones as a worker has last found them."""
     stored = examinations.stored(name for _, name, _ in SLOW)
     results = [*of_database(), *here()]
     for group, name, _ in SLOW:
         finding, at = stored.get(name, (None, None))
-        results.append(Result(group, name, from_json(finding) if finding else _not_yet(), at))
+        results.append(ExaminationResult(group, name, from_json(finding) if finding else _not_yet(), at))
     return in_order(results)
 
 
-def store_slow() -> list[Result]:
+def store_slow() -> list[ExaminationResult]:
     """Run the slow checks and store what they find, for pages. A worker calls this on a schedule."""
     results = list(slow())
     examinations.save({result.name: result.finding.as_json() for result in results})
     return results
 
 
-def in_order(results: Iterable[Result]) -> list[Result]:
+def in_order(results: Iterable[ExaminationResult]) -> list[ExaminationResult]:
     groups, names = list(GROUPS), list(NAMES)
     return sorted(results, key=lambda result: (groups.index(result.group), names.index(result.name)))
 
 
-def worst(results: Iterable[Result]) -> State:
+def worst(results: Iterable[ExaminationResult]) -> FindingState:
     """Return the worst state. What could not be checked counts as little as what is well."""
     states = {result.finding.state for result in results}
-    return next((state for state in (State.PROBLEM, State.WARNING) if state in states), State.OK)
+    return next((state for state in (FindingState.PROBLEM, FindingState.WARNING) if state in states), FindingState.OK)
 
 
 def _all_names() -> list[tuple[str, str]]:
     return [*((group, name) for group, name, _ in (*SLOW, *HERE)), *_names_of_database()]
 
 
-def _start(lane: Callable[[], Iterator[Result]], found: Queue[Result]) -> None:
+def _start(lane: Callable[[], Iterator[ExaminationResult]], found: Queue[ExaminationResult]) -> None:
     def run() -> None:
         try:
             for result in lane():
@@ -257,20 +269,20 @@ def _start(lane: Callable[[], Iterator[Result]], found: Queue[Result]) -> None:
     threading.Thread(target=run, name=THREAD, daemon=True).start()
 
 
-def _one(check: Check) -> Iterator[Result]:
+def _one(check: Check) -> Iterator[ExaminationResult]:
     yield _guarded(*check)
 
 
-def _limited(processes: int) -> Iterator[Result]:
+def _limited(processes: int) -> Iterator[ExaminationResult]:
     limit_statements(LIMIT_S)
     yield from of_database(processes)
 
 
-def _too_late(name: str) -> Finding:
+def _too_late(name: str) -> HealthFinding:
     if name == "server":
         return database.unreachable(f"no result within {LIMIT_S:g} s")
     return unknown(gettext_noop("no result within %(seconds)s s"), seconds=LIMIT_S)
 
 
-def _not_yet() -> Finding:
+def _not_yet() -> HealthFinding:
     return unknown(gettext_noop("no worker has checked it yet"))

@@ -12,7 +12,7 @@ from django.utils.translation import gettext, gettext_noop
 MAX_TEXT = 300  # characters of a text that another system has sent
 
 
-class State(StrEnum):
+class FindingState(StrEnum):
     OK = "ok"
     WARNING = "warning"
     PROBLEM = "problem"
@@ -20,7 +20,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True)
-class Text:
+class FindingText:
     """A message for gettext and its values, so that it can be stored and shown in any language."""
 
     message: str = ""
@@ -33,42 +33,42 @@ class Text:
         return {"message": self.message, "values": dict(self.values)}
 
 
-def text(message: str, **values: Any) -> Text:
+def text(message: str, **values: Any) -> FindingText:
     """Return a text of a message that `gettext_noop` marks. Values are shortened, because others may have sent them."""
     shown = {name: value[:MAX_TEXT] if isinstance(value, str) else value for name, value in values.items()}
-    return Text(message, shown)
+    return FindingText(message, shown)
 
 
 @dataclass(frozen=True)
-class Finding:
-    state: State
-    found: Text
-    fix: Text = field(default_factory=Text)
+class HealthFinding:
+    state: FindingState
+    found: FindingText
+    fix: FindingText = field(default_factory=FindingText)
 
     def as_json(self) -> dict[str, Any]:
         return {"state": str(self.state), "found": self.found.as_json(), "fix": self.fix.as_json()}
 
 
-def from_json(value: Mapping[str, Any]) -> Finding:
-    found, fix = (Text(value[part]["message"], value[part]["values"]) for part in ("found", "fix"))
-    return Finding(State(value["state"]), found, fix)
+def from_json(value: Mapping[str, Any]) -> HealthFinding:
+    found, fix = (FindingText(value[part]["message"], value[part]["values"]) for part in ("found", "fix"))
+    return HealthFinding(FindingState(value["state"]), found, fix)
 
 
-def ok(message: str, **values: Any) -> Finding:
-    return Finding(State.OK, text(message, **values))
+def ok(message: str, **values: Any) -> HealthFinding:
+    return HealthFinding(FindingState.OK, text(message, **values))
 
 
-def warning(found: Text, fix: Text) -> Finding:
-    return Finding(State.WARNING, found, fix)
+def warning(found: FindingText, fix: FindingText) -> HealthFinding:
+    return HealthFinding(FindingState.WARNING, found, fix)
 
 
-def problem(found: Text, fix: Text) -> Finding:
-    return Finding(State.PROBLEM, found, fix)
+def problem(found: FindingText, fix: FindingText) -> HealthFinding:
+    return HealthFinding(FindingState.PROBLEM, found, fix)
 
 
-def unknown(message: str, **values: Any) -> Finding:
-    return Finding(State.UNKNOWN, text(message, **values))
+def unknown(message: str, **values: Any) -> HealthFinding:
+    return HealthFinding(FindingState.UNKNOWN, text(message, **values))
 
 
-def needs_database() -> Finding:
+def needs_database() -> HealthFinding:
     return unknown(gettext_noop("not checked, because the database does not answer"))

@@ -10,7 +10,7 @@ from foundation import embedding
 from foundation.database import identity
 from foundation.embedding import EmbedderUnavailable
 from foundation.embedding.minilm import NAME as PACKAGED
-from memory_project.operating.doctor.findings import Finding, Text, ok, problem, text, unknown, warning
+from memory_project.operating.doctor.findings import FindingText, HealthFinding, ok, problem, text, unknown, warning
 
 SAMPLE = 1_000
 # The rows that are read first are mostly the oldest ones, which a change of the model leaves behind.
@@ -30,7 +30,7 @@ def configured_model() -> str:
     }.get(settings.EMBEDDING_PROVIDER, settings.EMBEDDING_MODEL)
 
 
-def provider() -> Finding:
+def provider() -> HealthFinding:
     """Report the model of this process without loading it."""
     state = embedding.state()
     detail = state["detail"] or state["state"]
@@ -46,7 +46,7 @@ def provider() -> Finding:
             return ok(gettext_noop("%(provider)s: %(detail)s"), provider=state["provider"], detail=detail)
 
 
-def model_fix() -> Text:
+def model_fix() -> FindingText:
     if settings.EMBEDDING_PROVIDER == "openai":
         return text(
             gettext_noop("Check EMBEDDING_URL, EMBEDDING_MODEL and EMBEDDING_API_KEY, and that the server runs.")
@@ -54,7 +54,7 @@ def model_fix() -> Text:
     return text(gettext_noop("Check EMBEDDING_PROVIDER and EMBEDDING_MODEL, and that COMMONPLACE_HOME can be written."))
 
 
-def model_answers() -> Finding:
+def model_answers() -> HealthFinding:
     """Embed a short text. It may have to load the model first, so it is slow."""
     if settings.EMBEDDING_PROVIDER == "none":
         return provider()
@@ -68,7 +68,7 @@ def model_answers() -> Finding:
 
 
 @identity.service("operation")
-def stored_vectors() -> Finding:
+def stored_vectors() -> HealthFinding:
     """Compare the name stored with vectors with the configured model, for a sample of the memories."""
     expected = configured_model()
     if not expected:

@@ -13,7 +13,7 @@ from django.utils.translation import gettext_noop
 
 from memory_project.operating.backups import state as backup_state
 from memory_project.operating.backups.models import WRITTEN, Backup
-from memory_project.operating.doctor.findings import Finding, Text, ok, problem, text, unknown, warning
+from memory_project.operating.doctor.findings import FindingText, HealthFinding, ok, problem, text, unknown, warning
 from memory_project.operating.postgres.server import EmbeddedPostgres
 
 LOW_SHARE, LOW_BYTES = 0.10, 2 * 1024**3  # little is left if both are undercut
@@ -22,12 +22,12 @@ OLD_BACKUP_DAYS = 8
 OLD_TRIAL_DAYS = 40
 
 
-def data_disk() -> Finding:
+def data_disk() -> HealthFinding:
     folder = settings.COMMONPLACE_HOME if settings.DATABASE_URL else EmbeddedPostgres(settings.COMMONPLACE_HOME).data
     return _disk(folder)
 
 
-def backup_disk() -> Finding:
+def backup_disk() -> HealthFinding:
     here = Backup.objects.filter(WRITTEN, host=socket.gethostname()).values_list("path", flat=True)
     named = [Path(settings.BACKUP_FOLDER)] if settings.BACKUP_FOLDER else []
     folders = {folder for folder in [*named, *(Path(path).parent for path in here)] if folder.is_dir()}
@@ -36,7 +36,7 @@ def backup_disk() -> Finding:
     return max((_disk(folder) for folder in sorted(folders)), key=lambda finding: finding.state != "ok")
 
 
-def _disk(folder: Path) -> Finding:
+def _disk(folder: Path) -> HealthFinding:
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     try:
         disk = shutil.disk_usage(existing)
@@ -58,9 +58,11 @@ def _size(count: int) -> str:
     return str(filesizeformat(count)).replace("\xa0", " ")
 
 
-def last_backup() -> Finding:
+def last_backup() -> HealthFinding:
     found = backup_state.state()
-    how = Text(gettext_noop("Set BACKUP_FOLDER, or run the command `backup FILE` each night; keep copies elsewhere."))
+    how = FindingText(
+        gettext_noop("Set BACKUP_FOLDER, or run the command `backup FILE` each night; keep copies elsewhere.")
+    )
     if found.state != "ok":
         report = problem if found.state == "failed" else warning
         return report(text(gettext_noop("%(detail)s"), detail=found.detail), how)
@@ -69,7 +71,7 @@ def last_backup() -> Finding:
     return warning(text(message, days=days), how) if days > OLD_BACKUP_DAYS else ok(message, days=days)
 
 
-def restore_test() -> Finding:
+def restore_test() -> HealthFinding:
     """Report the last trial restore of a backup."""
     how = text(gettext_noop("Run the command `backup --verify FILE`, which restores a backup into a scratch database."))
     verified = Backup.objects.filter(verified_at__isnull=False).order_by("-verified_at").first()

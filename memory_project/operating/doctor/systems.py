@@ -10,14 +10,14 @@ from django.conf import settings
 from django.utils.translation import gettext_noop
 
 from knowledge.freshness import comparison
-from memory_project.operating.doctor.findings import Finding, ok, problem, text, warning
+from memory_project.operating.doctor.findings import HealthFinding, ok, problem, text, warning
 
 TIMEOUT_S = 2.5
 PROBE_URN = "urn:li:dataset:(urn:li:dataPlatform:commonplace,doctor,PROD)"  # need not exist
 REFUSED = (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
 
 
-def mail() -> Finding:
+def mail() -> HealthFinding:
     """Connect and sign in to the mail server, without sending anything."""
     host, port = settings.EMAIL_HOST, settings.EMAIL_PORT
     if not host:
@@ -52,7 +52,7 @@ def mail() -> Finding:
     return ok(gettext_noop("the mail server %(host)s answers"), host=host)
 
 
-def catalog() -> Finding:
+def catalog() -> HealthFinding:
     """Ask DataHub for an entity with our token, as reading the catalog does."""
     server = settings.DATAHUB_GMS_URL.rstrip("/")
     if not server:
@@ -78,7 +78,7 @@ def catalog() -> Finding:
     return ok(gettext_noop("DataHub answers and accepts the token"))
 
 
-def last_comparison() -> Finding:
+def last_comparison() -> HealthFinding:
     """Report what the last comparison of memories with the catalog could not do. Raises DatabaseError."""
     note = comparison.degraded()
     if not note:

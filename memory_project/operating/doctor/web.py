@@ -12,13 +12,13 @@ from django.conf import settings
 from django.utils.translation import gettext_noop
 
 from memory_project.operating.doctor import exposure
-from memory_project.operating.doctor.findings import Finding, ok, problem, text, warning
+from memory_project.operating.doctor.findings import HealthFinding, ok, problem, text, warning
 
 TIMEOUT_S = 2.5
 EXPIRES_SOON_DAYS = 14
 
 
-def address() -> Finding:
+def address() -> HealthFinding:
     is_https = settings.COMMONPLACE_URL.startswith("https:")
     is_public = exposure.is_public(settings.COMMONPLACE_HOST, settings.COMMONPLACE_URL)
     url = settings.COMMONPLACE_URL
@@ -38,7 +38,7 @@ def address() -> Finding:
     return ok(gettext_noop("people and agents use %(url)s"), url=url)
 
 
-def proxies() -> Finding:
+def proxies() -> HealthFinding:
     if settings.TRUSTED_PROXIES:
         return ok(gettext_noop("X-Forwarded-For of %(names)s is believed"), names=", ".join(settings.TRUSTED_PROXIES))
     if settings.COMMONPLACE_URL.startswith("https:"):
@@ -52,7 +52,7 @@ def proxies() -> Finding:
     return ok(gettext_noop("no proxy is named, and no X-Forwarded-For is believed"))
 
 
-def hosts() -> Finding:
+def hosts() -> HealthFinding:
     names = ", ".join(settings.ALLOWED_HOSTS)
     if "*" in settings.ALLOWED_HOSTS:
         found = text(
@@ -66,7 +66,7 @@ def hosts() -> Finding:
     return ok(gettext_noop("requests for %(names)s are accepted"), names=names)
 
 
-def secret_key() -> Finding:
+def secret_key() -> HealthFinding:
     file = settings.COMMONPLACE_HOME / "secret_key"
     if settings.SECRET_KEY_IS_SET:
         return ok(gettext_noop("the secret key comes from SECRET_KEY"))
@@ -76,7 +76,7 @@ def secret_key() -> Finding:
     return ok(gettext_noop("the secret key is in COMMONPLACE_HOME, readable by its owner"))
 
 
-def certificate() -> Finding:
+def certificate() -> HealthFinding:
     """Check the certificate of COMMONPLACE_URL over the network."""
     parts = urlsplit(settings.COMMONPLACE_URL)
     host, port = parts.hostname or "", parts.port or 443
@@ -110,7 +110,7 @@ def certificate() -> Finding:
     return ok(gettext_noop("the certificate of %(host)s is valid for %(days)s more days"), host=host, days=days)
 
 
-def public_address() -> Finding:
+def public_address() -> HealthFinding:
     """Ask for the health check at COMMONPLACE_URL, as people and agents would."""
     url = settings.COMMONPLACE_URL
     try:
@@ -140,7 +140,7 @@ def public_address() -> Finding:
     return problem(found, text(gettext_noop("See the log of the web server, and of the proxy.")))
 
 
-def _answered(url: str, response: httpx.Response) -> Finding:
+def _answered(url: str, response: httpx.Response) -> HealthFinding:
     """Report what the server says of itself. It knows the state of the model and of circuit breakers in its process."""
     try:
         body = response.json()

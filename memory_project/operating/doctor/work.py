@@ -10,7 +10,7 @@ from django.db import connection
 from django.utils.translation import gettext_noop
 
 from memory_project import schedules
-from memory_project.operating.doctor.findings import Finding, ok, problem, text, warning
+from memory_project.operating.doctor.findings import HealthFinding, ok, problem, text, warning
 
 LATE = timedelta(minutes=10)  # if a schedule is overdue for longer, no worker is running
 SLOW_S, STUCK_S = 10 * 60, 60 * 60  # age of the oldest task that waits
@@ -44,7 +44,7 @@ def read() -> Work:
         return Work(*cursor.fetchone())
 
 
-def worker(work: Work) -> Finding:
+def worker(work: Work) -> HealthFinding:
     if work.overdue:
         found = text(gettext_noop("no worker is running: %(count)s schedules are overdue"), count=work.overdue)
         return problem(
@@ -55,7 +55,7 @@ def worker(work: Work) -> Finding:
     return ok(gettext_noop("the last task ended %(seconds)s s ago"), seconds=round(max(work.idle_s, 0)))
 
 
-def queue(work: Work) -> Finding:
+def queue(work: Work) -> HealthFinding:
     waiting = work.waiting_s or 0.0
     values = {"count": work.queued, "minutes": round(waiting / 60)}
     if waiting < SLOW_S:
@@ -67,14 +67,14 @@ def queue(work: Work) -> Finding:
     return (problem if waiting > STUCK_S else warning)(found, fix)
 
 
-def failures(work: Work) -> Finding:
+def failures(work: Work) -> HealthFinding:
     if not work.failed:
         return ok(gettext_noop("no task has failed in the last day"))
     found = text(gettext_noop("%(count)s tasks have failed in the last day"), count=work.failed)
     return warning(found, text(gettext_noop("The page Tables → Failed tasks shows their errors.")))
 
 
-def index_jobs(work: Work) -> Finding:
+def index_jobs(work: Work) -> HealthFinding:
     fix = text(gettext_noop("The page Indexing shows the causes, and runs the jobs again."))
     if work.failed_jobs:
         found = text(

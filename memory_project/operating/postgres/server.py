@@ -84,7 +84,7 @@ class EmbeddedPostgresError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Status:
+class ServerStatus:
     running: bool
     data: Path
     socket: Path
@@ -178,9 +178,9 @@ class EmbeddedPostgres:
         if folder.is_symlink() or folder.stat().st_uid not in owners:
             raise EmbeddedPostgresError(f"{folder} belongs to another account: remove it or set COMMONPLACE_HOME")
 
-    def status(self) -> Status:
+    def status(self) -> ServerStatus:
         running = self.accepts_connections()
-        return Status(
+        return ServerStatus(
             running=running,
             data=self.data,
             socket=self.socket_dir,

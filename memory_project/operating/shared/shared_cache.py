@@ -100,7 +100,7 @@ class TableCache(BaseCache):
 
 
 @dataclass
-class State:
+class CacheState:
     """What all threads of this process know about a Redis. Django makes a cache object for each thread."""
 
     redis: RedisCache  # its pool of connections is safe for threads
@@ -108,7 +108,7 @@ class State:
     problem: str = ""  # why it did not answer last time
 
 
-_states: dict[str, State] = {}
+_states: dict[str, CacheState] = {}
 
 
 class SharedRedis(BaseCache):
@@ -119,7 +119,7 @@ class SharedRedis(BaseCache):
         options = dict(params.get("OPTIONS", {}))
         self.fallback = str(options.pop("fallback"))
         redis = RedisCache(location, {**params, "OPTIONS": {**options, "serializer": JsonSerializer}})
-        self.state = _states.setdefault(location, State(redis))
+        self.state = _states.setdefault(location, CacheState(redis))
 
     @cached_property
     def _errors(self) -> tuple[type[Exception], ...]:

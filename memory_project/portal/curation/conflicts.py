@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 
 from foundation.people.caller import Caller
-from knowledge.insights.seen import PROPOSAL_EDITED, ChangedMeanwhile, Step, version_of
+from knowledge.insights.seen import PROPOSAL_EDITED, ChangedMeanwhile, DecisionStep, version_of
 from knowledge.models import Insight, InsightState
 from knowledge.review.cases import QUESTIONS, REASONS
 from knowledge.review.queue import Queue
@@ -78,7 +78,7 @@ def steps_for(caller: Caller, error: ChangedMeanwhile) -> list[Happened]:
     return [_happened(caller, step) for step in error.steps]
 
 
-def _happened(caller: Caller, step: Step) -> Happened:
+def _happened(caller: Caller, step: DecisionStep) -> Happened:
     if step.kind == PROPOSAL_EDITED:
         text = gettext("Its suggested changes, its visibility or the memory that it replaces were edited.")
         return Happened(text, None)

@@ -58,7 +58,7 @@ NOTE_REQUIRED = {
 
 
 @dataclass(frozen=True)
-class Row:
+class QueueRow:
     """One insight of the list. The first insight of a group is followed by its near-duplicates."""
 
     insight: Insight
@@ -120,14 +120,14 @@ def _states(queue: Queue, total: int) -> list[tuple[str, StrOrPromise, str, str]
     ]
 
 
-def _rows(caller: Caller, groups: Sequence[Sequence[UUID]]) -> list[Row]:
+def _rows(caller: Caller, groups: Sequence[Sequence[UUID]]) -> list[QueueRow]:
     insights: Any = queries.with_due_time(Insight.objects.visible_to(caller).select_related("record"))
     by_id = insights.defer("record__search").in_bulk([pk for group in groups for pk in group])
     claims = closest_memories(caller, list(by_id.values()))
     versions = versions_of(by_id.values())
     now = timezone.now()
     return [
-        Row(
+        QueueRow(
             by_id[pk],
             claims.get(pk),
             group[0].hex,

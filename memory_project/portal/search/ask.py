@@ -23,7 +23,7 @@ from foundation.operations.fields import UNSTORABLE
 from foundation.people.caller import Caller
 from foundation.people.models import Persona
 from foundation.people.permissions import build_caller, caller_from_request
-from foundation.tools.answers import Delivery, deliver
+from foundation.tools.answers import DeliveredAnswer, deliver
 from knowledge.catalog.current import copy_note, get_readable_catalog
 from knowledge.catalog.interface import CatalogRefused, CatalogUnavailable, EntitySummary
 from knowledge.catalog.search import search
@@ -33,7 +33,7 @@ from memories import mcp_tools
 from memories.operations import RecallMemories
 from memories.rendering import recall_answer
 from memories.retrieval.matched_words import Piece, mark_words
-from memories.retrieval.recall import Hit, Recall, recall
+from memories.retrieval.recall import Recall, RecallHit, recall
 from memories.writing.verification import last_verifications
 from memory_project.accounts.names import name_of
 from memory_project.portal import onboarding
@@ -49,7 +49,7 @@ ALL_TOOLSETS = "all"
 class Found:
     """A recalled memory, as the page shows it."""
 
-    hit: Hit
+    hit: RecallHit
     pieces: Sequence[Piece]
     author: str
     insight: Insight | None
@@ -63,7 +63,7 @@ class AgentView:
 
     persona: str
     call: str
-    delivery: Delivery | None = None
+    delivery: DeliveredAnswer | None = None
     data: str = ""
     tokens: int = 0
     refusal: str = ""
@@ -80,7 +80,7 @@ class CatalogMatches:
 
 
 @dataclass(frozen=True)
-class Answer:
+class AskAnswer:
     recall: Recall
     memories: Sequence[Found]
     catalog: CatalogMatches
@@ -126,9 +126,9 @@ def _personas(caller: Caller) -> list[str]:
     return sorted(caller.personas)
 
 
-def _answer(agent: Caller, operation: RecallMemories) -> Answer:
+def _answer(agent: Caller, operation: RecallMemories) -> AskAnswer:
     result = recall(operation, caller=agent)
-    return Answer(
+    return AskAnswer(
         recall=result,
         memories=_found(agent, result),
         catalog=_catalog_matches(operation.query),

@@ -30,7 +30,7 @@ MAX_OPTIONS = 10  # maximum number of options returned
 
 
 @dataclass(frozen=True)
-class Option:
+class PickerOption:
     """A choice. The form submits `value`; the page shows `label` and `hint`."""
 
     value: str
@@ -38,12 +38,12 @@ class Option:
     hint: str = ""
 
 
-def entities(caller: Caller, text: str, about: str) -> Sequence[Option]:
+def entities(caller: Caller, text: str, about: str) -> Sequence[PickerOption]:
     rows = name_resolution.entities_like(text)[:MAX_OPTIONS]
-    return [Option(row.urn, str(row), " · ".join(filter(None, [row.entity_type, row.platform]))) for row in rows]
+    return [PickerOption(row.urn, str(row), " · ".join(filter(None, [row.entity_type, row.platform]))) for row in rows]
 
 
-def columns(caller: Caller, text: str, about: str) -> Sequence[Option]:
+def columns(caller: Caller, text: str, about: str) -> Sequence[PickerOption]:
     """Return matching columns of the entity `about`, which is a URN or a name."""
     if not about:
         return []
@@ -52,25 +52,27 @@ def columns(caller: Caller, text: str, about: str) -> Sequence[Option]:
     except (CatalogUnavailable, CatalogRefused):
         return []
     matching = [column for column in entity.columns if text.lower() in column.simple_path.lower()]
-    return [Option(column.simple_path, column.simple_path, column.native_type) for column in matching[:MAX_OPTIONS]]
+    return [
+        PickerOption(column.simple_path, column.simple_path, column.native_type) for column in matching[:MAX_OPTIONS]
+    ]
 
 
-def people(caller: Caller, text: str, about: str) -> Sequence[Option]:
+def people(caller: Caller, text: str, about: str) -> Sequence[PickerOption]:
     """Return matching people with an active account. Callers who aren't admins get only people of their personas."""
     rows = User.objects.filter(is_active=True).filter(Q(email__icontains=text) | Q(name__icontains=text))
     if not caller.is_admin:
         rows = rows.filter(personas__name__in=caller.personas).distinct()
-    return [Option(row.email, row.name or row.email, row.email if row.name else "") for row in rows[:MAX_OPTIONS]]
+    return [PickerOption(row.email, row.name or row.email, row.email if row.name else "") for row in rows[:MAX_OPTIONS]]
 
 
-def tags(caller: Caller, text: str, about: str) -> Sequence[Option]:
+def tags(caller: Caller, text: str, about: str) -> Sequence[PickerOption]:
     tag = Func(F("tags"), function="unnest", output_field=TextField())
     rows = in_scope(caller, Filters()).exclude(tags=[]).order_by().annotate(tag=tag).values_list("tag", flat=True)
     matching = [name for name in sorted(set(rows.distinct()[:1_000])) if text.lower() in name.lower()]
-    return [Option(name, name) for name in matching[:MAX_OPTIONS]]
+    return [PickerOption(name, name) for name in matching[:MAX_OPTIONS]]
 
 
-KINDS: dict[str, Callable[[Caller, str, str], Sequence[Option]]] = {
+KINDS: dict[str, Callable[[Caller, str, str], Sequence[PickerOption]]] = {
     "entity": entities,
     "column": columns,
     "person": people,
@@ -88,6 +90,6 @@ def options(request: HttpRequest, kind: str) -> HttpResponse:
     return render(request, "portal/_options.html", {"options": found_options})
 
 
-def colleagues(caller: Caller) -> list[Option]:
+def colleagues(caller: Caller) -> list[PickerOption]:
     """Return the people to whom the caller may hand an insight."""
-    return [Option(person.email, str(person)) for person in clarifications.colleagues(caller)]
+    return [PickerOption(person.email, str(person)) for person in clarifications.colleagues(caller)]

@@ -10,7 +10,7 @@ from django.utils.translation import gettext, gettext_lazy
 
 from foundation.people.caller import Caller
 from knowledge.insights import queries as curation
-from memory_project.portal.search.matching import Match
+from memory_project.portal.search.matching import RowMatch
 
 EVERYONE, CURATORS, STAFF, OPERATORS, ADMINS = "everyone", "curators", "staff", "operators", "admins"
 
@@ -78,7 +78,7 @@ ACTIONS = (
 )
 
 
-def allowed(caller: Caller, *, is_staff: bool) -> list[Match]:
+def allowed(caller: Caller, *, is_staff: bool) -> list[RowMatch]:
     groups = {
         EVERYONE: True,
         CURATORS: curation.may_curate(caller),
@@ -88,7 +88,7 @@ def allowed(caller: Caller, *, is_staff: bool) -> list[Match]:
     }
     titled = (("page", gettext("Page"), PAGES), ("action", gettext("Action"), ACTIONS))
     return [
-        Match(
+        RowMatch(
             f"{kind}:{entry.fragment or entry.click or entry.route}",
             str(entry.title),
             reverse(entry.route) + (f"#{entry.fragment}" if entry.fragment else ""),

@@ -15,7 +15,7 @@ MAX_FOCUS = 9  # added to WORDS_BEGIN if the name has no other words
 
 
 @dataclass(frozen=True)
-class Match:
+class RowMatch:
     """Something that can be chosen. `key` identifies it for the browser's memory of earlier choices.
 
     Two matches with the same `target` lead to the same thing. `words` are searched, but not shown. If `click` is set,
@@ -31,7 +31,7 @@ class Match:
     words: str = ""
     click: str = ""
 
-    def with_score(self, points: float) -> Match:
+    def with_score(self, points: float) -> RowMatch:
         return replace(self, score=points)
 
 

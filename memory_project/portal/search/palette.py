@@ -25,7 +25,7 @@ from memories.operations import RecallMemories
 from memories.retrieval.recall import recall
 from memories.retrieval.scope import Filters
 from memory_project.portal.search import destinations, palette_rows
-from memory_project.portal.search.matching import BEST_TEXT, TEXT_STEP, Match, score
+from memory_project.portal.search.matching import BEST_TEXT, TEXT_STEP, RowMatch, score
 
 MAX_SHOWN = 12
 MAX_MEMORIES = 5
@@ -55,10 +55,10 @@ def search_everything(request: HttpRequest) -> HttpResponse:
     return render(request, "portal/_palette.html", context)
 
 
-def _found(caller: Caller, pages: Sequence[Match], chosen: Sequence[Match], text: str) -> list[Match]:
+def _found(caller: Caller, pages: Sequence[RowMatch], chosen: Sequence[RowMatch], text: str) -> list[RowMatch]:
     found = [*_scored(pages, text), *palette_rows.search(caller, text), *_memories(caller, text)]
     found.sort(key=lambda match: -match.score)  # a stable sort: matches with the same score keep their order
-    by_key: dict[str, Match] = {match.key: match for match in chosen}
+    by_key: dict[str, RowMatch] = {match.key: match for match in chosen}
     for match in found:
         # An insight is a memory, too. The better match of the two is shown.
         if match.target not in {shown.target for shown in by_key.values()}:
@@ -66,12 +66,12 @@ def _found(caller: Caller, pages: Sequence[Match], chosen: Sequence[Match], text
     return [*list(by_key.values())[:MAX_SHOWN], *_with_text(text)]
 
 
-def _scored(pages: Sequence[Match], text: str) -> list[Match]:
+def _scored(pages: Sequence[RowMatch], text: str) -> list[RowMatch]:
     scored = [page.with_score(score(page.label, text, page.words)) for page in pages]
     return [page for page in scored if page.score]
 
 
-def _memories(caller: Caller, text: str) -> list[Match]:
+def _memories(caller: Caller, text: str) -> list[RowMatch]:
     if len(text) < MIN_RECALLED:
         return []
     try:
@@ -82,7 +82,7 @@ def _memories(caller: Caller, text: str) -> list[Match]:
     return [palette_rows.memory_match(hit.record, BEST_TEXT - TEXT_STEP * rank) for rank, hit in enumerate(hits)]
 
 
-def _by_keys(caller: Caller, pages: Sequence[Match], keys: Sequence[str]) -> list[Match]:
+def _by_keys(caller: Caller, pages: Sequence[RowMatch], keys: Sequence[str]) -> list[RowMatch]:
     """Return what these keys stand for, in their order. Unknown keys and what the caller may not read are left out."""
     keys = [key for key in keys if len(key) <= MAX_KEY and not UNSTORABLE.search(key)]
     by_key = {page.key: page for page in pages}
@@ -90,11 +90,11 @@ def _by_keys(caller: Caller, pages: Sequence[Match], keys: Sequence[str]) -> lis
     return [by_key[key] for key in dict.fromkeys(keys) if key in by_key]
 
 
-def _with_text(text: str) -> list[Match]:
+def _with_text(text: str) -> list[RowMatch]:
     """Return the actions that use the text itself. They come last, so that there is always something to choose."""
     action = gettext("Action")
     return [
-        Match(
+        RowMatch(
             f"text:{key}", label % {"text": text}, f"{reverse(route)}?{urlencode({argument: text})}", action, target=key
         )
         for key, label, route, argument in (

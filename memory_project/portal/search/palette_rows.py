@@ -31,7 +31,7 @@ from knowledge.models import CatalogEntity, Insight, InsightState
 from memories.conversation.statistics import living
 from memories.models import MemoryRecord
 from memory_project.models import SavedView, User
-from memory_project.portal.search.matching import BEST_TEXT, CONTAINS, TEXT_STEP, Match, score
+from memory_project.portal.search.matching import BEST_TEXT, CONTAINS, TEXT_STEP, RowMatch, score
 
 MAX_OF_KIND = 5
 MAX_LABEL = 300
@@ -40,7 +40,7 @@ MAX_NODE_TEXT = 3  # a graph's trigram index needs at least this many characters
 
 
 @dataclass(frozen=True)
-class Kind:
+class PaletteKind:
     """A kind of row.
 
     `rows` returns what the caller may read. `label` is the name shown, `place` what `link` needs besides the key.
@@ -110,44 +110,44 @@ def _first(field: str, other: str) -> Coalesce:
 
 NOTHING = Value("")
 NODE_PLACE = Concat(Cast("graph_id", TextField()), Value("~"), Cast("number", TextField()), output_field=TextField())
-KINDS: dict[str, Kind] = {
-    "view": Kind(
+KINDS: dict[str, PaletteKind] = {
+    "view": PaletteKind(
         gettext_lazy("Saved view"), lambda caller: SavedView.objects.filter(person__email=caller.email),
         "pk", F("name"), Concat("page", Value("?"), "query", output_field=TextField()), _view_address, ("name",),
         bonus=6,
     ),
-    "entity": Kind(
+    "entity": PaletteKind(
         gettext_lazy("Entity"), lambda caller: CatalogEntity.objects.filter(removed=False),
         "urn", _first("qualified_name", "name"), F("entity_type"),
         lambda key, place: _address("entity", urn=key), ("qualified_name", "name", "urn"),
         shows_place=True, bonus=4,
     ),
-    "insight": Kind(
+    "insight": PaletteKind(
         gettext_lazy("Insight"), _insights, "pk", Left("record__content", MAX_LABEL), F("state"),
         _record_address, ("record__content",),
     ),
-    "node": Kind(
+    "node": PaletteKind(
         gettext_lazy("Graph"), _nodes, "pk", F("name"),
         NODE_PLACE, _node_address, ("folded",), bonus=2,
     ),
-    "persona": Kind(
+    "persona": PaletteKind(
         gettext_lazy("Persona"), _personas, "name", _first("title", "name"), NOTHING,
         lambda key, place: _address("my-knowledge", persona=key), ("name", "title"), bonus=3,
     ),
-    "person": Kind(
+    "person": PaletteKind(
         gettext_lazy("Person"), _people, "pk", _first("name", "email"), F("email"),
         lambda key, place: _address("my-knowledge", by=place), ("name", "email"),
         shows_place=True, bonus=3,
     ),
-    "conversation": Kind(
+    "conversation": PaletteKind(
         gettext_lazy("Conversation"), _conversations, "digest", F("conversation_id"), F("conversation_id"),
         lambda key, place: _address("conversation", id=place), ("conversation_id",), bonus=2,
     ),
-    "analysis": Kind(
+    "analysis": PaletteKind(
         gettext_lazy("Analysis"), lambda caller: Session.objects.owned_by(caller), "pk", F("analysis_id"), NOTHING,
         lambda key, place: reverse("analysis", args=[key]), ("analysis_id",), bonus=2,
     ),
-    "memory": Kind(
+    "memory": PaletteKind(
         gettext_lazy("Memory"), lambda caller: MemoryRecord.objects.visible_to(caller), "pk",
         Left("content", MAX_LABEL), NOTHING, _record_address,
     ),
@@ -155,7 +155,7 @@ KINDS: dict[str, Kind] = {
 REVIEWED = {InsightState.PENDING, InsightState.APPROVED}  # states in which a curator still decides
 
 
-def search(caller: Caller, text: str) -> list[Match]:
+def search(caller: Caller, text: str) -> list[RowMatch]:
     """Return the best matches of each kind, at most MAX_OF_KIND of each."""
     words = text.split()[:MAX_WORDS]
     parts = [
@@ -172,7 +172,7 @@ def search(caller: Caller, text: str) -> list[Match]:
     return [match.with_score(next(insights)) if match.key.startswith("insight:") else match for match in matches]
 
 
-def by_keys(caller: Caller, keys: Iterable[str]) -> dict[str, Match]:
+def by_keys(caller: Caller, keys: Iterable[str]) -> dict[str, RowMatch]:
     by_kind: dict[str, list[str]] = {}
     for key in keys:
         name, _, rest = key.partition(":")
@@ -202,10 +202,10 @@ def _valid(model: type[Model], name: str, values: Iterable[str]) -> list[object]
     return valid
 
 
-def memory_match(record: MemoryRecord, points: float) -> Match:
+def memory_match(record: MemoryRecord, points: float) -> RowMatch:
     kind = KINDS["memory"]
     key = str(record.pk)
-    return Match(
+    return RowMatch(
         f"memory:{key}", record.content[:MAX_LABEL], _record_address(key, ""), str(kind.title), points, f"record:{key}"
     )
 
@@ -232,7 +232,7 @@ def _has(words: Sequence[str], fields: Sequence[str]) -> Q:
     return reduce(and_, (reduce(or_, (Q(**{f"{field}__icontains": word}) for field in fields)) for word in words), Q())
 
 
-def _rank(text: str, kind: Kind) -> Case:
+def _rank(text: str, kind: PaletteKind) -> Case:
     """Return the order in which rows of a kind are worth showing. score() compares them with those of other kinds."""
     fields = kind.searched
     return Case(
@@ -244,7 +244,7 @@ def _rank(text: str, kind: Kind) -> Case:
     )
 
 
-def _match(caller: Caller, name: str, key: str, label: str, place: str, text: str = "") -> Match:
+def _match(caller: Caller, name: str, key: str, label: str, place: str, text: str = "") -> RowMatch:
     kind = KINDS[name]
     link = kind.link(key, place)
     if name == "insight" and place in REVIEWED and curation.may_curate(caller):
@@ -253,4 +253,4 @@ def _match(caller: Caller, name: str, key: str, label: str, place: str, text: st
     points = (max(score(label, text), CONTAINS - 5) + kind.bonus) if text else 0
     hint = f"{kind.title} · {show_invisible(place)}" if kind.shows_place and place != label else str(kind.title)
     target = f"record:{key}" if name in ("insight", "memory") else f"{name}:{key}"
-    return Match(f"{name}:{key}", label[:MAX_LABEL], link, hint, points, target)
+    return RowMatch(f"{name}:{key}", label[:MAX_LABEL], link, hint, points, target)

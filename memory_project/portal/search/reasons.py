@@ -12,7 +12,7 @@ from memories.models import Confidence, MemoryRecord, Status
 from memories.models.validity import EXPIRED, NOT_YET
 from memories.retrieval.matched_words import Piece
 from memories.retrieval.ranking import ENTITY_BONUS
-from memories.retrieval.recall import Hit, Recall
+from memories.retrieval.recall import Recall, RecallHit
 from memories.writing.verification import LastVerification
 from memory_project.accounts.names import name_of
 from memory_project.web import locale
@@ -22,7 +22,7 @@ VERY_CLOSE, CLOSE, RELATED = 0.6, 0.4, 0.25  # least cosines of texts that mean 
 MAX_WORDS_QUOTED = 6
 
 
-def why_found(hit: Hit, result: Recall, pieces: Sequence[Piece]) -> list[str]:
+def why_found(hit: RecallHit, result: Recall, pieces: Sequence[Piece]) -> list[str]:
     """Return the parts of the hit's score in words, strongest first."""
     found = [(hit.bonus, _entity(hit)), (hit.coverage, _words(hit, pieces)), (hit.cosine or 0.0, _meaning(hit))]
     sentences = [sentence for _, sentence in sorted(found, key=lambda part: -part[0]) if sentence]
@@ -31,7 +31,7 @@ def why_found(hit: Hit, result: Recall, pieces: Sequence[Piece]) -> list[str]:
     return sentences or [gettext("Only loosely related")]
 
 
-def _entity(hit: Hit) -> str:
+def _entity(hit: RecallHit) -> str:
     if not hit.bonus:
         return ""
     if hit.bonus >= ENTITY_BONUS:
@@ -39,7 +39,7 @@ def _entity(hit: Hit) -> str:
     return gettext("About an entity that is related to the one you named")
 
 
-def _words(hit: Hit, pieces: Sequence[Piece]) -> str:
+def _words(hit: RecallHit, pieces: Sequence[Piece]) -> str:
     words = list(dict.fromkeys(show_invisible(piece.text).casefold() for piece in pieces if piece.is_match))
     if not hit.coverage:
         return ""
@@ -53,7 +53,7 @@ def _words(hit: Hit, pieces: Sequence[Piece]) -> str:
     ) % {"words": quoted}  # fmt: skip
 
 
-def _meaning(hit: Hit) -> str:
+def _meaning(hit: RecallHit) -> str:
     if hit.cosine is None or hit.cosine < RELATED:
         return ""
     if hit.cosine >= VERY_CLOSE:

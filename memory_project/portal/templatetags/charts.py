@@ -25,7 +25,7 @@ MAX_LABELS = 6  # maximum number of labels below the bars, so that they don't ov
 
 
 @dataclass(frozen=True)
-class Point:
+class ChartPoint:
     """One bar. `bad` is the part of `value` that failed."""
 
     label: str
@@ -34,7 +34,7 @@ class Point:
 
 
 @register.inclusion_tag("_bars.html")
-def bars(points: Sequence[Point], title: str, name: str, bad_name: str = "") -> dict[str, Any]:
+def bars(points: Sequence[ChartPoint], title: str, name: str, bad_name: str = "") -> dict[str, Any]:
     """Render one bar per point, with the failed part in another color, and a table of the same numbers.
 
     `name` is the header of the table's value column, and `bad_name` is the header of the column for failures.
@@ -56,7 +56,7 @@ def bars(points: Sequence[Point], title: str, name: str, bad_name: str = "") -> 
     }
 
 
-def _bar(points: Sequence[Point], index: int, peak: float, bad_name: str) -> dict[str, Any]:
+def _bar(points: Sequence[ChartPoint], index: int, peak: float, bad_name: str) -> dict[str, Any]:
     point, step = points[index], WIDTH / len(points)
     height, bad = (BASE - TOP) * point.value / peak, (BASE - TOP) * point.bad / peak
     is_last = index == len(points) - 1
@@ -77,7 +77,7 @@ def _bar(points: Sequence[Point], index: int, peak: float, bad_name: str) -> dic
     }
 
 
-def _described(points: Sequence[Point], title: str, bad_name: str = "") -> dict[str, Any]:
+def _described(points: Sequence[ChartPoint], title: str, bad_name: str = "") -> dict[str, Any]:
     """Return the title and the description for screen readers, which names all values that are not 0."""
     values = [_text_of(point, bad_name) for point in points if point.value]
     return {
@@ -88,7 +88,7 @@ def _described(points: Sequence[Point], title: str, bad_name: str = "") -> dict[
     }
 
 
-def _text_of(point: Point, bad_name: str) -> str:
+def _text_of(point: ChartPoint, bad_name: str) -> str:
     values = {"label": point.label, "value": locale.number(point.value), "bad": locale.number(point.bad)}
     if not point.bad:
         return gettext("%(label)s: %(value)s") % values
@@ -100,7 +100,7 @@ MAX_NAME = 24  # maximum number of characters shown of a value's name
 
 
 @register.inclusion_tag("_rows_chart.html")
-def spread(points: Sequence[Point], title: str, label_name: str = "", name: str = "") -> dict[str, Any]:
+def spread(points: Sequence[ChartPoint], title: str, label_name: str = "", name: str = "") -> dict[str, Any]:
     """Render a distribution as one row per value, with its name, bar and count.
 
     With `label_name` and `name`, the headers of its two columns, a table of the same numbers follows.

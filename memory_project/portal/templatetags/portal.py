@@ -21,11 +21,11 @@ from knowledge.catalog.entity_names import display_name
 from knowledge.catalog.entity_view import short_name
 from knowledge.changesets import diff
 from knowledge.models import Change
-from knowledge.review.cases import Effect
+from knowledge.review.cases import CatalogEffect
 from memories import queries
 from memories.extensions import EntityCandidate
 from memories.models import MemoryRecord
-from memories.retrieval.recall import Hit
+from memories.retrieval.recall import RecallHit
 from memories.texts import sequence_matching
 from memories.writing.bulk_actions import UNCHANGED
 from memories.writing.entity_assignment import Offer
@@ -155,7 +155,7 @@ def highlight(text: str, query: str) -> SafeString:
 
 
 @register.simple_tag
-def hit_passage(hit: Hit, query: str) -> str:
+def hit_passage(hit: RecallHit, query: str) -> str:
     """Return the part of a hit's text that matches, for a result list. "…" stands for what is left out."""
     return passages.excerpt(hit.content, query, hit.passage)
 
@@ -174,7 +174,7 @@ def text_fragment(passage: str) -> str:
 
 
 @register.filter
-def fault_of(effect: Effect) -> str:
+def fault_of(effect: CatalogEffect) -> str:
     """Return the reason why a change can't be made, or "" if it can. Fields are named by their labels."""
     return visible_text(message_with_label(effect.refusal) if effect.refusal else effect.error)
 

@@ -18,7 +18,7 @@ from foundation.people.permissions import caller_from_request
 from memory_project.audit import statistics
 from memory_project.audit.filters import SPANS, CallFilter
 from memory_project.models import AuditEvent
-from memory_project.portal.templatetags.charts import Point
+from memory_project.portal.templatetags.charts import ChartPoint
 
 EXPORTED = (
     "at",
@@ -76,7 +76,7 @@ def _context(request: HttpRequest, call_filter: CallFilter) -> dict[str, Any]:
     current_page = page(call_filter.rows(), request.GET.get("after", ""), by="at", size=40)
     hourly = call_filter.span in ("hour", "day")
     points = [
-        Point(f"{at:%H:%M}" if hourly else f"{at:%-d %b}", count, failed)
+        ChartPoint(f"{at:%H:%M}" if hourly else f"{at:%-d %b}", count, failed)
         for at, count, failed in statistics.timeline(call_filter)
     ]
     return {

@@ -22,7 +22,7 @@ from foundation.operations.errors import NotFound
 from foundation.operations.paging import page
 from foundation.people.caller import Caller
 from foundation.people.permissions import caller_from_request
-from memory_project.portal.templatetags.charts import Point
+from memory_project.portal.templatetags.charts import ChartPoint
 from memory_project.web import locale
 
 DISTRIBUTIONS = 6
@@ -71,16 +71,19 @@ def analysis_detail(request: HttpRequest, key: int) -> HttpResponse:
     return render(request, "analyses/one.html", context)
 
 
-def _distributions(session: Session, model: str, records: int) -> list[tuple[str, list[Point], int]]:
+def _distributions(session: Session, model: str, records: int) -> list[tuple[str, list[ChartPoint], int]]:
     """Return (field, bars, number of records with other values) for up to DISTRIBUTIONS fields with few values."""
-    scope = query.Scope(session, model, Where())
+    scope = query.QueryScope(session, model, Where())
     fields = description.describe(scope, records).fields
     names = [field.name for field in fields if 1 < field.distinct <= 20 and not field.name.startswith("_")]
     distributions = description.distributions(scope, names[:DISTRIBUTIONS], VALUES_SHOWN)
     return [
         (
             name,
-            [Point(gettext("(none)") if group.values[0] is None else group.values[0], group.count) for group in groups],
+            [
+                ChartPoint(gettext("(none)") if group.values[0] is None else group.values[0], group.count)
+                for group in groups
+            ],
             remainder,
         )
         for name, (groups, remainder) in distributions.items()

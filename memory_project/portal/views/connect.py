@@ -21,7 +21,7 @@ from foundation.operations.fields import Moment, validation_error
 from foundation.operations.operation import validate
 from foundation.people.permissions import caller_from_request
 from memory_project.accounts import connected_apps, tokens
-from memory_project.agents.client_files.connection import TOKEN_VARIABLE, Connection, mcp_url
+from memory_project.agents.client_files.connection import TOKEN_VARIABLE, ClientConnection, mcp_url
 from memory_project.agents.client_files.snippets import snippet
 from memory_project.agents.client_files.table import CLIENTS
 from memory_project.models import AuditEvent, User
@@ -119,7 +119,7 @@ class Configuration:
 
 def client_configurations(token: str) -> list[Configuration]:
     """Return the configuration of each supported client, with the token if there is a new one."""
-    connection = Connection(url=mcp_url(settings.COMMONPLACE_URL, [], read_only=False), token=token)
+    connection = ClientConnection(url=mcp_url(settings.COMMONPLACE_URL, [], read_only=False), token=token)
     return [
         Configuration(
             title=client.title,

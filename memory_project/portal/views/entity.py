@@ -24,7 +24,7 @@ from foundation.people.caller import Caller
 from foundation.people.permissions import caller_from_request
 from knowledge.catalog import entity_view
 from knowledge.catalog.current import copy_note, get_readable_catalog
-from knowledge.catalog.entity_view import Column, EntityView
+from knowledge.catalog.entity_view import CatalogColumn, EntityView
 from knowledge.catalog.interface import Catalog, CatalogRefused, CatalogUnavailable, entity_type
 from knowledge.changesets import promoted
 from knowledge.context.attachable import attachable
@@ -44,7 +44,7 @@ MAX_EVENTS = 500  # maximum number of events in the history
 
 
 @dataclass(frozen=True)
-class Subject:
+class PageSubject:
     """The entity of the page, as the catalog describes it. `view` is None if the catalog can't be read."""
 
     caller: Caller
@@ -55,7 +55,7 @@ class Subject:
     note: str
 
     @classmethod
-    def read(cls, caller: Caller, urn: str, params: QueryDict) -> Subject:
+    def read(cls, caller: Caller, urn: str, params: QueryDict) -> PageSubject:
         try:
             catalog = get_readable_catalog()
             view = entity_view.load_entity(catalog, urn)
@@ -81,7 +81,7 @@ class Subject:
             return {}
 
 
-def about(subject: Subject) -> dict[str, Any]:
+def about(subject: PageSubject) -> dict[str, Any]:
     view = subject.view
     _, waiting = promoted.about(subject.caller, subject.urn)
     proposed = list(waiting.order_by("record__created_at")[: MAX_PROPOSED + 1])
@@ -98,7 +98,7 @@ def about(subject: Subject) -> dict[str, Any]:
     }
 
 
-def columns(subject: Subject) -> dict[str, Any]:
+def columns(subject: PageSubject) -> dict[str, Any]:
     q = UNSTORABLE.sub("", subject.params.get("column", "")).strip()[:200]
     rows = [column for column in subject.view.columns if _has_words(column, q)] if subject.view else []
     start = subject.number("from", 0, len(rows))
@@ -118,12 +118,12 @@ def columns(subject: Subject) -> dict[str, Any]:
     }
 
 
-def _has_words(column: Column, q: str) -> bool:
+def _has_words(column: CatalogColumn, q: str) -> bool:
     text = f"{column.simple_path} {column.native_type} {column.description}".casefold()
     return all(word in text for word in q.casefold().split())
 
 
-def memories(subject: Subject) -> dict[str, Any]:
+def memories(subject: PageSubject) -> dict[str, Any]:
     current = page(subject.memories, subject.params.get("after", ""))
     pks = [record.pk for record in current.rows]
     allowed = attachable(subject.caller, [subject.urn])
@@ -136,7 +136,7 @@ def memories(subject: Subject) -> dict[str, Any]:
     }
 
 
-def lineage(subject: Subject) -> dict[str, Any]:
+def lineage(subject: PageSubject) -> dict[str, Any]:
     found: dict[str, list[str]] = {"upstream": [], "downstream": []}
     note = ""
     for direction in found if subject.catalog else ():
@@ -154,7 +154,7 @@ def lineage(subject: Subject) -> dict[str, Any]:
     return {**sides, "counts": counts, "is_cut": is_cut, "max_neighbors": MAX_NEIGHBORS, "lineage_note": note}
 
 
-def history(subject: Subject) -> dict[str, Any]:
+def history(subject: PageSubject) -> dict[str, Any]:
     kind = subject.params.get("kind", "")
     kind = kind if kind in timeline.KINDS else ""
     limit = max(subject.number("events", timeline.EVENTS, MAX_EVENTS), 1)
@@ -178,7 +178,7 @@ KINDS: dict[str, Promise] = {
     "claims": gettext_lazy("New memories"),
 }
 # Name of the tab in the address → its title, and a function that returns what its template needs.
-TABS: dict[str, tuple[Promise, Callable[[Subject], dict[str, Any]]]] = {
+TABS: dict[str, tuple[Promise, Callable[[PageSubject], dict[str, Any]]]] = {
     "about": (gettext_lazy("About"), about),
     "columns": (gettext_lazy("Columns"), columns),
     "memories": (gettext_lazy("Memories"), memories),
@@ -192,7 +192,7 @@ TABS: dict[str, tuple[Promise, Callable[[Subject], dict[str, Any]]]] = {
 def entity(request: HttpRequest) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     urn = validate(Urn, request.GET.get("urn", ""), "urn")
-    subject = Subject.read(caller, urn, request.GET)
+    subject = PageSubject.read(caller, urn, request.GET)
     tab = request.GET.get("tab", "")
     tab = tab if tab in TABS else "about"
     counts: dict[str, int | None] = queries.capped_counts(memories=subject.memories)  # type: ignore[assignment]

@@ -27,7 +27,7 @@ from knowledge.models import InsightState
 from knowledge.operations import AnswerQuestion, Capture
 from knowledge.portable_kinds import INSIGHT_COLUMNS
 from knowledge.review import clarifications
-from knowledge.review.cases import Effect, effect_of_draft, problems_of
+from knowledge.review.cases import CatalogEffect, effect_of_draft, problems_of
 from memories import queries as memories
 from memories.models import Category
 from memories.validity.scopes.choices import choices
@@ -152,7 +152,7 @@ def preview_proposal(request: HttpRequest) -> HttpResponse:
     return render(request, "knowledge/_effect.html", {"effect": _effect(caller, form)})
 
 
-def _effect(caller: Caller, form: ProposalForm) -> Effect | None:
+def _effect(caller: Caller, form: ProposalForm) -> CatalogEffect | None:
     """Return what the proposal would change in the catalog, or None if it suggests no change or the form is new.
 
     If a change can't be made, for example because its value is missing, `error` of the result is the reason.
@@ -165,8 +165,8 @@ def _effect(caller: Caller, form: ProposalForm) -> Effect | None:
     values = form.values()
     actions = values.pop("suggested_actions")
     if "entity_urns" in form.errors:
-        return Effect(error=str(form.errors["entity_urns"][0]))
+        return CatalogEffect(error=str(form.errors["entity_urns"][0]))
     try:
         return effect_of_draft(caller, values, actions) if actions else None
     except (CatalogUnavailable, CatalogRefused) as error:
-        return Effect(error=error.message)
+        return CatalogEffect(error=error.message)

@@ -66,7 +66,7 @@ def upstream_callback(request: HttpRequest) -> HttpResponse:
     started = time.perf_counter()
     caller = caller_from_request(request, channel="portal")
     given = {name: request.GET.get(name, "")[:MAX_PARAMETER] for name in ("state", "code", "error")}
-    answer = sign_in.Answer(**given, issuer=request.GET.get("iss"))
+    answer = sign_in.SignInAnswer(**given, issuer=request.GET.get("iss"))
     name, failed = "", None
     try:
         upstream = sign_in.finish(caller=caller, answer=answer)

@@ -152,7 +152,7 @@ def model(settings: Any) -> Iterator[type[Model]]:
 def test_importance_is_parsed_as_a_number(model: type[Model], value: Any, importance: float) -> None:
     """An older system read only the first digit: 0.8, 0.95 and 1.0 became 0.1, and nothing was ever forgotten."""
     model.replies = [{"importance": value, "summary": "s", "tags": ["a"], "memory_type": "event"}]
-    assert classification.read(LONG) == heuristics.Reading(importance, "s", ["a"], "event")
+    assert classification.read(LONG) == heuristics.TurnReading(importance, "s", ["a"], "event")
 
 
 @pytest.mark.parametrize("response", ["no JSON", [], {"summary": "x"}, {"importance": 77}, (500, {})])

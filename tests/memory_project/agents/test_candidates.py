@@ -12,17 +12,17 @@ import pytest
 
 from foundation.operations.masking import masked
 from foundation.operations.secrets import contains_secret, states_secret
-from memory_project.agents.hook_program.candidates import Candidate, Message, find_candidates
+from memory_project.agents.hook_program.candidates import SessionMessage, SuggestionCandidate, find_candidates
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench"))
 
 import suggestions as bench
 
-ANSWER = Message("assistant", "Net revenue was 1.8 M in March, from sales.revenue_mart.")
+ANSWER = SessionMessage("assistant", "Net revenue was 1.8 M in March, from sales.revenue_mart.")
 
 
-def found(text: str, *, before: tuple[Message, ...] = (ANSWER,)) -> list[Candidate]:
-    return find_candidates([*before, Message("user", text)])
+def found(text: str, *, before: tuple[SessionMessage, ...] = (ANSWER,)) -> list[SuggestionCandidate]:
+    return find_candidates([*before, SessionMessage("user", text)])
 
 
 @pytest.mark.parametrize(("prefix", "floor"), [("known", 0.95), ("unseen", 0.6)])
@@ -77,19 +77,22 @@ def test_what_does_not_count(text: str) -> None:
 
 def test_agents_and_tools_decide_nothing() -> None:
     text = "We decided that orders below 1 EUR are test orders and never count."
-    assert find_candidates([Message("assistant", text), Message("tool", text, "Bash", "cat notes.txt")]) == []
+    assert (
+        find_candidates([SessionMessage("assistant", text), SessionMessage("tool", text, "Bash", "cat notes.txt")])
+        == []
+    )
 
 
 def test_a_decision_that_was_taken_back_is_not_proposed() -> None:
-    decided = Message("user", "We decided to load fct_orders incrementally on order_date.")
-    done = Message("assistant", "Done.")
+    decided = SessionMessage("user", "We decided to load fct_orders incrementally on order_date.")
+    done = SessionMessage("assistant", "Done.")
     assert found("Wait, scratch that.", before=(ANSWER, decided, done)) == []
 
 
 def test_a_statement_that_works_with_another_name() -> None:
-    def call(sql: str, result: str, *, is_error: bool = False) -> list[Message]:
+    def call(sql: str, result: str, *, is_error: bool = False) -> list[SessionMessage]:
         given = {"command": f'psql -c "{sql}"'}
-        return [Message("assistant", "", "Bash", given), Message("tool", result, "Bash", given, is_error)]
+        return [SessionMessage("assistant", "", "Bash", given), SessionMessage("tool", result, "Bash", given, is_error)]
 
     fails = call("SELECT sum(net_revenue) FROM sales.mart", 'column "net_revenue" does not exist', is_error=True)
     works = call("SELECT sum(net_revenue_eur) FROM sales.mart", "1820331")
@@ -105,10 +108,12 @@ def test_a_statement_that_works_with_another_name() -> None:
 
 
 def test_long_sessions_and_hostile_texts_are_read_quickly_and_have_a_limit() -> None:
-    many = [Message("user", f"We decided that orders of shop number {n}{n} are test orders.") for n in range(2_000)]
+    many = [
+        SessionMessage("user", f"We decided that orders of shop number {n}{n} are test orders.") for n in range(2_000)
+    ]
     assert len(find_candidates([ANSWER, *many])) == 10
     hostile = ["isn't " * 500, "<a-b" * 5_000, '"' * 20_000, "we have wir haben " * 150, " | " * 6_000]
-    assert find_candidates([ANSWER, *(Message("user", text) for text in hostile)]) == []
+    assert find_candidates([ANSWER, *(SessionMessage("user", text) for text in hostile)]) == []
 
 
 def test_the_rules_need_no_django() -> None:

@@ -23,7 +23,7 @@ from memory_project.exchange.imports.formats import (
     mcp_memory_service,
     mem0,
 )
-from memory_project.exchange.imports.rows import Row
+from memory_project.exchange.imports.rows import ImportedRow
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Format:
     name: str  # as on the command line, for example "mem0"
     title: str  # as on pages
     extensions: tuple[str, ...]
-    read: Callable[[BinaryIO, str], Iterator[Row]]  # takes the file and its name
+    read: Callable[[BinaryIO, str], Iterator[ImportedRow]]  # takes the file and its name
     recognizes: Callable[[bytes, str], bool]  # takes the first 64 KB and the name of the file
 
 

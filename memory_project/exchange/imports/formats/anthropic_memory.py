@@ -16,7 +16,7 @@ from memories.models import Dimension
 from memory_project.exchange.imports.formats.json_items import keys_at_start, read_items
 from memory_project.exchange.imports.formats.json_lines import read_lines
 from memory_project.exchange.imports.formats.memory_rows import AGENT_FIELDS, problem_row, split_rows, tagged
-from memory_project.exchange.imports.rows import Row
+from memory_project.exchange.imports.rows import ImportedRow
 
 ENTITY_KEYS, RELATION_KEYS = {"name", "observations"}, {"from", "to", "relationType"}
 OUTER = ("", *(f"{name}." for name in dumps.WRAPPERS))
@@ -25,7 +25,7 @@ PATHS = ("item", *(f"{outer}{name}.item" for outer in OUTER for name in ("entiti
 TEXTS = ("content.item", "result.content.item", "item")  # of a result whose text is JSON
 
 
-def read(file: BinaryIO, name: str) -> Iterator[Row]:
+def read(file: BinaryIO, name: str) -> Iterator[ImportedRow]:
     """Yield a memory for each observation and each relation."""
     start = file.read(1 << 16)
     file.seek(0)
@@ -44,7 +44,7 @@ def read(file: BinaryIO, name: str) -> Iterator[Row]:
         raise Invalid("is empty", field="file", allowed="JSON lines with entities and relations")
 
 
-def _rows_of_result(file: BinaryIO) -> Iterator[Row]:
+def _rows_of_result(file: BinaryIO) -> Iterator[ImportedRow]:
     """Yield the rows of the graphs in the texts of a result, numbered over all texts."""
     number = 0
     for part in read_items(file, TEXTS):
@@ -59,7 +59,7 @@ def _rows_of_result(file: BinaryIO) -> Iterator[Row]:
             yield from _rows(f"item {number}", value)
 
 
-def _rows(place: str, value: Any) -> Iterator[Row]:
+def _rows(place: str, value: Any) -> Iterator[ImportedRow]:
     kind = dumps.kind_of(value)
     if kind == dumps.ENTITY and value.keys() >= ENTITY_KEYS:
         yield from _observations(place, value)
@@ -70,7 +70,7 @@ def _rows(place: str, value: Any) -> Iterator[Row]:
         yield problem_row(place, f"is neither an entity nor a relation; allowed: an object with {keys}")
 
 
-def _observations(place: str, entity: Mapping[str, Any]) -> Iterator[Row]:
+def _observations(place: str, entity: Mapping[str, Any]) -> Iterator[ImportedRow]:
     name, observations = entity["name"], entity["observations"]
     if not isinstance(name, str) or not isinstance(observations, list):
         yield problem_row(place, "has a name that is not a text, or observations that are not a list")
@@ -91,7 +91,7 @@ def _observations(place: str, entity: Mapping[str, Any]) -> Iterator[Row]:
         yield from split_rows(where, {**AGENT_FIELDS, **data})
 
 
-def _relation(place: str, relation: Mapping[str, Any]) -> Iterator[Row]:
+def _relation(place: str, relation: Mapping[str, Any]) -> Iterator[ImportedRow]:
     ends = [relation["from"], relation["relationType"], relation["to"]]
     if not all(isinstance(end, str) and end.strip() for end in ends):
         yield problem_row(place, "has a from, to or relationType that is not a text")

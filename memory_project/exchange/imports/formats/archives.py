@@ -46,7 +46,7 @@ UNREADABLE = (
 
 
 @dataclass(frozen=True)
-class Member:
+class ArchiveMember:
     path: str  # with "/" between folders
     size: int
     problem: str  # why it can't be read, or ""
@@ -100,7 +100,7 @@ class Archive:
             )
         self.members = list(_checked(infos))
 
-    def read(self, member: Member, limit: int) -> bytes:
+    def read(self, member: ArchiveMember, limit: int) -> bytes:
         """Return the member's content. Raises Invalid if it has more than `limit` bytes or can't be read."""
         if member.size > limit:
             raise Invalid(f"has {member.size:,} bytes", field=member.path, allowed=f"at most {limit:,} bytes")
@@ -108,7 +108,7 @@ class Archive:
             return stream.read()
 
     @contextmanager
-    def open(self, member: Member) -> Iterator[BinaryIO]:
+    def open(self, member: ArchiveMember) -> Iterator[BinaryIO]:
         """Open a member for reading. Reading it raises Invalid if the archive is damaged."""
         if member.problem:
             raise Invalid(member.problem, field=member.path)
@@ -136,7 +136,7 @@ class _Stream(io.RawIOBase):
         return len(part)
 
 
-def _checked(infos: list[zipfile.ZipInfo]) -> Iterator[Member]:
+def _checked(infos: list[zipfile.ZipInfo]) -> Iterator[ArchiveMember]:
     seen: set[str] = set()
     for info in infos:
         path = _path(info)
@@ -144,7 +144,7 @@ def _checked(infos: list[zipfile.ZipInfo]) -> Iterator[Member]:
         if not problem and path in seen:
             problem = "is in the archive twice"
         seen.add(path)
-        yield Member(_printable(path), info.file_size, problem, info)
+        yield ArchiveMember(_printable(path), info.file_size, problem, info)
 
 
 def _path(info: zipfile.ZipInfo) -> str:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 from memories.models import Dimension
 from memory_project.exchange.imports.formats import front_matter, markdown
 from memory_project.exchange.imports.formats.memory_rows import problem_row, split_rows, tagged
-from memory_project.exchange.imports.rows import Row
+from memory_project.exchange.imports.rows import ImportedRow
 
 # A category is neither a check box ("x", " ", "-", "/" …) nor a time of a transcript, and no link.
 OBSERVATION = re.compile(r"[ \t]*[-*+][ \t]+\[(?![xX\W]\])(?![\d:.,\s-]+\])([^\[\]()]+)\][ \t]+(\S.*)")
@@ -27,12 +27,12 @@ EMPTY_SECTION = re.compile(
 )
 
 
-def read(file: BinaryIO, name: str) -> Iterator[Row]:
+def read(file: BinaryIO, name: str) -> Iterator[ImportedRow]:
     """Yield memories for the observations, the relations and the remaining text of each note."""
     yield from markdown.read_files(file, name, rows_of)
 
 
-def rows_of(path: str, text: str) -> Iterator[Row]:
+def rows_of(path: str, text: str) -> Iterator[ImportedRow]:
     values, body = front_matter.split_or_keep(text)
     title = markdown.title_of(path, values)
     fields = markdown.note_fields(values)

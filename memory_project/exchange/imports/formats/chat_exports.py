@@ -22,7 +22,7 @@ from memory_project.exchange.imports.formats.memory_rows import (
     split_text,
     storable,
 )
-from memory_project.exchange.imports.rows import Row
+from memory_project.exchange.imports.rows import ImportedRow
 
 CONVERSATIONS = re.compile(r"conversations(?:-\d+)?\.json")  # large exports have several numbered files
 CHATGPT_FILES = {
@@ -36,7 +36,7 @@ TURN = "turn"
 
 
 @dataclass(frozen=True)
-class Message:
+class ChatMessage:
     key: str
     role: str  # "human" or "ai"
     text: str
@@ -47,7 +47,9 @@ def has_conversations(path: str) -> bool:
     return bool(CONVERSATIONS.fullmatch(path.rpartition("/")[2]))
 
 
-def json_files(file: BinaryIO, name: str, is_wanted: Callable[[str], bool]) -> Iterator[tuple[str, BinaryIO | Row]]:
+def json_files(
+    file: BinaryIO, name: str, is_wanted: Callable[[str], bool]
+) -> Iterator[tuple[str, BinaryIO | ImportedRow]]:
     """Yield name and content of each wanted JSON file, or a row with the reason why it can't be read."""
     start = file.read(4)
     file.seek(0)
@@ -68,16 +70,16 @@ def json_files(file: BinaryIO, name: str, is_wanted: Callable[[str], bool]) -> I
 
 def items_of_files(
     file: BinaryIO, name: str, is_wanted: Callable[[str], bool], paths: Collection[str]
-) -> Iterator[tuple[str, Item | Row]]:
+) -> Iterator[tuple[str, Item | ImportedRow]]:
     """Yield the path and each item of an export's files, or a row with a problem.
 
     A file without items loses nothing of the others: an account without projects has an empty list of them. Raises
     Invalid if no file has an item.
     """
     is_empty, refusal = True, None
-    problems: list[tuple[str, Row]] = []
+    problems: list[tuple[str, ImportedRow]] = []
     for path, content in json_files(file, name, is_wanted):
-        if isinstance(content, Row):
+        if isinstance(content, ImportedRow):
             yield path, content
             continue
         try:
@@ -94,8 +96,8 @@ def items_of_files(
 
 
 def turn_rows(
-    place: str, conversation_id: str, title: Any, messages: Sequence[Message], started: Any = None
-) -> Iterator[Row]:
+    place: str, conversation_id: str, title: Any, messages: Sequence[ChatMessage], started: Any = None
+) -> Iterator[ImportedRow]:
     """Yield the turns of a conversation. A message that is too long for one turn becomes several.
 
     A message without a time gets the latest earlier one of its conversation, or when that `started`. Otherwise it would
@@ -120,7 +122,7 @@ def turn_rows(
                 "content": piece,
                 "created_at": stated or latest,
             }
-            yield Row(storable(where), data, kind=TURN, key=f"{conversation_id}#{position}")
+            yield ImportedRow(storable(where), data, kind=TURN, key=f"{conversation_id}#{position}")
             position += 1
 
 

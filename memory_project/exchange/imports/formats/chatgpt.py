@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from memory_project.exchange.imports.formats.chat_exports import (
     CHATGPT,
-    Message,
+    ChatMessage,
     conversation_key,
     has_conversations,
     items_of_files,
@@ -19,17 +19,17 @@ from memory_project.exchange.imports.formats.chat_exports import (
     turn_rows,
 )
 from memory_project.exchange.imports.formats.memory_rows import AGENT_FIELDS, joined, problem_row, split_rows
-from memory_project.exchange.imports.rows import Row
+from memory_project.exchange.imports.rows import ImportedRow
 
 ROLES = {"user": "human", "assistant": "ai"}
 CONTENT_TYPES = ("text", "multimodal_text")
 MEMORY_TOOL = "bio"
 
 
-def read(file: BinaryIO, name: str) -> Iterator[Row]:
+def read(file: BinaryIO, name: str) -> Iterator[ImportedRow]:
     """Yield the memories and the turns of each conversation."""
     for path, item in items_of_files(file, name, has_conversations, ["item"]):
-        if isinstance(item, Row):
+        if isinstance(item, ImportedRow):
             yield item
             continue
         place = f"{path}, conversation {item.number}" if item.number else path
@@ -39,7 +39,7 @@ def read(file: BinaryIO, name: str) -> Iterator[Row]:
             yield from _conversation_rows(place, item.value)
 
 
-def _conversation_rows(place: str, conversation: Mapping[str, Any]) -> Iterator[Row]:
+def _conversation_rows(place: str, conversation: Mapping[str, Any]) -> Iterator[ImportedRow]:
     key = conversation_key(CHATGPT, conversation.get("conversation_id") or conversation.get("id"))
     mapping = conversation.get("mapping")
     if not key or not isinstance(mapping, dict):
@@ -85,7 +85,7 @@ def _newest_leaf(mapping: Mapping[str, Any]) -> str | None:
     return leaves[-1] if leaves else None
 
 
-def _message(node: Mapping[str, Any]) -> Message | None:
+def _message(node: Mapping[str, Any]) -> ChatMessage | None:
     message = _object(node.get("message"))
     role = _object(message.get("author")).get("role")
     is_hidden = _object(message.get("metadata")).get("is_visually_hidden_from_conversation")
@@ -93,7 +93,7 @@ def _message(node: Mapping[str, Any]) -> Message | None:
     text = _text(message)
     if not isinstance(role, str) or role not in ROLES or is_hidden or is_for_tool or not text:
         return None
-    return Message(str(message.get("id", "")), ROLES[role], text, message.get("create_time"))
+    return ChatMessage(str(message.get("id", "")), ROLES[role], text, message.get("create_time"))
 
 
 def _text(message: Mapping[str, Any]) -> str:

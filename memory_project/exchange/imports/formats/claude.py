@@ -9,7 +9,7 @@ from memory_project.exchange.imports.formats.chat_exports import (
     CLAUDE,
     CLAUDE_FILES,
     CLAUDE_FOLDERS,
-    Message,
+    ChatMessage,
     conversation_key,
     has_conversations,
     items_of_files,
@@ -18,7 +18,7 @@ from memory_project.exchange.imports.formats.chat_exports import (
 )
 from memory_project.exchange.imports.formats.markdown import section_rows, titled
 from memory_project.exchange.imports.formats.memory_rows import AGENT_FIELDS, joined, problem_row
-from memory_project.exchange.imports.rows import Row
+from memory_project.exchange.imports.rows import ImportedRow
 
 ROLES = {"human": "human", "assistant": "ai"}
 # A file holds a list, or one object if it is in a folder of its own kind.
@@ -26,10 +26,10 @@ PATHS = ("item", "")
 ACCOUNT_MEMORY, PROJECT_MEMORIES = "conversations_memory", "project_memories"
 
 
-def read(file: BinaryIO, name: str) -> Iterator[Row]:
+def read(file: BinaryIO, name: str) -> Iterator[ImportedRow]:
     """Yield turns of the conversations, and memories from the projects' documents and from Claude's own memory."""
     for path, item in items_of_files(file, name, _is_wanted, PATHS):
-        if isinstance(item, Row):
+        if isinstance(item, ImportedRow):
             yield item
             continue
         place = f"{path}, {item.place}"
@@ -42,7 +42,7 @@ def _is_wanted(path: str) -> bool:
     return is_listed or (path.endswith(".json") and any(f"/{folder}" in f"/{path}" for folder in CLAUDE_FOLDERS))
 
 
-def _rows(place: str, value: Mapping[str, Any]) -> Iterator[Row]:
+def _rows(place: str, value: Mapping[str, Any]) -> Iterator[ImportedRow]:
     if "chat_messages" in value:
         yield from _conversation_rows(place, value)
     elif "docs" in value:
@@ -53,7 +53,7 @@ def _rows(place: str, value: Mapping[str, Any]) -> Iterator[Row]:
         yield problem_row(place, "is neither a conversation nor a project nor a memory of Claude")
 
 
-def _conversation_rows(place: str, conversation: Mapping[str, Any]) -> Iterator[Row]:
+def _conversation_rows(place: str, conversation: Mapping[str, Any]) -> Iterator[ImportedRow]:
     key = conversation_key(CLAUDE, conversation.get("uuid"))
     values = conversation["chat_messages"]
     if not key or not isinstance(values, list):
@@ -65,21 +65,21 @@ def _conversation_rows(place: str, conversation: Mapping[str, Any]) -> Iterator[
     yield from turn_rows(place, key, conversation.get("name"), messages, conversation.get("created_at"))
 
 
-def _message(value: Mapping[str, Any]) -> Message | None:
+def _message(value: Mapping[str, Any]) -> ChatMessage | None:
     role, blocks = value.get("sender"), value.get("content")
     # A message's blocks are also its thoughts and the calls of tools. Older exports have only the text.
     texts = [block.get("text") for block in blocks if _is_text(block)] if isinstance(blocks, list) else []
     text = joined(texts) or joined([value.get("text")])
     if not isinstance(role, str) or role not in ROLES or not text:
         return None
-    return Message(str(value.get("uuid", "")), ROLES[role], text, value.get("created_at"))
+    return ChatMessage(str(value.get("uuid", "")), ROLES[role], text, value.get("created_at"))
 
 
 def _is_text(block: Any) -> bool:
     return isinstance(block, dict) and block.get("type", "text") == "text"
 
 
-def _project_rows(place: str, project: Mapping[str, Any]) -> Iterator[Row]:
+def _project_rows(place: str, project: Mapping[str, Any]) -> Iterator[ImportedRow]:
     docs, project_name = project["docs"], str(project.get("name") or "")[:200]
     if not isinstance(docs, list) or not docs:
         yield problem_row(place, f"the project {project_name!r} has no documents")
@@ -96,7 +96,7 @@ def _project_rows(place: str, project: Mapping[str, Any]) -> Iterator[Row]:
         yield from section_rows(where, titled(doc["content"], file_name), data, key=key)
 
 
-def _memory_rows(place: str, value: Mapping[str, Any]) -> Iterator[Row]:
+def _memory_rows(place: str, value: Mapping[str, Any]) -> Iterator[ImportedRow]:
     of_projects = value.get(PROJECT_MEMORIES)
     texts = {"": value.get(ACCOUNT_MEMORY), **(of_projects if isinstance(of_projects, dict) else {})}
     for project, text in texts.items():

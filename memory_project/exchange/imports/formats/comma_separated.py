@@ -16,7 +16,7 @@ from foundation.operations.errors import Invalid
 from memories.models.validity import VALIDITY_FIELDS
 from memory_project.exchange.imports.formats import own_export
 from memory_project.exchange.imports.formats.memory_rows import memory_row, problem_row
-from memory_project.exchange.imports.rows import Row
+from memory_project.exchange.imports.rows import ImportedRow
 
 # “id” names the row, so that a later version of it is recognized. The other columns are fields of a memory.
 COLUMNS = (
@@ -62,7 +62,7 @@ class Lines(Iterator[str]):
         return line
 
 
-def read(file: BinaryIO, name: str) -> Iterator[Row]:
+def read(file: BinaryIO, name: str) -> Iterator[ImportedRow]:
     """Yield a row for each row of the file except blank ones.
 
     Raises Invalid if the file isn't encoded in UTF-8 or its header has no column “content” or an unknown one.
@@ -112,7 +112,7 @@ def _header(line: str, stated: str, name: str) -> tuple[str, list[str]]:
     return delimiter, names
 
 
-def _rows(lines: Lines, delimiter: str, names: Sequence[str]) -> Iterator[Row]:
+def _rows(lines: Lines, delimiter: str, names: Sequence[str]) -> Iterator[ImportedRow]:
     # strict, because otherwise a file that is cut within quotes would end without an error.
     reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
     while True:
@@ -136,7 +136,7 @@ def _place(first: int, last: int) -> str:
     return f"line {first}" if last <= first else f"lines {first} to {last}"
 
 
-def _row(place: str, cells: Sequence[str], names: Sequence[str]) -> Row:
+def _row(place: str, cells: Sequence[str], names: Sequence[str]) -> ImportedRow:
     if any(cell.strip() for cell in cells[len(names) :]):
         return problem_row(place, "has more values than the first line has columns")
     if NOT_UTF8.search("".join(cells)):
@@ -156,7 +156,7 @@ def _row(place: str, cells: Sequence[str], names: Sequence[str]) -> Row:
     return memory_row(place, data, key=data.pop("id", ""))
 
 
-def _own_row(place: str, cells: dict[str, str]) -> Row:
+def _own_row(place: str, cells: dict[str, str]) -> ImportedRow:
     values: dict[str, Any] = {name: _without_escape(cell) for name, cell in cells.items()}
     for name in JSON_COLUMNS & cells.keys():
         try:

@@ -13,7 +13,7 @@ MAX_LINE = 4 << 20  # bytes
 
 
 @dataclass(frozen=True)
-class Line:
+class JsonLine:
     number: int
     value: dict[str, Any] = field(default_factory=dict)
     problem: str = ""
@@ -23,7 +23,7 @@ class Line:
         return f"line {self.number}"
 
 
-def read_lines(file: BinaryIO) -> Iterator[Line]:
+def read_lines(file: BinaryIO) -> Iterator[JsonLine]:
     """Yield the object of each line except blank ones, or the reason why the line isn't an object."""
     number = 0
     while part := file.readline(MAX_LINE + 1):
@@ -33,24 +33,24 @@ def read_lines(file: BinaryIO) -> Iterator[Line]:
         if len(part) > MAX_LINE and not part.endswith(b"\n"):
             while part and not part.endswith(b"\n"):
                 part = file.readline(MAX_LINE)
-            yield Line(number, problem=f"has more than {MAX_LINE:,} bytes")
+            yield JsonLine(number, problem=f"has more than {MAX_LINE:,} bytes")
         elif part.strip():
             yield _line(number, part)
 
 
-def _line(number: int, part: bytes) -> Line:
+def _line(number: int, part: bytes) -> JsonLine:
     try:
         value = json.loads(part.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant)
     except UnicodeDecodeError:
-        return Line(number, problem="is not encoded in UTF-8")
+        return JsonLine(number, problem="is not encoded in UTF-8")
     except json.JSONDecodeError as error:
         end = "" if part.endswith(b"\n") else "; the file may have been cut"
-        return Line(number, problem=f"can't be read as JSON ({error.msg} at character {error.pos + 1}){end}")
+        return JsonLine(number, problem=f"can't be read as JSON ({error.msg} at character {error.pos + 1}){end}")
     except RecursionError:
-        return Line(number, problem="has too many nested levels")
+        return JsonLine(number, problem="has too many nested levels")
     except ValueError as error:
-        return Line(number, problem=str(error)[:200])
-    return Line(number, value) if isinstance(value, dict) else Line(number, problem="is not an object")
+        return JsonLine(number, problem=str(error)[:200])
+    return JsonLine(number, value) if isinstance(value, dict) else JsonLine(number, problem="is not an object")
 
 
 def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

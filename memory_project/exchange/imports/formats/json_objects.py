@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterator, Set
 from typing import BinaryIO
 
 from memory_project.exchange.imports.formats.json_items import CHUNK, Item, Joined, keys_at_start, read_items
-from memory_project.exchange.imports.formats.json_lines import Line, read_lines
+from memory_project.exchange.imports.formats.json_lines import JsonLine, read_lines
 
 COMPARED = 50  # lines of a file, of which one must be an object with the keys
 
 
-def read_objects(file: BinaryIO, paths: Collection[str], keys: Set[str]) -> Iterator[Item | Line]:
+def read_objects(file: BinaryIO, paths: Collection[str], keys: Set[str]) -> Iterator[Item | JsonLine]:
     """Yield the objects at the paths of a JSON document, or those of the lines. `keys` are those that each has."""
     start = file.read(CHUNK)
     whole = io.BufferedReader(Joined(io.BytesIO(start), file))

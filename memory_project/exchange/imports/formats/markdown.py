@@ -13,11 +13,11 @@ from typing import Any, BinaryIO
 from foundation.operations.errors import Invalid
 from memories.models import Category, Confidence, Dimension, Visibility
 from memory_project.exchange.imports.formats import front_matter, own_export
-from memory_project.exchange.imports.formats.archives import Archive, Member, is_archive, members_at_start
+from memory_project.exchange.imports.formats.archives import Archive, ArchiveMember, is_archive, members_at_start
 from memory_project.exchange.imports.formats.chat_exports import service_at_start
 from memory_project.exchange.imports.formats.memory_rows import memory_row, past_or_none, problem_row, tagged
 from memory_project.exchange.imports.formats.sections import split_at_headings
-from memory_project.exchange.imports.rows import Row
+from memory_project.exchange.imports.rows import ImportedRow
 
 EXTENSIONS = (".md", ".markdown")
 MAX_FILE = 4 << 20  # bytes
@@ -29,15 +29,15 @@ CREATED_KEYS = ("created_at", "created", "date")
 # Lines below an exported memory, in reverse order. They repeat links of its front matter.
 LINK_LINES = {"superseded_by": "Corrected by", "supersedes": "Corrects"}
 
-Reader = Callable[[str, str], Iterator[Row]]  # takes the path and the text of a file
+Reader = Callable[[str, str], Iterator[ImportedRow]]  # takes the path and the text of a file
 
 
-def read(file: BinaryIO, name: str) -> Iterator[Row]:
+def read(file: BinaryIO, name: str) -> Iterator[ImportedRow]:
     """Yield the memories of a file or an archive. Raises Invalid if it is neither Markdown nor a zip archive."""
     yield from read_files(file, name, rows_of)
 
 
-def read_files(file: BinaryIO, name: str, rows: Reader) -> Iterator[Row]:
+def read_files(file: BinaryIO, name: str, rows: Reader) -> Iterator[ImportedRow]:
     """Yield the rows of each Markdown file, and one row with a problem that counts the other files."""
     start = file.read(4)
     file.seek(0)
@@ -67,7 +67,7 @@ def _is_hidden(path: str) -> bool:
     return any(part == "__MACOSX" or (part.startswith(".") and part != "..") for part in path.split("/"))
 
 
-def _rows_of_member(archive: Archive, member: Member, rows: Reader) -> Iterator[Row]:
+def _rows_of_member(archive: Archive, member: ArchiveMember, rows: Reader) -> Iterator[ImportedRow]:
     try:
         yield from rows(member.path, _decoded(archive.read(member, MAX_FILE), member.path))
     except Invalid as error:
@@ -81,7 +81,7 @@ def _decoded(content: bytes, field: str) -> str:
         raise Invalid("is not encoded in UTF-8", field=field, allowed="text saved as UTF-8") from None
 
 
-def rows_of(path: str, text: str) -> Iterator[Row]:
+def rows_of(path: str, text: str) -> Iterator[ImportedRow]:
     """Yield the memories of one Markdown file."""
     values, body = front_matter.split_or_keep(text)
     if not body.strip():
@@ -95,7 +95,7 @@ def rows_of(path: str, text: str) -> Iterator[Row]:
         )
 
 
-def _own_row(path: str, text: str) -> Row:
+def _own_row(path: str, text: str) -> ImportedRow:
     try:
         values, body = front_matter.split(text, typed=True)  # the values are JSON, which YAML contains
     except Invalid as error:
@@ -111,7 +111,9 @@ def first_line(text: str, body: str, content: str) -> int:
     return text.count("\n", 0, start) + 1 - (content.count("\n") - body.strip().count("\n"))
 
 
-def section_rows(path: str, content: str, data: Mapping[str, Any], *, key: str, first_line: int = 1) -> Iterator[Row]:
+def section_rows(
+    path: str, content: str, data: Mapping[str, Any], *, key: str, first_line: int = 1
+) -> Iterator[ImportedRow]:
     """Yield one row, or a row for each section if the content is too long for one memory."""
     parts = split_at_headings(content)
     used: dict[str, int] = {}

@@ -8,18 +8,18 @@ from typing import Any, BinaryIO
 from memories.models import Dimension
 from memory_project.exchange.imports.formats.json_objects import read_objects, recognizes_objects
 from memory_project.exchange.imports.formats.memory_rows import AGENT_FIELDS, problem_row, split_rows, tagged
-from memory_project.exchange.imports.rows import Row
+from memory_project.exchange.imports.rows import ImportedRow
 
 PATHS, KEYS = ("memories.item", "item"), {"content", "content_hash"}
 KEPT = ("metadata", "memory_type", "updated_at", "export_source")
 
 
-def read(file: BinaryIO, name: str) -> Iterator[Row]:
+def read(file: BinaryIO, name: str) -> Iterator[ImportedRow]:
     for item in read_objects(file, PATHS, KEYS):
         yield from [problem_row(item.place, item.problem)] if item.problem else _rows(item.place, item.value)
 
 
-def _rows(place: str, value: Mapping[str, Any]) -> Iterator[Row]:
+def _rows(place: str, value: Mapping[str, Any]) -> Iterator[ImportedRow]:
     # The hash is one of the content, so it can't tell that a memory is a later version of another.
     metadata = value.get("metadata")
     if isinstance(metadata, dict) and metadata.get("superseded_by"):

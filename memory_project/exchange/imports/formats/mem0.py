@@ -14,18 +14,18 @@ from memory_project.exchange.imports.formats.memory_rows import (
     tagged,
     timestamp_or_none,
 )
-from memory_project.exchange.imports.rows import Row
+from memory_project.exchange.imports.rows import ImportedRow
 
 PATHS, KEYS = ("results.item", "item"), {"id", "memory"}
 KEPT = ("metadata", "user_id", "agent_id", "run_id", "actor_id", "role", "updated_at", "expiration_date")
 
 
-def read(file: BinaryIO, name: str) -> Iterator[Row]:
+def read(file: BinaryIO, name: str) -> Iterator[ImportedRow]:
     for item in read_objects(file, PATHS, KEYS):
         yield from [problem_row(item.place, item.problem)] if item.problem else _rows(item.place, item.value)
 
 
-def _rows(place: str, value: Mapping[str, Any]) -> Iterator[Row]:
+def _rows(place: str, value: Mapping[str, Any]) -> Iterator[ImportedRow]:
     key = str(value.get("id") or "")
     expiry = timestamp_or_none(value.get("expiration_date"))
     if expiry and datetime.fromisoformat(expiry) < datetime.now(UTC):

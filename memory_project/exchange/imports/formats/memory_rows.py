@@ -14,7 +14,7 @@ from django.utils.dateparse import parse_date
 from foundation.operations.fields import CONTENT_MAX, TAG_LENGTH, TAGS_MAX, UNSTORABLE
 from foundation.operations.timestamps import parse_timestamp
 from memories.models import Category, Source, Visibility
-from memory_project.exchange.imports.rows import Row
+from memory_project.exchange.imports.rows import ImportedRow
 
 MAX_KEY = 400  # characters
 UNSTORABLE_VALUE = "contains a NUL character, half a surrogate pair, or a value that is not JSON"
@@ -30,7 +30,7 @@ AGENT_FIELDS = {
 BREAKS = (re.compile(r"\n[ \t]*\n"), re.compile(r"\n"), re.compile(r"(?<=[.!?。！？])\s+"), re.compile(r"\s+"))
 
 
-def memory_row(place: str, data: Mapping[str, Any], *, key: str = "") -> Row:
+def memory_row(place: str, data: Mapping[str, Any], *, key: str = "") -> ImportedRow:
     """Return a row with the fields in `data` that have a value, or a row with a problem."""
     fields = {name: value for name, value in data.items() if value not in (None, "", [], {})}
     content = fields.get("content")
@@ -44,11 +44,11 @@ def memory_row(place: str, data: Mapping[str, Any], *, key: str = "") -> Row:
             fields["created_at"] = not_in_future(timestamp(fields["created_at"]))
     except ValueError as error:
         return problem_row(place, f"created_at: {error}; allowed: ISO 8601, or seconds since 1970", key=key)
-    return Row(storable(place), fields, key=storable(key)[:MAX_KEY])
+    return ImportedRow(storable(place), fields, key=storable(key)[:MAX_KEY])
 
 
-def problem_row(place: str, problem: str, *, key: str = "") -> Row:
-    return Row(storable(place), {}, storable(problem), key=storable(key)[:MAX_KEY])
+def problem_row(place: str, problem: str, *, key: str = "") -> ImportedRow:
+    return ImportedRow(storable(place), {}, storable(problem), key=storable(key)[:MAX_KEY])
 
 
 def is_storable(value: Any, depth: int = MAX_DEPTH) -> bool:
@@ -146,7 +146,7 @@ def tagged(values: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {"tags": tags, "metadata": {**metadata, "other_tags": others} if others else dict(metadata)}
 
 
-def split_rows(place: str, data: Mapping[str, Any], *, key: str = "") -> Iterator[Row]:
+def split_rows(place: str, data: Mapping[str, Any], *, key: str = "") -> Iterator[ImportedRow]:
     """Yield one row, or several if the content is too long for one memory."""
     content = data.get("content")
     pieces = split_text(content) if isinstance(content, str) else []

@@ -12,7 +12,7 @@ from memories.models import Source, Status
 from memories.models.validity import VALIDITY_FIELDS
 from memories.operations import RESERVED_METADATA
 from memory_project.exchange.imports.formats.memory_rows import memory_row, problem_row
-from memory_project.exchange.imports.rows import Row
+from memory_project.exchange.imports.rows import ImportedRow
 
 KEYS = {"id", "dimension", "category", "status"}  # that each exported memory has
 KEPT = (
@@ -22,7 +22,7 @@ KEPT = (
 SOURCES = [source for source in Source.values if source != Source.NOTE]  # as in the operation Remember
 
 
-def own_row(place: str, content: str, values: Mapping[str, Any]) -> Row:
+def own_row(place: str, content: str, values: Mapping[str, Any]) -> ImportedRow:
     """Return the row of an exported memory, or a row with a problem if the memory is not an active fact."""
     key = str(values["id"])
     status = values.get("status")

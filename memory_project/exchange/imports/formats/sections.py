@@ -26,20 +26,20 @@ class Heading:
 
 
 @dataclass(frozen=True)
-class Part:
+class SectionPart:
     titles: tuple[str, ...]  # of the headings around and above the part, outermost first
     line: int  # number of its first line, from 1
     content: str
 
 
-def split_at_headings(text: str, limit: int = CONTENT_MAX) -> list[Part]:
+def split_at_headings(text: str, limit: int = CONTENT_MAX) -> list[SectionPart]:
     """Return the text as parts of at most `limit` characters.
 
     A section is only divided if it is too long, at the headings of its next level, then at blank lines. Each part
     begins with the headings above it, so that it can be understood on its own.
     """
     if len(text) <= limit:
-        return [Part((), 1, text.strip())]
+        return [SectionPart((), 1, text.strip())]
     text = re.sub(r"\r\n?", "\n", text)  # as the parser does, which counts lines
     lines = text.split("\n")
     headings = _headings(text) if len(lines) <= MAX_LINES else []
@@ -71,7 +71,7 @@ def _parts(
     headings: Sequence[Heading],
     above: tuple[Heading, ...],
     limit: int,
-) -> Iterator[Part]:
+) -> Iterator[SectionPart]:
     """Yield the parts of the lines from `start` to before `end`, which `headings` divide."""
     repeated = "\n".join(f"{'#' * heading.level} {heading.title[:MAX_TITLE]}" for heading in above)
     prefix = f"{repeated}\n\n" if above else ""
@@ -82,14 +82,14 @@ def _parts(
     is_section = first is not None and all(heading.level > first.level for heading in headings[1:])
     if len(content) <= limit - len(prefix):
         if content:
-            yield Part((*titles, first.title) if first and is_section else titles, number, prefix + content)
+            yield SectionPart((*titles, first.title) if first and is_section else titles, number, prefix + content)
     elif first and is_section:
         # A heading that is too long to be repeated stays in the text.
         below = start if len(first.title) > MAX_TITLE else first.end
         yield from _parts(lines, below, end, headings[1:], (*above, first), limit)
     elif not headings:
         for piece in split_text(content, limit - len(prefix)):
-            yield Part(titles, number, prefix + piece)
+            yield SectionPart(titles, number, prefix + piece)
     else:
         for low, high, inner in _divided(start, end, headings):
             yield from _parts(lines, low, high, inner, above, limit)

@@ -13,7 +13,7 @@ from foundation.people.caller import system_caller
 from foundation.people.permissions import build_caller
 from memories.models import Visibility
 from memory_project.exchange.subscriptions import operations, services, tasks
-from memory_project.exchange.subscriptions.models import Kind, RunState, Subscription, SubscriptionRun
+from memory_project.exchange.subscriptions.models import RunState, Subscription, SubscriptionKind, SubscriptionRun
 
 SHOWN = 20  # lines of a run's report
 
@@ -65,7 +65,7 @@ class Command(BaseCommand):
         person = get_user_model()._default_manager.filter(email=email.strip().lower()).first()
         if person is None:
             raise CommandError(f"There is no user {email!r}. The admin lists all users under People.")
-        kind = Kind.FOLDER if location.startswith("/") else Kind.GIT
+        kind = SubscriptionKind.FOLDER if location.startswith("/") else SubscriptionKind.GIT
         names = ("branch", "subfolder", "persona", "visibility")
         values = {name: options[name] for name in names} | {"location": location, "kind": kind.value}
         values |= {"interval_min": minutes, "name": name or location.rstrip("/").rpartition("/")[2][:80]}
