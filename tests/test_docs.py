@@ -32,6 +32,22 @@ def test_the_documented_tools_are_those_of_the_server() -> None:
     assert {name: cells[0] for name, cells in descriptions.items()} == tools
 
 
+def test_every_file_that_the_architecture_names_exists() -> None:
+    """A name without a folder is in the folder of the file before it in the same row."""
+    _, _, rows = (ROOT / "docs/architecture.md").read_text().partition("| to change | open |")
+    missing = []
+    for row in re.findall(r"^\| .*", rows, re.MULTILINE):
+        folder = ROOT
+        for name in re.findall(r"(?<!app's )`([\w/]+(?:\.\w+|/))`", row):
+            if "/" not in name and folder == ROOT:  # such as operations.py, which each app has
+                continue
+            path = ROOT / name if "/" in name else folder / name
+            folder = path.parent
+            if not path.exists():
+                missing.append(str(path.relative_to(ROOT)))
+    assert missing == []
+
+
 def test_every_command_of_ours_is_listed() -> None:
     commands = {
         file.stem
