@@ -1,7 +1,9 @@
-"""Deletion of expired rows. A model states in `retention` when its rows expire:
+"""Deletion of expired rows.
 
-class AuditEvent(models.Model):
-    retention = (Retention("at", timedelta(days=30)),)
+A model states in `retention` when its rows expire:
+
+    class AuditEvent(models.Model):
+        retention = (Retention("at", timedelta(days=30)),)
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from knowledge.operations import Apply, Capture, EditAndApprove
 from knowledge.review import decisions
 from knowledge.review.queue import Queue, QueuePosition
 from memories import services
+from memories.mcp_tools import memory_manage
 from memories.models import Batch, MemoryRecord
 from memories.operations import Forget, Reassign, Remember, Revise, Supersede
 from memory_project.models import AuditEvent, User
@@ -485,3 +486,16 @@ def test_a_pending_insight_is_not_moved_to_another_persona(
             Reassign(record_id=insight.pk, persona="supply"), caller=build_caller(alice_user, channel="test")
         )
     assert MemoryRecord.objects.get(pk=insight.pk).persona == "sales"
+
+
+def test_the_memory_of_a_withdrawn_or_rejected_proposal_leads_back_to_review(alice: Caller, cora: Caller) -> None:
+    record = propose(alice).pk.hex
+    memory_manage(alice, "forget", id=record)
+    with pytest.raises(Conflict, match="was withdrawn from review"):
+        memory_manage(alice, "share", id=record, visibility="everyone")
+    assert memory_manage(alice, "restore", id=record)["status"] == "active"
+    decisions.reject(caller=cora, insight_id=record, notes="not true")
+    with pytest.raises(Conflict, match="appeal with a reason"):
+        memory_manage(alice, "update", id=record, tags=["a"])
+    with pytest.raises(Conflict, match="appeal with a reason"):
+        memory_manage(alice, "supersede", id=record, content="Revenue includes refunds.")

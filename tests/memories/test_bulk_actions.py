@@ -8,6 +8,7 @@ import pytest
 
 from foundation.operations.errors import Conflict, Invalid, NotFound
 from foundation.people.caller import Caller
+from foundation.people.models import Persona, PersonaMembership
 from memories import services
 from memories.models import Batch, MemoryRecord
 from memories.operations import Forget, Remember, Revise, Share
@@ -60,6 +61,21 @@ def test_a_long_batch_runs_in_slices(alice: Caller, monkeypatch: pytest.MonkeyPa
     result = bulk_actions.resume(caller=alice, batch_id=batch.pk)
     assert result.finished_at
     assert statuses(rows) == {"archived"}
+
+
+def test_a_batch_whose_persona_is_lost_ends_with_the_reason(
+    alice: Caller, personas: dict[str, Persona], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk_actions, "SLICE_S", -1)
+    rows = create_memories(alice, 3)
+    batch = bulk_actions.start(caller=alice, act="forget", unit_ids=[row.pk for row in rows])
+    PersonaMembership.objects.filter(user__email=alice.email, persona=personas["sales"]).delete()
+    bulk_actions.finish(batch.pk)
+    batch.refresh_from_db()
+    assert batch.finished_at
+    assert len(batch.outcomes) == 3
+    assert all("sales" in outcome for outcome in batch.outcomes)
+    assert statuses(rows) == {"active"}
 
 
 def test_a_failure_keeps_rows_and_outcomes_consistent(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:

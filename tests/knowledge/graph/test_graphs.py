@@ -64,6 +64,8 @@ def test_paths_are_accepted_only_over_stdio(alice: Caller) -> None:
     assert jsonl.migrate(Migrate(jsonl=text), caller=remote).entities == 2
     with pytest.raises(Invalid, match="source_path is required"):
         call(alice, "migrate")
+    with pytest.raises(Invalid, match="jsonl is required"):
+        jsonl.migrate(Migrate.read({}), caller=remote)
 
 
 def test_each_person_has_a_graph_and_a_persona_may_share_one(alice: Caller, bob: Caller, olga: Caller) -> None:
