@@ -242,10 +242,12 @@ def finish(batch_id: UUID | str) -> None:
 def _refuse_the_rest(batch: Batch, reason: str) -> None:
     """End a batch whose person has lost its persona, or the account, with this reason for the rows that are left."""
     with transaction.atomic():
-        batch = Batch.objects.select_for_update().get(pk=batch.pk)
-        batch.outcomes += [reason] * (len(batch.unit_ids) - len(batch.outcomes))
-        batch.finished_at = timezone.now()
-        batch.save(update_fields=["outcomes", "finished_at"])
+        unfinished = Batch.objects.select_for_update().filter(pk=batch.pk, finished_at=None).first()
+        if unfinished is None:  # another worker has finished it
+            return
+        unfinished.outcomes += [reason] * (len(unfinished.unit_ids) - len(unfinished.outcomes))
+        unfinished.finished_at = timezone.now()
+        unfinished.save(update_fields=["outcomes", "finished_at"])
 
 
 def resume(*, caller: Caller, batch_id: UUID | str) -> Batch:

@@ -24,7 +24,7 @@ STARTED_TOLERANCE_S = 2.0  # a start is computed from the time of boot, which mo
 
 
 @dataclass(frozen=True)
-class ProcessGroup:
+class LeftoverGroup:
     """A process group of a run. `started` is when its first process started, in seconds since 1970; 0: unknown."""
 
     number: int
@@ -77,7 +77,7 @@ def started_at(pid: int) -> float:
 class ServerRun:
     """What `up.json` says of a run: its process groups, and whether it had started the database."""
 
-    groups: tuple[ProcessGroup, ...] = ()
+    groups: tuple[LeftoverGroup, ...] = ()
     owns_database: bool = False
 
 
@@ -87,7 +87,7 @@ def read(state: Path) -> ServerRun:
         record = json.loads(state.read_text())
         started: dict[str, Any] = record.get("started", {})
         groups = tuple(
-            ProcessGroup(int(number), float(started.get(name, 0))) for name, number in record["groups"].items()
+            LeftoverGroup(int(number), float(started.get(name, 0))) for name, number in record["groups"].items()
         )
         return ServerRun(groups, bool(record.get("postgres")))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -257,7 +257,7 @@ class Process:
         self.end_group()
 
     def end_group(self) -> None:
-        leftovers.ProcessGroup(self.child.pid).end()
+        leftovers.LeftoverGroup(self.child.pid).end()
 
 
 def commands(host: str, port: int) -> dict[str, list[str]]:
