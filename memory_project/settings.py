@@ -511,7 +511,7 @@ RECALL_EXACT_SCAN_ROWS = env.number("RECALL_EXACT_SCAN_ROWS", 4_000, 0, 1_000_00
 # age in days at which an insight that waits for review is overdue; assignment rules may set another
 REVIEW_TARGET_DAYS = env.number("REVIEW_TARGET_DAYS", 7, 1, 365)
 NEAR_DUPLICATE_COSINE = env.number("NEAR_DUPLICATE_COSINE", 0.90, 0.0, 1.0)  # minimum cosine of near duplicates
-# Minimum score of memories that no link but only words and meaning connect with a call (statement_match.py). Lower:
+# Minimum score of memories that no link but only words and meaning connect with a call (call_match.py). Lower:
 # more memories, and more of them off the subject.
 MEMORY_CONTEXT_MATCH = env.number("MEMORY_CONTEXT_MATCH", 3.35, 0.0, 100.0)
 FEEDBACK_REQUEST = env.boolean("FEEDBACK_REQUEST", True)  # ask agents once a day which recalled memories they used

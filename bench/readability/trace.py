@@ -3,8 +3,8 @@
     python bench/readability/trace.py [--files]
 
 Calls tools on a temporary database with a small catalog and prints, for each call, the number of distinct modules
-entered and how often control moves from one module into another. Only modules of the four apps count. `contract/`, the
-database layers, models and migrations are excluded because every call uses them. `--files` also lists the modules in
+entered and how often control moves from one module into another. Only modules of the four apps count. The
+foundation, models and migrations are excluded because every call uses them. `--files` also lists the modules in
 the order in which they are entered.
 """
 

@@ -5,7 +5,7 @@ has the rule for what may be attached, and memories_for_call.sql the statement t
 
 The entities that a call asks about come first. Memories about their neighbors take at most two of the places left over,
 and must share words with the call. Memories without a link are attached if they match the call in words and meaning
-(statement_match.py). Memories that are stale or await review are counted, as are those that are not yet or no longer
+(call_match.py). Memories that are stale or await review are counted, as are those that are not yet or no longer
 valid. A memory that becomes stale, or whose validity ends, within an hour after it was attached is attached once more,
 without its text.
 

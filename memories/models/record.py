@@ -233,7 +233,7 @@ class MemoryRecord(models.Model):
     enrichment_status = models.CharField(max_length=20, blank=True, default="")
 
     attachment = models.CharField(max_length=10, choices=Attachment.choices, default=Attachment.AUTOMATIC)
-    # Derived from impressions (retrieval/attachment_use.py): since when the memory is attached on request only, and
+    # Derived from impressions (use/attachment_use.py): since when the memory is attached on request only, and
     # from when on its attachments count, if not from its creation.
     quiet_at = models.DateTimeField(null=True, blank=True, editable=False)
     counted_from = models.DateTimeField(null=True, blank=True, editable=False)
