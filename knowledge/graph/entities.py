@@ -31,6 +31,7 @@ from knowledge.graph.search import rebuild, sql, vectors
 from knowledge.graph.search.trigrams import folded, grams
 from memories.writing import quotations
 
+MAX_QUOTED = 60  # maximum number of characters of a text that an error quotes
 OBSERVATIONS = "observations"  # name of their TextPlace
 Texts = tuple[str, Sequence[str]]  # an entity's name and observations
 
@@ -67,13 +68,15 @@ def put_entities(
     items: Sequence[Mapping[str, Any]],
     *,
     merges: bool = True,
+    updates: bool = True,
     encodes: bool = True,
     key: names.Key = names.exact,
 ) -> GraphChange:
     """Create entities. Update those that exist, and add the new observations to them.
 
-    Without `merges`, existing entities are left alone, as in Anthropic's server. Without `encodes`, a worker computes
-    the embeddings later. `key` decides which names are the same.
+    Without `merges`, existing entities are left alone, as in Anthropic's server. Without `updates`, they get new
+    observations only, and keep a type other than the default, which the errors name if the item has another. Without
+    `encodes`, a worker computes the embeddings later. `key` decides which names are the same.
     """
     pairs = [(item["name"], item.get("observations", [])) for item in items]
     encodings = _encode_new_texts(caller, pairs) if encodes else vectors.Encodings({})
@@ -88,8 +91,10 @@ def put_entities(
             if entity is None or entity.is_placeholder:
                 entity = found[item["name"]] = by_key[key(item["name"])] = _make(graph, item, entity)
                 change.new.append(entity)
-            elif merges:
+            elif merges and (updates or entity.entity_type == settings.GRAPH_DEFAULT_TYPE):
                 _update(entity, item)
+            elif merges and item.get("entityType", entity.entity_type) != entity.entity_type:
+                change.errors.append(_kept_type(entity, item["entityType"]))
             if not exists or merges:
                 texts.append((entity, item.get("observations", [])))
         _save(change.new)
@@ -121,6 +126,10 @@ def _derive(entity: Entity) -> None:
     entity.folded = rebuild.entity_text(entity.name, entity.entity_type)
     entity.grams = grams(entity.folded)
     entity.updated_at = timezone.now()
+
+
+def _kept_type(entity: Entity, other: str) -> str:
+    return f"{entity.name} keeps its type {entity.entity_type}, which is {other} in the file"
 
 
 def _save(entities: Sequence[Entity]) -> None:
@@ -321,19 +330,32 @@ def delete_observations(operation: DeleteObservations, *, caller: Caller) -> Gra
             allowed=gettext("one of the two forms"),
         )
     pairs = _parse_pairs(operation.name, operation.deletions or operation.observations, "observations")
-    entities = delete_observations_by_text(caller, pairs, key=names.nfc)
-    if operation.name and not entities:
+    change = delete_observations_by_text(caller, pairs, key=names.nfc)
+    if operation.name and not change.entities:
         raise not_found(operation.name)
-    return GraphChange(entities=entities)
+    return change
 
 
-def delete_observations_by_text(
-    caller: Caller, pairs: Sequence[Texts], *, key: names.Key = names.exact
-) -> list[Entity]:
-    """End observations by their exact text. Returns the entities of the pairs, without those that don't exist."""
+def delete_observations_by_text(caller: Caller, pairs: Sequence[Texts], *, key: names.Key = names.exact) -> GraphChange:
+    """End observations by their exact text. Entities and texts that don't exist are named in the errors."""
+    change = GraphChange()
     with graphs.locked_graph(caller) as graph:
         by_name, now = names.find(graph, [name for name, _ in pairs], key), timezone.now()
         for name, texts in pairs:
-            if entity := by_name.get(name):
-                Observation.objects.filter(entity=entity, text__in=texts, ended_at=None).update(ended_at=now)
-    return [by_name[name] for name, _ in pairs if name in by_name]
+            entity = by_name.get(name)
+            if entity is None:
+                change.errors.append(not_found(name).message)
+                continue
+            change.entities.append(entity)
+            living = Observation.objects.filter(entity=entity, text__in=texts, ended_at=None)
+            found = set(living.values_list("text", flat=True))
+            living.update(ended_at=now)
+            change.errors += [_no_observation(entity, text) for text in texts if text not in found]
+    return change
+
+
+def _no_observation(entity: Entity, text: str) -> str:
+    return gettext("%(entity)s has no observation with exactly this text: %(text)s") % {
+        "entity": entity.name,
+        "text": text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}…",
+    }

@@ -1,8 +1,9 @@
 """Import and export of the JSONL file of Anthropic's memory server.
 
 Each line is an entity or a relation. The lines may have any order, because relations are imported after all entities.
-Ends of relations that don't exist are created as hidden placeholders. Importing a file again changes nothing, unless
-the graph was changed in the meantime. If an exported file is imported into an empty graph, its export is the same file.
+Ends of relations that don't exist are created as hidden placeholders. Entities of the graph keep their type. Importing
+a file again changes nothing, unless texts were deleted in the meantime. If an exported file is imported into an empty
+graph, its export is the same file.
 """
 
 from __future__ import annotations
@@ -105,7 +106,8 @@ def import_lines(caller: Caller, lines: Iterable[str | bytes]) -> Imported:
     for number, start in enumerate(range(0, len(items.entities), BATCH_SIZE)):
         if number in ANALYZED_BEFORE:
             connections.analyze_tables(Entity, Observation)
-        change = put_entities(caller, items.entities[start : start + BATCH_SIZE], key=key)
+        change = put_entities(caller, items.entities[start : start + BATCH_SIZE], key=key, updates=False)
+        imported.problems += change.errors
         imported.entities += len(
             {entity.name for entity in change.new} | {name for name, texts in change.added.items() if texts}
         )

@@ -78,9 +78,14 @@ def delete_observations(
 ) -> ChangedResponse | EachChangedResponse:
     """Delete observations of an entity by their exact text."""
     change = entities.delete_observations(operation, caller=caller)
+    response: ChangedResponse | EachChangedResponse
     if operation.name:
-        return _entity(change)
-    return {"results": [{"entityName": entity.name} for entity in change.entities]}
+        response = _entity(change)
+    else:
+        response = {"results": [{"entityName": entity.name} for entity in change.entities]}
+    if change.errors:
+        response["errors"] = change.errors
+    return response
 
 
 @tool(toolset="graph", title="Delete relations", hints=DELETES, quotes=False)

@@ -32,12 +32,14 @@ class EntitiesResponse(TypedDict):
 
 class ChangedResponse(TypedDict):
     entity: EntityResponse
+    errors: NotRequired[list[str]]
 
 
 class EachChangedResponse(TypedDict):
     """The response to a call with objects that each name an entity and its texts."""
 
     results: list[dict[str, Any]]
+    errors: NotRequired[list[str]]
 
 
 class RelationsResponse(TypedDict):

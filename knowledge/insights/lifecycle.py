@@ -83,6 +83,7 @@ def save_edit(operation: Edit, *, caller: Caller) -> Insight:
         changes["scope"] = scope_for(caller, changes["scope"], of=insight.record)
     is_new_text = changes.get("content", insight.record.content) != insight.record.content
     changes |= rules.validity_columns(changes, insight.record)
+    updated_at = insight.record.updated_at
     with revised(caller, insight.record, "edit", "edited in review"):
         for name, value in changes.items():
             setattr(insight.record, name, value)
@@ -90,7 +91,9 @@ def save_edit(operation: Edit, *, caller: Caller) -> Insight:
             if insight.record.status == Status.STALE:
                 correction_chains.activate(insight.record)
             insight.record.metadata = services.with_editor(caller, insight.record, insight.record.metadata)
-    if actions is not None:
+    insight.is_edited = insight.record.updated_at != updated_at
+    if actions is not None and actions != insight.suggested_actions:
+        insight.is_edited = True
         insight.suggested_actions = actions
         insight.save(update_fields=["suggested_actions"])
     return insight

@@ -231,7 +231,8 @@ def _undo(caller: Caller, operation: operations.UndoReview) -> DecidedResponse:
 
 
 def _edit(caller: Caller, operation: operations.EditInsight) -> EditedResponse:
-    return _edited(edit(operation.as_edit(), caller=caller))
+    insight = edit(operation.as_edit(), caller=caller)
+    return {**_edited(insight), "updated": int(insight.is_edited)}
 
 
 def _edit_and_approve(caller: Caller, operation: operations.EditAndApprove) -> EditedResponse:

@@ -107,6 +107,8 @@ class Insight(models.Model):
     persona = models.CharField(max_length=60, default="", editable=False)
     visibility = models.CharField(max_length=10, default="", editable=False)
 
+    is_edited = False  # not a column: whether the last edit has changed anything
+
     objects = InsightQuerySet.as_manager()
 
     class Meta:

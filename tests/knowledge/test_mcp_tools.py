@@ -110,6 +110,15 @@ def test_a_curator_edits_approves_and_undoes(small_catalog: None, alice: Caller,
     assert apply_knowledge(cora, "undo_review", insight_ids=[id])["updated"] == 1
 
 
+def test_an_edit_that_changes_nothing_says_so(alice: Caller, cora: Caller) -> None:
+    text = "Stores 9001 to 9099 are for training."
+    id = capture(alice, insight_text=text)["insight_id"]
+    assert apply_knowledge(cora, "edit", insight_ids=[id], content=text)["updated"] == 0
+    assert apply_knowledge(cora, "edit", insight_ids=[id], content=f"{text} They sell nothing.")["updated"] == 1
+    assert apply_knowledge(cora, "edit", insight_ids=[id], changes=[TAG])["updated"] == 1
+    assert apply_knowledge(cora, "edit", insight_ids=[id], changes=[TAG])["updated"] == 0
+
+
 def test_an_edit_is_not_kept_if_its_approval_is_refused(cora: Caller) -> None:
     own = capture(cora, suggested_actions=[])["insight_id"]
     with pytest.raises(Forbidden, match="is your own"):

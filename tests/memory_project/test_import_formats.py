@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -278,6 +278,45 @@ def test_nested_tags_are_tags() -> None:
     assert row.data["tags"] == ["misc", "pallets", "freight", "2026"]
 
 
+def test_keys_of_notes_are_read_without_case() -> None:
+    note = b"---\nTags: [freight]\nCreated: 2026-03-01\nTitle: Lanes\nOwner: ana\n---\nLanes are renumbered.\n"
+    for format in ("markdown", "basic-memory"):
+        (row,) = rows(format, note, "a.md")
+        assert (row.data["tags"], row.data["created_at"]) == (["freight"], "2026-03-01T00:00:00+00:00")
+        assert row.data["content"].startswith("# Lanes")
+        assert row.data["metadata"] == {"front_matter": {"title": "Lanes", "created": "2026-03-01", "Owner": "ana"}}
+    (both,) = rows("markdown", b"---\ntags: [lanes]\nTags: [freight]\n---\nLanes are renumbered.\n", "a.md")
+    assert both.data["tags"] == ["lanes"]
+    assert both.data["metadata"]["front_matter"] == {"Tags": ["freight"]}
+
+
+def test_a_note_says_how_long_it_is_true() -> None:
+    note = b"---\nvalid_from: 2026-01-01\nvalid_until: %s\n---\nLanes are renumbered.\n"
+    (row,) = rows("markdown", note % b"2999-12-31", "a.md")
+    assert Remember.read(dict(row.data)).valid_until == datetime(2999, 12, 31, tzinfo=UTC)
+    assert "metadata" not in row.data
+    (other,) = rows("markdown", note % b"the next audit", "a.md")
+    assert "valid_until" not in other.data
+    assert other.data["metadata"] == {"front_matter": {"valid_until": "the next audit"}}
+
+
+@pytest.mark.parametrize("word", ["nan", "NaN", "None", "null", "<NA>", "NaT"])
+def test_words_for_no_value_are_none(word: str) -> None:
+    content = f"content,summary,tags,created_at,dimension,id\nA fact about lanes.,{word},{word},{word},{word},{word}\n"
+    (row,) = rows("csv", content.encode())
+    assert (row.problem, row.key, row.data) == ("", "", {"content": "A fact about lanes."})
+    (empty,) = rows("csv", f"content,tags\n{word},lanes\n".encode())
+    assert "content: is missing" in empty.problem
+
+
+@pytest.mark.parametrize("cell", ['["freight", "two words"]', "['freight', 'two words']", "[freight, two words]"])
+def test_tags_that_were_saved_as_a_list(cell: str) -> None:
+    (row,) = rows("csv", f"""content,tags\nA fact about lanes.,"{cell.replace('"', '""')}"\n""".encode())
+    assert row.data["tags"] == ["freight", "two words"]
+    (other,) = rows("mcp-memory-service", as_json(memories=[MCP_MEMORY | {"tags": cell}]))
+    assert other.data["tags"] == ["freight", "two words"]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -403,6 +442,8 @@ def test_mem0() -> None:
     assert (row.data["tags"], row.data["metadata"]) == (["work"], {"mem0": {"user_id": "ana"}})
     (expired,) = rows("mem0", as_json(results=[MEM0_MEMORY | {"expiration_date": "2025-01-01"}]))
     assert "expired" in expired.problem
+    (lasting,) = rows("mem0", as_json(results=[MEM0_MEMORY | {"expiration_date": "2999-01-01"}]))
+    assert lasting.data["valid_until"] == "2999-01-01T00:00:00+00:00"
 
 
 @pytest.mark.parametrize(
@@ -430,6 +471,11 @@ def test_mcp_memory_service() -> None:
     row, other = rows("mcp-memory-service", as_json(memories=[MCP_MEMORY, replaced]))
     assert (row.data["tags"], row.data["created_at"]) == (["freight", "rules"], "2023-08-21T16:00:00+00:00")
     assert "superseded" in other.problem
+    (iso,) = rows(
+        "mcp-memory-service",
+        as_json(memories=[MCP_MEMORY | {"created_at": None, "created_at_iso": "2023-08-21T16:00:00Z"}]),
+    )
+    assert iso.data["created_at"] == "2023-08-21T16:00:00+00:00"
 
 
 def test_chatgpt() -> None:

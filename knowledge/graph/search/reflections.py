@@ -59,6 +59,8 @@ def add_reflection(operation: AddReflection, *, caller: Caller) -> Reflection:
 
 def search_reflections(operation: SearchReflections, *, caller: Caller) -> tuple[list[ReflectionMatch], str]:
     """Search by meaning and words. Returns the best matches and a note on what is degraded."""
+    if operation.target_type:
+        check_choice("target_type", operation.target_type, TARGETS)
     graph = graphs.graph_of(caller)
     if graph is None:
         return [], ""

@@ -144,6 +144,15 @@ def test_an_import_finds_entities_of_the_graph_in_another_spelling(alice: Caller
     ]
 
 
+def test_an_import_leaves_the_types_of_the_graph_alone(alice: Caller) -> None:
+    call(alice, "create_entities", entities=[{"name": "orders", "entityType": "table", "observations": ["one"]}])
+    imported = import_text(alice, entity("orders", "two", kind="thing"), entity("lanes", "three"))
+    assert imported.problems == ["orders keeps its type table, which is thing in the file"]
+    assert call(alice, "open_nodes", names=["orders"])["entities"][0]["entityType"] == "table"
+    assert call(alice, "open_nodes", names=["orders"])["entities"][0]["observations"] == ["one", "two"]
+    assert call(alice, "open_nodes", names=["lanes"])["entities"][0]["entityType"] == "thing"
+
+
 def test_every_tool_finds_a_name_in_another_spelling(alice: Caller) -> None:
     call(alice, "create_entities", entities=[{"name": COMPOSED}, {"name": DECOMPOSED, "observations": ["one"]}])
     assert Entity.objects.get().name == COMPOSED

@@ -53,6 +53,11 @@ def test_an_invalid_reflection_is_rejected(alice: Caller, arguments: dict[str, A
     assert caught.value.message.startswith(fault)
 
 
+def test_a_search_for_an_unknown_type_of_target_is_an_error(alice: Caller) -> None:
+    with pytest.raises(Invalid, match="target_type: 'entitiy' is unknown"):
+        call(alice, "search_reflections", query="a day", target_type="entitiy")
+
+
 def test_the_author_of_a_reflection_is_its_writer(alice: Caller, bob: Caller) -> None:
     team = [replace(caller, graph="sales") for caller in (alice, bob)]
     for caller in team:

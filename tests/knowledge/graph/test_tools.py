@@ -75,6 +75,27 @@ def test_observations_are_added_and_deleted_in_both_argument_formats(alice: Call
     assert response["entity"]["observations"] == [*SPACE["observations"], texts[0]]
 
 
+def test_a_deletion_names_what_it_did_not_find(alice: Caller) -> None:
+    create_space(alice)
+    text = SPACE["observations"][0]
+    response = call(alice, "delete_observations", name="CachorroSpace", observations=[text.upper(), text])
+    assert response["errors"] == [f"CachorroSpace has no observation with exactly this text: {text.upper()}"]
+    assert text not in response["entity"]["observations"]
+    deletions = [
+        {"entityName": "CachoroSpace", "observations": ["x"]},
+        {"entityName": "CachorroSpace", "observations": ["y" * 100]},
+    ]
+    response = call(alice, "delete_observations", deletions=deletions)
+    assert response["results"] == [{"entityName": "CachorroSpace"}]
+    assert response["errors"] == [
+        "Entity not found: CachoroSpace",
+        f"CachorroSpace has no observation with exactly this text: {'y' * 60}…",
+    ]
+    assert "errors" not in call(
+        alice, "delete_observations", name="CachorroSpace", observations=SPACE["observations"][1:]
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [

@@ -25,6 +25,8 @@ MAX_MEMBERS = 150_000
 MAX_UNPACKED = 4 << 30  # bytes of all members together
 MAX_RATIO = 200  # of unpacked to packed size. Texts reach 20, and deflate 1,032.
 RATIO_COUNTS_FROM = 1 << 20  # bytes. A smaller member is harmless, whatever its ratio.
+CODE_PAGES = ("cp850", "cp1252")
+COMMON_LETTERS = frozenset("äöüÄÖÜßáéíóúñÁÉÍÓÚÑàèìòùâêîôûçÇëïåÅæÆøØãÃ")
 MAX_NAME = 400  # characters
 SIGNATURE = b"PK\x03\x04"  # of the header before each member
 UNICODE_PATH = 0x7075  # an extra field of a member
@@ -152,9 +154,33 @@ def _path(info: zipfile.ZipInfo) -> str:
     if not info.flag_bits & UTF8_NAME:
         # zipfile reads the name as cp437 as the format says, but most programs write UTF-8 without the flag.
         with suppress(UnicodeError):
-            name = name.encode("cp437").decode("utf-8")
+            name = _decoded_name(name.encode("cp437"))
     # Some programs of Windows separate folders with backslashes.
     return unicodedata.normalize("NFC", name.replace("\\", "/"))
+
+
+def _decoded_name(raw: bytes) -> str:
+    """Return a name whose encoding the archive does not tell.
+
+    If it isn't UTF-8, it is in a code page of Windows: that of its console, as its Explorer writes, or that of its
+    windows, as some programs do. The one that gives more letters of western languages is taken.
+    """
+    with suppress(UnicodeError):
+        return raw.decode("utf-8")
+    return max((raw.decode(page, "replace") for page in CODE_PAGES), key=_plausibility)
+
+
+def _plausibility(name: str) -> int:
+    """Return how many characters beyond ASCII a western name may have, less those that it hardly has."""
+    return sum(_letter_score(name, at) for at, letter in enumerate(name) if letter > "\x7f")
+
+
+def _letter_score(name: str, at: int) -> int:
+    letter, before, after = name[at], name[at - 1 : at], name[at + 1 : at + 2]
+    is_capital_within_word = letter.isupper() and (before.islower() or (before.isalpha() and after.islower()))
+    if is_capital_within_word or not letter.isalpha():
+        return -1
+    return 1 if letter in COMMON_LETTERS else 0
 
 
 def _unicode_path(info: zipfile.ZipInfo) -> str:

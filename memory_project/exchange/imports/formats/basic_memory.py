@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from memories.models import Dimension
-from memory_project.exchange.imports.formats import front_matter, markdown
+from memory_project.exchange.imports.formats import markdown
 from memory_project.exchange.imports.formats.memory_rows import problem_row, split_rows, tagged
 from memory_project.exchange.imports.rows import ImportedRow
 
@@ -33,7 +33,7 @@ def read(file: BinaryIO, name: str) -> Iterator[ImportedRow]:
 
 
 def rows_of(path: str, text: str) -> Iterator[ImportedRow]:
-    values, body = front_matter.split_or_keep(text)
+    values, body = markdown.read_note(text)
     title = markdown.title_of(path, values)
     fields = markdown.note_fields(values)
     first_line = text[: len(text) - len(body)].count("\n") + 1

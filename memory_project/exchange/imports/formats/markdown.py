@@ -12,10 +12,17 @@ from typing import Any, BinaryIO
 
 from foundation.operations.errors import Invalid
 from memories.models import Category, Confidence, Dimension, Visibility
+from memories.models.validity import VALIDITY_FIELDS
 from memory_project.exchange.imports.formats import front_matter, own_export
 from memory_project.exchange.imports.formats.archives import Archive, ArchiveMember, is_archive, members_at_start
 from memory_project.exchange.imports.formats.chat_exports import service_at_start
-from memory_project.exchange.imports.formats.memory_rows import memory_row, past_or_none, problem_row, tagged
+from memory_project.exchange.imports.formats.memory_rows import (
+    memory_row,
+    past_or_none,
+    problem_row,
+    tagged,
+    timestamp_or_none,
+)
 from memory_project.exchange.imports.formats.sections import split_at_headings
 from memory_project.exchange.imports.rows import ImportedRow
 
@@ -26,6 +33,7 @@ CHOICES = {
     "visibility": Visibility.values,
 }  # fmt: skip
 CREATED_KEYS = ("created_at", "created", "date")
+KNOWN_KEYS = {*CHOICES, *CREATED_KEYS, *VALIDITY_FIELDS, "entities", "tag", "tags", "title"}
 # Lines below an exported memory, in reverse order. They repeat links of its front matter.
 LINK_LINES = {"superseded_by": "Corrected by", "supersedes": "Corrects"}
 
@@ -83,7 +91,7 @@ def _decoded(content: bytes, field: str) -> str:
 
 def rows_of(path: str, text: str) -> Iterator[ImportedRow]:
     """Yield the memories of one Markdown file."""
-    values, body = front_matter.split_or_keep(text)
+    values, body = read_note(text)
     if not body.strip():
         yield problem_row(path, "has no text", key=path)
     elif values.keys() >= own_export.KEYS:
@@ -140,6 +148,18 @@ def titled(body: str, title: str) -> str:
     return body if has_title or not title or not body else f"# {title}\n\n{body}"
 
 
+def read_note(text: str) -> tuple[dict[str, Any], str]:
+    """Return the front matter and the text of a note. Keys that are used here are written in lower case."""
+    values, body = front_matter.split_or_keep(text)
+    return {_known_key(key, values): value for key, value in values.items()}, body
+
+
+def _known_key(key: str, values: Mapping[str, Any]) -> str:
+    """Return `tags` for `Tags`, which editors of notes take for the same key, unless the note has both."""
+    lower = key.lower()
+    return lower if lower in KNOWN_KEYS and lower not in values else key
+
+
 def note_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a memory that a note's front matter sets. All its other keys are kept as metadata."""
     rest = dict(values)
@@ -147,6 +167,12 @@ def note_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     for name, choices in CHOICES.items():
         if values.get(name) in choices:  # other programs give these keys other meanings
             data[name] = rest.pop(name)
+    for name in ("valid_from", "valid_until"):
+        if bound := timestamp_or_none(values.get(name)):
+            data[name] = bound
+            del rest[name]
+    if isinstance(values.get("valid_while"), str):
+        data["valid_while"] = rest.pop("valid_while")
     entities = rest.pop("entities", None)
     if entities is not None:
         data["entity_urns"] = entities.replace(";", " ").split() if isinstance(entities, str) else entities

@@ -32,7 +32,7 @@ def _rows(place: str, value: Mapping[str, Any]) -> Iterator[ImportedRow]:
     kind = value.get("memory_type")
     data = {
         "content": value["content"],
-        "created_at": value.get("created_at"),
+        "created_at": value.get("created_at") or value.get("created_at_iso"),
         "dimension": kind if kind in Dimension.values else None,
     }
     yield from split_rows(place, {**AGENT_FIELDS, **data, **tagged(value.get("tags"), {"mcp_memory_service": kept})})

@@ -35,7 +35,7 @@ def _rows(place: str, value: Mapping[str, Any]) -> Iterator[ImportedRow]:
         yield problem_row(place, "memory: is missing; allowed: a text", key=key)
         return
     kept = {name: value[name] for name in KEPT if value.get(name)}
-    data = {"content": value["memory"], "created_at": value.get("created_at")}
+    data = {"content": value["memory"], "created_at": value.get("created_at"), "valid_until": expiry}
     yield from split_rows(place, {**AGENT_FIELDS, **data, **tagged(value.get("categories"), {"mem0": kept})}, key=key)
 
 

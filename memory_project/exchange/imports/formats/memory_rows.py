@@ -20,6 +20,8 @@ MAX_KEY = 400  # characters
 UNSTORABLE_VALUE = "contains a NUL character, half a surrogate pair, or a value that is not JSON"
 MAX_DEPTH = 20  # nesting levels of a value
 MILLISECONDS_FROM = 100_000_000_000  # a larger number of seconds would be after the year 5000
+# How programs write that a cell of a table has no value: pandas, Python, SQL
+NO_VALUE = {"nan", "nat", "<na>", "none", "null"}
 # Fields of memories that another program's agents have written for one person
 AGENT_FIELDS = {
     "category": Category.GENERAL.value,
@@ -121,7 +123,7 @@ def past_or_none(value: Any) -> str | None:
 
 def usable_tags(values: Any) -> tuple[list[str], list[str]]:
     """Return the values that can be tags, and the others. A text is a list of tags with commas between them."""
-    texts = values.split(",") if isinstance(values, str) else _flattened(values)
+    texts = listed(values).split(",") if isinstance(values, str) else _flattened(values)
     cleaned = [text for value in texts if isinstance(value, str) and (text := value.strip().removeprefix("#"))]
     tags: list[str] = []
     others: list[str] = []
@@ -129,6 +131,14 @@ def usable_tags(values: Any) -> tuple[list[str], list[str]]:
         fits = len(text) <= TAG_LENGTH and "," not in text and len(tags) < TAGS_MAX
         (tags if fits else others).append(text)
     return tags, others
+
+
+def listed(text: str) -> str:
+    """Return a text with commas between its values, also for a list as JSON or Python writes it: `["a", "b"]`."""
+    text = text.strip()
+    if not (text.startswith("[") and text.endswith("]")):
+        return text
+    return ",".join(value.strip().strip("\"'") for value in text[1:-1].split(","))
 
 
 def _flattened(values: Any) -> Iterator[Any]:
