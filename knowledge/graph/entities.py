@@ -31,7 +31,6 @@ from knowledge.graph.search import rebuild, sql, vectors
 from knowledge.graph.search.trigrams import folded, grams
 from memories.writing import quotations
 
-MAX_QUOTED = 60  # maximum number of characters of a text that an error quotes
 OBSERVATIONS = "observations"  # name of their TextPlace
 Texts = tuple[str, Sequence[str]]  # an entity's name and observations
 
@@ -46,6 +45,7 @@ class GraphChange:
     added: dict[str, list[str]] = field(default_factory=dict)  # entity name → new texts
     deleted: list[Any] = field(default_factory=list)
     new: list[Entity] = field(default_factory=list)
+    kept_types: list[tuple[Entity, str]] = field(default_factory=list)  # with the type that an item stated
 
 
 def not_found(name: str) -> NotFound:
@@ -74,8 +74,8 @@ def put_entities(
 ) -> GraphChange:
     """Create entities. Update those that exist, and add the new observations to them.
 
-    Without `merges`, existing entities are left alone, as in Anthropic's server. Without `updates`, they get new
-    observations only, and keep a type other than the default, which the errors name if the item has another. Without
+    Without `merges`, existing entities are left alone, as in Anthropic's server. Without `updates`, they only get new
+    observations, and a type if theirs is the default; `kept_types` has those whose item states another type. Without
     `encodes`, a worker computes the embeddings later. `key` decides which names are the same.
     """
     pairs = [(item["name"], item.get("observations", [])) for item in items]
@@ -93,8 +93,8 @@ def put_entities(
                 change.new.append(entity)
             elif merges and (updates or entity.entity_type == settings.GRAPH_DEFAULT_TYPE):
                 _update(entity, item)
-            elif merges and item.get("entityType", entity.entity_type) != entity.entity_type:
-                change.errors.append(_kept_type(entity, item["entityType"]))
+            elif merges and item.get("entityType") not in ("", None, entity.entity_type):
+                change.kept_types.append((entity, item["entityType"]))
             if not exists or merges:
                 texts.append((entity, item.get("observations", [])))
         _save(change.new)
@@ -126,10 +126,6 @@ def _derive(entity: Entity) -> None:
     entity.folded = rebuild.entity_text(entity.name, entity.entity_type)
     entity.grams = grams(entity.folded)
     entity.updated_at = timezone.now()
-
-
-def _kept_type(entity: Entity, other: str) -> str:
-    return f"{entity.name} keeps its type {entity.entity_type}, which is {other} in the file"
 
 
 def _save(entities: Sequence[Entity]) -> None:
@@ -357,5 +353,5 @@ def delete_observations_by_text(caller: Caller, pairs: Sequence[Texts], *, key: 
 def _no_observation(entity: Entity, text: str) -> str:
     return gettext("%(entity)s has no observation with exactly this text: %(text)s") % {
         "entity": entity.name,
-        "text": text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}…",
+        "text": names.shortened(text),
     }

@@ -34,7 +34,6 @@ BATCH_SIZE = 200
 # Numbers of batches. Without statistics, PostgreSQL finds names in a growing graph by reading the whole graph.
 ANALYZED_BEFORE = (1, 10, 100, 1_000)
 MAX_TYPE = 200  # maximum number of characters of an entity's or a relation's type
-MAX_QUOTED = 60  # maximum number of characters of a name that a problem quotes
 MAX_PROBLEMS = 100  # maximum number of problems in a response
 RELATION_LIMITS = {"from": MAX_NAME, "to": MAX_NAME, "relationType": MAX_TYPE}
 JSON_SPACE = " \t\r\n"  # str.strip() would also remove separators that JSON doesn't allow around a value
@@ -107,7 +106,11 @@ def import_lines(caller: Caller, lines: Iterable[str | bytes]) -> Imported:
         if number in ANALYZED_BEFORE:
             connections.analyze_tables(Entity, Observation)
         change = put_entities(caller, items.entities[start : start + BATCH_SIZE], key=key, updates=False)
-        imported.problems += change.errors
+        imported.problems += [
+            f"{names.shortened(entity.name)} keeps its type {names.shortened(entity.entity_type)}, "
+            f"which is {names.shortened(other)} in the file"
+            for entity, other in change.kept_types
+        ]
         imported.entities += len(
             {entity.name for entity in change.new} | {name for name, texts in change.added.items() if texts}
         )
@@ -257,4 +260,4 @@ def _text(item: Mapping[str, Any], key: str, limit: int) -> str:
 
 
 def _quoted(name: str) -> str:
-    return repr(name if len(name) <= MAX_QUOTED else f"{name[:MAX_QUOTED]}…")
+    return repr(names.shortened(name))

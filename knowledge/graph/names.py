@@ -13,6 +13,7 @@ from datetime import datetime
 from knowledge.graph.models import Entity, Graph
 from knowledge.graph.search import sql
 
+MAX_QUOTED = 60  # maximum number of characters of a text that a message quotes
 Key = Callable[[str], str]  # two names are the same if their keys are equal
 
 
@@ -52,6 +53,11 @@ def find(
 
 def find_one(graph: Graph | None, name: str) -> Entity | None:
     return find(graph, [name]).get(name) if graph else None
+
+
+def shortened(text: str) -> str:
+    """Return a name or another text of the graph as messages quote it."""
+    return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}…"
 
 
 def groups(names: Iterable[str]) -> list[list[str]]:

@@ -91,9 +91,9 @@ def save_edit(operation: Edit, *, caller: Caller) -> Insight:
             if insight.record.status == Status.STALE:
                 correction_chains.activate(insight.record)
             insight.record.metadata = services.with_editor(caller, insight.record, insight.record.metadata)
-    insight.is_edited = insight.record.updated_at != updated_at
-    if actions is not None and actions != insight.suggested_actions:
-        insight.is_edited = True
+    has_new_actions = actions is not None and actions != insight.suggested_actions
+    insight.is_edited = has_new_actions or insight.record.updated_at != updated_at
+    if has_new_actions:
         insight.suggested_actions = actions
         insight.save(update_fields=["suggested_actions"])
     return insight

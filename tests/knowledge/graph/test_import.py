@@ -151,6 +151,7 @@ def test_an_import_leaves_the_types_of_the_graph_alone(alice: Caller) -> None:
     assert call(alice, "open_nodes", names=["orders"])["entities"][0]["entityType"] == "table"
     assert call(alice, "open_nodes", names=["orders"])["entities"][0]["observations"] == ["one", "two"]
     assert call(alice, "open_nodes", names=["lanes"])["entities"][0]["entityType"] == "thing"
+    assert import_text(alice, line(type="entity", name="orders", observations=["three"])).problems == []
 
 
 def test_every_tool_finds_a_name_in_another_spelling(alice: Caller) -> None:
