@@ -177,3 +177,7 @@ SAMPLES: dict[str, list[tuple[str, bytes]]] = {
 
 def rows(name: str, content: bytes, file: str = "") -> list[ImportedRow]:
     return list(FORMATS[name].read(io.BytesIO(content), file or f"sample{FORMATS[name].extensions[0]}"))
+
+
+def contents(found: list[ImportedRow]) -> list[str]:
+    return [row.data["content"] for row in found if not row.problem]

@@ -25,7 +25,8 @@ MAX_MEMBERS = 150_000
 MAX_UNPACKED = 4 << 30  # bytes of all members together
 MAX_RATIO = 200  # of unpacked to packed size. Texts reach 20, and deflate 1,032.
 RATIO_COUNTS_FROM = 1 << 20  # bytes. A smaller member is harmless, whatever its ratio.
-CODE_PAGES = ("cp850", "cp1252")
+CODE_PAGES = ("cp850", "cp1252")  # of western Windows: in its console and Explorer, and in its other programs
+# beyond ASCII in German, Spanish, French, Italian and the languages of the north
 COMMON_LETTERS = frozenset("äöüÄÖÜßáéíóúñÁÉÍÓÚÑàèìòùâêîôûçÇëïåÅæÆøØãÃ")
 MAX_NAME = 400  # characters
 SIGNATURE = b"PK\x03\x04"  # of the header before each member
@@ -160,18 +161,14 @@ def _path(info: zipfile.ZipInfo) -> str:
 
 
 def _decoded_name(raw: bytes) -> str:
-    """Return a name whose encoding the archive does not tell.
-
-    If it isn't UTF-8, it is in a code page of Windows: that of its console, as its Explorer writes, or that of its
-    windows, as some programs do. The one that gives more letters of western languages is taken.
-    """
+    """Return a name whose encoding the archive does not state: UTF-8 if possible, else the likelier code page."""
     with suppress(UnicodeError):
         return raw.decode("utf-8")
-    return max((raw.decode(page, "replace") for page in CODE_PAGES), key=_plausibility)
+    return max((raw.decode(page, "replace") for page in CODE_PAGES), key=_likelihood)
 
 
-def _plausibility(name: str) -> int:
-    """Return how many characters beyond ASCII a western name may have, less those that it hardly has."""
+def _likelihood(name: str) -> int:
+    """Return a score that is higher the more a name looks like one in a western language."""
     return sum(_letter_score(name, at) for at, letter in enumerate(name) if letter > "\x7f")
 
 

@@ -15,7 +15,7 @@ from foundation.downloads.formulas import FORMULA
 from foundation.operations.errors import Invalid
 from memories.models.validity import VALIDITY_FIELDS
 from memory_project.exchange.imports.formats import own_export
-from memory_project.exchange.imports.formats.memory_rows import NO_VALUE, listed, memory_row, problem_row
+from memory_project.exchange.imports.formats.memory_rows import NO_VALUE, comma_list, memory_row, problem_row
 from memory_project.exchange.imports.rows import ImportedRow
 
 # “id” names the row, so that a later version of it is recognized. The other columns are fields of a memory.
@@ -149,7 +149,7 @@ def _row(place: str, cells: Sequence[str], names: Sequence[str]) -> ImportedRow:
         if value.lower() in NO_VALUE:
             continue
         if name == "tags":
-            data["tags"] = [tag for part in listed(value).replace(";", ",").split(",") if (tag := part.strip())]
+            data["tags"] = [tag for part in comma_list(value).replace(";", ",").split(",") if (tag := part.strip())]
         elif name == "entities":
             # URNs contain commas, so only semicolons and spaces separate entities.
             data["entity_urns"] = value.replace(";", " ").split()

@@ -17,11 +17,11 @@ from memory_project.exchange.imports.formats import front_matter, own_export
 from memory_project.exchange.imports.formats.archives import Archive, ArchiveMember, is_archive, members_at_start
 from memory_project.exchange.imports.formats.chat_exports import service_at_start
 from memory_project.exchange.imports.formats.memory_rows import (
+    bound_or_none,
     memory_row,
     past_or_none,
     problem_row,
     tagged,
-    timestamp_or_none,
 )
 from memory_project.exchange.imports.formats.sections import split_at_headings
 from memory_project.exchange.imports.rows import ImportedRow
@@ -151,13 +151,12 @@ def titled(body: str, title: str) -> str:
 def read_note(text: str) -> tuple[dict[str, Any], str]:
     """Return the front matter and the text of a note. Keys that are used here are written in lower case."""
     values, body = front_matter.split_or_keep(text)
-    return {_known_key(key, values): value for key, value in values.items()}, body
-
-
-def _known_key(key: str, values: Mapping[str, Any]) -> str:
-    """Return `tags` for `Tags`, which editors of notes take for the same key, unless the note has both."""
-    lower = key.lower()
-    return lower if lower in KNOWN_KEYS and lower not in values else key
+    for key in list(values):
+        lower = key.lower()
+        # Editors of notes take Tags for tags. If a note has both, the other one is kept as metadata.
+        if lower in KNOWN_KEYS and lower not in values:
+            values[lower] = values.pop(key)
+    return values, body
 
 
 def note_fields(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -168,7 +167,7 @@ def note_fields(values: Mapping[str, Any]) -> dict[str, Any]:
         if values.get(name) in choices:  # other programs give these keys other meanings
             data[name] = rest.pop(name)
     for name in ("valid_from", "valid_until"):
-        if bound := timestamp_or_none(values.get(name)):
+        if bound := bound_or_none(values.get(name)):
             data[name] = bound
             del rest[name]
     if isinstance(values.get("valid_while"), str):

@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 from memory_project.exchange.imports.formats.json_objects import read_objects, recognizes_objects
 from memory_project.exchange.imports.formats.memory_rows import (
     AGENT_FIELDS,
+    bound_or_none,
     problem_row,
     split_rows,
     tagged,
@@ -35,7 +36,11 @@ def _rows(place: str, value: Mapping[str, Any]) -> Iterator[ImportedRow]:
         yield problem_row(place, "memory: is missing; allowed: a text", key=key)
         return
     kept = {name: value[name] for name in KEPT if value.get(name)}
-    data = {"content": value["memory"], "created_at": value.get("created_at"), "valid_until": expiry}
+    data = {
+        "content": value["memory"],
+        "created_at": value.get("created_at"),
+        "valid_until": bound_or_none(value.get("expiration_date")),
+    }
     yield from split_rows(place, {**AGENT_FIELDS, **data, **tagged(value.get("categories"), {"mem0": kept})}, key=key)
 
 

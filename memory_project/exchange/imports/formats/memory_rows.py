@@ -14,10 +14,12 @@ from django.utils.dateparse import parse_date
 from foundation.operations.fields import CONTENT_MAX, TAG_LENGTH, TAGS_MAX, UNSTORABLE
 from foundation.operations.timestamps import parse_timestamp
 from memories.models import Category, Source, Visibility
+from memories.validity.rules import MAX_YEARS
 from memory_project.exchange.imports.rows import ImportedRow
 
 MAX_KEY = 400  # characters
 UNSTORABLE_VALUE = "contains a NUL character, half a surrogate pair, or a value that is not JSON"
+FARTHEST_BOUND = timedelta(days=365 * MAX_YEARS)  # from now. A bound beyond it says nothing, and would be refused.
 MAX_DEPTH = 20  # nesting levels of a value
 MILLISECONDS_FROM = 100_000_000_000  # a larger number of seconds would be after the year 5000
 # How programs write that a cell of a table has no value: pandas, Python, SQL
@@ -121,9 +123,21 @@ def past_or_none(value: Any) -> str | None:
         return None
 
 
+def bound_or_none(value: Any) -> str | None:
+    """Return a bound of a memory's validity as Remember takes it, or None if it is no time or too far away.
+
+    A date stays a date, because it means the start of a day as `valid_from` and its end as `valid_until`.
+    """
+    moment = timestamp_or_none(value)
+    if moment is None or abs(datetime.fromisoformat(moment) - timezone.now()) > FARTHEST_BOUND:
+        return None
+    is_date = isinstance(value, str) and parse_date(value.strip()) is not None
+    return value.strip() if is_date else moment
+
+
 def usable_tags(values: Any) -> tuple[list[str], list[str]]:
     """Return the values that can be tags, and the others. A text is a list of tags with commas between them."""
-    texts = listed(values).split(",") if isinstance(values, str) else _flattened(values)
+    texts = comma_list(values).split(",") if isinstance(values, str) else _flattened(values)
     cleaned = [text for value in texts if isinstance(value, str) and (text := value.strip().removeprefix("#"))]
     tags: list[str] = []
     others: list[str] = []
@@ -133,8 +147,8 @@ def usable_tags(values: Any) -> tuple[list[str], list[str]]:
     return tags, others
 
 
-def listed(text: str) -> str:
-    """Return a text with commas between its values, also for a list as JSON or Python writes it: `["a", "b"]`."""
+def comma_list(text: str) -> str:
+    """Return a list of values with commas between them. It may be written as in JSON or Python: `["a", "b"]`."""
     text = text.strip()
     if not (text.startswith("[") and text.endswith("]")):
         return text
