@@ -8,7 +8,6 @@ from django.utils.translation import gettext
 from pydantic import Field, model_validator
 
 from foundation.operations.fields import (
-    Columns,
     Content,
     EntityUrn,
     Id,
@@ -16,11 +15,8 @@ from foundation.operations.fields import (
     OneOf,
     Reason,
     ResultLimit,
-    Tags,
     Text,
     Urns,
-    ValidFrom,
-    ValidUntil,
     if_any,
     validation_error,
 )
@@ -28,20 +24,13 @@ from foundation.operations.operation import Operation
 from knowledge.changesets.change_request import Action, Request
 from memories.models import Category, Source
 from memories.operations import (
-    ABOUT,
     AT_MOST,
     CHECK,
-    COLUMNS,
-    HOLDS,
     SKIPPED,
-    VALID_FROM,
-    VALID_UNTIL,
-    VALID_WHILE,
     CheckInput,
     ConfidenceName,
-    DimensionName,
-    Scope,
-    ValidWhile,
+    MemoryChanges,
+    MemoryFields,
     VisibilityName,
 )
 
@@ -74,7 +63,7 @@ DRY_RUN = "Only a preview."
 CHANGESET = "Id of the changeset."
 
 
-class Capture(Operation):
+class Capture(MemoryFields):
     """Propose something you learned for the data catalog"""
 
     category: InsightCategory
@@ -83,8 +72,6 @@ class Capture(Operation):
     )
     confidence: ConfidenceName = "medium"
     source: InsightSource = Source.USER.value
-    entity_urns: Urns = Field([], description=ABOUT)
-    related_columns: Columns = Field([], description=COLUMNS)
     suggested_actions: Actions = Field([], description="Catalog changes to propose with it.")
     supersedes: Annotated[Id | None, if_any] = Field(None, description="Id of a memory that this will replace.")
     finding_id: Annotated[Id | None, if_any] = Field(None, description="Propose this finding of analysis_store.")
@@ -92,10 +79,6 @@ class Capture(Operation):
         None, description="Propose this observation of the knowledge graph."
     )
     visibility: VisibilityName = Field("persona", description="Who may read it once approved.")
-    valid_from: ValidFrom | None = Field(None, description=VALID_FROM)
-    valid_until: ValidUntil | None = Field(None, description=VALID_UNTIL)
-    valid_while: ValidWhile = Field("", description=VALID_WHILE)
-    scope: Scope = Field("", description=HOLDS)
     check: CheckInput = Field({}, description=CHECK)
 
 
@@ -145,21 +128,11 @@ class Reinstate(Operation):
     entity_urns: WaivedFor = Field(description=WAIVED_FOR)
 
 
-class Edit(Operation):
+class Edit(MemoryChanges):
     """Edit a pending insight"""
 
     insight_id: Id
-    content: Content | None = None
     category: InsightCategory | None = None
-    confidence: ConfidenceName | None = None
-    dimension: DimensionName | None = None
-    tags: Tags | None = None
-    entity_urns: Urns | None = None
-    related_columns: Columns | None = None
-    valid_from: ValidFrom | None = None
-    valid_until: ValidUntil | None = None
-    valid_while: ValidWhile | None = None
-    scope: Scope | None = None
     suggested_actions: Actions | None = None
     seen: Token = Field("", description=SEEN)
     override: bool = Field(False, description=OVERRIDE)

@@ -79,6 +79,7 @@ FACT = "The fact, understandable on its own."
 SUMMARY = "A shorter version for lists."
 ABOUT = "Catalog entities it is about, by URN or name."
 COLUMNS = "Columns it is about."
+TAGS = "Labels to filter by."
 READERS = "Who may read it: you, your persona, or everyone."
 WHY = "The reason, kept in the history."
 LANGUAGE = "Detected if not given."
@@ -102,7 +103,42 @@ STRATEGY = (
 CheckInput = dict[str, Any]  # validated by the extension that stores the check
 
 
-class Remember(Operation):
+class OfMemory(Operation):
+    """An operation on one memory."""
+
+    record_id: MemoryId
+
+
+class MemoryFields(Operation):
+    """What a memory is about, and when and where it holds: the fields that `remember` and proposals share."""
+
+    entity_urns: Urns = Field([], description=ABOUT)
+    related_columns: Columns = Field([], description=COLUMNS)
+    valid_from: ValidFrom | None = Field(None, description=VALID_FROM)
+    valid_until: ValidUntil | None = Field(None, description=VALID_UNTIL)
+    valid_while: ValidWhile = Field("", description=VALID_WHILE)
+    scope: Scope = Field("", description=HOLDS)
+
+
+class MemoryChanges(Operation):
+    """The fields that edits of memories and of proposals share. A field that is not given keeps its value."""
+
+    content: Content | None = Field(None, description=FACT)
+    dimension: DimensionName | None = None
+    confidence: ConfidenceName | None = None
+    entity_urns: Urns | None = Field(None, description=ABOUT)
+    related_columns: Columns | None = Field(None, description=COLUMNS)
+    tags: Tags | None = Field(None, description=TAGS)
+    valid_from: ValidFrom | None = Field(None, description=VALID_FROM)
+    valid_until: ValidUntil | None = Field(None, description=VALID_UNTIL)
+    valid_while: ValidWhile | None = Field(None, description=VALID_WHILE)
+    scope: Scope | None = Field(None, description=HOLDS)
+
+
+FIELDS = tuple(MemoryFields.model_fields)
+
+
+class Remember(MemoryFields):
     """Remember a fact"""
 
     content: Content = Field(description=FACT)
@@ -111,39 +147,22 @@ class Remember(Operation):
     confidence: ConfidenceName = Confidence.MEDIUM.value
     source: SourceName = Source.USER.value
     summary: Summary = Field("", description=SUMMARY)
-    entity_urns: Urns = Field([], description=ABOUT)
-    related_columns: Columns = Field([], description=COLUMNS)
-    tags: Tags = Field([], description="Labels to filter by.")
+    tags: Tags = Field([], description=TAGS)
     language: LanguageCode | None = Field(None, description=LANGUAGE)
     visibility: VisibilityName = Field(Visibility.PERSONA.value, description=READERS)
-    valid_from: ValidFrom | None = Field(None, description=VALID_FROM)
-    valid_until: ValidUntil | None = Field(None, description=VALID_UNTIL)
-    valid_while: ValidWhile = Field("", description=VALID_WHILE)
-    scope: Scope = Field("", description=HOLDS)
     metadata: Metadata = Field({}, description=METADATA)
     check: CheckInput = Field({}, description=CHECK_OF_MEMORY)
 
 
-class Revise(Operation):
+class Revise(MemoryChanges, OfMemory):
     """Update your own memory"""
 
     synonyms: ClassVar = {"note": "reason"}
 
-    record_id: MemoryId
-    content: Content | None = Field(None, description=FACT)
-    dimension: DimensionName | None = None
     category: CategoryName | None = None
-    confidence: ConfidenceName | None = None
     summary: Summary | None = Field(None, description=SUMMARY)
-    entity_urns: Urns | None = Field(None, description=ABOUT)
-    related_columns: Columns | None = Field(None, description=COLUMNS)
-    tags: Tags | None = Field(None, description="Labels to filter by.")
     language: LanguageCode | None = Field(None, description=LANGUAGE)
     visibility: VisibilityName | None = Field(None, description=READERS)
-    valid_from: ValidFrom | None = Field(None, description=VALID_FROM)
-    valid_until: ValidUntil | None = Field(None, description=VALID_UNTIL)
-    valid_while: ValidWhile | None = Field(None, description=VALID_WHILE)
-    scope: Scope | None = Field(None, description=HOLDS)
     metadata: Metadata | None = Field(None, description=METADATA)
     reason: Reason = Field("", description=WHY)
     check: CheckInput = Field({}, description=CHECK_OF_MEMORY)
@@ -159,12 +178,11 @@ class Supersede(Revise):
     keep_checks: bool = Field(False, description="Check the new text by the same queries.")
 
 
-class Forget(Operation):
+class Forget(OfMemory):
     """Archive a memory"""
 
     synonyms: ClassVar = {"note": "reason"}
 
-    record_id: MemoryId
     reason: Reason = Field("", description=WHY)
 
 
@@ -172,21 +190,19 @@ class Restore(Forget):
     """Restore an archived or stale memory"""
 
 
-class Verify(Operation):
+class Verify(OfMemory):
     """Confirm that it is still true"""
 
     synonyms: ClassVar = {"reason": "note"}
 
-    record_id: MemoryId
     note: Reason = Field("", description=NOTE)
 
 
-class MarkFeedback(Operation):
+class MarkFeedback(OfMemory):
     """Mark it as useful or wrong"""
 
     synonyms: ClassVar = {"reason": "note"}
 
-    record_id: MemoryId
     verdict: Annotated[str, OneOf([*Verdict.values, WITHDRAW])] = Field(
         description="withdraw removes your earlier verdict."
     )
@@ -225,28 +241,25 @@ class ReportMemories(Operation):
         return self
 
 
-class Share(Operation):
+class Share(OfMemory):
     """Share a memory with others, or no longer"""
 
     synonyms: ClassVar = {"note": "reason"}
 
-    record_id: MemoryId
     visibility: VisibilityName = Field(description=READERS)
     reason: Reason = Field("", description=WHY)
 
 
-class Reassign(Operation):
+class Reassign(OfMemory):
     """Move a memory to another persona"""
 
-    record_id: MemoryId
     persona: Annotated[str, Text(1, 60)] = Field(description="The persona it belongs to from now on.")
     reason: Reason = Field("", description=WHY)
 
 
-class Extend(Operation):
+class Extend(OfMemory):
     """Extend the validity of a memory"""
 
-    record_id: MemoryId
     by: Annotated[str, OneOf(("month", "quarter", "no_end"))] = Field(description="no_end removes the end.")
     reason: Reason = Field("", description=WHY)
 
@@ -269,68 +282,58 @@ class ReopenPeriod(PeriodOperation):
     """Open an ended period again"""
 
 
-class Retag(Operation):
+class Retag(OfMemory):
     """Add and remove tags of a memory"""
 
-    record_id: MemoryId
     add: Tags = Field([], description="Tags to add.")
     remove: Tags = Field([], description="Tags to remove.")
     reason: Reason = Field("", description=WHY)
 
 
-class Rescope(Operation):
+class Rescope(OfMemory):
     """Say where a memory holds"""
 
-    record_id: MemoryId
     scope: Scope = Field("", description=HOLDS)
     reason: Reason = Field("", description=WHY)
 
 
-class AssignEntities(Operation):
+class AssignEntities(OfMemory):
     """Say which entities an unsettled memory is about; without any, it is about none"""
 
     synonyms: ClassVar = {"note": "reason"}
 
-    record_id: MemoryId
     entity_urns: Urns = Field([], description=ABOUT)
     related_columns: Columns = Field([], description=COLUMNS)
     reason: Reason = Field("", description=WHY)
 
 
-class ChooseAttachment(Operation):
+class ChooseAttachment(OfMemory):
     """Choose when it is attached to answers"""
 
     synonyms: ClassVar = {"note": "reason"}
 
-    record_id: MemoryId
     attachment: Annotated[str, OneOf(Attachment.values)] = Field(description="Automatic: while people use it.")
     reason: Reason = Field("", description=WHY)
 
 
-class DismissEntity(Operation):
+class DismissEntity(OfMemory):
     """Remove an entity that was detected in a memory's text; it is not detected again"""
 
-    record_id: MemoryId
     urn: EntityUrn
 
 
-class Erase(Operation):
+class Erase(OfMemory):
     """Erase a memory and its history for good"""
 
-    record_id: MemoryId
     confirm: bool = Field(False, description="Must be true: this can't be undone.")
 
 
-class ShowHistory(Operation):
+class ShowHistory(OfMemory):
     """History of a memory: its edits and corrections"""
 
-    record_id: MemoryId
 
-
-class GetMemory(Operation):
+class GetMemory(OfMemory):
     """Get a memory in full"""
-
-    record_id: MemoryId
 
 
 class ListMemories(Operation):

@@ -32,8 +32,7 @@ from memories.models import (
     Visibility,
 )
 from memories.models.record import EDITED_BY
-from memories.models.validity import VALIDITY_COLUMNS
-from memories.operations import Scope
+from memories.operations import FIELDS, Scope
 from memories.portability import IMPORTED, ExportKind, Parent, Values, of_record, parse_value, shared
 from memories.use.citations.operations import Address
 from memories.validity.rules import check_imported
@@ -138,6 +137,9 @@ def adapt_document(caller: Caller, values: Values, remarks: list[str]) -> None:
     validate(Address, values["address"], "address")
 
 
+# Fields of a memory that the first files did not have
+NEWER_FIELDS = tuple(name for name in FIELDS if name not in ("entity_urns", "related_columns"))
+
 MEMORY = ExportKind(
     name="memory",
     model=MemoryRecord,
@@ -147,11 +149,11 @@ MEMORY = ExportKind(
         "dismissed_urns", "metadata", "status", "stale_reason", "stale_at", "last_verified_at", "supersedes_id",
         "superseded_by", "superseded_at", "tier", "conversation_id", "role", "author", "thread_position",
         "derived_from", "importance", "access_count", "last_accessed_at", "enrichment_status", "attachment",
-        "expires_at", "purge_after", *VALIDITY_COLUMNS, "scope",
+        "expires_at", "purge_after", "condition_ended_at", *NEWER_FIELDS,
     ),
     added={
-        "valid_from": None, "valid_until": None, "valid_while": "", "condition_ended_at": None, "scope": "",
-        "attachment": "automatic",
+        name: getattr(MemoryRecord(), name)
+        for name in ("condition_ended_at", "attachment", *NEWER_FIELDS)
     },
     owner="created_by",
     # A correction comes after the memory that it supersedes, and a long-term memory after its turn of the same time.
@@ -284,7 +286,6 @@ MEMORY_COLUMNS = {
     for name in (
         "id", "created_at", "updated_at", "created_by", "persona", "visibility", "status", "dimension", "category",
         "confidence", "source", "content", "summary", "tags", "entity_urns", "stale_reason", "last_verified_at",
-        "valid_from", "valid_until", "valid_while",
-        "scope",
+        *NEWER_FIELDS,
     )
 }  # fmt: skip

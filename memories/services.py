@@ -457,10 +457,7 @@ def _with_session(caller: Caller, metadata: dict[str, Any]) -> dict[str, Any]:
 
 def _describe_differences(existing: MemoryRecord, fields: Mapping[str, Any]) -> str:
     # Nothing was saved, so the caller must not expect the new values.
-    compared = (
-        "summary", "visibility", "dimension", "category", "confidence", "tags", "entity_urns", "related_columns",
-        *VALIDITY_FIELDS, "scope",
-    )  # fmt: skip
+    compared = [name for name in EDITABLE if name not in ("content", "language")]
     differences = [name for name in compared if fields[name] != getattr(existing, name) and fields[name] not in UNSAID]
     details = ", ".join(f"{name} is {_shown(getattr(existing, name))}" for name in differences)
     kept = f"kept as it was ({details}): update it to change that" if differences else ""

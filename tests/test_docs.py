@@ -109,3 +109,14 @@ def test_the_contents_of_the_decisions_name_each_of_them() -> None:
     headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
     listed = re.findall(r"^- \d{4}-\d\d-\d\d · \[(.+)\]\(#", text, re.MULTILINE)
     assert listed == headings
+
+
+def test_the_examples_of_extending_are_in_the_files_that_they_name() -> None:
+    text = (ROOT / "docs/extending.md").read_text()
+    blocks = re.findall(r"```python\n# (\S+)\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) >= 6
+    for name, code in blocks:
+        file = [line.strip() for line in (ROOT / name).read_text().splitlines() if line.strip()]
+        quoted = [line.strip() for line in code.splitlines() if line.strip()]
+        starts = [place for place, line in enumerate(file) if line == quoted[0]]
+        assert any(file[start : start + len(quoted)] == quoted for start in starts), name

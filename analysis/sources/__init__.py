@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from django.utils.translation import gettext
 
 from analysis.models import DeclaredSource
 from analysis.sources import memories
-from analysis.sources.declaration import Resource, Source, kind_of, parse
+from analysis.sources.declaration import OPENERS, Resource, Source, kind_of, parse
 from analysis.sources.files import FileUpstream
 from analysis.sources.interface import Upstream
 from foundation.operations.errors import DomainError, Invalid
@@ -42,20 +42,14 @@ class SourceModel:
         return caller.is_admin or bool(caller.personas & set(personas))
 
 
-# Opens a model of a source. The arguments are the source, the model's declaration, and the user to impersonate, or "".
-Opener = Callable[[Source, Resource, str], Upstream]
-
-
 def _open_rest(source: Source, resource: Resource, as_user: str) -> Upstream:
     from analysis.sources.rest import RestUpstream  # noqa: PLC0415 - its HTTP client takes a tenth of a second to import
 
     return RestUpstream(source, resource, as_user=as_user)
 
 
-OPENERS: dict[str, Opener] = {
-    "rest": _open_rest,
-    "file": lambda source, resource, as_user: FileUpstream(resource),
-}
+OPENERS.register("rest", _open_rest)
+OPENERS.register("file", lambda source, resource, as_user: FileUpstream(resource))
 
 
 def is_permitted(caller: Caller, read_personas: Collection[str]) -> bool:
@@ -134,7 +128,8 @@ def open_upstream(caller: Caller, model: SourceModel, *, as_user: str = "") -> U
     if model.source is None:
         return memories.MemoryUpstream(caller)
     as_user = as_user or (caller.email if model.source.impersonation_header else "")
-    return OPENERS[model.source.kind](model.source, model.resource, as_user)
+    upstream: Upstream = OPENERS[model.source.kind](model.source, model.resource, as_user)
+    return upstream
 
 
 def _parsed(declaration: Declaration) -> Source | None:

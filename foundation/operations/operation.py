@@ -7,6 +7,7 @@ model checks the arguments. The service that performs the operation checks permi
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
@@ -16,6 +17,9 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from foundation.operations import schemas
 from foundation.operations.errors import Invalid
 from foundation.operations.fields import TEXT_MAX, ResultLimit, kind_of
+
+# Errors of values that JSON has no type for: a strict validator refuses their text unless it reads JSON.
+WITHOUT_JSON_TYPE = frozenset({"date_type", "datetime_type", "time_type", "time_delta_type", "is_instance_of"})
 
 
 class Operation(BaseModel):
@@ -53,14 +57,24 @@ class Operation(BaseModel):
         """Create the operation from arguments, where None counts as absent. Raise Invalid if an argument is wrong.
 
         `by_alias` only affects the argument names in the error message. Unless `strict`, texts and numbers stand for
-        numbers and booleans, as models and forms write them.
+        numbers and booleans, as models and forms write them. With `strict`, arguments are those of a JSON document,
+        where a text stands only for what JSON has no type for, such as a date.
         """
         present = cls.rename({name: value for name, value in arguments.items() if value is not None})
         try:
-            return cls.model_validate(present, strict=strict)
+            return cls._validated_strictly(present) if strict else cls.model_validate(present)
         except ValidationError as error:
             aliases = {} if by_alias else {field.alias: name for name, field in cls.model_fields.items() if field.alias}
             raise to_invalid(error, cls.input_schema(by_alias=by_alias), aliases=aliases) from None
+
+    @classmethod
+    def _validated_strictly(cls, present: Mapping[str, Any]) -> Self:
+        try:
+            return cls.model_validate(present, strict=True)
+        except ValidationError as error:
+            if not any(item["type"] in WITHOUT_JSON_TYPE for item in error.errors(include_url=False)):
+                raise
+        return cls.model_validate_json(json.dumps(present, ensure_ascii=False, default=str).encode(), strict=True)
 
     @classmethod
     def lowered(cls, given: Mapping[str, Any], returned: int) -> str:

@@ -247,6 +247,8 @@ def allowed(schema: Mapping[str, Any]) -> str:
     if ALLOWED in schema:
         return str(schema[ALLOWED])
     match schema.get("type"):
+        case "string" if schema.get("format") == "date":
+            return gettext("a date in ISO 8601, for example 2026-03-31")
         case "string":
             return (
                 gettext("text of %(length)s") % {"length": allowed_length(schema)}

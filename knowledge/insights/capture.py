@@ -22,8 +22,7 @@ from knowledge.models import Insight, InsightState
 from knowledge.operations import Capture
 from memories import services
 from memories.models import MemoryRecord, Visibility
-from memories.models.validity import VALIDITY_FIELDS
-from memories.operations import Remember
+from memories.operations import FIELDS, Remember
 from memories.retrieval.near_duplicates import Similar
 from memories.writing.duplicates import lock_same_text
 
@@ -99,12 +98,10 @@ def _fact(operation: Capture, origin: Origin) -> Remember:
         return Remember.read(
             {
                 "content": operation.insight_text or origin.text or None,
+                **operation.values(*FIELDS, "category", "confidence", "source", "check"),
                 "entity_urns": operation.entity_urns or origin.entity_urns,
                 "visibility": Visibility.PRIVATE,
                 "metadata": origin.provenance,
-                **operation.values(
-                    "category", "confidence", "source", "related_columns", *VALIDITY_FIELDS, "scope", "check"
-                ),
             }
         )
     except Invalid as error:

@@ -23,15 +23,16 @@ from django.utils.translation import gettext
 from foundation.operations.errors import Conflict, Invalid
 from foundation.people.caller import Caller
 from knowledge.models import Decision, DecisionKind, Insight, InsightState
+from memories.operations import EDITABLE
+from memories.portability import to_json
 
 REVISIONS_READ = 20
 SHOWN = 3  # maximum number of decisions that a refusal names
 TOKEN = re.compile(r"([a-z]{1,12})\.(\d{1,18})\.([0-9a-f]{10})\.([0-9a-f]{10})\.(0|[0-9a-f]{10})")
 NO_EDIT = "0"
 PROPOSAL_EDITED = "proposal_edited"
-TEXT_FIELDS = (
-    "content", "summary", "tags", "dimension", "category", "confidence", "entity_urns", "related_columns", "scope",
-)  # fmt: skip
+# What a curator reads and decides on. The visibility is a matter of the owner, and part of the proposal.
+TEXT_FIELDS = tuple(name for name in EDITABLE if name not in ("visibility", "language"))
 VERBS = {
     DecisionKind.APPROVED: "approved it",
     DecisionKind.REJECTED: "rejected it",
@@ -116,7 +117,7 @@ def versions_of(insights: Collection[Insight], known: Mapping[UUID, int] | None 
 
 
 def _version(insight: Insight, decision: int) -> InsightVersion:
-    text = [getattr(insight.record, name) for name in TEXT_FIELDS]
+    text = [to_json(getattr(insight.record, name)) for name in TEXT_FIELDS]
     proposal = [insight.suggested_actions, insight.wanted_visibility, str(insight.replaces_id or "")]
     edit = _digest([insight.pending_edit, insight.edit_by]) if insight.pending_edit else NO_EDIT
     return InsightVersion(insight.state, decision, _digest(text), _digest(proposal), edit)

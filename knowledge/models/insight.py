@@ -13,7 +13,6 @@ from memories.models import MemoryRecord, Status, Visibility
 from memories.models.fields import exact_words
 from memories.models.record import readable_by
 from memories.models.revision import value_of
-from memories.models.validity import VALIDITY_COLUMNS
 
 
 class InsightState(models.TextChoices):
@@ -143,7 +142,7 @@ class Insight(models.Model):
     @property
     def edited_fields(self) -> list[tuple[str, Any, Any]]:
         """Return the fields of the pending edit, other than the text, with their values before and after it."""
-        edit = [(name, _as_stored(name, value)) for name, value in self.pending_edit.items() if name != "content"]
+        edit = [(name, value_of(name, value)) for name, value in self.pending_edit.items() if name != "content"]
         return [(name, getattr(self.record, name), value) for name, value in edit]
 
     @property
@@ -151,7 +150,3 @@ class Insight(models.Model):
         """Return whether the memory was archived or superseded before the insight was rejected or applied."""
         is_gone = self.record.status in (Status.ARCHIVED, Status.SUPERSEDED)
         return is_gone and self.state in (InsightState.PENDING, InsightState.APPROVED)
-
-
-def _as_stored(name: str, value: Any) -> Any:
-    return value_of(name, value) if name in VALIDITY_COLUMNS else value

@@ -32,14 +32,13 @@ from knowledge.insights.lifecycle import (
     require_curator_of,
     save_edit,
 )
-from knowledge.insights.seen import overridden, require_own_or_seen, require_unchanged
+from knowledge.insights.seen import TEXT_FIELDS, overridden, require_own_or_seen, require_unchanged
 from knowledge.models import ChangesetState, Decision, DecisionKind, Insight, InsightState
 from knowledge.operations import Appeal, EditAndApprove
 from memories import services
 from memories.models import MemoryRecord, Status, Visibility
 from memories.models.record import EDITED_BY
 from memories.models.revision import value_of
-from memories.models.validity import VALIDITY_COLUMNS, VALIDITY_FIELDS
 from memories.portability import to_json
 from memories.validity.rules import check_restored, require_not_ended
 from memories.writing.correction_chains import activate, reference
@@ -51,12 +50,7 @@ MOMENTS = ("question_at", "snoozed_until")  # columns of a step's `before` that 
 IN_FORCE = (InsightState.APPROVED, InsightState.APPLIED)
 # All fields that readers and their agents get, so that nothing reaches them unreviewed in the name of a curator. The
 # owner alone decides on the visibility.
-REVIEWED_FIELDS = frozenset(
-    {
-        "content", "summary", "tags", "entity_urns", "related_columns", "dimension", "category", "confidence",
-        "metadata", *VALIDITY_FIELDS, "scope",
-    }
-)  # fmt: skip
+REVIEWED_FIELDS = frozenset({*TEXT_FIELDS, "metadata"})
 
 
 def approve(
@@ -295,7 +289,7 @@ def _editor_unless_owner(insight: Insight, caller: Caller) -> str | None:
 def _edited(record: MemoryRecord, name: str, value: Any) -> Any:
     """Return the value of a field after an edit. Metadata are merged, and keys that the edit sets to null removed."""
     if name != "metadata":
-        return value_of(name, value) if name in VALIDITY_COLUMNS else value
+        return value_of(name, value)
     return {key: item for key, item in (record.metadata | value).items() if item is not None or key not in value}
 
 

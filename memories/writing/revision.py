@@ -21,6 +21,7 @@ from foundation.people.caller import Caller
 from memories import extensions
 from memories.models import MemoryRecord, MemoryRevision, Passage, Status, Tier, Visibility
 from memories.models.verification import VERIFIED_FIELDS
+from memories.portability import to_json
 from memories.queries import open_reports, unresolved_marks
 from memories.retrieval.passages import Stamped, keep, stamp_of
 from memories.use.citations.changes import note_change
@@ -165,7 +166,7 @@ def revised(
         content=before["content"],
         status=before["status"],
         visibility=before["visibility"],
-        details={f.attname: _to_json(before[f.attname]) for f in changed if f.name not in NOT_IN_DETAILS},
+        details={f.attname: to_json(before[f.attname]) for f in changed if f.name not in NOT_IN_DETAILS},
         change=change,
         changed_by=caller.email,
         reason=reason,
@@ -235,9 +236,3 @@ def _notify_saved(record: MemoryRecord, *, created: bool = False) -> None:
 
 def _is_only_wider(names: set[str], before: dict[str, Any], record: MemoryRecord) -> bool:
     return names & READER_FIELDS == {"visibility"} and WIDTH[record.visibility] > WIDTH[before["visibility"]]
-
-
-def _to_json(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    return value.hex if isinstance(value, UUID) else value

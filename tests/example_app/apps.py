@@ -8,7 +8,10 @@ class ExampleConfig(AppConfig):
     toolsets = {"example": "tests.example_app.mcp_tools.TOOLS"}
 
     def ready(self) -> None:
+        from analysis.sources.declaration import OPENERS  # needs the models
         from knowledge.changesets.change_request import CHANGE_TYPES  # needs the models
         from tests.example_app.change_types import CERTIFY  # needs the models
+        from tests.example_app.sqlite_source import SqliteUpstream  # needs the models
 
         CHANGE_TYPES.register(CERTIFY.name, CERTIFY)
+        OPENERS.register("sqlite", SqliteUpstream)

@@ -178,6 +178,15 @@ def test_a_text_or_an_action_that_was_edited_meanwhile_is_not_approved_unseen(
     assert state(insight) == ("pending", "")
 
 
+def test_a_validity_that_was_edited_meanwhile_is_not_approved_unseen(
+    insight: Insight, cora: Caller, carl: Caller
+) -> None:
+    seen = token(insight)
+    edit(Edit.read({"insight_id": insight.pk, "valid_until": "2027-01-31"}), caller=cora)
+    with pytest.raises(ChangedMeanwhile, match=rf"{CORA} edited it on"):
+        decisions.approve(caller=carl, insight_id=insight.pk, seen=seen)
+
+
 def test_another_version_of_an_edit_is_not_approved_unseen(
     insight: Insight, alice: Caller, cora: Caller, carl: Caller
 ) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal
 from typing import Annotated, Any, ClassVar, cast
 
 import pytest
@@ -81,6 +83,40 @@ def test_an_error_names_the_first_invalid_field_and_the_allowed_values(arguments
     with pytest.raises(Invalid) as caught:
         Keep.read({**required, **arguments})
     assert caught.value.message.startswith(message)
+
+
+class Plan(Operation):
+    """Plan a thing"""
+
+    day: date
+    days: list[date] = []
+    amount: Decimal | None = None
+    count: int = 0
+    metadata: JsonObject = {}
+
+
+def test_strict_arguments_are_those_of_a_json_document() -> None:
+    plan = Plan.read({"day": "2027-01-31", "days": ["2027-02-01"], "amount": "1.50", "count": 2}, strict=True)
+    assert plan == Plan(day=date(2027, 1, 31), days=[date(2027, 2, 1)], amount=Decimal("1.50"), count=2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"day": "soon"}, "day: is 'soon'; allowed: a date in ISO 8601, for example 2026-03-31"),
+        ({"day": 1}, "day: is a number; allowed: a date in ISO 8601, for example 2026-03-31"),
+        ({"day": "2027-01-31", "count": "2"}, "count: is '2'; allowed: a number"),
+    ],
+)
+def test_strict_arguments_are_not_converted(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        Plan.read(arguments, strict=True)
+    assert refused.value.message == message
+
+
+def test_half_a_surrogate_pair_beside_a_date_is_refused() -> None:
+    with pytest.raises((Invalid, UnicodeError)):
+        Plan.read({"day": "2027-01-31", "metadata": {"note": "\ud800"}}, strict=True)
 
 
 def test_values_are_normalized_when_read() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +26,16 @@ pytestmark = pytest.mark.django_db(transaction=True)
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
-def call(person: User, *calls: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
+def call(person: User, *calls: tuple[str, dict[str, Any]], **settings: str) -> list[dict[str, Any]]:
     """Call tools over stdio on a server that has the example app, and return their responses."""
-    arguments = [str(ROOT / "manage.py"), "mcp", "--as", person.email, "--toolsets", "example,knowledge"]
-    variables = {**environment(), "DJANGO_SETTINGS_MODULE": "tests.example_app.settings"}
+    arguments = [str(ROOT / "manage.py"), "mcp", "--as", person.email, "--toolsets", "example,knowledge,analysis"]
+    variables = {**environment(), "DJANGO_SETTINGS_MODULE": "tests.example_app.settings", **settings}
     server = StdioServerParameters(command=sys.executable, args=arguments, env=variables, cwd=str(ROOT))
 
     async def main() -> list[dict[str, Any]]:
         async with Client(stdio_client(server)) as client:
             results = [await client.call_tool(name, values) for name, values in calls]
-            return [content_of(result) for result in results]
+            return [result.structured_content or content_of(result) for result in results]
 
     return asyncio.run(main())
 
@@ -73,3 +75,33 @@ def test_a_change_type_is_applied_and_rolled_back(alice_user: User, ada_user: Us
     rollback = {"action": "rollback", "changeset_id": applied["changeset_id"], "confirm": True}
     (rolled_back,) = call(ada_user, ("apply_knowledge", rollback))
     assert (rolled_back["state"], tags()) == ("rolled_back", [])
+
+
+LIBRARY = """
+kind = "sqlite"
+read_personas = ["{persona}"]
+
+[models.book]
+path = "library.sqlite:book"
+
+[models.book.filters.author]
+type = "text"
+"""
+
+
+def test_a_table_of_an_sqlite_file_is_a_source(alice: Caller, alice_user: User, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "library.sqlite")) as connection:
+        connection.execute("CREATE TABLE book (id INTEGER PRIMARY KEY, author TEXT)")
+        connection.executemany("INSERT INTO book (author) VALUES (?)", [(f"author {number}",) for number in range(450)])
+        connection.commit()
+    (tmp_path / "library.toml").write_text(LIBRARY.format(persona=alice.persona))
+    ingest = {"analysis_id": "books", "model": "book", "ingest_all": True}
+    ingested, refused = call(
+        alice_user,
+        ("analysis_ingest", ingest),
+        ("analysis_ingest", {**ingest, "filters": {"author": "author 7"}}),
+        ANALYSIS_SOURCES=str(tmp_path / "library.toml"),
+        ANALYSIS_FILES=str(tmp_path),
+    )
+    assert (ingested["records"], ingested["complete"]) == (450, True)
+    assert "has no filters" in refused["error"]

@@ -15,6 +15,7 @@ from typing import IO
 from uuid import UUID
 
 from memories.models import MemoryRecord
+from memories.operations import FIELDS
 from memories.portability import Values
 
 FOLDER = "Commonplace"
@@ -24,9 +25,9 @@ MAX_TITLE = 120  # bytes of a title in a file name; file systems allow 255 in al
 UNSAFE = re.compile(r"[\\/:*?\"<>|#^\[\]%\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]+")
 FRONT_MATTER = (
     "id", "created_at", "updated_at", "created_by", "persona", "visibility", "dimension", "category", "confidence",
-    "source", "summary", "language", "tags", "entity_urns", "related_columns", "metadata", "status", "stale_reason",
+    "source", "summary", "language", "tags", "metadata", "status", "stale_reason",
     "stale_at", "last_verified_at", "superseded_at", "tier", "conversation_id", "role", "author", "importance",
-    "expires_at", "valid_from", "valid_until", "valid_while", "scope",
+    "expires_at", *FIELDS,
 )  # fmt: skip
 LINKS = {"supersedes_id": "supersedes", "superseded_by": "superseded_by"}
 
