@@ -5,7 +5,7 @@
 Fills a database with the demo, and sends the prompts of prompts.json as a colleague of the demo's analysts. Half of the
 prompts have memories that matter to them: those that begin with or contain one of the texts in `finds`. To the others,
 such as tasks for a programmer, nothing in the demo matters. Every other prompt is in the half `tuning`. Prints, for
-several values of MEMORY_PROMPT_MATCH, the figures of each half, and then the times of requests to the three hooks.
+several values of MIN_SCORE, the figures of each half, and then the times of requests to the three hooks.
 """
 
 from __future__ import annotations
@@ -115,19 +115,20 @@ def main() -> None:
     parser.add_argument("--verbose", action="store_true", help="print what came with each prompt at the default score")
     options = parser.parse_args()
     scratch.setup()
-    from django.conf import settings  # noqa: PLC0415 - after setup()
-
     prompts = json.loads(DATA.read_text())
-    default = settings.MEMORY_PROMPT_MATCH
-    settings.HOOK_MS = 10_000
+    from knowledge.context import prompt_match  # noqa: PLC0415 - after setup()
+    from memory_project.agents import session_context  # noqa: PLC0415 - after setup()
+
+    default = prompt_match.MIN_SCORE
+    session_context.HOOK_S = 10.0
     with scratch.database():
         callers = fill()
         print("half | score | prompts helped | memories a prompt | share that matters | others disturbed")
         for half, rows in (("tuning", prompts[::2]), ("held out", prompts[1::2])):
             for score in SCORES:
-                settings.MEMORY_PROMPT_MATCH = score
+                prompt_match.MIN_SCORE = score
                 print(f"{half} | {score:.2f} | {figures(ask(callers, rows, f'{half} {score}'))}")
-        settings.MEMORY_PROMPT_MATCH = default
+        prompt_match.MIN_SCORE = default
         for row, texts in ask(callers, prompts, "default") if options.verbose else ():
             print(f"\n{row['prompt']}")
             print("\n".join(f"    {'+' if matters(row, text) else '-'} {text}" for text in texts))

@@ -5,7 +5,7 @@
 Uses the product's own services and search. DIR holds records.jsonl and qa.jsonl. Conversations: records have id, scope,
 author, ts, seq, text and image_caption; questions have category (1 to 4 are used; 5 is adversarial and has no answer in
 the data). Each question searches its own conversation or, with --together, all of them. Documents: records have id and
-text; questions have kind. Documents are searched with the weights in the settings and, in the same run, with `.6 cosine
+text; questions have kind. Documents are searched with the weights of recall and, in the same run, with `.6 cosine
 + .6 coverage`.
 
 Recall@k = |relevant in the top k| / |relevant|, averaged over the questions. The licence of the conversations is
@@ -117,10 +117,9 @@ def main() -> None:
     )
     options = parser.parse_args()
     scratch.setup()
-    from django.conf import settings  # noqa: PLC0415 - after setup()
 
     from foundation.people.caller import Caller  # noqa: PLC0415 - after setup()
-    from memories.retrieval import term_statistics  # noqa: PLC0415 - after setup()
+    from memories.retrieval import ranking, term_statistics  # noqa: PLC0415 - after setup()
 
     caller = Caller(email="bench@example.org", persona="analyst", personas=frozenset({"analyst"}))
     questions = [q for q in lines(options.dir / "qa.jsonl") if q.get("category", 1) in CATEGORIES and q["relevant"]]
@@ -132,7 +131,7 @@ def main() -> None:
         print(f"{len(source_ids)} memories, {len(questions)} questions")
         table(ask_questions(questions, source_ids, caller, options.together))
         if not is_conversation:
-            settings.RECALL_SEMANTIC_WEIGHT = settings.RECALL_LEXICAL_WEIGHT = 0.6
+            ranking.SEMANTIC_WEIGHT = ranking.LEXICAL_WEIGHT = 0.6
             print("The same documents with .6 cosine + .6 coverage:")
             table(ask_questions(questions, source_ids, caller, options.together))
 

@@ -5,7 +5,7 @@
 Uses the product's own services. statement_context.json has invented warehouses with traps and with statements to which
 no trap matters. A trap is a memory and a statement to which it matters. One person remembers all traps of a half
 without listing entities, and a colleague runs the statements. The weights in knowledge/context/call_match.py were
-chosen on the half `tuning`, and MEMORY_CONTEXT_MATCH with both halves in view.
+chosen on the half `tuning`, and MIN_MATCH with both halves in view.
 """
 
 from __future__ import annotations

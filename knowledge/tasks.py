@@ -3,7 +3,6 @@ from __future__ import annotations
 import time
 from uuid import UUID
 
-from django.conf import settings
 from django.db.models import Q
 
 from knowledge.changesets import erased_entities
@@ -14,6 +13,8 @@ from knowledge.models import InsightState
 from memories.tasks import TASK_SECONDS
 from memories.use import attachment_use
 from memories.writing import entity_detection
+
+ENTITIES_PER_RUN = 2_000  # that a run compares with the catalog
 
 
 def take_baselines(record_id: str) -> int:
@@ -30,7 +31,7 @@ def check_freshness() -> str:
     If the comparison was incomplete or used a copy of the catalog, the summary says why.
     """
     waiting = erased_entities.carry_out_open()
-    report = comparison.check_all_entities(settings.STALENESS_BATCH)
+    report = comparison.check_all_entities(ENTITIES_PER_RUN)
     comparison.report(report.note)
     summary = f"{report.checked} checked, {report.stale} stale, {report.to_verify} to verify"
     if waiting:

@@ -476,20 +476,6 @@ LOGGING = {
 
 # text-search configuration of PostgreSQL; `manage.py rebuild_search` must be run after a change
 TEXT_SEARCH_CONFIG = env.text("TEXT_SEARCH_CONFIG", "english")
-# weight of the cosine in the score of recall
-RECALL_SEMANTIC_WEIGHT = env.number("RECALL_SEMANTIC_WEIGHT", 0.6, 0.0, 10.0)
-# weight of the share of the query's words that a memory contains
-RECALL_LEXICAL_WEIGHT = env.number("RECALL_LEXICAL_WEIGHT", 0.3, 0.0, 10.0)
-# Weights of context ranking, for turns of conversations (memories/retrieval/conversation_context.py). They were chosen
-# on five conversations of LoCoMo with bench/recall_quality.py.
-RECALL_CONTEXT = env.weights(
-    "RECALL_CONTEXT",
-    cosine=0.4, words=0.2, speaker=0.15, date=0.3,
-    cosine_without_tokens=0.6, words_without_tokens=0.45, speaker_without_tokens=0.2, date_without_tokens=0.4,
-    when=0.05, asks=0.02, seed_cosine=0.6, seed_words=0.6, seed_speaker=0.2, seed_date=0.4,
-)  # fmt: skip
-# maximum number of seconds between two turns of a conversation that serve as each other's context in the ranking
-THREAD_PAUSE_S = env.number("THREAD_PAUSE_S", 3_600, 60, 604_800)
 # languages of memories and queries, as ISO 639-1 codes; `manage.py rebuild_search` must be run after a change
 RECALL_LANGUAGES = env.list_of_strings("RECALL_LANGUAGES", "en,de,es,fr,ja")
 # provider of the cross-encoder that reorders the best hits
@@ -503,85 +489,38 @@ RERANK_TIMEOUT_S = env.number("RERANK_TIMEOUT_S", 2.0, 0.1, 60.0)
 RECALL_MIN_SCORE = env.number("RECALL_MIN_SCORE", 0.2, 0.0, 10.0)
 # score that the nearest memory must exceed to be returned, as a distant match, if a search would find nothing
 RECALL_DISTANT_SCORE = env.number("RECALL_DISTANT_SCORE", 0.12, 0.0, 10.0)
-# the same as RECALL_MIN_SCORE for memories of conversations
-RECALL_MIN_SCORE_TURNS = env.number("RECALL_MIN_SCORE_TURNS", 0.1, 0.0, 10.0)
 # Maximum number of rows of a scope that recall scans instead of using the indexes. is_small() in
 # memories/retrieval/ranking.py raises the limit automatically in large installations.
 RECALL_EXACT_SCAN_ROWS = env.number("RECALL_EXACT_SCAN_ROWS", 4_000, 0, 1_000_000)
 # age in days at which an insight that waits for review is overdue; assignment rules may set another
 REVIEW_TARGET_DAYS = env.number("REVIEW_TARGET_DAYS", 7, 1, 365)
 NEAR_DUPLICATE_COSINE = env.number("NEAR_DUPLICATE_COSINE", 0.90, 0.0, 1.0)  # minimum cosine of near duplicates
-# Minimum score of memories that no link but only words and meaning connect with a call (call_match.py). Lower:
-# more memories, and more of them off the subject.
-MEMORY_CONTEXT_MATCH = env.number("MEMORY_CONTEXT_MATCH", 3.35, 0.0, 100.0)
 FEEDBACK_REQUEST = env.boolean("FEEDBACK_REQUEST", True)  # ask agents once a day which recalled memories they used
 MEMORY_CONTEXT = env.boolean("MEMORY_CONTEXT", True)  # attach memories about mentioned entities to tool responses
-RESOURCE_POLL_S = env.number("RESOURCE_POLL_S", 5, 1, 3_600)  # seconds between two checks of subscribed resources
 # milliseconds for which the database may look for memories to attach; after that, it looks again without neighbors and
 # meanings. Other systems, such as DataHub or an embedding server, are waited for as long.
 MEMORY_CONTEXT_MS = env.number("MEMORY_CONTEXT_MS", 150, 1, 10_000)
-# maximum number of memories attached to a response; further memories are listed by id
-MEMORY_CONTEXT_MOST = env.number("MEMORY_CONTEXT_MOST", 5, 1, 50)
-# maximum size of the content of an attached memory in bytes; longer content is cut
-MEMORY_CONTEXT_BYTES = env.number("MEMORY_CONTEXT_BYTES", 280, 40, 4_000)
-# maximum size of the contents of all memories attached to a response together, in bytes
-MEMORY_CONTEXT_TOTAL_BYTES = env.number("MEMORY_CONTEXT_TOTAL_BYTES", 1_500, 100, 50_000)
-# impressions without a sign of use after which a memory is attached on request only; 0: never
-MEMORY_CONTEXT_QUIET_AFTER = env.number("MEMORY_CONTEXT_QUIET_AFTER", 20, 0, 10_000)
-# Minimum score of memories that a hook brings for a prompt (prompt_match.py). Lower: more memories, and more of them
-# off the subject.
-MEMORY_PROMPT_MATCH = env.number("MEMORY_PROMPT_MATCH", 0.32, 0.0, 10.0)
-# milliseconds after which a hook of an agent gets no memories; twice as many at the start of a session
-HOOK_MS = env.number("HOOK_MS", 700, 1, 10_000)
 CAPTURE_FROM_FAILURE = env.boolean("CAPTURE_FROM_FAILURE", False)  # propose corrected SQL statements as insights
 # maximum size of a response to an agent in bytes; what does not fit is left out
 ANSWER_BUDGET_BYTES = env.number("ANSWER_BUDGET_BYTES", 60_000, 2_000, 10_000_000)
 
 # -- conversations ---------------------------------------------------------------------------------------
-# Weights of recall_memory. decay_days is the time in which recency falls to 1/e (a half-life of 20.8 days).
-CONVERSATION_RECALL = env.weights("CONVERSATION_RECALL", recency=0.2, importance=0.3, relevance=0.5, decay_days=30.0)
 STM_TTL_HOURS = env.number("STM_TTL_HOURS", 24, 1, 8_760)  # hours until a turn of a conversation expires
 # days until deleted conversation memories and deleted graph entities are purged
 SOFT_DELETE_PURGE_DAYS = env.number("SOFT_DELETE_PURGE_DAYS", 30, 0, 3_650)
-RRF_K = env.number("RRF_K", 60, 1, 1_000)  # constant k of reciprocal rank fusion
-RRF_VECTOR_WEIGHT = env.number("RRF_VECTOR_WEIGHT", 1.0, 0.0, 10.0)  # weight of recall's ranking in hybrid_search
-RRF_TEXT_WEIGHT = env.number("RRF_TEXT_WEIGHT", 0.7, 0.0, 10.0)  # weight of the ranking by words in hybrid_search
 # seconds until a cached answer expires if it was stored without a lifetime of its own
 CACHE_TTL_SECONDS = env.number("CACHE_TTL_SECONDS", 3_600, 1, 31_536_000)
-# Minimum cosine of a cache hit. It can be low, because a hit must also say the same as the question. On the scale
-# (1 + cosine) / 2 the default equals .85.
-CACHE_SIMILARITY_THRESHOLD = env.number("CACHE_SIMILARITY_THRESHOLD", 0.7, 0.0, 1.0)
-# A new long-term memory is compared with the most similar older one of the same owner. If their cosine is at least
-# REINFORCE_COSINE, the importance of the older memory is raised. If it is less, but at least MERGE_COSINE, and both
-# share at least MERGE_WORDS of the words of the text that has fewer, a merge of the two is proposed. On the scale
-# (1 + cosine) / 2 the default cosines equal .85 and .70.
-REINFORCE_COSINE = env.number("REINFORCE_COSINE", 0.70, 0.0, 1.0)
-MERGE_COSINE = env.number("MERGE_COSINE", 0.40, 0.0, 1.0)
-MERGE_WORDS = env.number("MERGE_WORDS", 0.5, 0.0, 1.0)
-# Consolidation summarizes a conversation when one of its turns expires within CONSOLIDATE_BEFORE_HOURS.
-# A turn becomes a long-term memory if its importance, its number of uses and the minutes since its last change are at
-# least PROMOTE_IMPORTANCE, PROMOTE_USES and PROMOTE_AGE_MIN.
-# An enriched, private long-term memory is archived if its importance is less than FORGET_IMPORTANCE and it was never
-# used, changed, corrected or verified. It is purged SOFT_DELETE_PURGE_DAYS later.
-CONSOLIDATE_BEFORE_HOURS = env.number("CONSOLIDATE_BEFORE_HOURS", 2.0, 0.1, 720.0)
-PROMOTE_IMPORTANCE = env.number("PROMOTE_IMPORTANCE", 0.6, 0.0, 1.0)
-PROMOTE_USES = env.number("PROMOTE_USES", 2, 0, 1_000)
-PROMOTE_AGE_MIN = env.number("PROMOTE_AGE_MIN", 60, 0, 100_000)
-FORGET_IMPORTANCE = env.number("FORGET_IMPORTANCE", 0.1, 0.0, 1.0)
 # OpenAI-compatible endpoint of a language model that enriches long-term memories. If it is empty, heuristics are used.
 ENRICHMENT_URL = env.text("ENRICHMENT_URL")
 ENRICHMENT_MODEL = env.text("ENRICHMENT_MODEL")
 ENRICHMENT_API_KEY = env.text("ENRICHMENT_API_KEY")
 ENRICHMENT_TIMEOUT_S = env.number("ENRICHMENT_TIMEOUT_S", 30.0, 0.1, 600.0)  # seconds until an attempt has failed
-ENRICHMENT_ATTEMPTS = env.number("ENRICHMENT_ATTEMPTS", 3, 1, 20)
 # days until audit events are deleted; 0: never
 AUDIT_RETENTION_DAYS = env.number("AUDIT_RETENTION_DAYS", 365, 0, 36_500)
 # web search service that the tool search_web calls
 TAVILY_API_KEY = env.text("TAVILY_API_KEY")
 TAVILY_URL = env.text("TAVILY_URL", "https://api.tavily.com")
 TAVILY_TIMEOUT_S = env.number("TAVILY_TIMEOUT_S", 15.0, 0.1, 120.0)
-# hours in which a person can confirm a wipe of their data that an agent has prepared
-WIPE_CONFIRMATION_HOURS = env.number("WIPE_CONFIRMATION_HOURS", 24, 1, 720)
 
 # -- subscriptions to sources ------------------------------------------------------------------------------
 
@@ -593,31 +532,16 @@ SUBSCRIPTION_PRIVATE_HOSTS = [host.lower() for host in env.list_of_strings("SUBS
 SUBSCRIPTION_GIT_CREDENTIALS = env.text("SUBSCRIPTION_GIT_CREDENTIALS")
 SUBSCRIPTION_TIMEOUT_S = env.number("SUBSCRIPTION_TIMEOUT_S", 120, 5, 3_600)  # seconds that a call of git may take
 SUBSCRIPTION_MAX_MB = env.number("SUBSCRIPTION_MAX_MB", 500, 1, 100_000)  # size of a fetched commit
-# share of the known files that may be missing in a run; if more are missing, the run waits for a confirmation
-SUBSCRIPTION_REMOVALS = env.number("SUBSCRIPTION_REMOVALS", 0.5, 0.0, 1.0)
 
 # -- knowledge graph -------------------------------------------------------------------------------------
-# type and status of entities that are created without one
+# type of entities that are created without one
 GRAPH_DEFAULT_TYPE = env.text("GRAPH_DEFAULT_TYPE", "Generic")
-GRAPH_DEFAULT_STATUS = env.text("GRAPH_DEFAULT_STATUS", "active")
 # Pairs of inverse relation types. Creating or deleting a relation also creates or deletes its inverse.
 GRAPH_INVERSES = env.pairs("GRAPH_INVERSES", "contiene:parte_de,parte_de:contiene")
-# type of the relation from an entity to the entities that were split off from it
-GRAPH_SPLIT_RELATION = env.text("GRAPH_SPLIT_RELATION", "contiene")
 # moods that are suggested for reflections
 GRAPH_MOODS = env.list_of_strings("GRAPH_MOODS", "frustracion,satisfaccion,curiosidad,duda,insight")
 # Number of observations above which an entity may be split, by its type. "*" stands for all other types.
 GRAPH_SPLIT_AT = env.weights_of("GRAPH_SPLIT_AT", {"Sesion": 15, "Proyecto": 25, "*": 20})
-# Constants of the limbic score, by which search_semantic ranks entities (see knowledge/graph/search/limbic.py).
-# decay_per_hour is the rate of forgetting, with a half-life of 289 days.
-GRAPH_LIMBIC = env.weights(
-    "GRAPH_LIMBIC", importance=0.5, degree=0.15, days=0.2, degree_most=15.0, pairs=0.01, decay_per_hour=0.0001,
-    least_decay=0.1,
-)  # fmt: skip
-# Factors on the limbic score: the first by an entity's status; the second applies if more than half of an entity's
-# observations have the kind metadata.
-GRAPH_STATUS_FACTORS = env.weights_of("GRAPH_STATUS_FACTORS", {})
-GRAPH_METADATA_FACTOR = env.number("GRAPH_METADATA_FACTOR", 1.0, 0.0, 1.0)
 
 # -- embeddings ------------------------------------------------------------------------------------------
 
@@ -634,11 +558,6 @@ EMBEDDING_API_KEY = env.text("EMBEDDING_API_KEY")
 EMBEDDING_TIMEOUT_S = env.number("EMBEDDING_TIMEOUT_S", 30.0, 0.1, 600.0)
 # the same timeout if a caller waits for the response
 EMBEDDING_CALLER_TIMEOUT_S = env.number("EMBEDDING_CALLER_TIMEOUT_S", 2.5, 0.1, 60.0)
-# maximum number of seconds that a call waits for a model that is still loading
-EMBEDDING_WAIT_S = env.number("EMBEDDING_WAIT_S", 10.0, 0.0, 300.0)
-# seconds after a worker has claimed a job until other workers may take it over
-INDEX_LEASE_S = env.number("INDEX_LEASE_S", 120, 5, 3600)
-INDEX_MAX_ATTEMPTS = env.number("INDEX_MAX_ATTEMPTS", 5, 1, 50)  # maximum number of attempts to run a job
 
 # -- catalog ----------------------------------------------------------------------------------------------
 
@@ -647,12 +566,10 @@ DATAHUB_GMS_TOKEN = env.text("DATAHUB_GMS_TOKEN")  # a personal access token
 DATAHUB_TIMEOUT_S = env.number("DATAHUB_TIMEOUT_S", 10.0, 0.1, 300.0)
 # minutes between two comparisons of memories with the catalog
 STALENESS_INTERVAL_MIN = env.number("STALENESS_INTERVAL_MIN", 15, 1, 10_080)
-STALENESS_BATCH = env.number("STALENESS_BATCH", 2_000, 1, 100_000)  # maximum number of entities per comparison
 # minimum number of different people from which numbers of calls about an entity are shown to curators
 DEBT_MIN_PEOPLE = env.number("DEBT_MIN_PEOPLE", 3, 2, 100)
 # number of calls about an entity from which a person is named as one who might know about it; 0: never
 DEBT_FREQUENT_CALLS = env.number("DEBT_FREQUENT_CALLS", 0, 0, 100_000)
-LINEAGE_HOPS = env.number("LINEAGE_HOPS", 2, 1, 5)  # maximum number of lineage steps that graph recall follows
 # if on, apply_knowledge writes only when called with `confirm`, and otherwise returns a preview
 APPLY_REQUIRE_CONFIRMATION = env.boolean("APPLY_REQUIRE_CONFIRMATION", True)
 
@@ -694,8 +611,6 @@ CALLS_WAITING = env.number("CALLS_WAITING", 64, 0, 10_000)
 CALLS_IN_ALL = env.number("CALLS_IN_ALL", 32, 1, 1_000)
 # seconds after which PostgreSQL cancels an SQL statement of a tool or the REST API
 STATEMENT_TIMEOUT_S = env.number("STATEMENT_TIMEOUT_S", 30.0, 0.1, 3_600.0)
-# seconds after which PostgreSQL cancels an SQL statement of a page
-PAGE_TIMEOUT_S = env.number("PAGE_TIMEOUT_S", 10.0, 0.1, 3_600.0)
 # maximum size of a request's body in bytes
 MAX_BODY_BYTES = env.number("MAX_BODY_BYTES", 5_000_000, 10_000, 1_000_000_000)
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES

@@ -23,6 +23,8 @@ from foundation.embedding.minilm import MiniLM
 from foundation.lazy_numpy import np
 from foundation.operations.normal_form import normal_form
 
+WAIT_S = 10.0  # for which a call waits for a model that is still loading
+
 RETRY_AFTER_S = 30.0  # seconds after a failed load before the next attempt
 
 
@@ -70,13 +72,13 @@ def reset() -> None:
 
 
 def current(wait_s: float | None = None) -> Embedder:
-    """Return the model, after a wait of at most `wait_s` seconds (default EMBEDDING_WAIT_S).
+    """Return the model, after a wait of at most `wait_s` seconds (default WAIT_S).
 
     Raise EmbedderUnavailable if the model is still loading then, if loading failed, or if the provider is "none".
     """
     if settings.EMBEDDING_PROVIDER == "none":
         raise EmbedderUnavailable("no embedding provider is configured (EMBEDDING_PROVIDER=none)")
-    wait = settings.EMBEDDING_WAIT_S if wait_s is None else wait_s
+    wait = WAIT_S if wait_s is None else wait_s
     try:
         return _slot.start().result(timeout=wait)
     except NotYet:

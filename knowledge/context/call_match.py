@@ -28,6 +28,11 @@ from knowledge.entities.entity_linking import read_entities
 from memories.models import MemoryRecord
 from memories.rendering import entity_name
 
+MAX_ATTACHED = 5  # memories attached to a response; further ones are listed by id
+# Minimum score of memories that no link but only words and meaning connect with a call. With a lower one, more memories
+# come along, and more of them are off the subject (bench/statement_context.py).
+MIN_MATCH = 3.35
+
 WORDS_ONLY = "the embedding model was not available in time: memories were compared by words only"
 USUAL_COSINE = 0.3  # cosine that is assumed if there is no vector
 MAX_DESCRIPTION = 200  # maximum number of characters of a data set's description that are compared in meaning
@@ -180,7 +185,7 @@ def _words_in(text: str) -> list[str]:
 def best_matches(
     found: Sequence[FoundMemory], profile: Profile, *, has_vector: bool
 ) -> list[tuple[FoundMemory, list[str]]]:
-    """Return the memories that match above MEMORY_CONTEXT_MATCH, best first, with what each shares with the call."""
+    """Return the memories that match above MIN_MATCH, best first, with what each shares with the call."""
     compared: list[tuple[FoundMemory, Evidence, float]] = []
     for row in found:
         cosine = row.cosine or 0.0 if has_vector else USUAL_COSINE
@@ -189,10 +194,10 @@ def best_matches(
     likely = [
         (row, evidence, cosine)
         for row, evidence, cosine in compared
-        if evidence.score(cosine) >= settings.MEMORY_CONTEXT_MATCH
+        if evidence.score(cosine) >= MIN_MATCH
         and evidence.shared
         # Ordinary words that many memories share with the call point to none of them.
-        and not (evidence.is_loose and crowds[frozenset(evidence.shared)] > settings.MEMORY_CONTEXT_MOST)
+        and not (evidence.is_loose and crowds[frozenset(evidence.shared)] > MAX_ATTACHED)
     ]
     foreign = _other_tables([row.record.content for row, _, _ in likely], profile)
     scored = [
@@ -200,7 +205,7 @@ def best_matches(
         for row, evidence, cosine in likely
     ]
     scored.sort(key=lambda entry: (-entry[0], entry[1].record.pk))
-    return [(row, evidence.shared) for score, row, evidence in scored if score >= settings.MEMORY_CONTEXT_MATCH]
+    return [(row, evidence.shared) for score, row, evidence in scored if score >= MIN_MATCH]
 
 
 def _other_tables(texts: Sequence[str], profile: Profile) -> set[str]:

@@ -32,7 +32,7 @@ from foundation.people.caller import Caller
 from foundation.tools.declaration import Call, ContextBlock
 from knowledge.catalog import neighbors
 from knowledge.context import caveats, uses
-from knowledge.context.call_match import Profile, best_matches, embed_within, profile_of, search_words
+from knowledge.context.call_match import MAX_ATTACHED, Profile, best_matches, embed_within, profile_of, search_words
 from knowledge.context.call_ranking import relevances
 from knowledge.context.memories_for_call import ENTITY_ROWS, Criteria, FoundMemory, MemoriesForCall, find
 from knowledge.context.time_limit import is_canceled
@@ -45,6 +45,9 @@ from memories.retrieval.recall import checks_of, hints_about
 from memories.use import attachments
 from memories.use.attachments import Shown
 from memories.validity.scopes.differing import labels_and_note
+
+MAX_BYTES = 280  # of the content of an attached memory; longer content is cut
+MAX_TOTAL_BYTES = 1_500  # of the contents of all memories attached to a response
 
 MAX_REFERENCES = 20  # maximum number of memories in a list of ids
 MAX_NEIGHBORS = 2  # maximum number of memories about neighbors of the entities that a call asks about
@@ -114,7 +117,7 @@ class Knowledge:
         if self.relevance:
             entries = [*self.entries, *self.matched]
             return sorted(entries, key=lambda entry: (not entry.is_applied, -self.relevance[entry.record.pk]))
-        places = settings.MEMORY_CONTEXT_MOST - min(len(self.matched), 1)
+        places = MAX_ATTACHED - min(len(self.matched), 1)
         return [*self.entries[:places], *self.matched, *self.entries[places:]]
 
 
@@ -323,7 +326,7 @@ def _with_matches(knowledge: Knowledge, found: MemoriesForCall, profile: Profile
     ]
     stale = knowledge.stale + len(matching) - len(current)
     knowledge = replace(knowledge, matched=matched, stale=stale)
-    if not subject.statements or len(knowledge.entries) + len(matched) <= settings.MEMORY_CONTEXT_MOST:
+    if not subject.statements or len(knowledge.entries) + len(matched) <= MAX_ATTACHED:
         return knowledge
     return replace(knowledge, relevance=relevances([*found.entity, *(row for row, _ in current)], subject, profile))
 
@@ -427,11 +430,11 @@ def within_bounds(entries: Sequence[ContextEntry]) -> tuple[list[dict[str, Any]]
     """Return the entries within the limits on number and bytes, and references to the omitted entries."""
     fitting: list[dict[str, Any]] = []
     omitted: list[dict[str, str]] = []
-    room = settings.MEMORY_CONTEXT_TOTAL_BYTES
+    room = MAX_TOTAL_BYTES
     for entry in entries:
-        content = cut(entry.record.content, settings.MEMORY_CONTEXT_BYTES)
+        content = cut(entry.record.content, MAX_BYTES)
         size = len(content.encode())
-        if len(fitting) < settings.MEMORY_CONTEXT_MOST and size <= room:
+        if len(fitting) < MAX_ATTACHED and size <= room:
             fitting.append({**entry.response(), "content": content})
             room -= size
         else:

@@ -1,6 +1,6 @@
 """Memories that match what a person has asked an agent to do.
 
-Nobody asked for them, so a memory must reach MEMORY_PROMPT_MATCH, which is higher than what a search requires, and come
+Nobody asked for them, so a memory must reach MIN_SCORE, which is higher than what a search requires, and come
 close to the best one. bench/prompts.py measures both limits.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from django.conf import settings
 from django.db import transaction
 
 from foundation.database import prepared_statements
@@ -20,7 +19,9 @@ from knowledge.context.time_limit import PATIENCE, set_timeout
 from knowledge.entities import entity_linking
 from memories.models import MemoryRecord
 from memories.retrieval import term_statistics
-from memories.retrieval.ranking import RecallQuestion, candidates
+from memories.retrieval.ranking import SEMANTIC_WEIGHT, RecallQuestion, candidates
+
+MIN_SCORE = 0.32  # with a lower one, more memories come along, and more of them are off the subject (bench/prompts.py)
 
 MAX_PROMPT = 2_000  # characters at the start of a prompt that are compared; the rest is mostly pasted material
 CANDIDATES = 20
@@ -44,9 +45,9 @@ def memories_for_prompt(caller: Caller, prompt: str, deadline: float) -> list[Me
         rows, _ = candidates(scope, question, CANDIDATES)
         rows = sorted(rows, key=lambda row: -row.score)
         # Without a vector, the usual cosine is assumed, or no words would suffice.
-        assumed = settings.RECALL_SEMANTIC_WEIGHT * USUAL_COSINE if vector is None else 0.0
+        assumed = SEMANTIC_WEIGHT * USUAL_COSINE if vector is None else 0.0
         best = rows[0].score + assumed if rows else 0.0
-        least = max(settings.MEMORY_PROMPT_MATCH, CLOSE_TO_BEST * best)
+        least = max(MIN_SCORE, CLOSE_TO_BEST * best)
         matching = [row.id for row in rows if row.score + assumed >= least]
         criterion = f"id = ANY(%(ids)s) AND {scope.sql}"
         values = {**scope.params, "ids": matching}

@@ -31,6 +31,8 @@ from knowledge.graph.search import rebuild, sql, vectors
 from knowledge.graph.search.trigrams import folded, grams
 from memories.writing import quotations
 
+DEFAULT_STATUS = "active"  # of an entity that is created without one
+
 OBSERVATIONS = "observations"  # name of their TextPlace
 Texts = tuple[str, Sequence[str]]  # an entity's name and observations
 
@@ -116,7 +118,7 @@ def _make(graph: Graph, item: Mapping[str, Any], placeholder: Entity | None) -> 
     entity = placeholder or Entity(graph=graph, number=graphs.take_number(graph))
     entity.name, entity.is_placeholder, entity.created_at = item["name"], False, timezone.now()
     entity.entity_type = item.get("entityType") or settings.GRAPH_DEFAULT_TYPE
-    entity.status = item.get("status") or settings.GRAPH_DEFAULT_STATUS
+    entity.status = item.get("status") or DEFAULT_STATUS
     entity.urn = item.get("urn") or entity.urn
     _derive(entity)
     return entity

@@ -153,8 +153,11 @@ def propose_entity_split(caller: Caller, operation: operations.ProposeSplit) -> 
     analysis = splits.propose(operation, caller=caller)
     if analysis is None:
         return {"proposal": None, "message": "Entity does not need splitting"}
-    relation = settings.GRAPH_SPLIT_RELATION
-    return {"proposal": responses.proposal_response(analysis, relation, settings.GRAPH_INVERSES.get(relation, ""))}
+    return {
+        "proposal": responses.proposal_response(
+            analysis, splits.SPLIT_RELATION, settings.GRAPH_INVERSES.get(splits.SPLIT_RELATION, "")
+        )
+    }
 
 
 @tool(toolset="graph", title="Execute a split")

@@ -2,7 +2,7 @@
 
 A stored question matches a new one if it is the same text, ignoring case, or if it has a similar vector and says the
 same (see `memories/texts/`): "before the audit" and "after the audit" are similar, but have different
-answers. Vectors are similar if their cosine is at least CACHE_SIMILARITY_THRESHOLD, or the threshold that the call
+answers. Vectors are similar if their cosine is at least SIMILARITY_THRESHOLD, or the threshold that the call
 gives instead. Other similar questions are returned without their answers, for the agent to judge.
 """
 
@@ -32,6 +32,10 @@ from memories.conversation.models import CachedAnswer, CacheUse
 from memories.conversation.operations import CheckCache, InvalidateCache, StoreCache
 from memories.texts.comparison import TextVerdict, compare
 from memories.writing import quotations
+
+# Minimum cosine of a hit. It can be low, because a hit must also say the same as the question. On the scale
+# (1 + cosine) / 2 it equals .85.
+SIMILARITY_THRESHOLD = 0.7
 
 CACHED_ANSWERS = "cached answers"  # name of their TextPlace
 NEAREST = 10  # maximum number of entries, nearest first, whose questions are compared
@@ -100,11 +104,7 @@ def _chosen(user: Caller, entries: QuerySet[CachedAnswer], cache_id: UUID, query
 def _compare(
     entries: Iterable[CachedAnswer], operation: CheckCache
 ) -> tuple[CacheHit | None, tuple[NearQuestion, ...]]:
-    threshold = (
-        settings.CACHE_SIMILARITY_THRESHOLD
-        if operation.similarity_threshold is None
-        else operation.similarity_threshold
-    )
+    threshold = SIMILARITY_THRESHOLD if operation.similarity_threshold is None else operation.similarity_threshold
     near = []
     for entry in entries:
         score = 1 - entry.distance  # type: ignore[attr-defined]  # annotated

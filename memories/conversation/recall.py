@@ -1,8 +1,7 @@
 """Recall of conversations, ranked by recency, importance and relevance.
 
-    final_score = recency · exp(−age / decay_days) + importance · I · min(1 + ln(1 + uses), 3) / 3 + relevance · R
+    final_score = RECENCY · exp(−age / DECAY_DAYS) + IMPORTANCE · I · min(1 + ln(1 + uses), 3) / 3 + RELEVANCE · R
 
-- recency, importance, relevance and decay_days are the keys of settings.CONVERSATION_RECALL.
 - The memory has an age in days, a number of uses (access_count), and the importance I.
 - R is the memory's score in memories.retrieval.recall, scaled so that the lowest score found is 0 and the highest is 1.
   It is scaled, because different rankings have different ranges of scores.
@@ -19,7 +18,6 @@ from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 
-from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 from django_q.tasks import async_task
@@ -31,11 +29,16 @@ from memories.conversation.operations import TIERS, RecallConversations, SearchH
 from memories.models import MemoryRecord, Status, Tier
 from memories.operations import RecallMemories
 from memories.retrieval import recall
+from memories.retrieval.rank_fusion import RRF_K
 from memories.retrieval.ranking import CANDIDATES
 from memories.retrieval.recall import Recall
 from memories.retrieval.scope import Filters
 
 DAY_S = 86_400
+# Weights of final_score, which sum to 1, and the time in which recency falls to 1/e (a half-life of 20.8 days).
+RECENCY, IMPORTANCE, RELEVANCE = 0.2, 0.3, 0.5
+DECAY_DAYS = 30.0
+ARM_WEIGHTS = {"auto": 1.0, "lexical": 0.7}  # of the rankings that hybrid_search fuses, by the strategy of recall
 
 
 @dataclass(frozen=True)
@@ -74,16 +77,15 @@ def recall_conversations(operation: RecallConversations, *, caller: Caller) -> R
 def search_hybrid(operation: SearchHybrid, *, caller: Caller) -> RecallResult:
     """Return the user's conversation memories, ranked by reciprocal rank fusion of recall and word search."""
     user = acting_as(caller, operation.user_id)
-    arms = {"auto": settings.RRF_VECTOR_WEIGHT, "lexical": settings.RRF_TEXT_WEIGHT}
-    recalled = {strategy: _recall(user, operation, strategy) for strategy in arms}
+    recalled = {strategy: _recall(user, operation, strategy) for strategy in ARM_WEIGHTS}
     records: dict[UUID, MemoryRecord] = {}
     fused: dict[UUID, float] = {}
-    for strategy, weight in arms.items():
+    for strategy, weight in ARM_WEIGHTS.items():
         if recalled[strategy].ranking == "lexical" and strategy == "auto":
             continue  # without vectors, recall ranks by words too, so this ranking would count twice
         for rank, hit in enumerate(recalled[strategy].hits, start=1):
             records[hit.record.pk] = hit.record
-            fused[hit.record.pk] = fused.get(hit.record.pk, 0.0) + weight / (settings.RRF_K + rank)
+            fused[hit.record.pk] = fused.get(hit.record.pk, 0.0) + weight / (RRF_K + rank)
     rows = [RecalledMemory(records[pk], score) for pk, score in fused.items()]
     rows.sort(key=lambda row: (-row.score, -row.record.created_at.timestamp(), row.record.pk))
     _count_later([row.record.pk for row in rows[: operation.limit]])
@@ -97,11 +99,10 @@ def calibrated(scores: Sequence[float]) -> list[float]:
 
 
 def final_score(record: MemoryRecord, relevance: float) -> float:
-    weights = settings.CONVERSATION_RECALL
     age_days = max((timezone.now() - record.created_at).total_seconds(), 0.0) / DAY_S
-    recency = math.exp(-age_days / weights["decay_days"])
+    recency = math.exp(-age_days / DECAY_DAYS)
     boost = record.importance * min(1 + math.log(1 + record.access_count), 3) / 3
-    return float(weights["recency"] * recency + weights["importance"] * boost + weights["relevance"] * relevance)
+    return RECENCY * recency + IMPORTANCE * boost + RELEVANCE * relevance
 
 
 def _recall(user: Caller, operation: RecallConversations, strategy: str) -> Recall:

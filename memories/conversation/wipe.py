@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext, gettext_noop
@@ -36,6 +35,8 @@ from memories.retrieval import term_changes
 from memories.writing.correction_chains import locked_with_predecessor
 from memories.writing.erasure import erase_locked
 from memories.writing.text_places import MEMORIES
+
+CONFIRMATION_TIME = timedelta(hours=24)  # in which a person can confirm a wipe that an agent has prepared
 
 NOT_CONFIRMED = gettext_noop("wipe_user_data requires confirm=true. This will permanently delete ALL user data.")
 NAMES_IN_METADATA = (EDITED_BY, "legacy_created_by")
@@ -66,7 +67,7 @@ def request_wipe(operation: Wipe, *, caller: Caller) -> WipeOutcome:
         request = WipeRequest.objects.create(
             created_by=user.email,
             counts=count(user.email),
-            expires_at=timezone.now() + timedelta(hours=settings.WIPE_CONFIRMATION_HOURS),
+            expires_at=timezone.now() + CONFIRMATION_TIME,
         )
     return WipeOutcome(request.counts, request)
 

@@ -16,8 +16,7 @@ named and related entities:
     hit     1 if a turn contains a term of the question; share is the term's idf divided by the sum of all terms' idf
     cosA    (turn's cosine + ½ previous turn's cosine + ½ next turn's cosine) / 2
 
-speaker, date, when and asks are explained in question_features.py. The formulas show the defaults of
-settings.RECALL_CONTEXT, which were chosen with bench/recall_quality.py.
+speaker, date, when and asks are explained in question_features.py. The weights are the constants below.
 """
 
 from __future__ import annotations
@@ -27,8 +26,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from django.conf import settings
-
 from foundation.database import prepared_statements
 from foundation.database.queryset_sql import Condition
 from foundation.embedding import Tokens, Vectors
@@ -36,6 +33,21 @@ from foundation.lazy_numpy import np
 from memories.retrieval import term_statistics, token_similarity
 from memories.retrieval.question_features import asks
 from memories.retrieval.ranking import Ranked, RankedCandidate, RecallQuestion, order, plain_score
+
+# two turns of a conversation that are farther apart are not each other's context
+THREAD_PAUSE = timedelta(hours=1)
+# Weights of the cues, chosen on five conversations of LoCoMo with bench/recall_quality.py: with the vectors of tokens,
+# whose similarity has the weight 1, and without them.
+COSINE_WEIGHT = 0.4
+WORDS_WEIGHT = 0.2
+SPEAKER_WEIGHT = 0.15
+DATE_WEIGHT = 0.3
+COSINE_WEIGHT_WITHOUT_TOKENS = 0.6
+WORDS_WEIGHT_WITHOUT_TOKENS = 0.45
+SPEAKER_WEIGHT_WITHOUT_TOKENS = 0.2
+DATE_WEIGHT_WITHOUT_TOKENS = 0.4
+WHEN_WEIGHT = 0.05
+ASKS_WEIGHT = 0.02
 
 SEEDS = 40  # maximum number of candidates of the first stage that are seeds
 NEIGHBORS = 2  # number of turns fetched on either side of a seed
@@ -148,7 +160,6 @@ def score_turns(
     `idfs` has one number for each of `question.terms`, and `weights` one for each word piece in `tokens`.
     """
     links = _links(turns)
-    constants = settings.RECALL_CONTEXT
     cosines = np.array([turn.cosine or 0.0 for turn in turns], dtype=np.float32)
     averaged_cosines = _averaged(cosines, turns)
     hits = np.array([turn.hits for turn in turns], dtype=np.float32).reshape(len(turns), -1).T
@@ -156,10 +167,10 @@ def score_turns(
     words = shares @ _best_in_reach(hits, links) if hits.size else np.zeros(len(turns))
     cues = _cues(question, turns)
     without_tokens = (
-        constants["cosine_without_tokens"] * averaged_cosines
-        + constants["words_without_tokens"] * words
-        + constants["speaker_without_tokens"] * cues["speaker"]
-        + constants["date_without_tokens"] * cues["date"]
+        COSINE_WEIGHT_WITHOUT_TOKENS * averaged_cosines
+        + WORDS_WEIGHT_WITHOUT_TOKENS * words
+        + SPEAKER_WEIGHT_WITHOUT_TOKENS * cues["speaker"]
+        + DATE_WEIGHT_WITHOUT_TOKENS * cues["date"]
     )
     formula, total = "context", without_tokens
     if tokens is not None and weights is not None and any(turn.bits for turn in turns):
@@ -168,25 +179,24 @@ def score_turns(
         )
         total = (
             similarity
-            + constants["cosine"] * averaged_cosines
-            + constants["words"] * words
-            + constants["speaker"] * cues["speaker"]
-            + constants["date"] * cues["date"]
+            + COSINE_WEIGHT * averaged_cosines
+            + WORDS_WEIGHT * words
+            + SPEAKER_WEIGHT * cues["speaker"]
+            + DATE_WEIGHT * cues["date"]
         )
         has_bits = np.array([bool(turn.bits) for turn in turns])
         formula, total = "context with tokens", np.where(has_bits, total, without_tokens)
-    total = total + constants["when"] * cues["when"] - constants["asks"] * cues["asks"]
+    total = total + WHEN_WEIGHT * cues["when"] - ASKS_WEIGHT * cues["asks"]
     return {turn.id: float(total[n]) for n, turn in enumerate(turns)}, formula
 
 
 def _links(turns: Sequence[ContextTurn]) -> Vectors:
     """Return a matrix (turns, turns) of the factor with which the evidence of the column's turn counts for the row's.
 
-    The factor is 1 on the diagonal. It is 0 between different conversations, between turns more than THREAD_PAUSE_S
+    The factor is 1 on the diagonal. It is 0 between different conversations, between turns more than THREAD_PAUSE
     apart, and beyond BEFORE and AFTER.
     """
     links = np.eye(len(turns), dtype=np.float32)
-    pause = timedelta(seconds=settings.THREAD_PAUSE_S)
     by_thread: dict[str, list[int]] = {}
     for n, turn in enumerate(turns):
         if turn.thread:
@@ -196,7 +206,7 @@ def _links(turns: Sequence[ContextTurn]) -> Vectors:
         for rank, n in enumerate(members):
             for m in members[rank + 1 :]:
                 distance = turns[m].position - turns[n].position
-                if distance > max(BEFORE, AFTER) or abs(turns[m].at - turns[n].at) > pause:
+                if distance > max(BEFORE, AFTER) or abs(turns[m].at - turns[n].at) > THREAD_PAUSE:
                     break
                 if distance <= BEFORE:
                     links[m, n] = DECAY_BEFORE**distance
@@ -216,14 +226,13 @@ def _best_in_reach(evidence: Vectors, links: Vectors) -> Vectors:
 def _averaged(cosines: Vectors, turns: Sequence[ContextTurn]) -> Vectors:
     """Return (turn's cosine + ½ previous turn's cosine + ½ next turn's cosine) / 2 for each turn.
 
-    A turn's own cosine replaces that of an adjacent turn that is not among `turns` or more than THREAD_PAUSE_S away.
+    A turn's own cosine replaces that of an adjacent turn that is not among `turns` or more than THREAD_PAUSE away.
     """
     row_of = {(turn.thread, turn.position): n for n, turn in enumerate(turns) if turn.thread}
-    pause = timedelta(seconds=settings.THREAD_PAUSE_S)
     averaged = np.empty(len(turns), dtype=np.float32)
     for n, turn in enumerate(turns):
         adjacent = [row_of.get((turn.thread, turn.position + step)) for step in (-1, 1)]
-        sides = [m if m is not None and abs(turns[m].at - turn.at) <= pause else n for m in adjacent]
+        sides = [m if m is not None and abs(turns[m].at - turn.at) <= THREAD_PAUSE else n for m in adjacent]
         averaged[n] = (cosines[n] + cosines[sides[0]] / 2 + cosines[sides[1]] / 2) / 2
     return averaged
 

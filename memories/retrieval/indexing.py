@@ -31,6 +31,9 @@ from memories.models.index_job import JobStatus, Trigger
 from memories.models.record import SPOKEN
 from memories.retrieval import passages
 
+LEASE = timedelta(minutes=2)  # for which a worker has a job; after that, another may take it over
+MAX_ATTEMPTS = 5
+
 BATCH = 32  # maximum number of jobs claimed at once
 BACKOFF_BASE_S = 5  # a job is retried after BACKOFF_BASE_S · 2^attempts seconds
 RETENTION = timedelta(days=14)  # time until a closed job is deleted, except an unresolved failure
@@ -267,7 +270,7 @@ def claim(worker: str, size: int = BATCH, kinds: Iterable[str] = ()) -> list[Ind
             worker_id=worker,
             attempts=F("attempts") + 1,
             started_at=now,
-            lease_expires_at=now + timedelta(seconds=settings.INDEX_LEASE_S),
+            lease_expires_at=now + LEASE,
         )
     for job in jobs:
         job.attempts += 1
@@ -321,13 +324,13 @@ def close(worker: str, jobs: list[IndexJob]) -> None:
 def put_back(worker: str, jobs: Iterable[IndexJob], error: str, attempts: int | None = None) -> None:
     """Reschedule jobs after an error, with a pause that doubles each time, or mark them as failed.
 
-    A job has failed after `attempts` attempts (default INDEX_MAX_ATTEMPTS). Jobs that another worker has taken over are
+    A job has failed after `attempts` attempts (default MAX_ATTEMPTS). Jobs that another worker has taken over are
     left alone.
     """
     now = timezone.now()
     for job in jobs:
         row = IndexJob.objects.filter(pk=job.pk, worker_id=worker)
-        if job.attempts >= (attempts or settings.INDEX_MAX_ATTEMPTS):
+        if job.attempts >= (attempts or MAX_ATTEMPTS):
             row.update(status=JobStatus.FAILED, last_error=error, completed_at=now, lease_expires_at=None)
         else:
             later = now + timedelta(seconds=BACKOFF_BASE_S * 2**job.attempts)

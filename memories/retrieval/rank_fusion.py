@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import TypeVar
 
-from django.conf import settings
+RRF_K = 60  # the constant k of the article
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -18,5 +18,5 @@ def fuse(arms: Iterable[Iterable[Key]]) -> dict[Key, float]:
     fused: dict[Key, float] = {}
     for arm in arms:
         for rank, key in enumerate(arm, start=1):
-            fused[key] = fused.get(key, 0.0) + 1 / (settings.RRF_K + rank)
+            fused[key] = fused.get(key, 0.0) + 1 / (RRF_K + rank)
     return fused

@@ -33,6 +33,12 @@ from foundation.lazy_numpy import np
 from memories.retrieval import term_statistics, vector_index
 from memories.retrieval.question_features import Cues
 
+SEMANTIC_WEIGHT = 0.6  # of the cosine in the score of recall
+LEXICAL_WEIGHT = 0.3  # of the share of the query's words that a memory contains
+# Weights for choosing the seeds of context ranking, beside those of the cues (question_features.py)
+SEED_COSINE = 0.6
+SEED_WORDS = 0.6
+
 CANDIDATES = 50  # maximum number of candidates from each arm
 # Number of nearest passages read for each candidate. It is above 1, because several of them may be of one long text.
 PASSAGES_PER_CANDIDATE = 4
@@ -132,9 +138,9 @@ BONUS = """CASE WHEN entity_urns && %(urns{0})s::varchar[] OR detected_urns && %
 class RankedCandidate:
     """A memory found in the first stage.
 
-    The SQL statement scores and orders rows with the weights `seed_…` of RECALL_CONTEXT, to choose seeds for the second
-    stage. The field `score` differs from that: it is computed without cues, with RECALL_SEMANTIC_WEIGHT and
-    RECALL_LEXICAL_WEIGHT, so that by default words count less.
+    The SQL statement scores and orders rows with the weights `SEED_…`, to choose seeds for the second
+    stage. The field `score` differs from that: it is computed without cues, with SEMANTIC_WEIGHT and
+    LEXICAL_WEIGHT, so that words count less.
     """
 
     id: UUID
@@ -168,7 +174,7 @@ def order(row: Ranked) -> tuple[float, float, UUID]:
 
 
 def plain_score(cosine: float | None, coverage: float) -> float:
-    return float(settings.RECALL_SEMANTIC_WEIGHT * (cosine or 0.0) + settings.RECALL_LEXICAL_WEIGHT * coverage)
+    return SEMANTIC_WEIGHT * (cosine or 0.0) + LEXICAL_WEIGHT * coverage
 
 
 def _candidate(row: tuple[Any, ...]) -> RankedCandidate:
@@ -256,8 +262,8 @@ def statement(scope: Condition, question: RecallQuestion, limit: int, *, exact: 
         "urns": list(question.distances),
         "candidates": CANDIDATES,
         "passages": CANDIDATES * PASSAGES_PER_CANDIDATE,
-        "w_semantic": settings.RECALL_CONTEXT["seed_cosine"],
-        "w_lexical": settings.RECALL_CONTEXT["seed_words"],
+        "w_semantic": SEED_COSINE,
+        "w_lexical": SEED_WORDS,
         "limit": limit,
     }
     return sql, {**scope.params, **parts.params, **bonuses, **cues, **values}

@@ -42,6 +42,8 @@ from memories.retrieval.scope import (
 )
 from memories.validity.scopes.differing import labels_and_note
 
+MIN_SCORE_OF_TURNS = 0.1  # what RECALL_MIN_SCORE is for other memories; turns are ranked with their neighbors
+
 URNS_PER_QUERY = 200  # maximum number of named and related entities together
 # The condition and the order match the partial index memory_not_active, which has few rows.
 # The second part matches the partial index memory_bounded, which has few rows, too.
@@ -223,7 +225,7 @@ def _relevant(found: Sequence[RankedCandidate], question: RecallQuestion) -> lis
     """
     if question.vector is None:
         return [candidate for candidate in found if candidate.score > 0.0]
-    of_turns, of_others = settings.RECALL_MIN_SCORE_TURNS, settings.RECALL_MIN_SCORE
+    of_turns, of_others = MIN_SCORE_OF_TURNS, settings.RECALL_MIN_SCORE
     return [
         candidate for candidate in found if candidate.score > (of_turns if candidate.conversation_id else of_others)
     ]

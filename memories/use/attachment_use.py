@@ -3,7 +3,7 @@
 An impression is used if a later call on its connection has a word of the memory that the call it was attached to did
 not have (knowledge/context/uses.py), within AGAIN_AFTER. A report as used and a mark as useful are signs of use, too.
 
-A memory becomes quiet after MEMORY_CONTEXT_QUIET_AFTER impressions for MIN_PEOPLE people or more, without any sign of
+A memory becomes quiet after QUIET_AFTER impressions for MIN_PEOPLE people or more, without any sign of
 use. At most MAX_A_PERSON impressions of one person count, so that nobody quiets a memory of others with calls of their
 own. Impressions count for KEPT_DAYS days, from the last change of the memory's text or entities.
 """
@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from django.conf import settings
 from django.db import connection
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Coalesce
@@ -22,6 +21,8 @@ from django.utils import timezone
 from memories.models import Attachment, Feedback, Impression, MemoryRecord, Report, ReportVerdict, Status, Verdict
 from memories.models.impression import KEPT_DAYS
 from memories.models.record import MemoryRecordQuerySet
+
+QUIET_AFTER = 20  # impressions without a sign of use after which a memory is attached on request only
 
 MIN_PEOPLE = 3
 MAX_A_PERSON = 10
@@ -46,12 +47,10 @@ def quiet_unused(*, never: Q) -> int:
     `never` is the condition for memories that stay as they are. A memory that changes meanwhile stays as it is, too.
     """
     now = timezone.now()
-    if not settings.MEMORY_CONTEXT_QUIET_AFTER:
-        return 0
     with connection.cursor() as cursor:
         values: dict[str, datetime | int] = {
             "since": now - timedelta(days=KEPT_DAYS),
-            "least": settings.MEMORY_CONTEXT_QUIET_AFTER,
+            "least": QUIET_AFTER,
             "people": MIN_PEOPLE,
             "of_person": MAX_A_PERSON,
         }

@@ -1,6 +1,6 @@
 """What hooks of an agent's client bring into a session: a briefing at its start, memories for prompts and tool calls.
 
-A hook holds up the agent, so each service gives up after HOOK_MS, or twice that at the start, and returns nothing then.
+A hook holds up the agent, so each service gives up after HOOK_S, or twice that at the start, and returns nothing then.
 Within a session, a memory is brought once, until it changes or the agent's context is emptied.
 """
 
@@ -26,6 +26,7 @@ from foundation.tools.budget import estimated_tokens
 from foundation.tools.declaration import Call
 from knowledge.context import briefing, uses
 from knowledge.context.briefing import Briefing, BriefingSubject
+from knowledge.context.call_match import MAX_ATTACHED
 from knowledge.context.memory_context import knowledge_about, version
 from knowledge.context.prompt_match import memories_for_prompt
 from knowledge.context.time_limit import is_canceled, set_timeout
@@ -42,7 +43,8 @@ MAX_PROMPT = 100_000  # characters
 MAX_STATEMENT = 100_000  # characters
 MAX_ENTITIES = 50
 START_TOKENS = 1_500  # maximum size of a briefing, which keeps it below 8,000 characters, too
-START_PATIENCE = 2.0  # factor of HOOK_MS at the start of a session, where nobody waits for an answer yet
+HOOK_S = 0.7  # after which a hook of an agent gets no memories
+START_PATIENCE = 2.0  # factor of HOOK_S at the start of a session, where nobody waits for an answer yet
 MAX_TOKENS, MAX_CHARACTERS = 500, 1_500  # maximum size of what a prompt or a tool call brings
 PROMPT_MEMORIES = 3  # maximum number of memories for a prompt
 MAX_TEXT = 280  # characters that are quoted of a memory
@@ -187,7 +189,7 @@ def _tool(operation: SeeTool, statements: Sequence[str], caller: Caller, deadlin
         uses.note_uses(recent, knowledge.subject)
         records = [entry.record for entry in entries]
         fresh = [row for row in records if row.pk not in recent or recent[row.pk].version != version(row)]
-        fresh = fresh[: settings.MEMORY_CONTEXT_MOST]
+        fresh = fresh[:MAX_ATTACHED]
         return _bring(caller, TOOL, fresh, whys, uses.terms_beyond(fresh, knowledge.subject))
 
 
@@ -200,7 +202,7 @@ def _in_time(caller: Caller, work: Callable[[float], HookResponse], *, patience:
     if not settings.MEMORY_CONTEXT or not caller.wants_context:
         return nothing()
     try:
-        return work(time.monotonic() + patience * settings.HOOK_MS / 1000)
+        return work(time.monotonic() + patience * HOOK_S)
     except OperationalError as error:
         if not is_canceled(error):
             raise

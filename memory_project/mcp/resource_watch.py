@@ -2,7 +2,7 @@
 
 Since protocol version 2026-07-28, a client opens a stream of notifications, over stdio or HTTP. With earlier versions,
 a client subscribes to single resources, which needs a lasting connection and therefore works over stdio only. Changes
-are found by polling the database every RESOURCE_POLL_S seconds, because they may come from another process.
+are found by polling the database every POLL_S seconds, because they may come from another process.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any
 
 import anyio
 from anyio import to_thread
-from django.conf import settings
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
     ListenHandler,
@@ -26,6 +25,8 @@ from mcp.types import SubscriptionsListenRequestParams, SubscriptionsListenResul
 
 from foundation.operations.errors import DomainError
 from memory_project.web import draining
+
+POLL_S = 5.0  # seconds between two checks of the subscribed resources
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +71,7 @@ async def publish_changes(
 ) -> None:
     """Poll the stamps and publish each resource whose stamp differs from `last_stamps`. Never returns."""
     while True:
-        await anyio.sleep(settings.RESOURCE_POLL_S)
+        await anyio.sleep(POLL_S)
         try:
             stamps = await to_thread.run_sync(read_stamps)
         except DomainError as error:  # the database is unavailable, or the account has been deactivated

@@ -131,22 +131,8 @@ def origins(name: str) -> list[str]:
     return values
 
 
-def weights(name: str, **defaults: float) -> dict[str, float]:
-    """Read a JSON object of numbers that replace some of the defaults."""
-    try:
-        changes = json.loads(text(name, "{}"))
-        values = {key: _finite(value) for key, value in changes.items()}
-    except (ValueError, TypeError, AttributeError):
-        raise ImproperlyConfigured(
-            f'{name} is not a JSON object of numbers; allowed: values like {{"{next(iter(defaults))}": 1}}'
-        ) from None
-    if unknown := sorted(set(values) - set(defaults)):
-        raise ImproperlyConfigured(f"{name}: {unknown[0]!r} is unknown; allowed: {', '.join(defaults)}")
-    return defaults | values
-
-
 def weights_of(name: str, defaults: dict[str, float]) -> dict[str, float]:
-    """Read a JSON object of numbers that replace or extend the defaults. Unlike `weights`, it allows new keys."""
+    """Read a JSON object of numbers that replace or extend the defaults."""
     try:
         changes = json.loads(text(name, "{}"))
         return defaults | {str(key): _finite(value) for key, value in changes.items()}

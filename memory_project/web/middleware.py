@@ -29,6 +29,8 @@ from memory_project.web.problems import MEDIA_TYPE, problem
 from memory_project.web.refusals import TITLES, is_for_programs
 from memory_project.web.typed_texts import page_of_form, typed_texts
 
+PAGE_TIMEOUT_S = 10.0  # for which a statement of a page may run
+
 # Pages show texts that agents wrote. The policy forbids inline scripts, and pages may load
 # content only from this host and send forms only to it.
 POLICY = (
@@ -80,7 +82,7 @@ def limit_statements(get_response: GetResponse) -> GetResponse:
 
     def middleware(request: HttpRequest) -> HttpResponse:
         is_program = is_for_programs(request.path)
-        transaction_settings.limit_statements(settings.STATEMENT_TIMEOUT_S if is_program else settings.PAGE_TIMEOUT_S)
+        transaction_settings.limit_statements(settings.STATEMENT_TIMEOUT_S if is_program else PAGE_TIMEOUT_S)
         return get_response(request)
 
     return middleware

@@ -11,7 +11,7 @@ from foundation import embedding
 from foundation.people.caller import Caller, system_caller
 from foundation.tools.declaration import Call
 from knowledge.context import call_match
-from knowledge.context.call_match import Profile, evidence_in, profile_of
+from knowledge.context.call_match import MAX_ATTACHED, Profile, evidence_in, profile_of
 from knowledge.context.memory_context import attach_memories
 from knowledge.entities.call_subject import CallSubject
 from knowledge.insights.capture import capture
@@ -102,15 +102,13 @@ def test_the_rule_for_attached_memories_applies(alice: Caller, bob: Caller, olga
 
 
 def test_if_there_are_too_many_memories_the_most_relevant_to_the_statement_come_first(
-    alice: Caller, bob: Caller, settings: Any
+    alice: Caller, bob: Caller
 ) -> None:
-    for number in range(settings.MEMORY_CONTEXT_MOST):
+    for number in range(MAX_ATTACHED):
         remember(alice, f"Fact {number}.......", entity_urns=[ORDERS])
     remember(alice, TRAP)
     reasons = list(attached(bob, "SELECT is_test FROM sales.orders").values())
-    assert reasons == ["matches the statement: orders, is_test"] + ["about sales.orders"] * (
-        settings.MEMORY_CONTEXT_MOST - 1
-    )
+    assert reasons == ["matches the statement: orders, is_test"] + ["about sales.orders"] * (MAX_ATTACHED - 1)
 
 
 @pytest.mark.parametrize(
@@ -124,9 +122,9 @@ def test_if_there_are_too_many_memories_the_most_relevant_to_the_statement_come_
     ],
 )
 def test_of_too_many_memories_about_a_table_the_statement_chooses(
-    alice: Caller, bob: Caller, settings: Any, text: str, sql: str, comes_first: bool
+    alice: Caller, bob: Caller, text: str, sql: str, comes_first: bool
 ) -> None:
-    for number in range(settings.MEMORY_CONTEXT_MOST + 1):
+    for number in range(MAX_ATTACHED + 1):
         remember(alice, f"Fact {number}.......", entity_urns=[ORDERS])
     remember(alice, text, entity_urns=[ORDERS])
     assert (next(iter(attached(bob, sql))) == text) == comes_first
@@ -144,13 +142,11 @@ def test_a_stale_memory_without_a_link_is_counted_for_those_who_may_read_it(
     assert attach_memories(olga, call) is None
 
 
-def test_words_that_many_memories_share_with_a_statement_point_to_none(
-    alice: Caller, bob: Caller, settings: Any
-) -> None:
+def test_words_that_many_memories_share_with_a_statement_point_to_none(alice: Caller, bob: Caller) -> None:
     sql = "SELECT carrier FROM supply.shipments WHERE grade = 'Harvester'"
-    for number in range(settings.MEMORY_CONTEXT_MOST):
+    for number in range(MAX_ATTACHED):
         remember(alice, f"The Harvester carrier was {number} days late.")
-    assert len(attached(bob, sql)) == settings.MEMORY_CONTEXT_MOST
+    assert len(attached(bob, sql)) == MAX_ATTACHED
     remember(alice, "The Harvester carrier was never late.")
     assert attached(bob, sql) == {}
 

@@ -23,8 +23,9 @@ from foundation.people.permissions import build_caller
 from foundation.tools.declaration import Call
 from knowledge.changesets.apply import apply
 from knowledge.context import memory_context
+from knowledge.context.call_match import MAX_ATTACHED
 from knowledge.context.memories_for_call import Criteria, find
-from knowledge.context.memory_context import attach_memories
+from knowledge.context.memory_context import MAX_BYTES, MAX_TOTAL_BYTES, attach_memories
 from knowledge.entities import entity_linking, sql_statement
 from knowledge.entities.call_subject import subject_of
 from knowledge.freshness import stale_review
@@ -312,7 +313,7 @@ def test_neighbors_take_at_most_two_places_and_none_that_the_entity_needs(alice:
     assert not any("refunded" in text for text in attached_texts(bob, call))
 
 
-def test_the_most_similar_memory_comes_first_within_the_limits(alice: Caller, bob: Caller, settings: Any) -> None:
+def test_the_most_similar_memory_comes_first_within_the_limits(alice: Caller, bob: Caller) -> None:
     for number in range(12):
         remember(alice, f"Fact {number} about orders and their shipping, {'é' * 200}")
     remember(alice, "Cancellation codes of orders are kept in status.")
@@ -321,10 +322,10 @@ def test_the_most_similar_memory_comes_first_within_the_limits(alice: Caller, bo
     assert attached is not None
     entries = attached.data["memory_context"]
     assert entries[0]["content"] == "Cancellation codes of orders are kept in status."
-    assert len(entries) == settings.MEMORY_CONTEXT_MOST
+    assert len(entries) == MAX_ATTACHED
     sizes = [len(entry["content"].encode()) for entry in entries]
-    assert max(sizes) <= settings.MEMORY_CONTEXT_BYTES
-    assert sum(sizes) <= settings.MEMORY_CONTEXT_TOTAL_BYTES
+    assert max(sizes) <= MAX_BYTES
+    assert sum(sizes) <= MAX_TOTAL_BYTES
     assert len(attached.data["more"]) == 13 - len(entries)
 
 

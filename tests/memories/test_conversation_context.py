@@ -14,7 +14,7 @@ from memories import services
 from memories.conversation.turns import Turn, store_turns
 from memories.models import MemoryRecord, Passage
 from memories.operations import RecallMemories, Remember
-from memories.retrieval import token_similarity
+from memories.retrieval import conversation_context, token_similarity
 from memories.retrieval.question_features import Cues, asks
 from memories.retrieval.recall import Recall, recall
 
@@ -51,7 +51,7 @@ def test_a_reply_is_found_by_the_words_of_the_question_before_it(alice: Caller) 
     assert turns[1] in order(result)
 
 
-def test_a_long_pause_separates_turns(alice: Caller, settings: Any) -> None:
+def test_a_long_pause_separates_turns(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     store_unrelated_turns(alice)
     first = store_thread(alice, "one", ("Ann", "The holidays in Norway begin."))
     late = Turn("Ben", "In a hut beside a lake.", AT + timedelta(days=3), 1)
@@ -59,7 +59,7 @@ def test_a_long_pause_separates_turns(alice: Caller, settings: Any) -> None:
     scores = {
         hit.record: hit.score for hit in recall(RecallMemories(query="holidays Norway", limit=50), caller=alice).hits
     }
-    settings.THREAD_PAUSE_S = 10 * 24 * 3_600
+    monkeypatch.setattr(conversation_context, "THREAD_PAUSE", timedelta(days=10))
     joined_scores = {
         hit.record: hit.score for hit in recall(RecallMemories(query="holidays Norway", limit=50), caller=alice).hits
     }

@@ -85,9 +85,11 @@ def test_a_memory_has_at_most_one_open_job(gap: MemoryRecord) -> None:
     assert indexing.reconcile(MODEL) == 0
 
 
-def test_a_failed_job_is_retried_later_and_keeps_its_error(gap: MemoryRecord, settings: Any) -> None:
+def test_a_failed_job_is_retried_later_and_keeps_its_error(
+    gap: MemoryRecord, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings.EMBEDDING_PROVIDER = "none"
-    settings.INDEX_MAX_ATTEMPTS = 2
+    monkeypatch.setattr(indexing, "MAX_ATTEMPTS", 2)
     assert indexing.run_batch("w") == (0, 1)
     job = IndexJob.objects.get()
     assert (job.status, job.attempts) == (JobStatus.PENDING, 1)

@@ -156,9 +156,9 @@ async def events_of(client: Any, uris: list[str], change: Any) -> list[str]:
 
 
 def test_a_subscriber_receives_changes_of_readable_resources(
-    alice: Caller, olga: Caller, small_catalog: None, settings: Any
+    alice: Caller, olga: Caller, small_catalog: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings.RESOURCE_POLL_S = 0.1
+    monkeypatch.setattr(resource_watch, "POLL_S", 0.1)
     record = services.remember(Remember(content="Orders close at ten.", entity_urns=[ORDERS]), caller=alice).record
     uris = [f"commonplace://memory/{record.pk.hex}", ENTITY]
 
@@ -171,8 +171,10 @@ def test_a_subscriber_receives_changes_of_readable_resources(
     assert as_caller(olga, lambda client: events_of(client, uris, change)) == []
 
 
-def test_a_subscriber_learns_that_a_memory_has_ended(alice: Caller, small_catalog: None, settings: Any) -> None:
-    settings.RESOURCE_POLL_S = 0.1
+def test_a_subscriber_learns_that_a_memory_has_ended(
+    alice: Caller, small_catalog: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource_watch, "POLL_S", 0.1)
     ends = timezone.now() + timedelta(seconds=2)
     fact = Remember(content="Orders close at ten.", entity_urns=[ORDERS], valid_until=ends)
     uris = [f"commonplace://memory/{services.remember(fact, caller=alice).record.pk.hex}", ENTITY]
@@ -181,9 +183,9 @@ def test_a_subscriber_learns_that_a_memory_has_ended(alice: Caller, small_catalo
 
 
 def test_a_subscriber_learns_of_a_mark_on_a_memory_about_an_entity(
-    alice: Caller, bob: Caller, small_catalog: None, settings: Any
+    alice: Caller, bob: Caller, small_catalog: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings.RESOURCE_POLL_S = 0.1
+    monkeypatch.setattr(resource_watch, "POLL_S", 0.1)
     fact = Remember(content="Orders close at ten.", entity_urns=[ORDERS])
     record = services.remember(fact, caller=alice).record
     mark = MarkFeedback.read({"record_id": record.pk, "verdict": "wrong", "note": "They close at nine."})
@@ -192,9 +194,9 @@ def test_a_subscriber_learns_of_a_mark_on_a_memory_about_an_entity(
 
 
 def test_a_subscriber_over_http_receives_changes(
-    http: str, alice: Caller, alice_user: User, small_catalog: None, settings: Any
+    http: str, alice: Caller, alice_user: User, small_catalog: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings.RESOURCE_POLL_S = 0.1
+    monkeypatch.setattr(resource_watch, "POLL_S", 0.1)
     token = create_token(caller=system_caller(), user=alice_user, name="test")[1]
 
     def propose() -> None:
@@ -205,9 +207,9 @@ def test_a_subscriber_over_http_receives_changes(
 
 
 def test_an_event_stream_ends_without_error(
-    alice: Caller, small_catalog: None, settings: Any, monkeypatch: pytest.MonkeyPatch
+    alice: Caller, small_catalog: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings.RESOURCE_POLL_S = 0.1
+    monkeypatch.setattr(resource_watch, "POLL_S", 0.1)
     monkeypatch.setattr(resource_watch, "LISTEN_FOR_S", 0.3)
 
     async def listen(client: Any) -> list[Any]:
@@ -218,8 +220,10 @@ def test_an_event_stream_ends_without_error(
 
 
 @pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
-def test_a_client_of_the_old_protocol_can_subscribe(alice: Caller, small_catalog: None, settings: Any) -> None:
-    settings.RESOURCE_POLL_S = 0.1
+def test_a_client_of_the_old_protocol_can_subscribe(
+    alice: Caller, small_catalog: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource_watch, "POLL_S", 0.1)
     record = services.remember(Remember(content="Orders close at ten."), caller=alice).record
     uri = f"commonplace://memory/{record.pk.hex}"
     received: list[str] = []
@@ -293,9 +297,9 @@ def test_the_session_prompt_lists_changes_about_the_caller_s_entities(
 
 
 def test_a_stream_that_has_ended_makes_room_for_another(
-    alice: Caller, small_catalog: None, settings: Any, monkeypatch: pytest.MonkeyPatch
+    alice: Caller, small_catalog: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings.RESOURCE_POLL_S = 0.1
+    monkeypatch.setattr(resource_watch, "POLL_S", 0.1)
     monkeypatch.setattr(resource_watch, "LISTEN_FOR_S", 0.3)
     monkeypatch.setattr(resources_and_prompts, "MAX_STREAMS", 1)
 

@@ -17,6 +17,7 @@ from memories import services
 from memories.models import Impression, MemoryRecord
 from memories.operations import Remember, Revise, Supersede, Verify
 from memories.retrieval import term_statistics
+from memory_project.agents import session_context
 from memory_project.agents.embedded_sql import statements_in
 from memory_project.agents.quotations import CLOSING, OPENING
 from memory_project.models import AuditEvent, User
@@ -55,9 +56,9 @@ def texts(response: Any) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def patient(settings: Any) -> None:
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without this, the limit of a hook's last statement holds for the rest of a test, which is one transaction."""
-    settings.HOOK_MS = 60_000
+    monkeypatch.setattr(session_context, "HOOK_S", 60.0)
 
 
 @pytest.fixture
@@ -182,9 +183,9 @@ def test_a_prompt_is_neither_stored_nor_audited(alice: Caller, bob_user: User, f
 
 
 def test_hooks_give_up_in_time(
-    alice: Caller, bob_user: User, fact: MemoryRecord, settings: Any, monkeypatch: pytest.MonkeyPatch
+    alice: Caller, bob_user: User, fact: MemoryRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings.HOOK_MS = 50
+    monkeypatch.setattr(session_context, "HOOK_S", 0.05)
     body = {**SESSION, "prompt": "Does revenue in the sales mart leave out refunds?"}
 
     def slow(*arguments: Any) -> Any:

@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
         ("TRUSTED_PROXIES", "*", "10.1.0.0/16"),
         ("TRUSTED_PROXIES", "10.0.0.1/8", "10.1.0.0/16"),
         ("TRUSTED_PROXIES", "0.0.0.0/0", "the addresses of your proxies"),
-        ("RECALL_CONTEXT", '{"cosine": NaN}', "numbers"),
+        ("GRAPH_SPLIT_AT", '{"*": NaN}', "numbers"),
         ("GRAPH_SPLIT_AT", '{"*": 1e999}', "numbers"),
         ("RECALL_MIN_SCORE", "-1", "0.0 to 10.0"),
         ("TEXT_SEARCH_CONFIG", "bogus", "english"),

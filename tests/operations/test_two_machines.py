@@ -71,7 +71,6 @@ class Machine:
             "DATABASE_URL": f"postgres://{APPLICATION}{at}",
             "DATABASE_OWNER_URL": f"postgres://{OWNER}{at}",
             "COMMONPLACE_FILES": str(self.home.parent / "files"),
-            "RESOURCE_POLL_S": "1",
         }
         return {**environment(self.home, self.port), **urls}
 

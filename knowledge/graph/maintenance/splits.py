@@ -40,6 +40,8 @@ from knowledge.graph.relations import relate
 from knowledge.graph.search import vectors
 from knowledge.graph.search.trigrams import words_of
 
+SPLIT_RELATION = "contiene"  # type of the relation from an entity to those that were split off from it
+
 CUT = 0.5  # cosine distance from which clusters stay apart
 MIN_WORD_LENGTH = 4  # minimum length, in characters, of words that name a topic
 MAX_CLUSTERED = 400  # maximum number of observations to cluster; further ones join the largest topic
@@ -164,7 +166,7 @@ def split(graph: Graph, entity: Entity, parent: Entity, parts: Sequence[Mapping[
 def relate_both(graph: Graph, parent: Entity, child: Entity) -> int:
     """Relate the parent to a part, and create the inverse relation if the type has one. Return how many are new."""
     before = parent.outgoing.count() + child.outgoing.count()
-    relate(graph, [(parent, child, settings.GRAPH_SPLIT_RELATION, "")])
+    relate(graph, [(parent, child, SPLIT_RELATION, "")])
     return parent.outgoing.count() + child.outgoing.count() - before
 
 

@@ -1,19 +1,15 @@
 """The limbic score of entities. Entities that are accessed often, recently, and together with others rank higher.
 
-    score = base · (1 + importance · I) · T · (1 + pairs · P) · status factor · metadata factor
-    I = log2(1 + uses) / log2(1 + most uses) · (1 + degree · min(relations, degree_most) / degree_most) · (1 + days · D)
+    score = base · (1 + IMPORTANCE · I) · T · (1 + PAIRS · P)
+    I = log2(1 + uses) / log2(1 + most uses) · (1 + DEGREE · min(relations, DEGREE_MOST) / DEGREE_MOST) · (1 + DAYS · D)
     D = log2(1 + access days) / log2(1 + most access days), or 0 if no candidate has more than one access day
     T = decay(hours since the last access, or since creation if there was no access)
     P = Σ over the other candidates: log2(1 + responses with both) · decay(hours since the last such response)
-    decay(hours) = max(least_decay, exp(−decay_per_hour · hours))
+    decay(hours) = max(LEAST_DECAY, exp(−DECAY_PER_HOUR · hours))
 
-- importance, degree, degree_most, days, pairs, decay_per_hour and least_decay are the keys of settings.GRAPH_LIMBIC.
 - The base is the relevance from semantic.py: max(0, cosine), or 0.2 + 0.6 · rrf / best rrf for an entity that was
   found by words only. The rrf is the score of reciprocal rank fusion.
 - Uses are accesses, and access days are days with at least one access. Maxima are taken over all candidates.
-- The status factor is the value of settings.GRAPH_STATUS_FACTORS for the entity's status, or 1 if there is none.
-- The metadata factor is settings.GRAPH_METADATA_FACTOR if more than half of the entity's observations have the kind
-  metadata, otherwise 1.
 """
 
 from __future__ import annotations
@@ -24,10 +20,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.conf import settings
 from django.utils import timezone
 
 from knowledge.graph.models import CoOccurrence, Entity, Relation
+
+IMPORTANCE = 0.5
+DEGREE = 0.15
+DEGREE_MOST = 15.0
+DAYS = 0.2
+PAIRS = 0.01
+DECAY_PER_HOUR = 0.0001  # a half-life of 289 days
+LEAST_DECAY = 0.1
 
 
 @dataclass(frozen=True)
@@ -38,38 +41,29 @@ class Limbic:
     pairs: float
 
 
-def scores(
-    bases: Mapping[UUID, float], entities: Sequence[Entity], metadata_shares: Mapping[UUID, float]
-) -> dict[UUID, Limbic]:
-    """Return the score of each candidate, by entity id.
-
-    `bases` has the relevance of each candidate, from 0 to 1. `metadata_shares` has the share of its observations that
-    have the kind metadata, from 0 to 1.
-    """
-    constants, now = settings.GRAPH_LIMBIC, timezone.now()
+def scores(bases: Mapping[UUID, float], entities: Sequence[Entity]) -> dict[UUID, Limbic]:
+    """Return the score of each candidate, by entity id. `bases` has the relevance of each candidate, from 0 to 1."""
+    now = timezone.now()
     most_uses = max((entity.access_count for entity in entities), default=0)
     most_days = max((entity.access_days for entity in entities), default=0)
     degrees, pair_sums = _degrees(bases), _pair_sums(bases, now)
     result = {}
     for entity in entities:
         uses = math.log2(1 + entity.access_count) / math.log2(1 + most_uses) if most_uses else 0.0
-        degree = min(degrees.get(entity.pk, 0), constants["degree_most"]) / constants["degree_most"]
+        degree = min(degrees.get(entity.pk, 0), DEGREE_MOST) / DEGREE_MOST
         days = math.log2(1 + entity.access_days) / math.log2(1 + most_days) if most_days > 1 else 0.0
-        importance = uses * (1 + constants["degree"] * degree) * (1 + constants["days"] * days)
+        importance = uses * (1 + DEGREE * degree) * (1 + DAYS * days)
         temporal = decay(entity.last_access or entity.created_at, now)
         pairs = pair_sums.get(entity.pk, 0.0)
-        factor = settings.GRAPH_STATUS_FACTORS.get(entity.status, 1.0)
-        factor *= settings.GRAPH_METADATA_FACTOR if metadata_shares.get(entity.pk, 0.0) > 0.5 else 1.0
-        score = bases[entity.pk] * (1 + constants["importance"] * importance) * temporal
-        score *= (1 + constants["pairs"] * pairs) * factor
+        score = bases[entity.pk] * (1 + IMPORTANCE * importance) * temporal
+        score *= 1 + PAIRS * pairs
         result[entity.pk] = Limbic(score, importance, temporal, pairs)
     return result
 
 
 def decay(moment: datetime, now: datetime) -> float:
-    constants = settings.GRAPH_LIMBIC
     hours = max((now - moment).total_seconds() / 3_600, 0.0)
-    return max(constants["least_decay"], math.exp(-constants["decay_per_hour"] * hours))
+    return max(LEAST_DECAY, math.exp(-DECAY_PER_HOUR * hours))
 
 
 def _degrees(pks: Mapping[UUID, float]) -> dict[UUID, int]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.db.models import Count, Q
+from django.db.models import Q
 from pgvector.django import CosineDistance
 
 from foundation import embedding
@@ -54,7 +54,7 @@ def search_semantic(operation: SearchSemantic, *, caller: Caller) -> GraphSearch
     entities = list(Entity.objects.filter(pk__in=list(fused)).defer("folded", "grams"))
     best = max(fused.values(), default=0.0) or 1.0
     bases = {pk: max(0.0, 1 - distances[pk]) if pk in distances else 0.2 + 0.6 * fused[pk] / best for pk in fused}
-    scores = limbic.scores(bases, entities, _metadata_shares(entities))
+    scores = limbic.scores(bases, entities)
     entities.sort(key=lambda entity: (-scores[entity.pk].score, entity.number))
     nodes = queries.nodes_of(entities[: operation.limit])
     _select_matches(nodes, vector, words_of(operation.query))
@@ -118,9 +118,3 @@ def _embed_query(query: str) -> tuple[list[float] | None, str]:
         return embedding.embed_one(query)[0], ""
     except embedding.EmbedderUnavailable as error:
         return None, f"{error}; results are by words only"
-
-
-def _metadata_shares(entities: Sequence[Entity]) -> dict[UUID, float]:
-    rows = Observation.objects.filter(entity__in=list(entities), ended_at=None).order_by().values("entity")
-    counts = rows.annotate(total=Count("pk"), metadata=Count("pk", filter=Q(kind="metadata")))
-    return {row["entity"]: row["metadata"] / row["total"] for row in counts}

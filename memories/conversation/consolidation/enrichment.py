@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Q
 from django.db.models.functions import Least
@@ -31,6 +30,14 @@ from memories.models.index_job import JobStatus, Trigger
 from memories.retrieval import indexing
 from memories.texts.comparison import is_same_fact
 from memories.writing.entity_detection import detect_entities
+
+ATTEMPTS = 3  # of a language model, after which the heuristics are used
+# A new long-term memory is compared with the most similar older one of the same owner. From REINFORCE_COSINE on, the
+# importance of the older memory is raised. From MERGE_COSINE on, a merge of the two is proposed if both share at least
+# MERGE_WORDS of the words of the text that has fewer. On the scale (1 + cosine) / 2 the cosines equal .85 and .70.
+REINFORCE_COSINE = 0.70
+MERGE_COSINE = 0.40
+MERGE_WORDS = 0.5
 
 FAILED = "failed"
 BATCH = 50
@@ -55,8 +62,8 @@ def enrich_batch(worker: str) -> tuple[int, int]:
             result = classification.read(record.content) if record else None
             urns = mentioned_entities(record.content) if record else []
         except classification.ReaderUnavailable as error:
-            indexing.put_back(worker, [job], str(error), settings.ENRICHMENT_ATTEMPTS)
-            if job.attempts >= settings.ENRICHMENT_ATTEMPTS:
+            indexing.put_back(worker, [job], str(error), ATTEMPTS)
+            if job.attempts >= ATTEMPTS:
                 MemoryRecord.objects.filter(pk=job.source_id).update(enrichment_status=FAILED)
             failed += 1
         else:
@@ -124,13 +131,13 @@ def _reinforce_or_propose_merge(record: MemoryRecord) -> None:
     """
     older = similar_older_memories(record)
     similar = next((match for match in older if is_same_fact(match.record.content, record.content)), None)
-    if similar is None or similar.cosine < settings.MERGE_COSINE:
+    if similar is None or similar.cosine < MERGE_COSINE:
         return
-    if similar.cosine >= settings.REINFORCE_COSINE:
+    if similar.cosine >= REINFORCE_COSINE:
         MemoryRecord.objects.filter(pk=similar.record.pk).update(
             importance=Least(F("importance") * REINFORCEMENT, 1.0), access_count=F("access_count") + 1
         )
-    elif common_words(record.content, similar.record.content) >= settings.MERGE_WORDS:
+    elif common_words(record.content, similar.record.content) >= MERGE_WORDS:
         MergeProposal.objects.get_or_create(
             record=record,
             target=similar.record,

@@ -1,10 +1,10 @@
 """Consolidation of conversation memories before turns expire.
 
-compress  A conversation gets a long-term summary if some of its turns expire within CONSOLIDATE_BEFORE_HOURS and at
+compress  A conversation gets a long-term summary if some of its turns expire within CONSOLIDATE_BEFORE and at
           least MIN_TURNS turns are not summarized yet. The summary has the most important sentences of these turns, in
           their original order.
 promote   A turn becomes a long-term memory if its importance is at least PROMOTE_IMPORTANCE, it was used at least
-          PROMOTE_USES times, and it was last changed at least PROMOTE_AGE_MIN minutes ago. A turn from which a
+          PROMOTE_USES times, and it was last changed at least PROMOTE_AGE ago. A turn from which a
           long-term memory was derived stays a turn, unless that memory is archived.
 forget    An enriched long-term memory is archived if its importance is below FORGET_IMPORTANCE and it was never used,
           changed, shared, verified or corrected. It is purged after SOFT_DELETE_PURGE_DAYS.
@@ -34,6 +34,12 @@ from memories.writing import quotations
 from memories.writing.revision import revised, save_many
 from memories.writing.text_places import MEMORIES
 
+CONSOLIDATE_BEFORE = timedelta(hours=2)  # how long before a turn expires
+PROMOTE_IMPORTANCE = 0.6
+PROMOTE_USES = 2
+PROMOTE_AGE = timedelta(hours=1)
+FORGET_IMPORTANCE = 0.1
+
 COMPRESSED = "compressed"  # enrichment_status of turns that compress() has handled, with or without a summary
 MIN_TURNS = 4  # minimum number of turns that are summarized
 MAX_SUMMARY = 1_000  # maximum length of a summary in characters
@@ -53,7 +59,7 @@ def consolidate() -> Consolidation:
 
 
 def compress() -> int:
-    soon = timezone.now() + timedelta(hours=settings.CONSOLIDATE_BEFORE_HOURS)
+    soon = timezone.now() + CONSOLIDATE_BEFORE
     turns = MemoryRecord.objects.filter(tier=Tier.SHORT_TERM, status=Status.ACTIVE, enrichment_status="")
     due = turns.filter(expires_at__lte=soon).order_by().values_list("created_by", "conversation_id").distinct()
     return sum(_compress(owner, conversation) for owner, conversation in due[:MAX_CONVERSATIONS])
@@ -66,9 +72,9 @@ def promote() -> int:
         ~Exists(long_term_copy),
         tier=Tier.SHORT_TERM,
         status=Status.ACTIVE,
-        importance__gte=settings.PROMOTE_IMPORTANCE,
-        access_count__gte=settings.PROMOTE_USES,
-        updated_at__lte=now - timedelta(minutes=settings.PROMOTE_AGE_MIN),
+        importance__gte=PROMOTE_IMPORTANCE,
+        access_count__gte=PROMOTE_USES,
+        updated_at__lte=now - PROMOTE_AGE,
     )
     with transaction.atomic():
         pks = list(due.select_for_update(skip_locked=True, of=("self",)).values_list("pk", flat=True))
@@ -87,7 +93,7 @@ def forget() -> int:
         tier=Tier.LONG_TERM,
         status=Status.ACTIVE,
         enrichment_status=COMPLETED,
-        importance__lt=settings.FORGET_IMPORTANCE,
+        importance__lt=FORGET_IMPORTANCE,
         access_count=0,
         visibility=Visibility.PRIVATE,
         last_verified_at=None,

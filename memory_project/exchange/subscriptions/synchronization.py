@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import Value
 from django.utils import timezone
@@ -38,6 +37,8 @@ from memory_project.exchange.subscriptions.models import (
 )
 from memory_project.exchange.subscriptions.planning import Plan, SyncStep, changed_fields, plan, unchanged_by_person
 from memory_project.exchange.subscriptions.reading import FOLLOWED, STAY_IF_UNKNOWN, SourceText, digest, texts
+
+MAX_REMOVED = 0.5  # share of the known files that may be missing in a run; with more, it waits for a confirmation
 
 ORIGIN = "origin"  # metadata key of a memory from a source
 BATCH = 200  # new memories that are stored at a time
@@ -117,8 +118,7 @@ def _read(subscription: Subscription) -> tuple[list[SourceText], str]:
 
 
 def _removes_too_much(result: Plan, confirmed: int) -> str:
-    share = settings.SUBSCRIPTION_REMOVALS
-    if result.missing_files <= max(confirmed, share * result.known_files):
+    if result.missing_files <= max(confirmed, MAX_REMOVED * result.known_files):
         return ""
     return (
         f"{result.missing_files:,} of {result.known_files:,} known files are missing. Nothing was changed. Check the"

@@ -282,7 +282,7 @@ def test_the_limbic_formula(alice: Caller) -> None:
     a, b = sorted((first, second), key=lambda entity: entity.pk)
     CoOccurrence.objects.create(first=a, second=b, count=3, last_at=now)
     entities = list(Entity.objects.order_by("number"))
-    scores = limbic.scores({entity.pk: 0.5 for entity in entities}, entities, {})
+    scores = limbic.scores({entity.pk: 0.5 for entity in entities}, entities)
     expected = 0.5 * (1 + 0.5 * 1 * 1 * 1.2) * 1.0 * (1 + 0.01 * 2)
     assert scores[first.pk].score == pytest.approx(expected, rel=1e-3)
     importance = (1 / 3) * (1 + 0.2 * (1 / 2))

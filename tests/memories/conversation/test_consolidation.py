@@ -72,12 +72,14 @@ def test_a_new_memory_is_read_once(alice: Caller) -> None:
     assert tasks.enrich() == "0 enriched, 0 put back or failed"
 
 
-def test_a_repeated_memory_is_strengthened_and_never_merged_silently(alice: Caller, settings: Any) -> None:
+def test_a_repeated_memory_is_strengthened_and_never_merged_silently(
+    alice: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (first,) = store_turns(alice, LONG)
     tasks.enrich()
     before = long_term_memory(first).importance
     (second,) = store_turns(alice, LONG + " Always.")
-    settings.REINFORCE_COSINE = 0.5
+    monkeypatch.setattr(enrichment, "REINFORCE_COSINE", 0.5)
     tasks.enrich()
     memory = long_term_memory(first)
     assert memory.importance == pytest.approx(before * 1.1)
@@ -86,8 +88,11 @@ def test_a_repeated_memory_is_strengthened_and_never_merged_silently(alice: Call
     assert MemoryRecord.objects.filter(tier=Tier.LONG_TERM, status=Status.ACTIVE).count() == 2
 
 
-def test_a_merge_is_proposed_and_only_its_owner_decides(alice: Caller, bob: Caller, settings: Any) -> None:
-    settings.REINFORCE_COSINE, settings.MERGE_COSINE = 1.0, 0.1
+def test_a_merge_is_proposed_and_only_its_owner_decides(
+    alice: Caller, bob: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(enrichment, "REINFORCE_COSINE", 1.0)
+    monkeypatch.setattr(enrichment, "MERGE_COSINE", 0.1)
     first, second = store_turns(alice, LONG, "I prefer the dark theme in every report that I build, too.")
     tasks.enrich()
     proposal = MergeProposal.objects.get()
@@ -105,9 +110,10 @@ def test_a_merge_is_proposed_and_only_its_owner_decides(alice: Caller, bob: Call
 
 @pytest.mark.parametrize("reinforce_cosine", [0.1, 1.0])
 def test_a_memory_with_another_fact_is_neither_strengthened_nor_merged(
-    alice: Caller, settings: Any, reinforce_cosine: float
+    alice: Caller, monkeypatch: pytest.MonkeyPatch, reinforce_cosine: float
 ) -> None:
-    settings.REINFORCE_COSINE, settings.MERGE_COSINE = reinforce_cosine, 0.1
+    monkeypatch.setattr(enrichment, "REINFORCE_COSINE", reinforce_cosine)
+    monkeypatch.setattr(enrichment, "MERGE_COSINE", 0.1)
     first, *_ = store_turns(alice, LONG, LONG.replace("prefer", "do not prefer"), LONG.replace("dark", "light"))
     tasks.enrich()
     assert long_term_memory(first).access_count == 0
