@@ -13,7 +13,7 @@ TEMPLATES = $(shell find templates -name '*.html')
 # Tests and commands start Python a hundred times, and each start would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run install browser programs check lint messages types test test-inside test-outside check-operations costs bench faults interop simulate fuzz coverage format \
+.PHONY: help run install browser programs check lint messages settings types test test-inside test-outside check-operations costs bench faults interop simulate fuzz coverage format \
 	lock dist clean
 
 help: ## list the targets
@@ -80,6 +80,9 @@ lint: $(VENV)/check ## formatting, lint rules, dead code, missing migrations and
 
 messages: $(VENV)/check ## collect the texts of the pages into locale/ and compile the translations
 	@$(BIN)/python -m distribution.messages
+
+settings: $(VENV)/check ## write docs/settings.md from the settings
+	@$(BIN)/python -m distribution.settings_page
 
 types: $(VENV)/check ## mypy, strict
 	@nice -n 2 $(BIN)/mypy .

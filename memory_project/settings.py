@@ -1,4 +1,7 @@
-"""Settings, read from the environment. docs/operating.md lists all variables with their defaults."""
+"""Settings, read from the environment.
+
+A comment above or beside a variable is its meaning in docs/settings.md, which `make settings` writes.
+"""
 
 from __future__ import annotations
 
@@ -20,49 +23,55 @@ IS_CHECKOUT = (BASE_DIR / "manage.py").exists()
 
 # -- locations and addresses -----------------------------------------------------------------------------
 
-# folder of the embedded database, the secret key, caches and static files
+# folder of the embedded database, of the embedding model's ONNX file and of the secret key; by default `var/` in a
+# checkout, and `~/.local/share/commonplace` otherwise
 COMMONPLACE_HOME = env.path(
     "COMMONPLACE_HOME", BASE_DIR / "var" if IS_CHECKOUT else Path.home() / ".local/share/commonplace"
 )
-# folder of uploaded files and exports; with several machines, a folder that all of them share
+# folder of uploaded files, exports and files of sources; with several machines, a folder that all of them share; by
+# default `COMMONPLACE_HOME`
 COMMONPLACE_FILES = env.path("COMMONPLACE_FILES", COMMONPLACE_HOME)
-COMMONPLACE_HOST = env.text("COMMONPLACE_HOST", "127.0.0.1")  # address that the web server listens on
+COMMONPLACE_HOST = env.text("COMMONPLACE_HOST", "127.0.0.1")  # address that `up` listens on
+# port that `up` listens on; `mcp --transport http` takes the next one
 COMMONPLACE_PORT = env.number("COMMONPLACE_PORT", 8000, 1, 65535)
-# URL that people and agents use; with an https URL, cookies are sent over https only
+# the address that people and agents use; with https, cookies are sent over https only; by default
+# `http://localhost:PORT`
 _public = env.url("COMMONPLACE_URL", f"http://localhost:{COMMONPLACE_PORT}")
 COMMONPLACE_URL = _public.geturl()
 
-DEBUG = env.boolean("DEBUG", False)
-# accepted host names of requests, for pages and for MCP
+DEBUG = env.boolean("DEBUG", False)  # Django's debug mode
+# host names that the server responds to, for the browser and MCP
 ALLOWED_HOSTS = env.list_of_strings("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 if _public.hostname and _public.hostname not in ALLOWED_HOSTS:
     ALLOWED_HOSTS.append(_public.hostname)
 CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc}"]
-# addresses or networks of the proxies whose X-Forwarded-For and X-Forwarded-Proto are believed; if empty, none are
+# addresses and networks of your reverse proxies, comma-separated, such as `127.0.0.1,10.1.0.0/16`; only their
+# `X-Forwarded-For` and `X-Forwarded-Proto` are believed
 TRUSTED_PROXIES = env.networks("TRUSTED_PROXIES")
-# seconds for which browsers remember to use https only, if COMMONPLACE_URL is https; 0: they are not told
+# how long browsers use https only, if `COMMONPLACE_URL` is https; 0: not announced
 HSTS_SECONDS = env.number("HSTS_SECONDS", 31_536_000, 0, 63_072_000)
-# maximum number of open connections of one address that is not a trusted proxy, in each process
+# open connections of one address that is not a trusted proxy, in each process
 CONNECTIONS_PER_ADDRESS = env.number("CONNECTIONS_PER_ADDRESS", 256, 1, 100_000)
 # seconds for which a web server that got SIGTERM still accepts requests, so that load balancers notice that it is not
-# ready
+# ready; the image sets 5
 DRAIN_DELAY_S = env.number("DRAIN_DELAY_S", 0.0, 0.0, 300.0)
-# seconds that running calls then have to end
-DRAIN_TIMEOUT_S = env.number("DRAIN_TIMEOUT_S", 30, 1, 3_600)
+DRAIN_TIMEOUT_S = env.number("DRAIN_TIMEOUT_S", 30, 1, 3_600)  # seconds that running calls then have to end
 
-# The key is read or created when it is first used, because importing the settings must not write to disk.
+# signs sessions, and encrypts second factors and credentials for other systems; empty: created once, in
+# `COMMONPLACE_HOME`, when it is first used
 _secret_key = env.text("SECRET_KEY")
 SECRET_KEY_IS_SET = bool(_secret_key)
 SECRET_KEY = SimpleLazyObject(lambda: _secret_key or load_secret_key(COMMONPLACE_HOME / "secret_key"))
-# earlier keys, whose sessions and links stay valid; `manage.py change_key` encrypts with SECRET_KEY what they encrypted
+# earlier keys, comma-separated, whose sessions and links stay valid
 SECRET_KEY_FALLBACKS = env.list_of_strings("SECRET_KEY_FALLBACKS")
 
 # -- monitoring ------------------------------------------------------------------------------------------
 
-# bearer token for /metrics of the web server; if empty, that address does not exist
+# bearer token for `/metrics` of the web server, at least 16 characters; empty: there is no such address
+# (docs/observability.md)
 METRICS_TOKEN = env.text("METRICS_TOKEN")
-METRICS_PORT = env.number("METRICS_PORT", 0, 0, 65535)  # port for /metrics without a token; 0: none
-METRICS_HOST = env.text("METRICS_HOST", "127.0.0.1")  # address that METRICS_PORT listens on
+METRICS_PORT = env.number("METRICS_PORT", 0, 0, 65535)  # port for `/metrics` without a token; 0: none
+METRICS_HOST = env.text("METRICS_HOST", "127.0.0.1")  # address that this port listens on
 if METRICS_TOKEN and len(METRICS_TOKEN) < 16:
     raise ImproperlyConfigured("METRICS_TOKEN is too short; allowed: at least 16 characters")
 
@@ -159,35 +168,37 @@ TEMPLATES = [
 
 # -- database --------------------------------------------------------------------------------------------
 
-# URL of a PostgreSQL ≥ 16 with pgvector ≥ 0.8; if empty, the embedded server is used
+# a PostgreSQL ≥ 16 with pgvector ≥ 0.8; it may name several hosts; empty: the embedded server
 DATABASE_URL = env.text("DATABASE_URL")
-# URL of the same database with the role that owns the tables; if empty, DATABASE_URL is used
+# the same database as the role that owns the tables, for migrations; empty: `DATABASE_URL`
 DATABASE_OWNER_URL = env.text("DATABASE_OWNER_URL")
-# maximum number of pooled connections per web process; 0: no pool, and each thread has its own connection
-DATABASE_POOL_SIZE = env.number("DATABASE_POOL_SIZE", 16, 0, 200)
-# Whether a pooler such as PgBouncer in front of PostgreSQL assigns its connections per transaction. Auto: a connection
-# is treated so if its backend has another process id than the connection was told (foundation/database/engine/base.py).
+DATABASE_POOL_SIZE = env.number("DATABASE_POOL_SIZE", 16, 0, 200)  # connections per web process; 0: one per thread
+# whether a pooler assigns connections of PostgreSQL per `transaction`; `none`: there is none, or it assigns them per
+# session; `auto`: found out by the process id of a connection's backend (foundation/database/engine/base.py)
 DATABASE_POOLER = env.choice("DATABASE_POOLER", "auto", ("auto", "transaction", "none"))
-# whether to prepare frequent statements; behind such a pooler they never are
+# prepare the statements of every call once per connection; never done behind a pooler that assigns connections per
+# transaction
 DATABASE_PREPARES = env.boolean("DATABASE_PREPARES", True)
-# URL of a replica of the same database, from which recall, searches and pages read; if empty, the primary is read
+# a replica of the same database, from which recall, searches and pages read; empty: none
 DATABASE_REPLICA_URL = env.text("DATABASE_REPLICA_URL")
-# seconds that the replica may be behind the primary; if it is further behind, the primary is read
+# seconds that the replica may be behind; if it is further behind, the primary is read
 DATABASE_REPLICA_MAX_LAG_S = env.number("DATABASE_REPLICA_MAX_LAG_S", 10.0, 0.1, 3_600.0)
 
-# Seconds for which a process may keep what a token of MCP stands for. A change of it takes effect at once, because the
-# database tells every process; this bounds the time if a message got lost without notice. 0: looked up by each call
+# seconds for which a web process keeps what a token of MCP stands for; a change or a revocation takes effect at once,
+# because the database tells every process, and while it can't, nothing is kept; 0: looked up by each call
 TOKEN_CACHE_S = env.number("TOKEN_CACHE_S", 5, 0, 60)
 
-# Number of lists of the vector index that a search of a large scope compares, chosen with bench/recall_speed.py. If a
-# filter leaves too few rows, the search continues with more lists (pgvector, "Iterative Index Scans"). Without
-# iterative scans, a search among the few memories of one owner could find none of them.
+# lists of the vector index that a search compares: nearly all at 10,000 passages, a fifth at 100,000, one in 25 at a
+# million. More lists find more and take longer
 RECALL_PROBES = env.number("RECALL_PROBES", 80, 1, 2_000)
-# memory for training the vector index; 1 GB is enough for 2,000 lists, and four times as much for twice as many
+# memory of PostgreSQL for training the vector index, which limits its lists: 2,000 with 1 GB, 4,000 with 4 GB, 9,300
+# (as many as 10 million passages would have) with 17 GB. docs/scaling.md says when that pays
 VECTOR_INDEX_MEMORY_MB = env.number("VECTOR_INDEX_MEMORY_MB", 1024, 128, 262_144)
 # random_page_cost: tables and indexes are in memory or on an SSD, where a random read costs little more than a
 # sequential one.
 # work_mem: the sort for counting facets fits into 16 MB; with the default of 4 MB it would go to disk.
+# ivfflat: if a filter leaves too few rows of the lists compared, the search continues with more lists (pgvector,
+# "Iterative Index Scans"); otherwise a search among the few memories of one owner could find none of them.
 # Each transaction sets them for itself, because behind a pooler it may run on any connection.
 DATABASE_SEARCH = {
     "ivfflat.probes": str(RECALL_PROBES),
@@ -245,7 +256,7 @@ if DATABASE_REPLICA_URL:
     DATABASE_ROUTERS = ["foundation.database.replica.ReplicaRouter"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-# URL of a Redis for what processes share, such as redis://localhost:6379/0; if empty, PostgreSQL is used
+# a Redis for what processes share, such as `redis://localhost:6379/0`; empty: PostgreSQL
 CACHE_URL = env.text("CACHE_URL")
 # default: what must be shared, such as limits of second factors, in Redis or PostgreSQL.
 # calls: what calls often ask for and may differ between processes, in Redis or the process's memory.
@@ -282,9 +293,9 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 PASSWORD_HASHERS = ["memory_project.accounts.password_hashing.BoundedPBKDF2"]
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
-# after this number of wrong passwords for an account from one IP address, that address is blocked for the account
+# wrong passwords for one account from one address before sign-in from that address is paused
 AXES_FAILURE_LIMIT = env.number("SIGN_IN_ATTEMPTS", 8, 1, 1_000)
-# duration of such a block
+# length of that pause, in minutes
 AXES_COOLOFF_TIME = timedelta(minutes=env.number("SIGN_IN_PAUSE_MIN", 15, 1, 10_080))
 AXES_CLIENT_IP_CALLABLE = "memory_project.accounts.people.attempt_origin"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # otherwise attackers at other addresses could lock a user out
@@ -301,9 +312,9 @@ SESSION_COOKIE_AGE = 14 * 24 * 3600  # seconds
 
 # -- OAuth -------------------------------------------------------------------------------------------------
 
-# whether MCP clients may connect with the address of /mcp alone, and ask the person in the browser
+# let MCP clients connect with the address of `/mcp` alone; off: there are only tokens made by hand
 OAUTH_ENABLED = env.boolean("OAUTH_ENABLED", True)
-# schemes of redirect addresses beside https and http on the loopback interface; each belongs to a desktop application
+# schemes of desktop applications that a consent may lead back to, beside https and http on the loopback interface
 OAUTH_REDIRECT_SCHEMES = env.list_of_strings(
     "OAUTH_REDIRECT_SCHEMES", "cursor,vscode,vscode-insiders,windsurf,zed,goose,claude"
 )
@@ -311,11 +322,12 @@ if unsafe := {scheme.lower() for scheme in OAUTH_REDIRECT_SCHEMES} & {"javascrip
     raise ImproperlyConfigured(
         f"OAUTH_REDIRECT_SCHEMES contains {sorted(unsafe)[0]!r}; allowed: schemes of desktop applications"
     )
-# issuer of the company's own tokens, which MCP accepts, too; empty: none
-OIDC_ISSUER = env.text("OIDC_ISSUER") and env.url("OIDC_ISSUER", "").geturl()
-OIDC_AUDIENCE = env.text("OIDC_AUDIENCE")  # audience that these tokens must be issued for
-OIDC_JWKS_URL = env.text("OIDC_JWKS_URL")  # URL of the issuer's keys; empty: as the issuer's metadata say
-OIDC_EMAIL_CLAIM = env.text("OIDC_EMAIL_CLAIM", "email")  # claim with the person's e-mail address
+OIDC_ISSUER = env.url("OIDC_ISSUER", "").geturl()  # the company's own token issuer, whose tokens `/mcp` accepts, too
+OIDC_AUDIENCE = env.text("OIDC_AUDIENCE")  # the audience that these tokens must have; required with `OIDC_ISSUER`
+# URL of the issuer's public keys; empty: as the issuer's metadata say
+OIDC_JWKS_URL = env.text("OIDC_JWKS_URL")
+# the claim with the person's e-mail address
+OIDC_EMAIL_CLAIM = env.text("OIDC_EMAIL_CLAIM", "email")
 if OIDC_ISSUER and not OIDC_AUDIENCE:
     raise ImproperlyConfigured("OIDC_AUDIENCE is empty, but OIDC_ISSUER is set; allowed: the audience of its tokens")
 OAUTH2_PROVIDER_APPLICATION_MODEL = "oauth2_provider.Application"
@@ -352,19 +364,23 @@ OAUTH2_PROVIDER = {
 # -- single sign-on and second factors ---------------------------------------------------------------------
 
 # URL of the company's OpenID Connect issuer; empty: people sign in with passwords only
-SSO_ISSUER = env.url("SSO_ISSUER", "").geturl() if env.text("SSO_ISSUER") else ""
-SSO_CLIENT_ID = env.text("SSO_CLIENT_ID")
-SSO_CLIENT_SECRET = env.text("SSO_CLIENT_SECRET")
-SSO_NAME = env.text("SSO_NAME", "your company")  # name on the button "Continue with …"
+SSO_ISSUER = env.url("SSO_ISSUER", "").geturl()
+SSO_CLIENT_ID = env.text("SSO_CLIENT_ID")  # the id that the issuer gave to Commonplace
+SSO_CLIENT_SECRET = env.text("SSO_CLIENT_SECRET")  # its secret; no page shows it
+# name on the button *Continue with …*
+SSO_NAME = env.text("SSO_NAME", "your company")
+# the scopes to ask for; some issuers send groups only for `groups`
 SSO_SCOPES = env.list_of_strings("SSO_SCOPES", "openid,profile,email")
-SSO_GROUPS_CLAIM = env.text("SSO_GROUPS_CLAIM", "groups")  # claim with the names of a person's groups
-SSO_CREATE_ACCOUNTS = env.boolean("SSO_CREATE_ACCOUNTS", False)  # create an account at a person's first sign-in
-# domains of the e-mail addresses of such accounts; empty: every domain
+# the claim with a person's groups; dots lead into nested claims, such as `realm_access.roles`
+SSO_GROUPS_CLAIM = env.text("SSO_GROUPS_CLAIM", "groups")
+# create an account at a person's first sign-in; otherwise admins invite them
+SSO_CREATE_ACCOUNTS = env.boolean("SSO_CREATE_ACCOUNTS", False)
+# domains of the addresses of such accounts; empty: every domain
 SSO_DOMAINS = [domain.lower().lstrip("@") for domain in env.list_of_strings("SSO_DOMAINS")]
-# whether an address is verified if the issuer does not send `email_verified`, as Microsoft Entra does not
+# trust an e-mail address if the issuer does not send `email_verified`; only if people can't choose their address there
 SSO_EMAILS_VERIFIED = env.boolean("SSO_EMAILS_VERIFIED", False)
 LOCAL_PASSWORDS = env.boolean("LOCAL_PASSWORDS", True)  # whether people can sign in with a password of Commonplace
-# who must set up a second factor after signing in with a password: none, staff (admins, curators, operators) or all
+# who must set up a second factor after a password: `none`, `staff` (admins, curators, operators) or `all`
 REQUIRE_TWO_FACTOR = env.choice("REQUIRE_TWO_FACTOR", "none", ("none", "staff", "all"))
 if SSO_ISSUER and not SSO_CLIENT_ID:
     raise ImproperlyConfigured("SSO_CLIENT_ID is empty; required: the id that SSO_ISSUER gave to Commonplace")
@@ -402,21 +418,24 @@ MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = _public.scheme == "http" and _public.hostna
 
 # -- e-mail ------------------------------------------------------------------------------------------------
 
-EMAIL_HOST = env.text("EMAIL_HOST")  # host name of the SMTP server; empty: no mail is sent
-EMAIL_PORT = env.number("EMAIL_PORT", 587, 1, 65535)
-EMAIL_HOST_USER = env.text("EMAIL_HOST_USER")
-EMAIL_HOST_PASSWORD = env.text("EMAIL_HOST_PASSWORD")
+# the mail server; if empty, no mail is sent, and invitation links are shown for you to pass on
+EMAIL_HOST = env.text("EMAIL_HOST")
+EMAIL_PORT = env.number("EMAIL_PORT", 587, 1, 65535)  # its port
+EMAIL_HOST_USER = env.text("EMAIL_HOST_USER")  # user name at the mail server
+EMAIL_HOST_PASSWORD = env.text("EMAIL_HOST_PASSWORD")  # password at the mail server
 EMAIL_USE_TLS = env.boolean("EMAIL_USE_TLS", True)  # STARTTLS
 EMAIL_TIMEOUT = 15  # seconds
+# the sender; by default `commonplace` at the host of `COMMONPLACE_URL`
 DEFAULT_FROM_EMAIL = env.text("EMAIL_FROM", f"Commonplace <commonplace@{_public.hostname or 'localhost'}>")
-DIGEST = env.boolean("DIGEST", False)  # send each person a weekly mail
-# hours after which curators get a mail about a waiting insight; 0: never
+# send everyone an e-mail on Mondays: what is new, what is waiting, and what became of their insights
+DIGEST = env.boolean("DIGEST", False)
+# hours after which curators get an e-mail about a waiting insight, at most once a day; 0: never
 REVIEW_ALERT_HOURS = env.number("REVIEW_ALERT_HOURS", 0, 0, 8_760)
-# names of the hosts that webhooks of personas may call; if empty, they may call none
+# hosts that personas' webhooks may call, comma-separated, such as `hooks.slack.com`; empty: none
 WEBHOOK_HOSTS = [host.lower() for host in env.list_of_strings("WEBHOOK_HOSTS")]
-# whose webhook endpoints get events: everyone's, those of operators and admins, or nobody's
+# whose webhooks (docs/webhooks.md) get events: `everyone`, `operators` (and admins) or `nobody`
 WEBHOOK_SUBSCRIBERS = env.choice("WEBHOOK_SUBSCRIBERS", "everyone", ("everyone", "operators", "nobody"))
-# names of hosts with private addresses that webhook endpoints may be on, with http or https
+# hosts with private addresses that webhooks of people may be on, comma-separated, with http or https
 WEBHOOK_PRIVATE_HOSTS = [host.lower() for host in env.list_of_strings("WEBHOOK_PRIVATE_HOSTS")]
 
 # -- language, time, files -------------------------------------------------------------------------------
@@ -424,7 +443,7 @@ WEBHOOK_PRIVATE_HOSTS = [host.lower() for host in env.list_of_strings("WEBHOOK_P
 LANGUAGE_CODE = "en"  # of tools, REST answers, logs and background work; pages use the user's language
 LANGUAGES = [("en", "English"), ("de", "Deutsch"), ("es", "Español")]
 LOCALE_PATHS = [(BASE_DIR if IS_CHECKOUT else BASE_DIR / "memory_project") / "locale"]
-TIME_ZONE = env.time_zone("TIME_ZONE", "UTC")
+TIME_ZONE = env.time_zone("TIME_ZONE", "UTC")  # time zone of the times on pages
 USE_TZ = True
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"] if IS_CHECKOUT else []
@@ -436,6 +455,9 @@ STORAGES = {
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 
+# DEBUG, INFO, WARNING or ERROR, to stderr
+LOG_LEVEL = env.choice("LOG_LEVEL", "WARNING", ("DEBUG", "INFO", "WARNING", "ERROR"))
+LOG_FORMAT = env.choice("LOG_FORMAT", "line", ("line", "json"))  # `line` or `json`: one JSON object for each log line
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -454,13 +476,12 @@ LOGGING = {
         "stderr": {
             "class": "logging.StreamHandler",
             "filters": ["request"],
-            # one JSON object a line, for log collectors
-            "formatter": env.choice("LOG_FORMAT", "line", ("line", "json")),
+            "formatter": LOG_FORMAT,
         }
     },
     "root": {
         "handlers": ["stderr"],
-        "level": env.choice("LOG_LEVEL", "WARNING", ("DEBUG", "INFO", "WARNING", "ERROR")),
+        "level": LOG_LEVEL,
     },
     "loggers": {
         "django.request": {"filters": ["refusals"]},
@@ -474,159 +495,180 @@ LOGGING = {
 
 # -- memories --------------------------------------------------------------------------------------------
 
-# text-search configuration of PostgreSQL; `manage.py rebuild_search` must be run after a change
+# PostgreSQL's text-search configuration; run `manage.py rebuild_search` after a change
 TEXT_SEARCH_CONFIG = env.text("TEXT_SEARCH_CONFIG", "english")
-# languages of memories and queries, as ISO 639-1 codes; `manage.py rebuild_search` must be run after a change
+# languages of memories and questions, as ISO 639-1 codes; words are stemmed by the rules of their language. Run
+# `manage.py rebuild_search` after a change. The packaged model understands English; to find other languages by meaning,
+# choose a multilingual model
 RECALL_LANGUAGES = env.list_of_strings("RECALL_LANGUAGES", "en,de,es,fr,ja")
-# provider of the cross-encoder that reorders the best hits
+# rerank the best 20 hits with a cross-encoder: `sentence-transformers` (extra `models`), or `http` for an endpoint with
+# `POST …/rerank`
 RERANK_PROVIDER = env.choice("RERANK_PROVIDER", "none", ("none", "sentence-transformers", "http"))
-RERANK_MODEL = env.text("RERANK_MODEL")
-RERANK_URL = env.text("RERANK_URL")  # URL of the reranking endpoint, without /rerank
-RERANK_API_KEY = env.text("RERANK_API_KEY")
-# seconds after which reranking is abandoned and the hits keep their order
-RERANK_TIMEOUT_S = env.number("RERANK_TIMEOUT_S", 2.0, 0.1, 60.0)
-# score that the hits of a search by meaning must exceed
+RERANK_MODEL = env.text("RERANK_MODEL")  # its model
+RERANK_URL = env.text("RERANK_URL")  # address of the endpoint, without `/rerank`
+RERANK_API_KEY = env.text("RERANK_API_KEY")  # its key
+RERANK_TIMEOUT_S = env.number("RERANK_TIMEOUT_S", 2.0, 0.1, 60.0)  # seconds after which hits keep their order
+# minimum score of a semantic hit; see docs/benchmarks.md
 RECALL_MIN_SCORE = env.number("RECALL_MIN_SCORE", 0.2, 0.0, 10.0)
-# score that the nearest memory must exceed to be returned, as a distant match, if a search would find nothing
+# minimum score of the nearest memory, which is returned as a distant match if nothing else is found
 RECALL_DISTANT_SCORE = env.number("RECALL_DISTANT_SCORE", 0.12, 0.0, 10.0)
-# Maximum number of rows of a scope that recall scans instead of using the indexes. is_small() in
-# memories/retrieval/ranking.py raises the limit automatically in large installations.
+# number of readable rows up to which recall scans them instead of using the indexes; above 45,000 rows in total it
+# grows with their square root (at a million: 18,900)
 RECALL_EXACT_SCAN_ROWS = env.number("RECALL_EXACT_SCAN_ROWS", 4_000, 0, 1_000_000)
 # age in days at which an insight that waits for review is overdue; assignment rules may set another
 REVIEW_TARGET_DAYS = env.number("REVIEW_TARGET_DAYS", 7, 1, 365)
-NEAR_DUPLICATE_COSINE = env.number("NEAR_DUPLICATE_COSINE", 0.90, 0.0, 1.0)  # minimum cosine of near duplicates
-FEEDBACK_REQUEST = env.boolean("FEEDBACK_REQUEST", True)  # ask agents once a day which recalled memories they used
-MEMORY_CONTEXT = env.boolean("MEMORY_CONTEXT", True)  # attach memories about mentioned entities to tool responses
-# milliseconds for which the database may look for memories to attach; after that, it looks again without neighbors and
-# meanings. Other systems, such as DataHub or an embedding server, are waited for as long.
+NEAR_DUPLICATE_COSINE = env.number("NEAR_DUPLICATE_COSINE", 0.90, 0.0, 1.0)  # minimum cosine of a near-duplicate
+# ask each agent connection once a day, after a recall, to report with `memory_feedback` which memories it used
+FEEDBACK_REQUEST = env.boolean("FEEDBACK_REQUEST", True)
+# attach memories about the entities that a call mentions to its response
+MEMORY_CONTEXT = env.boolean("MEMORY_CONTEXT", True)
+# milliseconds for which the database may look for them; after that, it looks again without neighbors and meanings.
+# DataHub and an embedding server are waited for as long
 MEMORY_CONTEXT_MS = env.number("MEMORY_CONTEXT_MS", 150, 1, 10_000)
-CAPTURE_FROM_FAILURE = env.boolean("CAPTURE_FROM_FAILURE", False)  # propose corrected SQL statements as insights
-# maximum size of a response to an agent in bytes; what does not fit is left out
+# propose a correction if a statement failed and was corrected within 15 minutes; the proposal has both statements
+CAPTURE_FROM_FAILURE = env.boolean("CAPTURE_FROM_FAILURE", False)
+# maximum size of a response to an agent; what does not fit is left out
 ANSWER_BUDGET_BYTES = env.number("ANSWER_BUDGET_BYTES", 60_000, 2_000, 10_000_000)
 
 # -- conversations ---------------------------------------------------------------------------------------
 STM_TTL_HOURS = env.number("STM_TTL_HOURS", 24, 1, 8_760)  # hours until a turn of a conversation expires
-# days until deleted conversation memories and deleted graph entities are purged
+# days until memories deleted by delete_memory, memory_prune or consolidation are purged
 SOFT_DELETE_PURGE_DAYS = env.number("SOFT_DELETE_PURGE_DAYS", 30, 0, 3_650)
-# seconds until a cached answer expires if it was stored without a lifetime of its own
+# seconds until a cached answer expires, unless stored with another lifetime
 CACHE_TTL_SECONDS = env.number("CACHE_TTL_SECONDS", 3_600, 1, 31_536_000)
-# OpenAI-compatible endpoint of a language model that enriches long-term memories. If it is empty, heuristics are used.
+# OpenAI-compatible endpoint of a language model that classifies new long-term memories, such as
+# `http://localhost:11434/v1`; empty: the heuristics of memories/conversation/heuristics.py
 ENRICHMENT_URL = env.text("ENRICHMENT_URL")
-ENRICHMENT_MODEL = env.text("ENRICHMENT_MODEL")
-ENRICHMENT_API_KEY = env.text("ENRICHMENT_API_KEY")
-ENRICHMENT_TIMEOUT_S = env.number("ENRICHMENT_TIMEOUT_S", 30.0, 0.1, 600.0)  # seconds until an attempt has failed
-# days until audit events are deleted; 0: never
+ENRICHMENT_MODEL = env.text("ENRICHMENT_MODEL")  # its model
+ENRICHMENT_API_KEY = env.text("ENRICHMENT_API_KEY")  # its key
+ENRICHMENT_TIMEOUT_S = env.number("ENRICHMENT_TIMEOUT_S", 30.0, 0.1, 600.0)  # seconds after which an attempt has failed
+# days until a call is deleted from the audit; 0: never
 AUDIT_RETENTION_DAYS = env.number("AUDIT_RETENTION_DAYS", 365, 0, 36_500)
-# web search service that the tool search_web calls
-TAVILY_API_KEY = env.text("TAVILY_API_KEY")
-TAVILY_URL = env.text("TAVILY_URL", "https://api.tavily.com")
-TAVILY_TIMEOUT_S = env.number("TAVILY_TIMEOUT_S", 15.0, 0.1, 120.0)
+TAVILY_API_KEY = env.text("TAVILY_API_KEY")  # API key for search_web; without it the tool returns an error
+TAVILY_URL = env.text("TAVILY_URL", "https://api.tavily.com")  # address of the search service
+TAVILY_TIMEOUT_S = env.number("TAVILY_TIMEOUT_S", 15.0, 0.1, 120.0)  # seconds after which a search has failed
 
 # -- subscriptions to sources ------------------------------------------------------------------------------
 
-# folders of the server below which subscriptions may read folders and local repositories; if empty, none
+# folders of the server below which subscriptions (docs/subscriptions.md) may read folders and local repositories,
+# comma-separated; if empty, none
 SUBSCRIPTION_FOLDERS = env.list_of_strings("SUBSCRIPTION_FOLDERS")
-# names of hosts with private addresses from which repositories may be fetched
+# hosts with private addresses from which subscriptions may fetch repositories, comma-separated; they may also use http
 SUBSCRIPTION_PRIVATE_HOSTS = [host.lower() for host in env.list_of_strings("SUBSCRIPTION_PRIVATE_HOSTS")]
 # file with user names and passwords of repositories, as git's credential helper `store` reads it
 SUBSCRIPTION_GIT_CREDENTIALS = env.text("SUBSCRIPTION_GIT_CREDENTIALS")
 SUBSCRIPTION_TIMEOUT_S = env.number("SUBSCRIPTION_TIMEOUT_S", 120, 5, 3_600)  # seconds that a call of git may take
-SUBSCRIPTION_MAX_MB = env.number("SUBSCRIPTION_MAX_MB", 500, 1, 100_000)  # size of a fetched commit
+SUBSCRIPTION_MAX_MB = env.number("SUBSCRIPTION_MAX_MB", 500, 1, 100_000)  # maximum size of a fetched commit
 
 # -- knowledge graph -------------------------------------------------------------------------------------
-# type of entities that are created without one
-GRAPH_DEFAULT_TYPE = env.text("GRAPH_DEFAULT_TYPE", "Generic")
-# Pairs of inverse relation types. Creating or deleting a relation also creates or deletes its inverse.
+GRAPH_DEFAULT_TYPE = env.text("GRAPH_DEFAULT_TYPE", "Generic")  # default type of an entity of the knowledge graph
+# pairs of inverse relation types: creating or ending one also creates or ends the other
 GRAPH_INVERSES = env.pairs("GRAPH_INVERSES", "contiene:parte_de,parte_de:contiene")
 # moods that are suggested for reflections
 GRAPH_MOODS = env.list_of_strings("GRAPH_MOODS", "frustracion,satisfaccion,curiosidad,duda,insight")
-# Number of observations above which an entity may be split, by its type. "*" stands for all other types.
+# observations above which an entity may be split, by its type, as a JSON object; `*` stands for all other types
 GRAPH_SPLIT_AT = env.weights_of("GRAPH_SPLIT_AT", {"Sesion": 15, "Proyecto": 25, "*": 20})
 
 # -- embeddings ------------------------------------------------------------------------------------------
 
+# minilm (packaged), sentence-transformers (extra `models`), openai (any compatible server), deterministic, none
 EMBEDDING_PROVIDER = env.choice(
     "EMBEDDING_PROVIDER", "minilm", ("minilm", "sentence-transformers", "openai", "deterministic", "none")
 )
-EMBEDDING_MODEL = env.text("EMBEDDING_MODEL")  # name of the model, for sentence-transformers and openai
-# number of dimensions of the vectors; `manage.py embed --dimension N` must be run after a change
+EMBEDDING_MODEL = env.text("EMBEDDING_MODEL")  # the model's name, for sentence-transformers and openai
+# dimensions of the vector column; run `manage.py embed --dimension N` after a change
 EMBEDDING_DIMENSIONS = env.number("EMBEDDING_DIMENSIONS", 384, 1, 2000)
-# URL of a server that is compatible with OpenAI's, for the provider openai
+# address of the compatible server (Ollama, vLLM, TEI, OpenAI)
 EMBEDDING_URL = env.text("EMBEDDING_URL", "http://localhost:11434/v1")
-EMBEDDING_API_KEY = env.text("EMBEDDING_API_KEY")
-# timeout in seconds of a worker's request to the embedding server
+EMBEDDING_API_KEY = env.text("EMBEDDING_API_KEY")  # key of this server
+# seconds until the server counts as unavailable for a worker's batch
 EMBEDDING_TIMEOUT_S = env.number("EMBEDDING_TIMEOUT_S", 30.0, 0.1, 600.0)
-# the same timeout if a caller waits for the response
+# the same, while a person or an agent waits
 EMBEDDING_CALLER_TIMEOUT_S = env.number("EMBEDDING_CALLER_TIMEOUT_S", 2.5, 0.1, 60.0)
 
 # -- catalog ----------------------------------------------------------------------------------------------
 
-DATAHUB_GMS_URL = env.text("DATAHUB_GMS_URL")  # URL of DataHub's GMS; if empty, the embedded catalog is used
+# address of DataHub's GMS; needs the extra `datahub`; empty: the embedded catalog
+DATAHUB_GMS_URL = env.text("DATAHUB_GMS_URL")
 DATAHUB_GMS_TOKEN = env.text("DATAHUB_GMS_TOKEN")  # a personal access token
-DATAHUB_TIMEOUT_S = env.number("DATAHUB_TIMEOUT_S", 10.0, 0.1, 300.0)
-# minutes between two comparisons of memories with the catalog
+DATAHUB_TIMEOUT_S = env.number("DATAHUB_TIMEOUT_S", 10.0, 0.1, 300.0)  # seconds until DataHub counts as unavailable
+# minutes between comparisons of memories with the catalog
 STALENESS_INTERVAL_MIN = env.number("STALENESS_INTERVAL_MIN", 15, 1, 10_080)
-# minimum number of different people from which numbers of calls about an entity are shown to curators
+# different people from which numbers of calls about an entity count for its knowledge debt (docs/debt.md)
 DEBT_MIN_PEOPLE = env.number("DEBT_MIN_PEOPLE", 3, 2, 100)
-# number of calls about an entity from which a person is named as one who might know about it; 0: never
+# calls about an entity from which a person is named as one who might know; 0: never
 DEBT_FREQUENT_CALLS = env.number("DEBT_FREQUENT_CALLS", 0, 0, 100_000)
-# if on, apply_knowledge writes only when called with `confirm`, and otherwise returns a preview
+# whether applying needs `confirm`; without it the call returns a preview
 APPLY_REQUIRE_CONFIRMATION = env.boolean("APPLY_REQUIRE_CONFIRMATION", True)
 
 # -- analysis ---------------------------------------------------------------------------------------------
 
-ANALYSIS_ENABLED = env.boolean("ANALYSIS_ENABLED", True)
-ANALYSIS_SOURCES = env.text("ANALYSIS_SOURCES")  # a TOML file that declares a source, or a folder of such files
-ANALYSIS_FILES = env.path("ANALYSIS_FILES", COMMONPLACE_FILES / "files")  # folder of file sources
-# Names of hosts with private addresses that sources declared in the admin may call. Sources declared in files may call
-# any host.
+ANALYSIS_ENABLED = env.boolean("ANALYSIS_ENABLED", True)  # whether the analysis tools are offered
+# a TOML file of a source, warehouse or object store, or a folder of them; admins declare more under *Tables*
+ANALYSIS_SOURCES = env.text("ANALYSIS_SOURCES")
+# the folder of file sources; by default `files/` in `COMMONPLACE_FILES`
+ANALYSIS_FILES = env.path("ANALYSIS_FILES", COMMONPLACE_FILES / "files")
+# hosts with private addresses that sources declared under *Tables* may call, comma-separated; sources declared in files
+# may call any host
 ANALYSIS_PRIVATE_HOSTS = [host.lower() for host in env.list_of_strings("ANALYSIS_PRIVATE_HOSTS")]
-ANALYSIS_SQL_PROCESSES = env.number("ANALYSIS_SQL_PROCESSES", 4, 1, 64)  # statements on DuckDB files at a time
-ANALYSIS_SQL_MEMORY_MB = env.number("ANALYSIS_SQL_MEMORY_MB", 512, 64, 1_000_000)  # for each of these statements
-ANALYSIS_SQL_DISK_MB = env.number("ANALYSIS_SQL_DISK_MB", 1_024, 1, 1_000_000)  # the same for temporary files
-CHECK_TIMEOUT_S = env.number("CHECK_TIMEOUT_S", 20, 1, 600)  # of a memory's check, or the source's timeout_s if less
-CHECKS_PER_SOURCE_PER_DAY = env.number("CHECKS_PER_SOURCE_PER_DAY", 500, 0, 1_000_000)  # scheduled runs; UTC
-ANALYSIS_RECORD_DAYS = env.number("ANALYSIS_RECORD_DAYS", 7, 1, 3_650)  # days until ingested records are deleted
+# statements on DuckDB files, and readings of files in object stores, that run at the same time, in each web process;
+# each has a process of its own
+ANALYSIS_SQL_PROCESSES = env.number("ANALYSIS_SQL_PROCESSES", 4, 1, 64)
+# memory of one of these, in megabytes
+ANALYSIS_SQL_MEMORY_MB = env.number("ANALYSIS_SQL_MEMORY_MB", 512, 64, 1_000_000)
+ANALYSIS_SQL_DISK_MB = env.number("ANALYSIS_SQL_DISK_MB", 1_024, 1, 1_000_000)  # its temporary files, in megabytes
+# seconds that the statement of a memory's check (docs/checks.md) may take, unless the source's `timeout_s` is less
+CHECK_TIMEOUT_S = env.number("CHECK_TIMEOUT_S", 20, 1, 600)
+# runs of checks in one warehouse in a day (UTC); 0 stops them
+CHECKS_PER_SOURCE_PER_DAY = env.number("CHECKS_PER_SOURCE_PER_DAY", 500, 0, 1_000_000)
+# how long ingested records and their page summaries are kept
+ANALYSIS_RECORD_DAYS = env.number("ANALYSIS_RECORD_DAYS", 7, 1, 3_650)
 
 # -- MCP -------------------------------------------------------------------------------------------------
 
+# origins of web pages whose scripts may call `/mcp` with a token, comma-separated, such as
+# `https://inspector.example.org`
 MCP_ORIGINS = env.origins("MCP_ORIGINS")
-# toolsets offered to clients that select none
+# toolsets of connections that choose none: memory, knowledge, analysis, query, storage, graph, conversation, upstreams,
+# all
 MCP_TOOLSETS = env.list_of_strings(
     "MCP_TOOLSETS",
     "memory,knowledge,analysis,query,storage,upstreams",
     ("memory", "knowledge", "analysis", "query", "storage", "graph", "conversation", "upstreams", "all"),
 )
-MCP_UPSTREAMS = env.text("MCP_UPSTREAMS")  # a TOML file that declares other MCP servers
-# Names of hosts with private addresses that upstreams declared in the admin may have. Those in the file may have any.
+# a TOML file that declares other MCP servers, whose tools this one offers, too (docs/gateway.md)
+MCP_UPSTREAMS = env.text("MCP_UPSTREAMS")
+# hosts with private addresses that upstreams declared in the admin may have, comma-separated; those in the file may
+# have any
 MCP_UPSTREAM_PRIVATE_HOSTS = [host.lower() for host in env.list_of_strings("MCP_UPSTREAM_PRIVATE_HOSTS")]
-# number of tools from which on those of upstreams are not listed but found by find_tools
+# above this number of tools, those of upstreams are not listed: `find_tools` searches them and `use_tool` calls one
 MCP_TOOLS_LISTED = env.number("MCP_TOOLS_LISTED", 40, 1, 10_000)
 
-# maximum number of calls and pages of one person that run at the same time, in each process
-CALLS_AT_ONCE = env.number("CALLS_AT_ONCE", 4, 1, 1_000)
-# maximum number of calls of one person that wait, in each process; further calls are refused
+CALLS_AT_ONCE = env.number("CALLS_AT_ONCE", 4, 1, 1_000)  # concurrent calls and pages of one person; others wait
+# waiting calls of one person, and as many waiting pages; others are refused with status 429
 CALLS_WAITING = env.number("CALLS_WAITING", 64, 0, 10_000)
-# maximum number of calls and pages of all people that run at the same time, in each process
-CALLS_IN_ALL = env.number("CALLS_IN_ALL", 32, 1, 1_000)
-# seconds after which PostgreSQL cancels an SQL statement of a tool or the REST API
+CALLS_IN_ALL = env.number("CALLS_IN_ALL", 32, 1, 1_000)  # concurrent calls and pages of all people in one process
+# seconds after which PostgreSQL cancels a statement of a tool or the REST API
 STATEMENT_TIMEOUT_S = env.number("STATEMENT_TIMEOUT_S", 30.0, 0.1, 3_600.0)
-# maximum size of a request's body in bytes
-MAX_BODY_BYTES = env.number("MAX_BODY_BYTES", 5_000_000, 10_000, 1_000_000_000)
+MAX_BODY_BYTES = env.number("MAX_BODY_BYTES", 5_000_000, 10_000, 1_000_000_000)  # maximum size of a request's body
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
-# maximum size of an imported file in bytes
+# maximum size of an imported file; the upload may take 15 minutes, so that a proxy needs such limits for
+# `/memories/import/` and `/api/v1/imports/`, too
 IMPORT_MAX_BYTES = env.number("IMPORT_MAX_BYTES", 600_000_000, 10_000, 100_000_000_000)
-IMPORTS_AT_ONCE = env.number("IMPORTS_AT_ONCE", 5, 1, 1_000)  # running imports of a person
+# imports of one person that may run at once; a further upload is refused
+IMPORTS_AT_ONCE = env.number("IMPORTS_AT_ONCE", 5, 1, 1_000)
 
 # -- backups ----------------------------------------------------------------------------------------------
 
-# folder of the daily backup, on a machine with a worker; empty: none is written
+# folder of the daily backup, on a machine with a worker; if empty, this machine writes none
 BACKUP_FOLDER = env.text("BACKUP_FOLDER")
-BACKUP_AT = env.number("BACKUP_AT", 3, 0, 23)  # hour of TIME_ZONE from which on the daily backup is written
-BACKUP_KEEP = env.number("BACKUP_KEEP", 7, 1, 1_000)  # number of daily backups that are kept
+BACKUP_AT = env.number("BACKUP_AT", 3, 0, 23)  # hour of `TIME_ZONE` from which on the daily backup is written
+# number of daily backups that are kept; those written by hand stay
+BACKUP_KEEP = env.number("BACKUP_KEEP", 7, 1, 1_000)
 # days after which a daily backup is restored into a temporary server again; 0: never
 BACKUP_VERIFY_DAYS = env.number("BACKUP_VERIFY_DAYS", 7, 0, 365)
-BACKUP_TIMEOUT_MIN = env.number("BACKUP_TIMEOUT_MIN", 120, 1, 1_440)  # minutes until writing and verifying are stopped
+# minutes after which writing and verifying a daily backup are stopped
+BACKUP_TIMEOUT_MIN = env.number("BACKUP_TIMEOUT_MIN", 120, 1, 1_440)
 
 # -- REST ------------------------------------------------------------------------------------------------
 
@@ -656,12 +698,13 @@ SPECTACULAR_SETTINGS = {
 
 # -- background work -------------------------------------------------------------------------------------
 
+WORKERS = env.number("WORKERS", 1, 1, 64)  # processes of one background worker
 Q_CLUSTER = {
     "name": "commonplace",
     "orm": "default",
     "broker_class": "memory_project.operating.shared.task_queue.KeepingBroker",
     "cache": "process",  # for statistics of the cluster, which nothing reads
-    "workers": env.number("WORKERS", 1, 1, 64),  # number of worker processes
+    "workers": WORKERS,
     "timeout": 600,  # seconds until a running task is stopped
     "retry": 660,  # seconds until an unfinished task is run again; if less than `timeout`, it could run twice at once
     "max_attempts": 3,

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from distribution import settings_page
 from foundation.people.caller import Caller
 from foundation.tools.declaration import Tool
 from memory_project.management.commands.tools import cost
@@ -15,15 +16,12 @@ from memory_project.mcp.toolsets import denied
 from tests.docs_tables import ROOT, table
 
 
-def test_every_setting_is_listed_with_its_default() -> None:
-    source = (ROOT / "memory_project" / "settings.py").read_text()
-    read = dict(re.findall(r'env\.\w+\(\s*"([A-Z_]+)"(?:,\s*([^,)\n]+))?', source))
-    defaults = table("docs/operating.md", "| variable |")
-    assert set(defaults) == set(read)
-    for name, default in read.items():
-        plain = default.strip('"').replace("_", "") if default else ""
-        if re.fullmatch(r"\d+(\.\d+)?", plain):
-            assert float(defaults[name][0].replace("`", "")) == float(plain), name
+def test_the_page_of_settings_is_that_of_the_code() -> None:
+    assert settings_page.PAGE.read_text() == settings_page.page()
+    declared = list(settings_page.variables())
+    assert len(declared) > 100
+    assert not [variable.name for variable in declared if not variable.meaning]
+    assert len({variable.name for variable in declared}) == len(declared)
 
 
 def test_the_documented_tools_are_those_of_the_server() -> None:

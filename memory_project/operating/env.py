@@ -156,6 +156,8 @@ def pairs(name: str, default: str) -> dict[str, str]:
 
 def url(name: str, default: str) -> SplitResult:
     raw = text(name, default).rstrip("/")
+    if not raw:
+        return urlsplit("")
     try:
         parts = urlsplit(raw)
         valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0

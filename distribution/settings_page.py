@@ -1,0 +1,105 @@
+"""Write docs/settings.md from memory_project/settings.py: each variable, its default, its bounds and its meaning.
+
+The meaning of a variable is the comment above or beside the line that reads it. `--check` compares instead of writing.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "memory_project" / "settings.py"
+PAGE = ROOT / "docs" / "settings.md"
+SECTION = re.compile(r"# -- (.+?) -+$")
+INTRODUCTION = """\
+# Settings
+
+Environment variables; [operating.md](operating.md) says when you need them. Commonplace refuses to start with an
+invalid value, and the message names the variable and what is allowed. A secret may also be in a file: `NAME_FILE` is
+its path.
+"""
+HEAD = "| variable | default | allowed | meaning |\n|---|---|---|---|\n"
+
+
+@dataclass(frozen=True)
+class Variable:
+    section: str
+    name: str
+    default: str
+    allowed: str
+    meaning: str
+
+
+def variables() -> Iterator[Variable]:
+    lines = SOURCE.read_text().splitlines()
+    for statement in ast.parse("\n".join(lines)).body:
+        for call in ast.walk(statement):
+            if isinstance(call, ast.Call) and re.fullmatch(r"env\.\w+", ast.unparse(call.func)):
+                meaning = _meaning(lines, statement.lineno - 1, (statement.end_lineno or statement.lineno) - 1)
+                yield Variable(_section(lines, statement.lineno), *_values(call), meaning)
+
+
+def page() -> str:
+    parts, section = [INTRODUCTION], ""
+    for variable in variables():
+        if variable.section != section:
+            section = variable.section
+            parts.append(f"\n## {section[0].upper()}{section[1:]}\n\n{HEAD}")
+        meaning = re.sub(r"\bdocs/([\w-]+\.md)", r"[\1](\1)", variable.meaning)
+        parts.append(f"| `{variable.name}` | {variable.default} | {variable.allowed} | {meaning} |\n")
+    return "".join(parts)
+
+
+def _values(call: ast.Call) -> tuple[str, str, str]:
+    """Return the name, the default and what is allowed, as a cell of the table shows them."""
+    kind = ast.unparse(call.func).removeprefix("env.")
+    values: list[Any] = [_literal(argument) for argument in call.args]
+    name, default = str(values[0]), values[1] if len(values) > 1 else ""
+    if kind == "number":
+        return name, f"`{default}`", " to ".join(f"{bound:,}".removesuffix(".0") for bound in values[2:])
+    if kind == "boolean":
+        return name, f"`{str(default).lower()}`", "`true`, `false`"
+    if isinstance(default, dict):
+        default = json.dumps(default)
+    allowed = ", ".join(f"`{value}`" for value in values[2]) if len(values) > 2 else ""
+    return name, f"`{default}`" if default else "", allowed
+
+
+def _literal(argument: ast.expr) -> object:
+    try:
+        return ast.literal_eval(argument)
+    except ValueError:
+        return ""  # an expression, which the meaning describes
+
+
+def _meaning(lines: list[str], first: int, last: int) -> str:
+    if beside := re.search(r"[\)\]]  # (.+)$", lines[last]):
+        return beside[1]
+    above: list[str] = []
+    while lines[first - 1].startswith("# ") and not SECTION.match(lines[first - 1]):
+        first -= 1
+        above.insert(0, lines[first].removeprefix("# "))
+    return " ".join(above)
+
+
+def _section(lines: list[str], number: int) -> str:
+    return next(match[1] for line in reversed(lines[:number]) if (match := SECTION.match(line)))
+
+
+def main() -> None:
+    text = page()
+    if "--check" not in sys.argv:
+        PAGE.write_text(text)
+    elif text != PAGE.read_text():
+        sys.exit("docs/settings.md is not that of memory_project/settings.py: run make settings")
+
+
+if __name__ == "__main__":
+    main()
