@@ -68,7 +68,7 @@ class UpstreamRequest:
     scope: QueryScope
 
 
-def dry_run(operation: RunAction, *, caller: Caller) -> ActionPreview:
+def dry_run(caller: Caller, operation: RunAction) -> ActionPreview:
     """Return what an action would change, without calling the upstream.
 
     The preview holds the number and samples of the matching records, the times of the oldest and the newest ingested
@@ -99,7 +99,7 @@ def dry_run(operation: RunAction, *, caller: Caller) -> ActionPreview:
     )
 
 
-def act(operation: RunAction, *, caller: Caller) -> ActionResult:
+def act(caller: Caller, operation: RunAction) -> ActionResult:
     """Update or delete, upstream, every matching record that has an id.
 
     Raises Invalid if the confirmation token is not valid, or is missing although it is required. Raises Conflict if
@@ -134,7 +134,7 @@ def act(operation: RunAction, *, caller: Caller) -> ActionResult:
         return deliver(action, upstream, request.session)
 
 
-def resume(*, caller: Caller, action_id: UUID | str) -> ActionResult:
+def resume(caller: Caller, *, action_id: UUID | str) -> ActionResult:
     """Continue an action that was interrupted, or that left records with a failed or unknown outcome.
 
     Requests of records that succeeded or drifted are not sent again.
@@ -153,7 +153,7 @@ def interrupted(caller: Caller, session: Session, model: str) -> list[Action]:
     return [action for action in running[:20] if is_interrupted(action)]
 
 
-def resume_later(*, caller: Caller, action_id: UUID | str) -> Action:
+def resume_later(caller: Caller, *, action_id: UUID | str) -> Action:
     """Queue the action for a worker, which resumes it with the permissions that its owner has at that time."""
     action = _unfinished(caller, action_id)
     transaction.on_commit(partial(async_task, "analysis.tasks.resume", action.pk.hex))
@@ -182,7 +182,7 @@ def resume_as_owner(action_id: UUID | str) -> str:
         return "no such action or owner"
     caller = build_caller(person, channel="worker")  # type: ignore[arg-type]  # it is a Person
     with identity.acting_as(caller):
-        resume(caller=caller, action_id=action.pk)
+        resume(caller, action_id=action.pk)
     return "resumed"
 
 

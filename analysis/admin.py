@@ -51,7 +51,7 @@ class DeclaredSourceAdmin(ExportsList):
     test_title = gettext_lazy("Test: read one row")
 
     def test(self, request: HttpRequest, row: DeclaredSource, values: Mapping[str, Any]) -> TestAnswer:
-        trial = source_health.try_declaration(caller=admin_caller(request), name=row.name, text=row.declaration)
+        trial = source_health.try_declaration(admin_caller(request), name=row.name, text=row.declaration)
         return TestAnswer(not trial.error, trial.error or gettext("The source answered."), trial.lines)
 
     def save_model(self, request: HttpRequest, obj: DeclaredSource, form: Any, change: bool) -> None:

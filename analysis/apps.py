@@ -17,7 +17,7 @@ class AnalysisConfig(AppConfig):
         from foundation import registry  # noqa: PLC0415 - needs loaded models
         from memories import extensions  # noqa: PLC0415 - needs loaded models
 
-        extensions.register("analysis.memory_extension.AnalysisMemoryExtension")
+        extensions.EXTENSIONS.register("analysis.memory_extension.AnalysisMemoryExtension")
         registry.defer(contribute)
 
 

@@ -59,7 +59,7 @@ class Children:
     shortfall: str = ""
 
 
-def ingest(operation: IngestChildren, *, caller: Caller) -> ChildIngestResult:
+def ingest(caller: Caller, operation: IngestChildren) -> ChildIngestResult:
     """Copy the children of the given parents into the caller's session. If none are given, use all ingested parents.
 
     A parent whose request fails is reported in `failed`; the children of the other parents are kept.

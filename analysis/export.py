@@ -36,7 +36,7 @@ class AnalysisExport:
     total: int
 
 
-def prepare(operation: operations.Export, *, caller: Caller) -> tuple[AnalysisExport, str]:
+def prepare(caller: Caller, operation: operations.Export) -> tuple[AnalysisExport, str]:
     """Return the export and its token. Only the caller can use the token, for VALID_S seconds."""
     session = sessions.get_session(caller, operation.analysis_id)
     selection = scope(session, operation.model, operation.where)

@@ -52,7 +52,7 @@ class FindingSearchResult:
     note: str = ""
 
 
-def store(operation: StoreFindings, *, caller: Caller) -> tuple[list[Finding], str]:
+def store(caller: Caller, operation: StoreFindings) -> tuple[list[Finding], str]:
     """Store all findings or none. Return them with a note, or "".
 
     The note says that their vectors can't be computed yet, or that they begin a new analysis, although the caller has

@@ -61,7 +61,7 @@ class IngestResult:
     notes: list[str] = field(default_factory=list)
 
 
-def ingest(operation: IngestRecords, *, caller: Caller) -> IngestResult:
+def ingest(caller: Caller, operation: IngestRecords) -> IngestResult:
     """Copy one page, or all pages up to MAX_PAGES, into the caller's session.
 
     If a later page fails, the pages before it are kept, and a call with resume continues after them. If the first page

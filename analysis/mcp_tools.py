@@ -36,11 +36,11 @@ from foundation.tools.declaration import Hints, Tool, ToolResponse, tool
 
 
 def _ingest(caller: Caller, operation: operations.IngestRecords) -> ToolResponse[IngestResponse]:
-    return rendering.ingest_answer(ingest.ingest(operation, caller=caller))
+    return rendering.ingest_answer(ingest.ingest(caller, operation))
 
 
 def _ingest_children(caller: Caller, operation: operations.IngestChildren) -> ToolResponse[NestedResponse]:
-    result = child_ingest.ingest(operation, caller=caller)
+    result = child_ingest.ingest(caller, operation)
     response: NestedResponse = {
         "analysis_id": result.analysis_id,
         "model": result.model,
@@ -74,7 +74,7 @@ def analysis_store(caller: Caller, operation: operations.StoreFindings) -> ToolR
 
     To tell colleagues, pass the id of a finding to capture_insight as finding_id.
     """
-    rows, note = findings.store(operation, caller=caller)
+    rows, note = findings.store(caller, operation)
     response: StoreResponse = {
         "analysis_id": operation.analysis_id,
         "stored": len(rows),
@@ -132,16 +132,14 @@ analysis_query = Tool(
 
 def _act(caller: Caller, operation: operations.RunAction) -> ToolResponse[ActResponse] | PreviewResponse:
     return (
-        _previewed(actions.dry_run(operation, caller=caller))
-        if operation.dry_run
-        else _acted(actions.act(operation, caller=caller))
+        _previewed(actions.dry_run(caller, operation)) if operation.dry_run else _acted(actions.act(caller, operation))
     )
 
 
 def _ask_act(caller: Caller, operation: operations.RunAction) -> ConfirmationQuestion | None:
     if operation.dry_run or operation.confirm:
         return None
-    preview = actions.dry_run(operation, caller=caller)
+    preview = actions.dry_run(caller, operation)
     if preview.matched <= actions.MAX_UNCONFIRMED:
         return None
     values = f" Values: {quoted(json.dumps(dict(operation.attributes or {}), ensure_ascii=False))}."
@@ -156,7 +154,7 @@ def _ask_act(caller: Caller, operation: operations.RunAction) -> ConfirmationQue
 
 
 def _resume(caller: Caller, operation: operations.ResumeAction) -> ToolResponse[ActResponse]:
-    return _acted(actions.resume(caller=caller, action_id=operation.action_id))
+    return _acted(actions.resume(caller, action_id=operation.action_id))
 
 
 def _previewed(preview: actions.ActionPreview) -> PreviewResponse:
@@ -223,7 +221,7 @@ analysis_act = Tool(
 @tool(toolset="analysis", title="Clear an analysis", hints=Hints(destructive=True, idempotent=True), quotes=False)
 def analysis_clear(caller: Caller, operation: operations.Clear) -> ToolResponse[ClearResponse]:
     """Delete an analysis with its downloaded records and all findings. The records upstream stay as they are."""
-    records, cleared = sessions.clear(caller=caller, analysis_id=operation.analysis_id)
+    records, cleared = sessions.clear(caller, analysis_id=operation.analysis_id)
     response: ClearResponse = {"analysis_id": operation.analysis_id, "records": records, "findings": cleared}
     text = f'Cleared {records} ingested record(s) and {cleared} finding(s) for analysis "{operation.analysis_id}".'
     return ToolResponse(response, text)
@@ -232,7 +230,7 @@ def analysis_clear(caller: Caller, operation: operations.Clear) -> ToolResponse[
 @tool(toolset="analysis", title="Export records", hints=Hints(read_only=True, idempotent=True))
 def analysis_export(caller: Caller, operation: operations.Export) -> ToolResponse[ExportResponse]:
     """Export the matching records as a file. Returns a link for your user, which works for an hour."""
-    prepared, token = export.prepare(operation, caller=caller)
+    prepared, token = export.prepare(caller, operation)
     url = f"{settings.COMMONPLACE_URL}{url_for('analysis-export', token)}"
     response: ExportResponse = {
         "url": url,
@@ -247,7 +245,7 @@ def analysis_export(caller: Caller, operation: operations.Export) -> ToolRespons
 @tool(toolset="query", title="Query a warehouse", hints=Hints(read_only=True, open_world=True))
 def query_sql(caller: Caller, operation: operations.QuerySql) -> SqlResponse:
     """Query a data warehouse in SQL. It only reads. Memories about the tables are returned with the rows."""
-    answer = execute.run_query(operation, caller=caller)
+    answer = execute.run_query(caller, operation)
     result = answer.result
     response: SqlResponse = {
         "columns": result.columns,

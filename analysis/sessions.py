@@ -109,7 +109,7 @@ def names_of_models(session: Session) -> list[str]:
         return [model for (model,) in cursor.fetchall()]
 
 
-def clear(*, caller: Caller, analysis_id: str) -> tuple[int, int]:
+def clear(caller: Caller, *, analysis_id: str) -> tuple[int, int]:
     """Delete the session, and return the numbers of records and of findings that were deleted with it.
 
     Actions are kept. If the caller has no such session, nothing is deleted.

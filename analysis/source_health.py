@@ -84,13 +84,13 @@ def states() -> list[SourceState]:
     return sorted(states, key=lambda state: state.name)
 
 
-def test(*, caller: Caller, name: str) -> str:
+def test(caller: Caller, *, name: str) -> str:
     """Read from a source as its users do, such as one row of its first model. Return the error message, or ""."""
     if not caller.is_operator:
         raise Forbidden(gettext("only operators can test sources"))
     for entry in sources.declared_texts():
         if entry.name == name and kind_of(entry.text) in OTHER_KINDS:
-            error = try_declaration(caller=caller, name=name, text=entry.text).error
+            error = try_declaration(caller, name=name, text=entry.text).error
             _note(name, error)
             return error
     models = [model for model in sources.declared().values() if model.source and model.source.name == name]
@@ -112,7 +112,7 @@ class SourceTrial:
     lines: Sequence[str] = ()
 
 
-def try_declaration(*, caller: Caller, name: str, text: str) -> SourceTrial:
+def try_declaration(caller: Caller, *, name: str, text: str) -> SourceTrial:
     """Read one row by a valid declaration that need not be saved. Values are told only to those who may read them."""
     if not caller.is_operator:
         raise Forbidden("only operators can test sources")

@@ -130,7 +130,7 @@ def ingest(model: str, path: Path) -> Any:
     user, _ = User.objects.get_or_create(email="bench@example.org")
     caller = build_caller(user, channel="bench")
     arguments = {"analysis_id": "files", "model": model, "ingest_all": True, "per_page": 1_000}
-    while ingesting.ingest(IngestRecords.read(arguments), caller=caller).capped:
+    while ingesting.ingest(caller, IngestRecords.read(arguments)).capped:
         arguments["resume"] = True
     return sessions.get_session(caller, "files"), model
 

@@ -101,7 +101,7 @@ def run(size: Size, events: int, rounds: int) -> None:
         measured("a search", rounds, lambda: show(queries.DebtFilter(text="table_17")))
         measured("one reason", rounds, lambda: show(queries.DebtFilter(reason="stale")))
     with identity.acting_as(asker):
-        measured("questions for a person", 1, lambda: interviews.ask(AskQuestions(), caller=asker))
+        measured("questions for a person", 1, lambda: interviews.ask(asker, AskQuestions()))
 
 
 def main() -> None:

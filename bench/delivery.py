@@ -200,14 +200,14 @@ def store(author: Any, traps: Sequence[Trap], variant: Variant) -> None:
         later.append((trap, len(facts), urns))
         first = worded(trap, variant, "old" if trap.old else "memory")
         facts += [{"content": text, "entity_urns": urns} for text in (first, worded(trap, variant, "other")) if text]
-    records = [record for record, _ in remember_many(caller=author, facts=facts)]
+    records = [record for record, _ in remember_many(author, facts=facts)]
     for trap, position, urns in later:
         record_id = records[position].pk
         if trap.old:
             correction = {"content": worded(trap, variant, "memory"), "entity_urns": urns, "reason": "looked again"}
-            services.supersede(Supersede.read({"record_id": record_id, **correction}), caller=author)
+            services.supersede(author, Supersede.read({"record_id": record_id, **correction}))
         if trap.stale:
-            services.mark_stale(caller=system_caller(), record_id=record_id, reason=trap.stale)
+            services.mark_stale(system_caller(), record_id=record_id, reason=trap.stale)
     term_statistics.refresh()
 
 
@@ -234,7 +234,7 @@ def outcome_of(caller: Any, trap: Trap, variant: Variant) -> Outcome:
     stale = int(data.get("not_shown", {}).get("stale", 0))
     if trap.is_control:
         return Outcome(trap, False, False, len(reasons) + stale, characters, ms, reasons)
-    found = recall(RecallMemories(query=trap.question, limit=FIRST), caller=caller)
+    found = recall(caller, RecallMemories(query=trap.question, limit=FIRST))
     needed = {worded(trap, variant, name) for name in ("memory", "other")} - {""}
     if trap.stale:
         is_attached = stale > 0

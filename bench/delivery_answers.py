@@ -49,7 +49,7 @@ def result_of(caller: Any, sql: str) -> list[list[Any]]:
     from analysis.operations import QuerySql  # noqa: PLC0415 - after setup()
     from analysis.sql.execute import run_query  # noqa: PLC0415 - after setup()
 
-    result = run_query(QuerySql(sql=sql, source=SOURCE, limit=ROWS), caller=caller).result
+    result = run_query(caller, QuerySql(sql=sql, source=SOURCE, limit=ROWS)).result
     if result.is_cut:
         raise ValueError(f"the result has more rows than fit: {sql}")
     return result.rows

@@ -58,7 +58,7 @@ def fill(count: int) -> None:
     PersonaMembership.objects.create(user=user, persona=Persona.objects.get(name="sales-analytics"), is_default=True)
     tables = other_tables()
     fill_catalog(tables)
-    remember_many(caller=build_caller(user, channel="bench"), facts=facts(tables, count))
+    remember_many(build_caller(user, channel="bench"), facts=facts(tables, count))
     vector_index.train()
     term_statistics.refresh()
     with connection.cursor() as cursor:

@@ -243,7 +243,7 @@ def set_up(size: int, clients: int) -> tuple[Keys, list[str]]:
     session.save()
 
     def token(user: Any) -> str:
-        return create_token(caller=system_caller(), user=user, name="bench")[1]
+        return create_token(system_caller(), user=user, name="bench")[1]
 
     keys = Keys(token(friend), [token(flooder) for _ in range(clients)], str(session.session_key))
     return keys, recall_speed.questions(texts, 200)

@@ -122,7 +122,7 @@ def _offered(caller: Any, claim: dict[str, Any], times: list[float]) -> list[Any
 
     cache.clear()
     recent_entities.note(caller, [urn_of(name) for name in claim.get("recent", ())])
-    record = services.remember(Remember.read({"content": claim["text"]}), caller=caller).record
+    record = services.remember(caller, Remember.read({"content": claim["text"]})).record
     started = time.perf_counter()
     found, _ = likely_entities(caller, [record])
     times.append(time.perf_counter() - started)

@@ -48,7 +48,7 @@ def fill() -> str:
     list(demo.make_memories(people))
     demo.make_insights(people)
     term_statistics.refresh()
-    return create_token(caller=system_caller(), user=people["maya"], name="bench")[1]
+    return create_token(system_caller(), user=people["maya"], name="bench")[1]
 
 
 def serve() -> str:

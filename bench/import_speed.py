@@ -43,13 +43,13 @@ def measure(count: int, *, undo: bool) -> None:
         file = Path(folder) / "facts.csv"
         write(file, count)
         with file.open("rb") as content:
-            staged = staging.start(caller=caller, file=content, name=file.name)
+            staged = staging.start(caller, file=content, name=file.name)
     step("parse", staged, person, count, lambda: staged.rows_read)
-    taking_over.start(caller=caller, import_id=staged.pk)
+    taking_over.start(caller, import_id=staged.pk)
     step("take over", staged, person, count, lambda: ImportRow.objects.filter(of=staged, outcome="kept").count())
     if not undo:
         return
-    taking_over.start_undo(caller=caller, import_id=staged.pk)
+    taking_over.start_undo(caller, import_id=staged.pk)
     step("undo", staged, person, count, lambda: ImportRow.objects.filter(of=staged, outcome="undone").count())
 
 

@@ -190,7 +190,7 @@ def world(people: int) -> World:
         return f"{settings.SESSION_COOKIE_NAME}={session.session_key}"
 
     def token(user: User) -> str:
-        return create_token(caller=system_caller(), user=user, name="bench")[1]
+        return create_token(system_caller(), user=user, name="bench")[1]
 
     users = [User.objects.get(email=f"owner{number}@bench.example") for number in range(people)]
     curator = User.objects.get(email=CURATOR)

@@ -72,10 +72,10 @@ def ranks(location: str) -> list[int]:
     dice = random.Random(3)
     caller: Any = Caller(email=f"{location}@bench.example", persona="bench", personas=frozenset({"bench"}))
     facts = [{"content": text(fact, location, dice), "visibility": "private"} for fact, _ in FACTS]
-    records = [record for record, _ in remember_many(caller=caller, facts=facts)]
+    records = [record for record, _ in remember_many(caller, facts=facts)]
     ranks_found = []
     for record, (_, question) in zip(records, FACTS, strict=True):
-        hits = [hit.record.pk for hit in recall(RecallMemories(query=question), caller=caller).hits]
+        hits = [hit.record.pk for hit in recall(caller, RecallMemories(query=question)).hits]
         ranks_found.append(hits.index(record.pk) + 1 if record.pk in hits else 99)
     return ranks_found
 

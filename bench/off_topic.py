@@ -29,7 +29,7 @@ def best_scores(questions: list[dict[str, Any]], source_ids: dict[str, str], cal
 
     best = []
     for question in questions:
-        hits = recall(RecallMemories(query=question["text"]), caller=caller).hits
+        hits = recall(caller, RecallMemories(query=question["text"])).hits
         relevant = set(question["relevant"])
         answers = [hit.score for hit in hits if source_ids.get(hit.record.pk.hex) in relevant]
         best.append((max((hit.score for hit in hits), default=0.0), max(answers, default=0.0)))

@@ -54,7 +54,7 @@ def ask(callers: dict[str, Any], prompts: list[dict[str, Any]], run: str) -> lis
     results = []
     for number, row in enumerate(prompts):
         operation = ReadPrompt(session=f"{run} {number}", program="bench", prompt=row["prompt"])
-        ids = read_prompt(operation, caller=callers[row["by"]])["memory_ids"]
+        ids = read_prompt(callers[row["by"]], operation)["memory_ids"]
         results.append((row, [MemoryRecord.objects.get(pk=pk).content for pk in ids]))
     return results
 
@@ -89,7 +89,7 @@ def time_requests(callers: dict[str, Any], prompts: list[dict[str, Any]]) -> Non
     clients = {}
     for name, caller in callers.items():
         user = User.objects.get(email=caller.email)
-        _, token = create_token(caller=system_caller(), user=user, name="bench")
+        _, token = create_token(system_caller(), user=user, name="bench")
         clients[name] = Client(headers={"authorization": f"Bearer {token}"})
     tables = ("sales.orders", "sales.returns", "supply.shipments", "inventory.stock_levels")
     requests = {

@@ -160,7 +160,7 @@ def tokens_of_people() -> list[str]:
     from memory_project.models import User  # noqa: PLC0415 - after setup()
 
     people = [User.objects.filter(email=email).first() or User.objects.create_user(email, None) for email in PEOPLE]
-    return [create_token(caller=system_caller(), user=person, name="bench")[1] for person in people]
+    return [create_token(system_caller(), user=person, name="bench")[1] for person in people]
 
 
 def compare(servers: Sequence[Server], options: argparse.Namespace, tokens: Sequence[str], queries: list[str]) -> None:

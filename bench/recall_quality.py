@@ -65,7 +65,7 @@ def store_conversations(records: list[dict[str, Any]], caller: Any) -> dict[str,
             )
             for turn in turns
         ]
-        memories = store_turns(caller=caller, conversation_id=scope, turns=conversation, tier="ltm")
+        memories = store_turns(caller, conversation_id=scope, turns=conversation, tier="ltm")
         source_ids.update({memory.pk.hex: turn["id"] for memory, turn in zip(memories, turns, strict=True)})
     return source_ids
 
@@ -74,7 +74,7 @@ def store_documents(records: list[dict[str, Any]], caller: Any) -> dict[str, str
     from memories.writing.bulk_import import remember_many  # noqa: PLC0415 - after setup()
 
     facts = [{"content": record["text"], "visibility": "private"} for record in records]
-    stored = remember_many(caller=caller, facts=facts)
+    stored = remember_many(caller, facts=facts)
     return {memory.pk.hex: record["id"] for (memory, _), record in zip(stored, records, strict=True)}
 
 
@@ -90,7 +90,7 @@ def ask_questions(
     for question in questions:
         scope = "" if together else question.get("scope", "")
         result = recall(
-            RecallMemories(query=question["text"], limit=50), caller=caller, filters=Filters(conversation_id=scope)
+            caller, RecallMemories(query=question["text"], limit=50), filters=Filters(conversation_id=scope)
         )
         stages[result.ranking] += 1
         ranked = [source_ids[hit.record.pk.hex] for hit in result.hits]

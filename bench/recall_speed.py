@@ -235,7 +235,7 @@ def compare_imports(count: int) -> None:
     texts = [f"Import: {sentence(dice)}" for _ in range(2 * count)]
     caller = Caller(email=OWNER, persona="bench", personas=frozenset({"bench"}))
     bare = timed(embedding.embed, texts[:count], waiting=embedding.Waiting.BATCH)
-    whole = timed(remember_many, caller=caller, facts=[{"content": text} for text in texts[count:]])
+    whole = timed(remember_many, caller, facts=[{"content": text} for text in texts[count:]])
     print(f"  remember_many: {count / whole * 1000:.0f} memories/s, {bare / whole:.2f} of the rate of embedding alone")
 
 
@@ -298,9 +298,9 @@ def measure_many(sizes: list[int], count: int) -> None:
                                  "admin, who sees all": system_caller()}.items():  # fmt: skip
                 times, with_policies = [], []
                 for query in queries:
-                    times.append(timed(recall, RecallMemories(query=query), caller=caller))
+                    times.append(timed(recall, caller, RecallMemories(query=query)))
                     with identity.acting_as(caller):
-                        with_policies.append(timed(recall, RecallMemories(query=query), caller=caller))
+                        with_policies.append(timed(recall, caller, RecallMemories(query=query)))
                 p50 = row(f"recall: {name}", times, base.get(name, 0.0))
                 base.setdefault(name, p50)
                 row("  with row-level security (growth: against without)", with_policies, p50)

@@ -65,7 +65,7 @@ def measure(half: str, verbose: bool) -> None:
     fill_catalog(worlds)
     author, colleague = callers()
     traps = [trap for world in worlds for trap in world["traps"]]
-    remember_many(caller=author, facts=[{"content": text} for text, _ in traps])
+    remember_many(author, facts=[{"content": text} for text, _ in traps])
     results = [(text, sql, attached(colleague, sql)) for text, sql in traps]
     found = sum(text in texts for text, _, texts in results)
     others = sum(len(texts.keys() - {text}) for text, _, texts in results)

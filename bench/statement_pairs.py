@@ -36,8 +36,8 @@ def outcomes(pairs: Sequence[tuple[str, str, str]]) -> dict[str, Counter[str]]:
     counts: dict[str, Counter[str]] = {}
     for kind, first, second in pairs:
         CachedAnswer.objects.all().delete()
-        store_cache(StoreCache(user_id=USER, query=first, response="-"), caller=caller)
-        lookup = check_cache(CheckCache(user_id=USER, query=second), caller=caller)
+        store_cache(caller, StoreCache(user_id=USER, query=first, response="-"))
+        lookup = check_cache(caller, CheckCache(user_id=USER, query=second))
         vectors = embedding.embed([first, second])[0]
         of_kind = counts.setdefault(kind, Counter())
         of_kind["pairs"] += 1

@@ -83,7 +83,7 @@ def remember(count: int) -> None:
         {"content": f"{' '.join(dice.choices(WORDS, k=dice.randint(10, 30)))} {number}.", "tags": ["bench"]}
         for number in range(count)
     ]
-    remember_many(caller=caller, facts=facts)
+    remember_many(caller, facts=facts)
     print(f"the vector index: {vector_index.train()}")
 
 
@@ -95,7 +95,7 @@ def audit(count: int) -> None:
     caller = build_caller(User.objects.get(email="owner@bench.example"), channel="command")
     for number in range(count):
         audit.record(
-            caller=caller,
+            caller,
             tool="memory_recall",
             outcome="ok",
             duration_ms=12.5,

@@ -13,7 +13,7 @@ class KnowledgeConfig(AppConfig):
         from foundation import registry  # noqa: PLC0415 - needs loaded models
         from memories import extensions  # noqa: PLC0415 - needs loaded models
 
-        extensions.register("knowledge.memory_extension.KnowledgeMemoryExtension")
+        extensions.EXTENSIONS.register("knowledge.memory_extension.KnowledgeMemoryExtension")
         registry.defer(contribute)
 
 

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from django.utils.module_loading import import_string
-
-from foundation import registry
+from foundation.extensions import Extensions
 from foundation.people.caller import Caller
 from knowledge.models import Changeset, Decision, Insight, InterviewQuestion, Suggestion
 from memories.models import MemoryRecord
@@ -73,19 +71,18 @@ class KnowledgeExtension:
         """Called after a proposal of a memory's scope was undone, or the memory got a scope."""
 
 
-_extensions: dict[str, KnowledgeExtension] = {}
+EXTENSIONS: Extensions[KnowledgeExtension] = Extensions()
 
+insight_reviewed = EXTENSIONS.tell(KnowledgeExtension.insight_reviewed)
+decision_overturned = EXTENSIONS.tell(KnowledgeExtension.decision_overturned)
+changeset_decided = EXTENSIONS.tell(KnowledgeExtension.changeset_decided)
+question_asked = EXTENSIONS.tell(KnowledgeExtension.question_asked)
+question_decided = EXTENSIONS.tell(KnowledgeExtension.question_decided)
+suggestions_staged = EXTENSIONS.tell(KnowledgeExtension.suggestions_staged)
+suggestions_decided = EXTENSIONS.tell(KnowledgeExtension.suggestions_decided)
+scope_proposed = EXTENSIONS.tell(KnowledgeExtension.scope_proposed)
+scope_proposal_ended = EXTENSIONS.tell(KnowledgeExtension.scope_proposal_ended)
 
-def register(path: str) -> None:
-    """Register the extension class with this dotted path, which is imported when it is needed first."""
-    registry.defer(lambda: _add(path))
+observation = EXTENSIONS.first(KnowledgeExtension.observation)
 
-
-def _add(path: str) -> None:
-    _extensions[path] = import_string(path)()
-
-
-def registered() -> Sequence[KnowledgeExtension]:
-    """Return the extensions in the order of INSTALLED_APPS."""
-    registry.load()
-    return tuple(_extensions.values())
+built_in_prompts = EXTENSIONS.listed(KnowledgeExtension.built_in_prompts)

@@ -1,8 +1,8 @@
 """Extension points of the memories app.
 
 An app that extends the memories app subclasses MemoryExtension in its `memory_extension.py`, overrides the hooks it
-needs and registers the class in `AppConfig.ready`. Any number of apps may do so. Hooks for changes run inside the
-transaction of the change. Hooks for recall and tool calls run outside of a transaction.
+needs and registers the class in `AppConfig.ready`, with `EXTENSIONS.register`. Any number of apps may do so. Hooks for
+changes run inside the transaction of the change. Hooks for recall and tool calls run outside of a transaction.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import Model, Q, QuerySet
-from django.utils.module_loading import import_string
 
-from foundation import registry
+from foundation.extensions import Extensions
 from foundation.operations.errors import DomainError
 from foundation.people.caller import Caller
 from foundation.tools.declaration import Call, ContextBlock, ContextLookup
@@ -286,19 +285,49 @@ class MemoryExtension:
         """Called after a tool call was refused or failed."""
 
 
-_extensions: dict[str, MemoryExtension] = {}
+EXTENSIONS: Extensions[MemoryExtension] = Extensions()
 
+# -- what services call: each function asks all extensions, and its rule says what becomes of their answers -----
 
-def register(path: str) -> None:
-    """Register the extension class with this dotted path, which is imported when it is needed first."""
-    registry.defer(lambda: _add(path))
+check_share = EXTENSIONS.tell(MemoryExtension.check_share)
+check_restore = EXTENSIONS.tell(MemoryExtension.check_restore)
+check_erase = EXTENSIONS.tell(MemoryExtension.check_erase)
+record_saved = EXTENSIONS.tell(MemoryExtension.record_saved)
+record_changed = EXTENSIONS.tell(MemoryExtension.record_changed)
+correction_proposed = EXTENSIONS.tell(MemoryExtension.correction_proposed)
+record_superseded = EXTENSIONS.tell(MemoryExtension.record_superseded)
+correction_undone = EXTENSIONS.tell(MemoryExtension.correction_undone)
+record_stale = EXTENSIONS.tell(MemoryExtension.record_stale)
+verification_outdated = EXTENSIONS.tell(MemoryExtension.verification_outdated)
+record_reported = EXTENSIONS.tell(MemoryExtension.record_reported)
+report_withdrawn = EXTENSIONS.tell(MemoryExtension.report_withdrawn)
+keep_checks = EXTENSIONS.tell(MemoryExtension.keep_checks)
+citing_documents_outdated = EXTENSIONS.tell(MemoryExtension.citing_documents_outdated)
+citing_documents_settled = EXTENSIONS.tell(MemoryExtension.citing_documents_settled)
+access_narrowed = EXTENSIONS.tell(MemoryExtension.access_narrowed)
+catalog_changed = EXTENSIONS.tell(MemoryExtension.catalog_changed)
 
+defer_edit = EXTENSIONS.first(MemoryExtension.defer_edit)
+defer_correction = EXTENSIONS.first(MemoryExtension.defer_correction)
+prepare_check = EXTENSIONS.first(MemoryExtension.prepare_check)
+recent_statement = EXTENSIONS.first(MemoryExtension.recent_statement)
+stale_cause = EXTENSIONS.first(MemoryExtension.stale_cause)
 
-def _add(path: str) -> None:
-    _extensions[path] = import_string(path)()
+contradict = EXTENSIONS.any_of(MemoryExtension.contradiction)
+has_entities = EXTENSIONS.any_of(MemoryExtension.has_entities)
 
+described_checks = EXTENSIONS.listed(MemoryExtension.described_checks)
+copied_memories = EXTENSIONS.listed(MemoryExtension.copied_memories)
+text_places = EXTENSIONS.listed(MemoryExtension.text_places)
+portable_kinds = EXTENSIONS.listed(MemoryExtension.portable_kinds)
 
-def registered() -> Sequence[MemoryExtension]:
-    """Return the extensions in the order of INSTALLED_APPS."""
-    registry.load()
-    return tuple(_extensions.values())
+proposals_among = EXTENSIONS.merged(MemoryExtension.proposals_among)
+condition_kinds = EXTENSIONS.merged(MemoryExtension.condition_kinds)
+checks_of = EXTENSIONS.merged(MemoryExtension.checks_of)
+additions_to_memories = EXTENSIONS.merged(MemoryExtension.additions_to_memories)
+scopes = EXTENSIONS.merged(MemoryExtension.scopes)
+
+erase_copies = EXTENSIONS.counted(MemoryExtension.erase_copies)
+owner_wiped = EXTENSIONS.counted(MemoryExtension.owner_wiped)
+
+unknown_entities = EXTENSIONS.sentences(MemoryExtension.unknown_entities)

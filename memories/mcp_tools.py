@@ -29,49 +29,49 @@ from memories.writing import entity_assignment, erasure, feedback, pruning
 
 
 def _remember(caller: Caller, operation: operations.Remember) -> RememberedResponse:
-    result = services.remember(operation, caller=caller)
+    result = services.remember(caller, operation)
     response = _remembered(result, "this is already remembered" if result.existing else "remembered")
     return {**response, **responses.unsettled_response(caller, result.record)}
 
 
 def _update(caller: Caller, operation: operations.Revise) -> ChangedResponse:
-    record = services.revise(operation, caller=caller)
+    record = services.revise(caller, operation)
     return _changed(record, record.pending_message or record.edit_note or "updated")
 
 
 def _supersede(caller: Caller, operation: operations.Supersede) -> RememberedResponse:
-    result = services.supersede(operation, caller=caller)
+    result = services.supersede(caller, operation)
     is_proposal = result.record.supersedes_id is None
     message = "proposed as a correction of" if is_proposal else "corrects"
     return _remembered(result, f"{message} {operation.record_id.hex}")
 
 
 def _forget(caller: Caller, operation: operations.Forget) -> ChangedResponse:
-    return _changed(services.forget(operation, caller=caller), "forgotten; restore brings it back")
+    return _changed(services.forget(caller, operation), "forgotten; restore brings it back")
 
 
 def _restore(caller: Caller, operation: operations.Restore) -> ChangedResponse:
-    record = services.restore(operation, caller=caller)
+    record = services.restore(caller, operation)
     if record.status == Status.STALE:
         return _changed(record, f"restored; it is stale, because {record.stale_reason}. If it is still true, verify it")
     return _changed(record, "restored")
 
 
 def _verify(caller: Caller, operation: operations.Verify) -> ChangedResponse:
-    return _changed(services.verify(operation, caller=caller), "still true, as of now")
+    return _changed(services.verify(caller, operation), "still true, as of now")
 
 
 def _settle(caller: Caller, operation: operations.AssignEntities) -> ChangedResponse:
-    record = entity_assignment.assign_entities(operation, caller=caller)
+    record = entity_assignment.assign_entities(caller, operation)
     about = ", ".join(map(entity_name, record.entity_urns)) or "nothing in the catalog"
     return _changed(record, record.pending_message or f"settled: it is about {about}")
 
 
 def _feedback(caller: Caller, operation: operations.MarkFeedback) -> ChangedResponse:
     if operation.verdict == operations.WITHDRAW:
-        feedback.withdraw(caller=caller, record_id=operation.record_id)
+        feedback.withdraw(caller, record_id=operation.record_id)
         return _changed(queries.get(caller, operation.record_id), "noted")
-    mark = feedback.mark(operation, caller=caller)
+    mark = feedback.mark(caller, operation)
     record = queries.get(caller, operation.record_id)
     return _changed(record, "noted" if mark.counts else f"noted for you only: you don't hold persona {record.persona}")
 
@@ -91,17 +91,17 @@ def _history(caller: Caller, operation: operations.ShowHistory) -> HistoryRespon
 
 
 def _share(caller: Caller, operation: operations.Share) -> ChangedResponse:
-    record = services.share(operation, caller=caller)
+    record = services.share(caller, operation)
     return _changed(record, f"visible to {record.visibility}")
 
 
 def _attach(caller: Caller, operation: operations.ChooseAttachment) -> ChangedResponse:
-    record = services.choose_attachment(operation, caller=caller)
+    record = services.choose_attachment(caller, operation)
     return _changed(record, f"attached to answers: {record.attachment}")
 
 
 def _erase(caller: Caller, operation: operations.Erase) -> ErasedResponse:
-    erased = erasure.erase(operation, caller=caller)
+    erased = erasure.erase(caller, operation)
     response: ErasedResponse = {
         "id": operation.record_id.hex,
         "status": "erased",
@@ -117,7 +117,7 @@ def _erase(caller: Caller, operation: operations.Erase) -> ErasedResponse:
 def _ask_erase(caller: Caller, operation: operations.Erase) -> ConfirmationQuestion | None:
     if operation.confirm:
         return None
-    record = erasure.check_erase(operation, caller=caller)
+    record = erasure.check_erase(caller, operation)
     message = (
         f"Erase this memory of {record.created_by} for good, with its history and its copies? This can't be undone. "
         f"Its text: {quoted(record.content)}"
@@ -129,9 +129,8 @@ def _get(caller: Caller, operation: operations.GetMemory) -> GotResponse:
     record = queries.get(caller, operation.record_id)
     response: GotResponse = {"memory": responses.memory_response(record), "about": responses.QUOTED}
     response.update(responses.unsettled_response(caller, record))  # type: ignore[typeddict-item]
-    described = [extension.described_checks(caller, record.pk) for extension in extensions.registered()]
-    if checks := [dict(check) for of_app in described for check in of_app]:
-        response["checks"] = checks
+    if checks := extensions.described_checks(caller, record.pk):
+        response["checks"] = [dict(check) for check in checks]
     return response
 
 
@@ -183,7 +182,7 @@ def memory_recall(caller: Caller, operation: operations.RecallMemories) -> ToolR
 
     Call it before you analyze data or answer a question about it. Pass a query, entities, or both.
     """
-    return recall_answer(recall(operation, caller=caller, distant=True), explain=operation.explain)
+    return recall_answer(recall(caller, operation, distant=True), explain=operation.explain)
 
 
 @tool(toolset="memory", title="Report on memories", hints=Hints(idempotent=True), quotes=False)
@@ -192,7 +191,7 @@ def memory_feedback(caller: Caller, operation: operations.ReportMemories) -> Rep
 
     Owners and curators see that. It changes no ranking and no status: correct a memory with memory_manage, supersede.
     """
-    return reported_response(reports.report(operation, caller=caller))
+    return reported_response(reports.report(caller, operation))
 
 
 @tool(toolset="memory", title="Store a note", quotes=False)
@@ -201,14 +200,14 @@ def memory_store(caller: Caller, operation: operations.StoreNote) -> RememberedR
 
     For what colleagues should know, use memory_manage with the command remember.
     """
-    result = services.store_note(operation, caller=caller)
+    result = services.store_note(caller, operation)
     return _remembered(result, "this is already stored" if result.existing else "stored")
 
 
 @tool(toolset="memory", title="Prune notes", hints=Hints(destructive=True), quotes=False)
 def memory_prune(caller: Caller, operation: operations.PruneNotes) -> PrunedResponse:
     """Archive old or repeated notes that you stored with memory_store. It never touches other memories."""
-    pruned = pruning.prune(operation, caller=caller)
+    pruned = pruning.prune(caller, operation)
     response: PrunedResponse = {
         "pruned": len(pruned),
         "dry_run": operation.dry_run,

@@ -12,9 +12,9 @@ from foundation.people.caller import Caller
 
 
 class Store(Protocol):
-    def load(self, *, caller: Caller, key: str) -> Any: ...
-    def save(self, *, caller: Caller, key: str, value: Any) -> None: ...
-    def remove(self, *, caller: Caller, key: str) -> None: ...
+    def load(self, caller: Caller, *, key: str) -> Any: ...
+    def save(self, caller: Caller, *, key: str, value: Any) -> None: ...
+    def remove(self, caller: Caller, *, key: str) -> None: ...
 
 
 _store: Store | None = None
@@ -27,14 +27,14 @@ def use_store(store: Store) -> None:
 
 def load(caller: Caller, key: str) -> Any:
     """Return the caller's value, or None."""
-    return _store.load(caller=caller, key=key) if _store else None
+    return _store.load(caller, key=key) if _store else None
 
 
 def save(caller: Caller, key: str, value: Any) -> None:
     if _store:
-        _store.save(caller=caller, key=key, value=value)
+        _store.save(caller, key=key, value=value)
 
 
 def remove(caller: Caller, key: str) -> None:
     if _store:
-        _store.remove(caller=caller, key=key)
+        _store.remove(caller, key=key)

@@ -264,13 +264,12 @@ CITATION = ExportKind(
 def kinds() -> dict[str, ExportKind]:
     """Return the kinds of all apps by name, those that others refer to first."""
     proposed = Q(pk__in=[])
-    for extension in extensions.registered():
+    for extension in extensions.EXTENSIONS.all():
         proposed |= extension.is_proposal()
     extra = {PROPOSAL: ExpressionWrapper(proposed, output_field=BooleanField())}
     declared = [TOMBSTONE, replace(MEMORY, extra=extra), REVISION, FEEDBACK, REPORT, VERIFICATION]
     declared += [CITING_DOCUMENT, CITATION]
-    for extension in extensions.registered():
-        declared += extension.portable_kinds()
+    declared += extensions.portable_kinds()
     declared.append(QUOTATION)  # it may refer to rows of every app
     return {kind.name: kind for kind in declared}
 

@@ -74,7 +74,7 @@ class Remembered:
 # -- creating memories -----------------------------------------------------------------------------------
 
 
-def remember(operation: operations.Remember, *, caller: Caller, created_at: datetime | None = None) -> Remembered:
+def remember(caller: Caller, operation: operations.Remember, *, created_at: datetime | None = None) -> Remembered:
     """Store a fact.
 
     If the caller already has an active or stale fact with the same text in the active persona, that record is returned.
@@ -85,13 +85,13 @@ def remember(operation: operations.Remember, *, caller: Caller, created_at: date
     def find_existing() -> MemoryRecord | None:
         return lock_duplicates(caller, [operation.content]).get(normalized_key(operation.content))
 
-    return store(operation, caller=caller, created_at=created_at, find_existing=find_existing)
+    return store(caller, operation, created_at=created_at, find_existing=find_existing)
 
 
 def store(
+    caller: Caller,
     operation: operations.Remember,
     *,
-    caller: Caller,
     created_at: datetime | None = None,
     find_existing: Callable[[], MemoryRecord | None],
     after_save: Callable[[MemoryRecord], object] | None = None,
@@ -128,8 +128,7 @@ def store(
 
 def unknown_entities(urns: Sequence[str]) -> str:
     """Return what to tell somebody who states entities that the catalog lacks, or ""."""
-    found = (extension.unknown_entities(urns) for extension in extensions.registered()) if urns else ()
-    return "; ".join(filter(None, found))
+    return extensions.unknown_entities(urns) if urns else ""
 
 
 def secret_note(record: MemoryRecord) -> str:
@@ -141,7 +140,7 @@ def secret_note(record: MemoryRecord) -> str:
     )
 
 
-def store_note(operation: operations.StoreNote, *, caller: Caller) -> Remembered:
+def store_note(caller: Caller, operation: operations.StoreNote) -> Remembered:
     """Store a private note. If the same text is already stored, the existing record is returned, as by `remember`."""
     # model_construct skips validation, because a note may be shorter than a fact.
     fact = operations.Remember.model_construct(
@@ -151,10 +150,10 @@ def store_note(operation: operations.StoreNote, *, caller: Caller) -> Remembered
         visibility=Visibility.PRIVATE.value,
         category=Category.GENERAL.value,
     )
-    return remember(fact, caller=caller)
+    return remember(caller, fact)
 
 
-def supersede(operation: operations.Supersede, *, caller: Caller, created_at: datetime | None = None) -> Remembered:
+def supersede(caller: Caller, operation: operations.Supersede, *, created_at: datetime | None = None) -> Remembered:
     """Correct a memory: store a new record and mark the old one as superseded.
 
     EDITABLE fields that are not given are copied from the old record, except the summary. If the correction needs
@@ -176,8 +175,7 @@ def supersede(operation: operations.Supersede, *, caller: Caller, created_at: da
             raise Invalid(
                 gettext("is identical to the current text"), field="content", allowed=gettext("the corrected text")
             )
-        deferrals = [extension.defer_correction(caller, old, fields) for extension in extensions.registered()]
-        pending = next(filter(None, deferrals), "")
+        pending = extensions.defer_correction(caller, old, fields) or ""
         new = MemoryRecord(
             **{**fields, "visibility": Visibility.PRIVATE if pending else fields["visibility"]},
             created_by=old.created_by,
@@ -192,12 +190,10 @@ def supersede(operation: operations.Supersede, *, caller: Caller, created_at: da
         )
         new.unsettled = old.unsettled and new.lacks_entities  # what was settled is not asked again
         save_new(new)
-        for extension in extensions.registered():
-            if pending:
-                extension.correction_proposed(caller, new, old)
-            else:
-                extension.record_superseded(old)
-        if not pending:
+        if pending:
+            extensions.correction_proposed(caller, new, old)
+        else:
+            extensions.record_superseded(old)
             with revised(caller, old, "supersede", operation.reason, moment):
                 mark_superseded(old, new)
             _note_quoting_reason(old, new, operation.reason)
@@ -225,7 +221,7 @@ def _note_quoting_reason(old: MemoryRecord, new: MemoryRecord, reason: str) -> N
 # -- changing memories -----------------------------------------------------------------------------------
 
 
-def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
+def revise(caller: Caller, operation: operations.Revise) -> MemoryRecord:
     """Edit a memory in place. `metadata` is merged key by key.
 
     A stale memory becomes active again if its text changes. If its entities or columns change, extensions compare it
@@ -245,13 +241,12 @@ def revise(operation: operations.Revise, *, caller: Caller) -> MemoryRecord:
         record = locked(caller, operation.record_id)
         require_in_use(caller, record)
         if changes.get("visibility", record.visibility) != record.visibility:
-            check_share(record)
+            extensions.check_share(record)
         changes |= rules.validity_columns(changes, record)
         if "scope" in changes:
             changes["scope"] = scope_for(caller, changes["scope"], of=record)
         requested = changes if operation.metadata is None else {**changes, "metadata": operation.metadata}
-        deferrals = [extension.defer_edit(caller, record, requested) for extension in extensions.registered()]
-        if pending := next(filter(None, deferrals), ""):
+        if pending := extensions.defer_edit(caller, record, requested):
             record.pending_message = "; ".join([pending, *([prepared(record)] if prepared else [])])
             return record
         updated_at = record.updated_at
@@ -284,7 +279,7 @@ def _note_of_edit(record: MemoryRecord, changes: Mapping[str, Any], checked: str
     return "; ".join(filter(None, [updated, secret_note(record), unknown, checked]))
 
 
-def forget(operation: operations.Forget, *, caller: Caller) -> MemoryRecord:
+def forget(caller: Caller, operation: operations.Forget) -> MemoryRecord:
     """Archive a memory. An archived memory is not recalled and can be restored. Archiving it again changes nothing."""
     with transaction.atomic():
         record = locked(caller, operation.record_id, deciding=True)
@@ -293,7 +288,7 @@ def forget(operation: operations.Forget, *, caller: Caller) -> MemoryRecord:
     return record
 
 
-def restore(operation: operations.Restore, *, caller: Caller) -> MemoryRecord:
+def restore(caller: Caller, operation: operations.Restore) -> MemoryRecord:
     """Make an archived memory active again, or stale if it was stale before. Make a stale memory active.
 
     Extensions may then make it stale, for example because its entities have changed: only a verification says that it
@@ -303,8 +298,7 @@ def restore(operation: operations.Restore, *, caller: Caller) -> MemoryRecord:
     """
     with transaction.atomic():
         record, old = locked_with_predecessor(caller, operation.record_id)
-        for extension in extensions.registered():
-            extension.check_restore(record)
+        extensions.check_restore(record)
         successor = active_correction(record)
         if successor and record.status == Status.SUPERSEDED:
             raise superseded_by(caller, successor)
@@ -337,16 +331,16 @@ def restore(operation: operations.Restore, *, caller: Caller) -> MemoryRecord:
     return with_current_status(record)
 
 
-def share(operation: operations.Share, *, caller: Caller) -> MemoryRecord:
+def share(caller: Caller, operation: operations.Share) -> MemoryRecord:
     with transaction.atomic():
         record = locked(caller, operation.record_id)
-        check_share(record)
+        extensions.check_share(record)
         with revised(caller, record, "share", operation.reason):
             record.visibility = operation.visibility
     return record
 
 
-def reassign(operation: operations.Reassign, *, caller: Caller) -> MemoryRecord:
+def reassign(caller: Caller, operation: operations.Reassign) -> MemoryRecord:
     """Move a memory to another persona. Unless the memory is private, the members of that persona may read it.
 
     The owner of the memory may move it to any persona that the owner holds. Admins may move it to any persona.
@@ -359,7 +353,7 @@ def reassign(operation: operations.Reassign, *, caller: Caller) -> MemoryRecord:
                 gettext("no persona %(persona)r available to you") % {"persona": operation.persona}, field="persona"
             )
         if not caller.is_admin:
-            check_share(record)
+            extensions.check_share(record)
         is_living = record.status in (Status.ACTIVE, Status.STALE)
         if is_living and (duplicate := find_duplicate(record, persona.name)):
             raise Conflict(
@@ -372,7 +366,7 @@ def reassign(operation: operations.Reassign, *, caller: Caller) -> MemoryRecord:
 
 
 def mark_stale(
-    *, caller: Caller, record_id: UUID | str, reason: str, unchanged_since: datetime | None = None
+    caller: Caller, *, record_id: UUID | str, reason: str, unchanged_since: datetime | None = None
 ) -> MemoryRecord:
     """Mark an active memory as stale because an entity it mentions has changed. By default, recall leaves it out.
 
@@ -391,7 +385,7 @@ def mark_stale(
     return record
 
 
-def verify(operation: operations.Verify, *, caller: Caller) -> MemoryRecord:
+def verify(caller: Caller, operation: operations.Verify) -> MemoryRecord:
     """Record that a person has checked a memory and found it true. A stale memory becomes active again.
 
     The verification is about the memory's present text, entities and readers.
@@ -407,7 +401,7 @@ def verify(operation: operations.Verify, *, caller: Caller) -> MemoryRecord:
     return record
 
 
-def choose_attachment(operation: operations.ChooseAttachment, *, caller: Caller) -> MemoryRecord:
+def choose_attachment(caller: Caller, operation: operations.ChooseAttachment) -> MemoryRecord:
     """Set when a memory is attached to tool responses unasked. Only its owner or an admin may.
 
     `automatic` attaches a quiet memory again, and counts its use anew. Choosing what holds already changes nothing.
@@ -423,7 +417,7 @@ def choose_attachment(operation: operations.ChooseAttachment, *, caller: Caller)
     return record
 
 
-def dismiss_entity(operation: operations.DismissEntity, *, caller: Caller) -> MemoryRecord:
+def dismiss_entity(caller: Caller, operation: operations.DismissEntity) -> MemoryRecord:
     """Remove an entity that was detected in the text. It is not detected again, also not in corrections of the memory.
 
     Raises NotFound if the entity is not among the detected ones, for example because the text has changed.
@@ -438,11 +432,6 @@ def dismiss_entity(operation: operations.DismissEntity, *, caller: Caller) -> Me
 
 
 # -- shared steps ----------------------------------------------------------------------------------------
-
-
-def check_share(record: MemoryRecord) -> None:
-    for extension in extensions.registered():
-        extension.check_share(record)
 
 
 def with_editor(caller: Caller, owner_of: MemoryRecord, metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def _do_jobs() -> tuple[int, int]:
 
 def reindex(kind: str) -> int:
     # The operator's permission was checked before this task was queued.
-    count = index_status.reindex(caller=system_caller(), kind=kind)
+    count = index_status.reindex(system_caller(), kind=kind)
     close_gaps()
     return count
 

@@ -19,9 +19,9 @@ class MemoryProjectConfig(AppConfig):
 
         if apps.is_installed("django.contrib.admin"):
             _register_checks_and_receivers()
-        memory_extensions.register("memory_project.memory_extension.ProjectMemoryExtension")
-        memory_extensions.register("memory_project.exchange.exports.memory_extension.ExportMemoryExtension")
-        knowledge_extensions.register("memory_project.knowledge_extension.ProjectKnowledgeExtension")
+        memory_extensions.EXTENSIONS.register("memory_project.memory_extension.ProjectMemoryExtension")
+        memory_extensions.EXTENSIONS.register("memory_project.exchange.exports.memory_extension.ExportMemoryExtension")
+        knowledge_extensions.EXTENSIONS.register("memory_project.knowledge_extension.ProjectKnowledgeExtension")
         field_names.translate_names()
         gc.freeze()  # objects imported so far live forever, so garbage collections can skip them
         gc.enable()

@@ -40,7 +40,7 @@ def note_failed_sign_in(sender: object, credentials: Mapping[str, Any], **extra:
 
 def _note_account(tool: str, outcome: str, email: str, message: str = "") -> None:
     audit.record(
-        caller=None,
+        None,
         tool=tool,
         outcome=outcome,
         duration_ms=0,

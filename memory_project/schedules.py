@@ -112,7 +112,7 @@ def update_schedules() -> None:
     Schedule.objects.filter(our_functions).exclude(name__in=schedules()).delete()
 
 
-def change_schedule(*, caller: Caller, name: str, minutes: int, is_paused: bool) -> None:
+def change_schedule(caller: Caller, *, name: str, minutes: int, is_paused: bool) -> None:
     """Set the interval of one of our schedules, or pause it. Raises Forbidden unless the caller is an operator."""
     _require_operator(caller)
     function, usual = _known(name)
@@ -135,7 +135,7 @@ def change_schedule(*, caller: Caller, name: str, minutes: int, is_paused: bool)
         row.save(update_fields=["minutes", "repeats", "next_run"])
 
 
-def run_soon(*, caller: Caller, name: str) -> None:
+def run_soon(caller: Caller, *, name: str) -> None:
     """Let a worker run a schedule as soon as it can. Raises Conflict if the schedule is paused."""
     _require_operator(caller)
     _known(name)

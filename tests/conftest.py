@@ -152,4 +152,4 @@ REFUNDS = "Revenue in the sales mart excludes refunds."
 @pytest.fixture
 def fact(alice: Caller) -> MemoryRecord:
     """A memory of Alice that her persona may read."""
-    return services.remember(Remember(content=REFUNDS), caller=alice).record
+    return services.remember(alice, Remember(content=REFUNDS)).record

@@ -13,7 +13,7 @@ from memory_project.models import User
 
 def client(user: User, **fields: Any) -> Client:
     return Client(
-        headers={"authorization": f"Bearer {create_token(caller=system_caller(), user=user, name='t', **fields)[1]}"}
+        headers={"authorization": f"Bearer {create_token(system_caller(), user=user, name='t', **fields)[1]}"}
     )
 
 

@@ -98,6 +98,19 @@ def test_no_room_imports_a_door() -> None:
     assert violations == []
 
 
+def test_the_caller_comes_before_what_is_asked_for() -> None:
+    """A verb is `verb(caller, operation)` everywhere, so that nobody has to look up how one is called."""
+    otherwise = []
+    for file, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                names = [argument.arg for argument in node.args.args]
+                is_late = "caller" in names[names.index("operation") :] if "operation" in names else False
+                if is_late or "caller" in [argument.arg for argument in node.args.kwonlyargs]:
+                    otherwise.append(f"{file}: {node.name}")
+    assert not otherwise
+
+
 def test_modules_have_no_import_cycles() -> None:
     """Imports inside functions and for type checkers also count."""
     modules = {".".join(file.with_suffix("").parts).removesuffix(".__init__"): tree for file, tree in trees().items()}

@@ -61,7 +61,7 @@ def installation(alice: Caller, tmp_path: Path, settings: Any) -> Iterator[None]
         for number, (subject, year) in enumerate(itertools.product(SUBJECTS, range(2020, 2025)))
     ]
     entities = itertools.cycle([[ORDERS], [MART], []])
-    remember_many(caller=alice, facts=[{"content": text, "entity_urns": next(entities)} for text in texts])
+    remember_many(alice, facts=[{"content": text, "entity_urns": next(entities)} for text in texts])
     term_statistics.refresh()
     embedding.current(60)
     age, connection.settings_dict["CONN_MAX_AGE"] = connection.settings_dict["CONN_MAX_AGE"], None

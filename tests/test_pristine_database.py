@@ -18,7 +18,7 @@ def test_the_commits_of_a_test_are_undone_after_it() -> None:
     before = table_contents()
     default = Persona.objects.get(is_default=True)
     caller = build_caller(person("alice@example.org", default), channel="test")
-    services.remember(Remember(content=REFUNDS), caller=caller)
+    services.remember(caller, Remember(content=REFUNDS))
     Group.objects.all().delete()
     Persona.objects.update(title="Renamed")
     assert MemoryRecord.objects.exists()

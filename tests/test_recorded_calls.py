@@ -48,7 +48,7 @@ def session(
 
 
 def _client(user: User) -> Client:
-    _, token = create_token(caller=system_caller(), user=user, name="played")
+    _, token = create_token(system_caller(), user=user, name="played")
     return Client(headers={"authorization": f"Bearer {token}"})
 
 

@@ -169,7 +169,7 @@ def test_the_archived_correction_is_named_where_the_corrected_text_is_changed(al
 
 @pytest.mark.django_db
 def test_a_colleague_learns_how_to_propose_a_correction(alice: Caller, bob: Caller) -> None:
-    record = services.remember(Remember(content="Revenue excludes refunds."), caller=alice).record
+    record = services.remember(alice, Remember(content="Revenue excludes refunds.")).record
     message = message_of(bob, "supersede", id=record.pk.hex, content="Revenue includes refunds.")
     assert "capture_insight with supersedes" in message
     assert memory_manage(bob, "feedback", id=record.pk.hex, verdict="wrong")["message"] == "noted"
@@ -177,7 +177,7 @@ def test_a_colleague_learns_how_to_propose_a_correction(alice: Caller, bob: Call
 
 @pytest.mark.django_db
 def test_a_colleague_is_not_sent_to_correct_what_is_archived(alice: Caller, bob: Caller) -> None:
-    record = services.remember(Remember(content="Revenue excludes refunds."), caller=alice).record
+    record = services.remember(alice, Remember(content="Revenue excludes refunds.")).record
     memory_manage(alice, "forget", id=record.pk.hex)
     message = message_of(bob, "restore", id=record.pk.hex)
     assert ("its owner or an admin can restore it" in message, "feedback" in message) == (True, False)

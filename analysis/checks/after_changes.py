@@ -40,7 +40,7 @@ def mark_if_refuted(record_id: UUID) -> None:
         record = MemoryRecord.objects.select_for_update().filter(pk=record_id, status=Status.ACTIVE).first()
         check = MemoryCheck.objects.filter(record=record_id, failures__gt=1).first() if record else None
         if check:
-            services.mark_stale(caller=running.CHECKER, record_id=record_id, reason=running.reason_of(check))
+            services.mark_stale(running.CHECKER, record_id=record_id, reason=running.reason_of(check))
 
 
 @service("checks")

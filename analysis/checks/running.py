@@ -66,11 +66,11 @@ def definition_of(check: MemoryCheck) -> Definition:
     return Definition(**{name: getattr(check, name) for name in names})
 
 
-def run_definition(definition: Definition, *, caller: Caller, rows: int = 0) -> CheckTrial:
+def run_definition(caller: Caller, definition: Definition, *, rows: int = 0) -> CheckTrial:
     """Run a statement with the rights of the caller and compare its result. Raises as `execute.run_query`."""
     limit = max(rows, expectations.rows_needed(definition.expects))
     operation = QuerySql.read({"sql": definition.sql, "source": definition.source, "limit": limit})
-    answer = execute.run_query(operation, caller=caller, max_s=settings.CHECK_TIMEOUT_S)
+    answer = execute.run_query(caller, operation, max_s=settings.CHECK_TIMEOUT_S)
     return CheckTrial(expectations.compare(definition, answer.result), answer.result, answer.source.name)
 
 
@@ -115,7 +115,7 @@ def _run_as_author(check: MemoryCheck) -> CheckOutcome:
     if author is None:
         return CheckOutcome(CheckState.CANNOT_RUN, "not_permitted")
     try:
-        return run_definition(definition_of(check), caller=author).outcome
+        return run_definition(author, definition_of(check)).outcome
     except DomainError as error:
         return outcome_of(error)
 
@@ -172,9 +172,9 @@ def note(check: MemoryCheck, outcome: CheckOutcome, now: datetime) -> None:
 def set_status(record: MemoryRecord, check: MemoryCheck) -> None:
     """Make the locked memory stale if the check has failed twice, or active again if a check alone made it stale."""
     if check.has_failed_twice and record.status == Status.ACTIVE:
-        services.mark_stale(caller=CHECKER, record_id=record.pk, reason=reason_of(check))
+        services.mark_stale(CHECKER, record_id=record.pk, reason=reason_of(check))
     elif check.state == CheckState.PASSED and record.status == Status.STALE and _was_marked_by_check(record):
-        mark_fresh(caller=CHECKER, record_id=record.pk, reason=PASSES_AGAIN, change=CHECK_PASSED)
+        mark_fresh(CHECKER, record_id=record.pk, reason=PASSES_AGAIN, change=CHECK_PASSED)
     record.refresh_from_db(fields=["status", "stale_reason", "stale_at"])
 
 

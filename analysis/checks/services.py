@@ -45,31 +45,31 @@ class Tried:
     trial: CheckTrial
 
 
-def try_check(operation: TryCheck, *, caller: Caller) -> Tried:
+def try_check(caller: Caller, operation: TryCheck) -> Tried:
     """Run a check that need not be stored, and return at least ROWS_SHOWN rows if there are as many.
 
     Raises Invalid for a wrong argument, a statement that writes, and a source that the caller may not read, and as
     `execute.run_query` if the source can't run it.
     """
-    return _tried(_definition(caller, operation.values(*DEFINED), operation.call), caller)
+    return _tried(caller, _definition(caller, operation.values(*DEFINED), operation.call))
 
 
-def add_check(operation: AddCheck, *, caller: Caller) -> MemoryCheck:
+def add_check(caller: Caller, operation: AddCheck) -> MemoryCheck:
     record = changeable(caller, operation.record_id)
     _check_count(record)
-    tried = _runnable(try_check(operation, caller=caller))
+    tried = _runnable(try_check(caller, operation))
     with transaction.atomic():
         return _store(caller, _locked(caller, operation.record_id), tried)
 
 
-def edit_check(operation: EditCheck, *, caller: Caller) -> MemoryCheck:
+def edit_check(caller: Caller, operation: EditCheck) -> MemoryCheck:
     """Change a check. The caller becomes its author, because it runs with their rights from then on."""
-    tried = _tried_edit(operation, caller)
+    tried = _tried_edit(caller, operation)
     with transaction.atomic():
         return _store_edit(caller, _locked(caller, operation.record_id), operation.check_id, tried)
 
 
-def remove_check(operation: RemoveCheck, *, caller: Caller) -> None:
+def remove_check(caller: Caller, operation: RemoveCheck) -> None:
     with transaction.atomic():
         record = _locked(caller, operation.record_id)
         with service("checks"):
@@ -77,7 +77,7 @@ def remove_check(operation: RemoveCheck, *, caller: Caller) -> None:
                 raise NotFound(gettext("no such check"), field="check_id")
 
 
-def run_check(operation: RunCheck, *, caller: Caller) -> MemoryCheck:
+def run_check(caller: Caller, operation: RunCheck) -> MemoryCheck:
     """Run a check now, with the rights of its author. Its owner, curators of its persona and admins may do so."""
     record = readable(caller, operation.record_id)
     if not (caller.can_edit_for(record.created_by) or caller.can_review_for(record.persona)):
@@ -114,28 +114,28 @@ def prepare(caller: Caller, values: Mapping[str, Any], record_id: UUID | None) -
 
 def _prepare(caller: Caller, values: dict[str, Any], record_id: UUID | None) -> PreparedCheck:
     if record_id is None:
-        tried = _runnable(try_check(TryCheck.read(values), caller=caller))
+        tried = _runnable(try_check(caller, TryCheck.read(values)))
         return lambda record: _message(_store(caller, record, tried))
     check_id = values.pop("id", None)
     if check_id is None:
         record = changeable(caller, record_id)
         _check_count(record)
-        tried = _runnable(try_check(TryCheck.read(values), caller=caller))
+        tried = _runnable(try_check(caller, TryCheck.read(values)))
         return lambda record: _message(_store(caller, _locked(caller, record.pk), tried))
     place = {"record_id": record_id, "check_id": check_id}
     if values == {"remove": True}:
         return partial(_remove, caller, RemoveCheck.read(place))
     if values == {"run": True}:
-        check = run_check(RunCheck.read(place), caller=caller)  # with the rights of its author
+        check = run_check(caller, RunCheck.read(place))  # with the rights of its author
         message = _message(check, is_open=check.source in readable_sources(caller))
         return lambda record: message
     edit = EditCheck.read(place | values)
-    edited = _tried_edit(edit, caller)
+    edited = _tried_edit(caller, edit)
     return lambda record: _message(_store_edit(caller, _locked(caller, record.pk), edit.check_id, edited))
 
 
 def _remove(caller: Caller, operation: RemoveCheck, record: MemoryRecord) -> str:
-    remove_check(operation, caller=caller)
+    remove_check(caller, operation)
     return gettext("the check was removed")
 
 
@@ -184,7 +184,7 @@ def _decides(caller: Caller, record: MemoryRecord, *, is_approved: bool) -> bool
 
 @service("checks")
 def is_approved(record: MemoryRecord) -> bool:
-    return any(extension.proposals_among([record.pk]).get(record.pk) for extension in extensions.registered())
+    return extensions.proposals_among([record.pk]).get(record.pk, False)
 
 
 def _locked(caller: Caller, record_id: UUID) -> MemoryRecord:
@@ -220,8 +220,7 @@ def _definition(caller: Caller, values: Mapping[str, Any], call: str) -> Definit
 
 
 def _statement_of(caller: Caller, call: str) -> tuple[str, str]:
-    found = (extension.recent_statement(caller, call) for extension in extensions.registered())
-    statement = next(filter(None, found), None)
+    statement = extensions.recent_statement(caller, call)
     if statement is None:
         raise Invalid(
             gettext("no such call of query_sql by you, or its statement is too long"),
@@ -231,7 +230,7 @@ def _statement_of(caller: Caller, call: str) -> tuple[str, str]:
     return statement
 
 
-def _tried_edit(operation: EditCheck, caller: Caller) -> Tried:
+def _tried_edit(caller: Caller, operation: EditCheck) -> Tried:
     """Run a stored check with the changes of the operation."""
     check = _one(caller, operation.record_id, operation.check_id)
     if check.source not in readable_sources(caller):  # errors of the source quote the statement
@@ -240,17 +239,17 @@ def _tried_edit(operation: EditCheck, caller: Caller) -> Tried:
     needed = expectations.VALUES.get(given.get("expects") or check.expects, ())
     kept = [name for name in DEFINED if name not in ("value", "low", "high") or name in needed]
     values = dict.fromkeys(DEFINED) | {name: getattr(check, name) for name in kept} | given
-    return _runnable(_tried(_definition(caller, values, operation.call or ""), caller))
+    return _runnable(_tried(caller, _definition(caller, values, operation.call or "")))
 
 
-def _tried(definition: Definition, caller: Caller) -> Tried:
+def _tried(caller: Caller, definition: Definition) -> Tried:
     require_user(caller)
     if not caller.may_use("query_sql"):
         raise Forbidden(
             gettext("the persona %(persona)r may not use query_sql, and so not add checks")
             % {"persona": caller.persona}
         )
-    trial = running.run_definition(definition, caller=caller, rows=ROWS_SHOWN)
+    trial = running.run_definition(caller, definition, rows=ROWS_SHOWN)
     definition = replace(definition, source=trial.source)
     if definition.expects == Expectation.SAME:  # later results are compared with this one
         digest = expectations.digest_of(trial.result)

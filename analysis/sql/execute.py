@@ -62,7 +62,7 @@ def _valid_sources() -> list[SqlSource]:
     return sources
 
 
-def run_query(operation: QuerySql, *, caller: Caller, max_s: float = inf) -> QueryResult:
+def run_query(caller: Caller, operation: QuerySql, *, max_s: float = inf) -> QueryResult:
     """Run one statement that only reads, for at most `max_s` seconds or the source's timeout, if that is less.
 
     Raises Invalid for any other statement or an unknown source, UpstreamFailed if the warehouse fails, LimitReached if

@@ -24,7 +24,7 @@ READS = Hints(read_only=True, open_world=True)
 @tool(toolset="storage", title="List a bucket", hints=READS)
 def object_list(caller: Caller, operation: ListObjects) -> ObjectListResponse:
     """List folders and files of an object store, such as a bucket of a data lake."""
-    page = objects.list_objects(operation, caller=caller)
+    page = objects.list_objects(caller, operation)
     response: ObjectListResponse = {
         "store": page.store.name,
         "location": _location(page.store, operation.prefix),
@@ -41,7 +41,7 @@ def object_list(caller: Caller, operation: ListObjects) -> ObjectListResponse:
 @tool(toolset="storage", title="Look at a file", hints=READS)
 def object_info(caller: Caller, operation: ObjectInfo) -> ObjectInfoResponse:
     """Show size, time, and type of a file in an object store. Memories about its data set are returned with them."""
-    found = objects.object_info(operation, caller=caller)
+    found = objects.object_info(caller, operation)
     head = found.head
     response: ObjectInfoResponse = {
         "store": found.store.name,
@@ -67,7 +67,7 @@ def object_read(caller: Caller, operation: ReadObject) -> ObjectReadResponse:
 
     Memories about its data set are returned with it.
     """
-    content = objects.read_object(operation, caller=caller)
+    content = objects.read_object(caller, operation)
     response: ObjectReadResponse = {
         "store": content.store.name,
         "key": content.key,

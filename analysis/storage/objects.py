@@ -69,7 +69,7 @@ def readable_stores(caller: Caller) -> dict[str, ObjectStore]:
     return {store.name: store for store in _valid_stores() if is_permitted(caller, store.read_personas)}
 
 
-def list_objects(operation: ListObjects, *, caller: Caller) -> StoreListing:
+def list_objects(caller: Caller, operation: ListObjects) -> StoreListing:
     """Return a page of the objects and folders whose keys begin with a prefix.
 
     Raises Invalid for an unknown store or a prefix that leads out of it, Degraded if its credentials are missing, and
@@ -89,7 +89,7 @@ def list_objects(operation: ListObjects, *, caller: Caller) -> StoreListing:
             limit = max(fitting, 1)
 
 
-def object_info(operation: ObjectInfo, *, caller: Caller) -> StoredObject:
+def object_info(caller: Caller, operation: ObjectInfo) -> StoredObject:
     """Return the properties of an object. Raises NotFound if there is none, and otherwise like `list_objects`."""
     store = _store_named(operation.store, caller)
     key = keys.check("key", operation.key, store.folder)
@@ -97,7 +97,7 @@ def object_info(operation: ObjectInfo, *, caller: Caller) -> StoredObject:
         return StoredObject(store, operation.key, bucket.head(key))
 
 
-def read_object(operation: ReadObject, *, caller: Caller) -> Content:
+def read_object(caller: Caller, operation: ReadObject) -> Content:
     """Return the beginning of an object's content.
 
     Raises LimitReached if that needs more bytes, memory or time than allowed, and otherwise like `object_info`.

@@ -40,15 +40,15 @@ class ChangePersona(CreatePersona):
     """Replace the settings of a persona"""
 
 
-def create(operation: CreatePersona, *, caller: Caller) -> Persona:
-    _check(operation, caller)
+def create(caller: Caller, operation: CreatePersona) -> Persona:
+    _check(caller, operation)
     if Persona.objects.filter(name=operation.name).exists():
         raise Conflict(gettext("is already the name of a persona"), field="name")
     return _saved(Persona(**operation.values()))
 
 
-def change(operation: ChangePersona, *, caller: Caller) -> Persona:
-    _check(operation, caller)
+def change(caller: Caller, operation: ChangePersona) -> Persona:
+    _check(caller, operation)
     with transaction.atomic():
         persona = Persona.objects.select_for_update().filter(name=operation.name).first()
         if persona is None:
@@ -58,7 +58,7 @@ def change(operation: ChangePersona, *, caller: Caller) -> Persona:
         return _saved(persona)
 
 
-def _check(operation: CreatePersona, caller: Caller) -> None:
+def _check(caller: Caller, operation: CreatePersona) -> None:
     if not caller.is_admin:
         raise Forbidden(gettext("only admins can manage personas"))
     for name in operation.toolsets:

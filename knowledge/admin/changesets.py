@@ -32,7 +32,7 @@ def preview_rollback(caller: Caller, changesets: Sequence[Changeset]) -> list[Sa
     for changeset in changesets:
         subject = entity_names([changeset.entity_urn]) if changeset.entity_urn else gettext("No target entity")
         try:
-            preview = rollback.roll_back_preview(caller=caller, changeset_id=changeset.pk)
+            preview = rollback.roll_back_preview(caller, changeset_id=changeset.pk)
         except DomainError as error:
             lines.append(format_html('{} <span class="fault">{}</span>', subject, error.message))
             continue

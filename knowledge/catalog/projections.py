@@ -52,8 +52,7 @@ def refresh_entities(urns: Sequence[str]) -> None:
     _refresh_column_edges(aspects)
     document_index.update_rows(urns)
     names = CatalogEntity.objects.filter(urn__in=list(urns)).values_list("qualified_name", flat=True)
-    for extension in extensions.registered():
-        extension.catalog_changed(urns, [name for name in names if len(name) >= MIN_NAME_LENGTH])
+    extensions.catalog_changed(urns, [name for name in names if len(name) >= MIN_NAME_LENGTH])
 
 
 def _refresh_column_edges(aspects: Mapping[str, Mapping[str, Value]]) -> None:

@@ -77,7 +77,7 @@ class Applied:
 # -- apply -------------------------------------------------------------------------------------------------
 
 
-def preview(operation: Apply, *, caller: Caller) -> ChangesetPreview:
+def preview(caller: Caller, operation: Apply) -> ChangesetPreview:
     """Validate the operation and plan its changes without writing anything.
 
     Unlike `apply`, this accepts insights that another changeset is applying.
@@ -90,7 +90,7 @@ def preview(operation: Apply, *, caller: Caller) -> ChangesetPreview:
     return ChangesetPreview(urn, planned, entities, replaces, risk.assess(planned))
 
 
-def apply(operation: Apply, *, caller: Caller) -> Applied:
+def apply(caller: Caller, operation: Apply) -> Applied:
     """Write the changes of approved insights to the catalog, and return the changeset with its changes.
 
     A risky changeset (risk.py) is stored, and waits for the approval of a second curator instead (approvals.py).
@@ -124,7 +124,7 @@ def apply(operation: Apply, *, caller: Caller) -> Applied:
     return carry_out(caller, catalog, changeset)
 
 
-def resume(*, caller: Caller, changeset_id: UUID | str) -> Applied:
+def resume(caller: Caller, *, changeset_id: UUID | str) -> Applied:
     """Continue an interrupted or partial changeset. Writes that succeeded are not repeated.
 
     Raises Conflict or Forbidden if its insights can no longer be applied, for example because the author has archived

@@ -62,7 +62,7 @@ def for_me(caller: Caller) -> ChangesetQuerySet:
     return waiting(caller).exclude(applied_by=caller.email)
 
 
-def approve(*, caller: Caller, changeset_id: UUID | str, notes: str = "") -> Applied:
+def approve(caller: Caller, *, changeset_id: UUID | str, notes: str = "") -> Applied:
     """Give the second approval, and write the changes.
 
     Raises Forbidden if the caller gave the first one, or may not decide about one of the insights, and Conflict if the
@@ -85,7 +85,7 @@ def approve(*, caller: Caller, changeset_id: UUID | str, notes: str = "") -> App
     return carry_out(caller, catalog, changeset)
 
 
-def decline(*, caller: Caller, changeset_id: UUID | str, notes: str = "") -> Changeset:
+def decline(caller: Caller, *, changeset_id: UUID | str, notes: str = "") -> Changeset:
     """End the wait without writing anything. The insights stay approved.
 
     Whoever gave the first approval withdraws it. Others need the right to apply the insights.
@@ -127,7 +127,7 @@ def _require_same_diff(catalog: Catalog, changeset: Changeset) -> None:
         places.add(place)
 
 
-def save_rule(operation: SaveApprovalRule, *, caller: Caller) -> ApprovalRule:
+def save_rule(caller: Caller, operation: SaveApprovalRule) -> ApprovalRule:
     """Set the limits. They count for changesets applied from then on; those that wait keep waiting."""
     if not caller.is_admin:
         raise Forbidden(gettext("only admins can set when a changeset needs two approvals"))

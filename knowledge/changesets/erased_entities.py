@@ -66,7 +66,7 @@ def carry_out(changeset_id: UUID) -> str:
     changeset = Changeset.objects.get(pk=changeset_id)
     try:
         catalog_of(changeset)
-        done = apply.resume(caller=system_caller(), changeset_id=changeset_id).changeset
+        done = apply.resume(system_caller(), changeset_id=changeset_id).changeset
     except DomainError as error:
         log.warning("erased texts are still in the catalog, in changeset %s: %s", changeset_id.hex, error.message)
         return error.message

@@ -165,7 +165,7 @@ def add_prompt(request: Request, context: Context) -> list[ChangeStep]:
             field="target",
             allowed=gettext("lower-case letters, digits, - and _, with a letter or digit first"),
         )
-    if any(name in extension.built_in_prompts() for extension in extensions.registered()):
+    if name in extensions.built_in_prompts():
         raise Conflict(
             gettext("%(name)r is the name of a built-in prompt") % {"name": name},
             field="target",

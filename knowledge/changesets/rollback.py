@@ -81,7 +81,7 @@ class RollBackPreview:
     used: list[CatalogUsage]  # entities that it would remove and that others use, see `_users_of_created`
 
 
-def roll_back(*, caller: Caller, changeset_id: UUID | str, skip_conflicts: bool = False) -> RolledBack:
+def roll_back(caller: Caller, *, changeset_id: UUID | str, skip_conflicts: bool = False) -> RolledBack:
     """Undo the writes of a changeset, and return its insights to review.
 
     Values that the insights of other changesets rest on are kept. If others have changed some of the written values
@@ -116,7 +116,7 @@ def changeset_to_undo(caller: Caller, changeset_id: UUID | str) -> Changeset:
     return changeset
 
 
-def roll_back_preview(*, caller: Caller, changeset_id: UUID | str) -> RollBackPreview:
+def roll_back_preview(caller: Caller, *, changeset_id: UUID | str) -> RollBackPreview:
     changeset = get_changeset(caller, changeset_id)
     undos = _plan(catalog_of(changeset), changeset)
     return RollBackPreview(changeset, undos, _users_of_created(undos))
@@ -248,7 +248,7 @@ def inverse(change: Change) -> Write:
     return Write(change.urn, change.aspect, path, "remove")
 
 
-def replay(*, caller: Caller, changeset_id: UUID | str) -> tuple[int, int]:
+def replay(caller: Caller, *, changeset_id: UUID | str) -> tuple[int, int]:
     """Repeat those writes of an applied changeset that the catalog has lost.
 
     A write also counts as lost if others have changed its value since; the value is then overwritten. Returns the

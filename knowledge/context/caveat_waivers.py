@@ -30,7 +30,7 @@ def may_waive(caller: Caller, record: MemoryRecord) -> bool:
     return record.visibility != Visibility.PRIVATE and record.persona in caller.personas
 
 
-def waive(operation: Waive, *, caller: Caller) -> CaveatWaiver:
+def waive(caller: Caller, operation: Waive) -> CaveatWaiver:
     """State that a caveat does not hold for a derived entity, or for one of its columns.
 
     Raises NotFound if the caller may not read the memory, Forbidden if the caller may not waive it, Invalid if it is no
@@ -61,7 +61,7 @@ def waive(operation: Waive, *, caller: Caller) -> CaveatWaiver:
         )
 
 
-def reinstate(operation: Reinstate, *, caller: Caller) -> CaveatWaiver:
+def reinstate(caller: Caller, operation: Reinstate) -> CaveatWaiver:
     """Withdraw the waiver of a caveat: it holds for the entity or column again.
 
     The waiver's author may do that, and those who decide about the memory. Raises NotFound if it is not waived there,

@@ -39,9 +39,10 @@ from knowledge.context.time_limit import is_canceled
 from knowledge.entities import entity_linking, recent_entities
 from knowledge.entities.call_subject import CallSubject, shared_words, subject_of, words_of
 from memories import metrics_hooks
+from memories.extensions import checks_of
 from memories.models import MemoryRecord, Status
 from memories.rendering import entity_name
-from memories.retrieval.recall import checks_of, hints_about
+from memories.retrieval.recall import hints_about
 from memories.use import attachments
 from memories.use.attachments import Shown
 from memories.validity.scopes.differing import labels_and_note

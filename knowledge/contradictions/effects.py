@@ -56,24 +56,22 @@ def give_scope(caller: Caller, record: MemoryRecord, scope: str, reason: str) ->
     if record.scope == scope:
         return _effect(record, NOTHING)
     if not caller.can_edit_for(record.created_by):
-        for extension in extensions.registered():
-            extension.scope_proposed(record, caller)
+        extensions.scope_proposed(record, caller)
         return _effect(record, SCOPE_PROPOSED)
     _end_proposal(record.pk)
-    changed = rescoping.rescope(Rescope(record_id=record.pk, scope=scope, reason=reason), caller=caller)
+    changed = rescoping.rescope(caller, Rescope(record_id=record.pk, scope=scope, reason=reason))
     return _effect(record, EDIT_PROPOSED if changed.pending_message else RESCOPED)
 
 
 def _end_proposal(record_id: UUID) -> None:
-    for extension in extensions.registered():
-        extension.scope_proposal_ended(record_id)
+    extensions.scope_proposal_ended(record_id)
 
 
 def doubt(caller: Caller, record: MemoryRecord, reason: str, note: str) -> VerdictEffect:
     """Make a memory stale that nobody has found true, or report it to its owner."""
     if not caller.can_edit_for(record.created_by):
         return _report(caller, record, note)
-    services.mark_stale(caller=caller, record_id=record.pk, reason=reason)
+    services.mark_stale(caller, record_id=record.pk, reason=reason)
     return _effect(record, MADE_STALE)
 
 
@@ -81,13 +79,13 @@ def retire(caller: Caller, record: MemoryRecord, reason: str, note: str) -> Verd
     """Archive a memory that another text contradicts rightly, or report it to its owner."""
     if not caller.can_edit_for(record.created_by):
         return _report(caller, record, note)
-    services.forget(Forget(record_id=record.pk, reason=reason), caller=caller)
+    services.forget(caller, Forget(record_id=record.pk, reason=reason))
     return _effect(record, ARCHIVED)
 
 
 def _report(caller: Caller, record: MemoryRecord, note: str) -> VerdictEffect:
     had_one = Report.objects.filter(record=record, by=caller.email, verdict=ReportVerdict.WRONG).exists()
-    reports.report(ReportMemories(wrong=[record.pk], note=note), caller=caller)
+    reports.report(caller, ReportMemories(wrong=[record.pk], note=note))
     # An earlier report of the person stays when the verdict is undone.
     return VerdictEffect(record.pk.hex, REPORTED, is_proposal=True, is_to_undo=not had_one)
 
@@ -142,13 +140,13 @@ def revert(caller: Caller, effect: VerdictEffect) -> None:
     record_id = UUID(effect.record)
     match effect.done:
         case "archived":
-            undoing.undo(caller=caller, record_id=record_id, change="forget")
+            undoing.undo(caller, record_id=record_id, change="forget")
         case "rescoped":
-            undoing.undo(caller=caller, record_id=record_id, change="rescope")
+            undoing.undo(caller, record_id=record_id, change="rescope")
         case "made_stale":
             _mark_fresh(caller, record_id)
         case "reported":
-            reports.report(ReportMemories(withdraw=[record_id]), caller=caller)
+            reports.report(caller, ReportMemories(withdraw=[record_id]))
         case "captured":
             _withdraw_insight(caller, record_id)
         case "edit_proposed":
@@ -161,14 +159,14 @@ def _mark_fresh(caller: Caller, record_id: UUID) -> None:
     last = last_revision(record_id)
     if last is None or last.change != "mark_stale" or last.status != Status.ACTIVE:
         raise _changed()
-    staleness.mark_fresh(caller=caller, record_id=record_id, reason=MARK_FRESH)
+    staleness.mark_fresh(caller, record_id=record_id, reason=MARK_FRESH)
 
 
 def _withdraw_insight(caller: Caller, record_id: UUID) -> None:
     insight = Insight.objects.select_for_update().filter(pk=record_id).first()
     if insight is None or insight.state != InsightState.PENDING or last_revision(record_id) is not None:
         raise _changed()
-    services.forget(Forget(record_id=record_id), caller=caller)
+    services.forget(caller, Forget(record_id=record_id))
 
 
 def _withdraw_edit(caller: Caller, record_id: UUID) -> None:

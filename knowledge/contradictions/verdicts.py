@@ -23,7 +23,7 @@ from memories.validity.scopes.choices import scope_for
 from memories.validity.scopes.names import are_different
 
 
-def give_verdict(operation: GiveVerdict, *, caller: Caller) -> Settlement:
+def give_verdict(caller: Caller, operation: GiveVerdict) -> Settlement:
     """Give a verdict on a pair, and do what follows from it.
 
     - first, second: the other memory is archived. If the other text is a description in the catalog, the memory is
@@ -57,7 +57,7 @@ def give_verdict(operation: GiveVerdict, *, caller: Caller) -> Settlement:
     return settlement
 
 
-def undo(operation: UndoSettlement, *, caller: Caller) -> Settlement:
+def undo(caller: Caller, operation: UndoSettlement) -> Settlement:
     """Take a verdict back with everything that it changed.
 
     Raises NotFound if the caller may not read the pair, Forbidden if somebody else gave the verdict and the caller is

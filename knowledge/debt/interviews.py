@@ -35,7 +35,7 @@ MAX_OPEN = 10  # open questions of a person
 AGAIN_AFTER = {State.ANSWERED: 90, State.SKIPPED: 30, State.UNKNOWN: 180, State.PASSED: 180, State.CLOSED: 0}
 
 
-def ask(operation: AskQuestions, *, caller: Caller) -> list[InterviewQuestion]:
+def ask(caller: Caller, operation: AskQuestions) -> list[InterviewQuestion]:
     """Ask what the caller, or as a curator another person, may know. Return the new questions, at most MAX_OPEN.
 
     Raises Forbidden unless the caller is a curator or asks themselves, NotFound if the person has no active account or
@@ -117,12 +117,11 @@ def _store(owner: str, candidate: QuestionCandidate, asked_by: str) -> Interview
         question, _ = InterviewQuestion.objects.update_or_create(
             owner=owner, urn=candidate.urn, reason=candidate.reason, defaults=values
         )
-    for extension in extensions.registered():
-        extension.question_asked(question)
+    extensions.question_asked(question)
     return question
 
 
-def answer(operation: AnswerInterview, *, caller: Caller) -> Captured:
+def answer(caller: Caller, operation: AnswerInterview) -> Captured:
     """Propose the answer as an insight of the caller about the entity. Raises NotFound, and Conflict if decided."""
     question = own_question(caller, operation.question_id)
     _require_open(question)
@@ -136,13 +135,13 @@ def answer(operation: AnswerInterview, *, caller: Caller) -> Captured:
     )
     # The text is embedded outside of a transaction. If the process ends before the question is marked, answering again
     # finds the insight that is there already.
-    captured = capture(proposal, caller=caller)
+    captured = capture(caller, proposal)
     values = {"record": captured.insight.record, "stored_new": not captured.existing}
     _close(question, State.ANSWERED, **values)
     return captured
 
 
-def pass_over(operation: PassOver, *, caller: Caller) -> InterviewQuestion:
+def pass_over(caller: Caller, operation: PassOver) -> InterviewQuestion:
     """Leave a question without an answer, which lowers its rank for the caller. With `pass`, ask `to` instead.
 
     Raises NotFound, Invalid if `to` is missing, and Conflict if the other person can't be asked now.
@@ -173,7 +172,7 @@ def _pass_on(caller: Caller, question: InterviewQuestion, to: str) -> None:
     _store(person.email, candidate, caller.email)
 
 
-def undo(operation: UndoAnswer, *, caller: Caller) -> InterviewQuestion:
+def undo(caller: Caller, operation: UndoAnswer) -> InterviewQuestion:
     """Open a question of the caller again, and withdraw its answer. Take back a question that the caller has asked.
 
     Raises NotFound, and Conflict if a curator has decided about the answer or if MAX_OPEN others are open.
@@ -217,7 +216,7 @@ def _withdraw(caller: Caller, record: MemoryRecord) -> None:
             % {"memory": record.pk.hex},
             field="question_id",
         )
-    services.forget(Forget.read({"id": record.pk.hex}), caller=caller)
+    services.forget(caller, Forget.read({"id": record.pk.hex}))
 
 
 def _close(question: InterviewQuestion, state: State, **values: object) -> None:
@@ -226,8 +225,7 @@ def _close(question: InterviewQuestion, state: State, **values: object) -> None:
     if not rows.update(state=state, decided_at=timezone.now(), **values):
         raise Conflict(gettext("was decided meanwhile"), field="question_id")
     question.state = state
-    for extension in extensions.registered():
-        extension.question_decided(question)
+    extensions.question_decided(question)
 
 
 def _require_open(question: InterviewQuestion) -> None:

@@ -135,10 +135,10 @@ def interview(caller: Caller) -> list[InterviewQuestionResponse]:
     A connection that may only read can't answer, and nothing is stored through it.
     """
     if caller.may_use("capture_insight"):
-        interviews.ask(AskQuestions(), caller=caller)
+        interviews.ask(caller, AskQuestions())
     return question_items(caller, list(questions.open_questions(caller)[: interviews.MAX_OPEN]))
 
 
 def ask(caller: Caller, operation: AskQuestions) -> InterviewResponse:
-    asked = interviews.ask(operation, caller=caller)
+    asked = interviews.ask(caller, operation)
     return {"questions": question_items(caller, asked), "how": HOW_TO_ANSWER}

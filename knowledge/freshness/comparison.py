@@ -336,13 +336,13 @@ def _set_status(record: MemoryRecord, reason: str, result: CheckReport) -> None:
     try:
         if record.status == Status.ACTIVE:
             if reason:
-                services.mark_stale(caller=WATCHER, record_id=pk, reason=reason, unchanged_since=seen)
+                services.mark_stale(WATCHER, record_id=pk, reason=reason, unchanged_since=seen)
                 result.stale += 1
         elif reason != record.stale_reason and _was_marked_by_watcher(record):
             if reason:
-                staleness.replace_stale_reason(caller=WATCHER, record_id=pk, reason=reason, unchanged_since=seen)
+                staleness.replace_stale_reason(WATCHER, record_id=pk, reason=reason, unchanged_since=seen)
             else:
-                staleness.mark_fresh(caller=WATCHER, record_id=pk, reason=REVERTED, unchanged_since=seen)
+                staleness.mark_fresh(WATCHER, record_id=pk, reason=REVERTED, unchanged_since=seen)
                 result.fresh += 1
     except (Conflict, NotFound):  # a concurrent request has changed the memory
         EntityBaseline.objects.filter(record=record.pk, due=Due.NOTHING).update(due=Due.COMPARE)

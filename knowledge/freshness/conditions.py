@@ -81,4 +81,4 @@ def _apply(caller: Caller, kind: str, urn: str, aspects: Mapping[str, Aspect]) -
     else:
         reason = f"{name} is {'no longer' if has_ended else 'again'} deprecated"
     spread = end_condition if has_ended else renew_condition
-    return spread(caller=caller, condition=condition, reason=reason)
+    return spread(caller, condition=condition, reason=reason)

@@ -56,7 +56,7 @@ class GraphAdmin(AdminsOnly):
     @admin.action(description=gettext_lazy("Look for duplicates and splits"))
     def look(self, request: HttpRequest, rows: QuerySet[Graph]) -> None:
         caller = admin_caller(request)
-        counts = [proposals.check_graph(caller=caller, graph=graph) for graph in rows]
+        counts = [proposals.check_graph(caller, graph=graph) for graph in rows]
         open_count = UpkeepProposal.objects.filter(entity__graph__in=rows, state=UpkeepState.OPEN).count()
         new = sum(count or 0 for count in counts)
         text = ngettext("%(n)s new proposal.", "%(n)s new proposals.", new) % {"n": new}

@@ -102,8 +102,8 @@ def delete_observations(caller: Caller, deletions: list[Deletion]) -> ToolRespon
 def delete_relations(caller: Caller, relations: list[RelationData]) -> ToolResponse[Any]:
     if relations:
         delete_matching_relations(
+            caller,
             operations.DeleteRelations.model_construct(relations=cast("list[operations.RelationData]", relations)),
-            caller=caller,
         )
     return _succeeded("Relations deleted successfully")
 

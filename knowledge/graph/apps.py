@@ -15,8 +15,8 @@ class GraphConfig(AppConfig):
         from knowledge import extensions as knowledge_extensions  # noqa: PLC0415 - needs loaded models
         from memories import extensions as memory_extensions  # noqa: PLC0415 - needs loaded models
 
-        memory_extensions.register("knowledge.graph.memory_extension.GraphMemoryExtension")
-        knowledge_extensions.register("knowledge.graph.knowledge_extension.GraphKnowledgeExtension")
+        memory_extensions.EXTENSIONS.register("knowledge.graph.memory_extension.GraphMemoryExtension")
+        knowledge_extensions.EXTENSIONS.register("knowledge.graph.knowledge_extension.GraphKnowledgeExtension")
         registry.defer(contribute)
 
 

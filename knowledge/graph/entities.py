@@ -61,7 +61,7 @@ def live(graph: Graph) -> Any:
 # -- entities ---------------------------------------------------------------------------------------------
 
 
-def create_entities(operation: CreateEntities, *, caller: Caller) -> GraphChange:
+def create_entities(caller: Caller, operation: CreateEntities) -> GraphChange:
     return put_entities(caller, operation.entities, key=names.nfc)
 
 
@@ -149,7 +149,7 @@ def _update(entity: Entity, item: Mapping[str, Any]) -> None:
             entity.save()
 
 
-def delete_entities(operation: DeleteEntities, *, caller: Caller) -> GraphChange:
+def delete_entities(caller: Caller, operation: DeleteEntities) -> GraphChange:
     entity_names = list(dict.fromkeys(operation.entityNames))
     deleted_names = end_entities(caller, entity_names, key=names.nfc)
     return GraphChange(
@@ -173,7 +173,7 @@ def end_entities(caller: Caller, entity_names: Collection[str], *, key: names.Ke
 # -- observations -----------------------------------------------------------------------------------------
 
 
-def add_observations(operation: AddObservations, *, caller: Caller) -> GraphChange:
+def add_observations(caller: Caller, operation: AddObservations) -> GraphChange:
     """Add texts to existing entities, all or nothing. Texts that an entity already has are skipped."""
     pairs = _parse_pairs(operation.name, operation.observations, "contents")
     change = GraphChange()
@@ -320,7 +320,7 @@ def _supersede(row: Observation, number: int) -> None:
     row.supersedes = number
 
 
-def delete_observations(operation: DeleteObservations, *, caller: Caller) -> GraphChange:
+def delete_observations(caller: Caller, operation: DeleteObservations) -> GraphChange:
     if operation.deletions and (operation.name or operation.observations):
         raise Invalid(
             gettext("can't be combined with name or observations"),

@@ -91,7 +91,7 @@ def take_number(graph: Graph) -> int:
     return graph.last_number
 
 
-def share(*, caller: Caller, graph_id: UUID, visibility: str) -> Graph:
+def share(caller: Caller, *, graph_id: UUID, visibility: str) -> Graph:
     """Set who may read a user's graph besides its owner. A persona's graph can't be shared further."""
     check_choice("visibility", visibility, Visibility.values)
     graph = Graph.objects.visible_to(caller).exclude(created_by="").filter(pk=graph_id).first()

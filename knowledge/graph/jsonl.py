@@ -65,7 +65,7 @@ class _Items:
     first_lines: dict[str, int] = field(default_factory=dict)  # by name, the first line with this spelling
 
 
-def migrate(operation: Migrate, *, caller: Caller) -> Imported:
+def migrate(caller: Caller, operation: Migrate) -> Imported:
     if operation.jsonl:
         return import_lines(caller, operation.jsonl.split("\n"))
     if not operation.source_path:

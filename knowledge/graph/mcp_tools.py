@@ -41,7 +41,7 @@ DELETES = Hints(destructive=True, idempotent=True)
 @tool(toolset="graph", title="Create entities", hints=Hints(idempotent=True))
 def create_entities(caller: Caller, operation: operations.CreateEntities) -> EntitiesResponse:
     """Create entities of the knowledge graph. If one exists, only its new observations are added."""
-    change = entities.create_entities(operation, caller=caller)
+    change = entities.create_entities(caller, operation)
     nodes = queries.changed_nodes(change.entities, change.added)
     return {"entities": [responses.entity_response(node) for node in nodes]}
 
@@ -49,7 +49,7 @@ def create_entities(caller: Caller, operation: operations.CreateEntities) -> Ent
 @tool(toolset="graph", title="Create relations", hints=Hints(idempotent=True))
 def create_relations(caller: Caller, operation: operations.CreateRelations) -> RelationsResponse:
     """Create relations between existing entities. Write the type in active voice, such as `uses`."""
-    change = relations.create_relations(operation, caller=caller)
+    change = relations.create_relations(caller, operation)
     response: RelationsResponse = {"relations": change.relations}
     return {**response, "errors": change.errors} if change.errors else response
 
@@ -57,7 +57,7 @@ def create_relations(caller: Caller, operation: operations.CreateRelations) -> R
 @tool(toolset="graph", title="Add observations", hints=Hints(idempotent=True))
 def add_observations(caller: Caller, operation: operations.AddObservations) -> ChangedResponse | EachChangedResponse:
     """Add observations to an existing entity. Those it already has are left out."""
-    change = entities.add_observations(operation, caller=caller)
+    change = entities.add_observations(caller, operation)
     if operation.name:
         return _entity(change)
     results = [{"entityName": name, "addedObservations": texts} for name, texts in change.added.items()]
@@ -67,7 +67,7 @@ def add_observations(caller: Caller, operation: operations.AddObservations) -> C
 @tool(toolset="graph", title="Delete entities", hints=DELETES, quotes=False)
 def delete_entities(caller: Caller, operation: operations.DeleteEntities) -> DeletedResponse:
     """Delete entities with their observations and relations."""
-    change = entities.delete_entities(operation, caller=caller)
+    change = entities.delete_entities(caller, operation)
     response: DeletedResponse = {"deleted": change.deleted}
     return {**response, "errors": change.errors} if change.errors else response
 
@@ -77,7 +77,7 @@ def delete_observations(
     caller: Caller, operation: operations.DeleteObservations
 ) -> ChangedResponse | EachChangedResponse:
     """Delete observations of an entity by their exact text."""
-    change = entities.delete_observations(operation, caller=caller)
+    change = entities.delete_observations(caller, operation)
     response: ChangedResponse | EachChangedResponse
     if operation.name:
         response = _entity(change)
@@ -91,7 +91,7 @@ def delete_observations(
 @tool(toolset="graph", title="Delete relations", hints=DELETES, quotes=False)
 def delete_relations(caller: Caller, operation: operations.DeleteRelations) -> DeletedResponse:
     """Delete relations. To keep that one existed, use end_relation."""
-    change = relations.delete_relations(operation, caller=caller)
+    change = relations.delete_relations(caller, operation)
     response: DeletedResponse = {"deleted": change.deleted}
     return {**response, "errors": change.errors} if change.errors else response
 
@@ -99,19 +99,19 @@ def delete_relations(caller: Caller, operation: operations.DeleteRelations) -> D
 @tool(toolset="graph", title="Read graph", hints=READS)
 def read_graph(caller: Caller, operation: operations.ReadGraph) -> GraphResponse:
     """Read the whole graph, page by page."""
-    return _page(queries.read_graph(operation, caller=caller))
+    return _page(queries.read_graph(caller, operation))
 
 
 @tool(toolset="graph", title="Search nodes", hints=READS)
 def search_nodes(caller: Caller, operation: operations.SearchNodes) -> GraphResponse:
     """Find entities whose name, type or observations contain a text. Long entities return only what matches."""
-    return _page(queries.search_nodes(operation, caller=caller))
+    return _page(queries.search_nodes(caller, operation))
 
 
 @tool(toolset="graph", title="Open nodes", hints=READS)
 def open_nodes(caller: Caller, operation: operations.OpenNodes) -> GraphResponse:
     """Read entities by exact name, with observations, relations and reflections."""
-    page = queries.open_nodes(operation, caller=caller)
+    page = queries.open_nodes(caller, operation)
     nodes, omitted = fit_items([responses.opened_response(node) for node in page.nodes])
     response: GraphResponse = {"entities": nodes, "relations": [responses.relation_response(r) for r in page.relations]}
     return {**response, "omitted": omitted} if omitted else response
@@ -120,7 +120,7 @@ def open_nodes(caller: Caller, operation: operations.OpenNodes) -> GraphResponse
 @tool(toolset="graph", title="Search by meaning", hints=READS)
 def search_semantic(caller: Caller, operation: operations.SearchSemantic) -> SemanticResponse:
     """Find entities by meaning. Entities that are read often and lately rank higher."""
-    result = semantic.search_semantic(operation, caller=caller)
+    result = semantic.search_semantic(caller, operation)
     response: SemanticResponse = {"results": [responses.match_response(match) for match in result.matches]}
     return {**response, "note": result.note} if result.note else response
 
@@ -128,7 +128,7 @@ def search_semantic(caller: Caller, operation: operations.SearchSemantic) -> Sem
 @tool(toolset="graph", title="Import a memory file", hints=Hints(idempotent=True))
 def migrate(caller: Caller, operation: operations.Migrate) -> MigratedResponse:
     """Import a JSONL file of Anthropic's memory server. What was imported before is skipped."""
-    imported = jsonl.migrate(operation, caller=caller)
+    imported = jsonl.migrate(caller, operation)
     response: MigratedResponse = {
         "entities_imported": imported.entities,
         "relations_imported": imported.relations,
@@ -144,13 +144,13 @@ def migrate(caller: Caller, operation: operations.Migrate) -> MigratedResponse:
 @tool(toolset="graph", title="Analyze a split", hints=READS)
 def analyze_entity_split(caller: Caller, operation: operations.AnalyzeSplit) -> AnalysisResponse:
     """Tell whether an entity has too many observations on different topics and should be split."""
-    return {"analysis": responses.analysis_response(splits.analyze(operation, caller=caller))}
+    return {"analysis": responses.analysis_response(splits.analyze(caller, operation))}
 
 
 @tool(toolset="graph", title="Propose a split", hints=READS)
 def propose_entity_split(caller: Caller, operation: operations.ProposeSplit) -> ProposalResponse:
     """Propose how to split an entity by topic, for execute_entity_split. Null if it needs no split."""
-    analysis = splits.propose(operation, caller=caller)
+    analysis = splits.propose(caller, operation)
     if analysis is None:
         return {"proposal": None, "message": "Entity does not need splitting"}
     return {
@@ -163,32 +163,32 @@ def propose_entity_split(caller: Caller, operation: operations.ProposeSplit) -> 
 @tool(toolset="graph", title="Execute a split")
 def execute_entity_split(caller: Caller, operation: operations.ExecuteSplit) -> ResultResponse:
     """Move observations of an entity to new entities, as the user approved."""
-    return {"result": splits.execute(operation, caller=caller)}
+    return {"result": splits.execute(caller, operation)}
 
 
 @tool(toolset="graph", title="Find entities to split", hints=READS)
 def find_split_candidates(caller: Caller, operation: operations.FindSplits) -> CandidatesResponse:
     """Find all entities that should be split."""
-    analyses = splits.candidates(operation, caller=caller)
+    analyses = splits.candidates(caller, operation)
     return {"candidates": [responses.analysis_response(analysis) for analysis in analyses]}
 
 
 @tool(toolset="graph", title="Find duplicate observations", hints=READS)
 def find_duplicate_observations(caller: Caller, operation: operations.FindDuplicates) -> DuplicatesResponse:
     """Find observations of an entity that say the same."""
-    return responses.duplicates_response(duplicates.find_duplicates(operation, caller=caller))
+    return responses.duplicates_response(duplicates.find_duplicates(caller, operation))
 
 
 @tool(toolset="graph", title="Consolidation report", hints=READS)
 def consolidation_report(caller: Caller, operation: operations.Report) -> ReportResponse:
     """Report what to tidy up: entities to split, duplicates, unused and very large entities."""
-    return responses.report_response(report.report(operation, caller=caller), _days_since)
+    return responses.report_response(report.report(caller, operation), _days_since)
 
 
 @tool(toolset="graph", title="End a relation", hints=Hints(idempotent=True), quotes=False)
 def end_relation(caller: Caller, operation: operations.EndRelation) -> EndedResponse:
     """End a relation and its inverse, and keep on record that they existed."""
-    relation, inverse = relations.end_relation(operation, caller=caller)
+    relation, inverse = relations.end_relation(caller, operation)
     message = f"Relation {relation.number} expired successfully"
     response: EndedResponse = {"result": message, "relation": responses.relation_response(relation)}
     return {**response, "inverse_expired_id": inverse.number} if inverse else response
@@ -197,13 +197,13 @@ def end_relation(caller: Caller, operation: operations.EndRelation) -> EndedResp
 @tool(toolset="graph", title="Add a reflection")
 def add_reflection(caller: Caller, operation: operations.AddReflection) -> ResultResponse:
     """Add a longer text about an entity, a relation, a session or the whole graph."""
-    return {"result": responses.reflection_response(reflections.add_reflection(operation, caller=caller))}
+    return {"result": responses.reflection_response(reflections.add_reflection(caller, operation))}
 
 
 @tool(toolset="graph", title="Search reflections", hints=READS)
 def search_reflections(caller: Caller, operation: operations.SearchReflections) -> ReflectionsResponse:
     """Find texts of add_reflection by meaning and words."""
-    matches, note = reflections.search_reflections(operation, caller=caller)
+    matches, note = reflections.search_reflections(caller, operation)
     results = [responses.reflection_response(m.reflection) | {"score": round(m.score, 4)} for m in matches]
     response: ReflectionsResponse = {"results": results}
     return {**response, "note": note} if note else response

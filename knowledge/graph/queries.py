@@ -91,7 +91,7 @@ def relations_of(rows: Iterable[Entity], as_of: datetime | None = None, *, ended
     return sql.relations([entity.pk for entity in rows], as_of, ended=ended)
 
 
-def read_graph(operation: ReadGraph, *, caller: Caller) -> GraphPage:
+def read_graph(caller: Caller, operation: ReadGraph) -> GraphPage:
     """Return a page of entities in order of creation, with the relations that start at them."""
     graph = graphs.graph_of(caller)
     if graph is None:
@@ -105,7 +105,7 @@ def read_graph(operation: ReadGraph, *, caller: Caller) -> GraphPage:
     return GraphPage(nodes_of(page, operation.as_of), outgoing, str(page[-1].number) if rest else "")
 
 
-def search_nodes(operation: SearchNodes, *, caller: Caller) -> GraphPage:
+def search_nodes(caller: Caller, operation: SearchNodes) -> GraphPage:
     """Return a page of entities whose name, type or observations contain the query, ignoring case.
 
     Of entities with many observations, those that contain the query are selected.
@@ -124,7 +124,7 @@ def search_nodes(operation: SearchNodes, *, caller: Caller) -> GraphPage:
     return GraphPage(nodes, relations, str(page[-1].number) if rest else "")
 
 
-def open_nodes(operation: OpenNodes, *, caller: Caller) -> GraphPage:
+def open_nodes(caller: Caller, operation: OpenNodes) -> GraphPage:
     """Return the named entities in the order of their names in the call. Unknown names are left out."""
     graph = graphs.graph_of(caller)
     if graph is None:

@@ -38,7 +38,7 @@ class RelationWrite:
         return {key: self.item[key] for key in ("from", "to", "relationType")}
 
 
-def create_relations(operation: CreateRelations, *, caller: Caller) -> GraphChange:
+def create_relations(caller: Caller, operation: CreateRelations) -> GraphChange:
     """Create relations between existing entities. An error is returned for each one that can't be created."""
     change = GraphChange()
     for write in put_relations(caller, operation.relations, inverses=True, key=names.nfc):
@@ -131,7 +131,7 @@ def _ends(graph: Graph, item: Mapping[str, Any]) -> list[Entity]:
     return [by_name[name] for name in ends if name in by_name]
 
 
-def delete_relations(operation: DeleteRelations, *, caller: Caller) -> GraphChange:
+def delete_relations(caller: Caller, operation: DeleteRelations) -> GraphChange:
     """End relations by source, target and type. An error is returned for each one that doesn't exist."""
     change = GraphChange()
     with graphs.locked_graph(caller) as graph:
@@ -151,7 +151,7 @@ def delete_relations(operation: DeleteRelations, *, caller: Caller) -> GraphChan
     return change
 
 
-def end_relation(operation: EndRelation, *, caller: Caller) -> tuple[Relation, Relation | None]:
+def end_relation(caller: Caller, operation: EndRelation) -> tuple[Relation, Relation | None]:
     """End a relation and its inverse, if it has one. Ending it again changes nothing.
 
     Returns the relation, and its inverse if this call ended it.

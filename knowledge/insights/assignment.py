@@ -49,7 +49,7 @@ def rules_of(caller: Caller) -> Sequence[AssignmentRule]:
     return sorted(rows, key=lambda rule: (rule.persona, *rule.rank))
 
 
-def save_rule(operation: SaveRule, *, caller: Caller) -> tuple[AssignmentRule, int]:
+def save_rule(caller: Caller, operation: SaveRule) -> tuple[AssignmentRule, int]:
     """Save a rule, and assign waiting insights that nobody is assigned to by it.
 
     Returns the rule and the number of insights assigned. Raises Forbidden unless the caller reviews the insights of
@@ -94,7 +94,7 @@ def save_rule(operation: SaveRule, *, caller: Caller) -> tuple[AssignmentRule, i
         return rule, _assign_waiting(caller, rule)
 
 
-def delete_rule(*, caller: Caller, rule_id: int) -> AssignmentRule:
+def delete_rule(caller: Caller, *, rule_id: int) -> AssignmentRule:
     """Delete a rule. Insights that it has assigned stay assigned."""
     with transaction.atomic():
         rule = get_rule(caller, rule_id, lock=True)

@@ -35,7 +35,7 @@ class Captured:
     note: str = ""
 
 
-def capture(operation: Capture, *, caller: Caller) -> Captured:
+def capture(caller: Caller, operation: Capture) -> Captured:
     """Propose something for the catalog, as a private memory that awaits a curator's review.
 
     - `visibility` takes effect once the insight is approved.
@@ -74,7 +74,7 @@ def capture(operation: Capture, *, caller: Caller) -> Captured:
         insight.save(force_insert=True)
         events.announce(events.CAPTURED, insight, by=caller.email, to=[])
 
-    stored = services.store(fact, caller=caller, find_existing=find_existing, after_save=save_insight)
+    stored = services.store(caller, fact, find_existing=find_existing, after_save=save_insight)
     if not stored.existing:
         return Captured(insight, similar=stored.similar, note=stored.note)
     existing = Insight.objects.get(pk=stored.record.pk)
@@ -116,8 +116,7 @@ def _origin(caller: Caller, operation: Capture) -> Origin:
         provenance = {"finding_id": finding.pk.hex, "analysis_id": finding.session.analysis_id, "model": finding.model}
         return Origin(finding.finding, [], provenance)
     if operation.observation_id:
-        found = (extension.observation(caller, operation.observation_id) for extension in extensions.registered())
-        origin = next(filter(None, found), None)
+        origin = extensions.observation(caller, operation.observation_id)
         if origin is None:
             raise NotFound(gettext("no such observation in your graph"), field="observation_id")
         return origin

@@ -17,8 +17,7 @@ def announce_decision(
 ) -> None:
     """Notify the people `to` of the decision, and those whose decision it overturns or overrides of that."""
     if decision.overturns:
-        for extension in extensions.registered():
-            extension.decision_overturned(insight, decision)
+        extensions.decision_overturned(insight, decision)
     announce(decision.kind, insight, by=decision.by, notes=decision.notes, to=to)
     if decided_before := {decision.overturns, *overridden} - {"", decision.by}:
         announce(OVERTURNED, insight, by=decision.by, to=decided_before)
@@ -31,11 +30,9 @@ def announce(kind: str, insight: Insight, *, by: str, notes: str = "", to: Itera
     addresses and `by` are left out.
     """
     people = sorted({email for email in to if email and email != by})
-    for extension in extensions.registered():
-        extension.insight_reviewed(kind, insight, by=by, notes=notes, people=people)
+    extensions.insight_reviewed(kind, insight, by=by, notes=notes, people=people)
 
 
 def announce_changeset(changeset: Changeset, kind: str, *, by: str) -> None:
     """Notify extensions that a changeset waits for a second approval, or that a curator has decided about it."""
-    for extension in extensions.registered():
-        extension.changeset_decided(changeset, kind, by=by)
+    extensions.changeset_decided(changeset, kind, by=by)

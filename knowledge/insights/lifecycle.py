@@ -47,14 +47,14 @@ def require_curator(caller: Caller) -> None:
         raise Forbidden(gettext("only curators can review and apply; ask an admin to add you to the group Curators"))
 
 
-def edit(operation: Edit, *, caller: Caller) -> Insight:
+def edit(caller: Caller, operation: Edit) -> Insight:
     with transaction.atomic():
-        insight = save_edit(operation, caller=caller)
+        insight = save_edit(caller, operation)
     services.index_now(caller, insight.record)
     return insight
 
 
-def save_edit(operation: Edit, *, caller: Caller) -> Insight:
+def save_edit(caller: Caller, operation: Edit) -> Insight:
     """Edit a pending insight inside the caller's transaction. Its new text is not indexed yet.
 
     Raises Invalid if the operation names no fields, Conflict if the insight is not pending, and Forbidden if the caller
@@ -113,7 +113,7 @@ def replaceable_memory(caller: Caller, record_id: UUID) -> MemoryRecord:
     return record
 
 
-def set_replaced(*, caller: Caller, insight_id: UUID | str, record_id: UUID | str | None) -> Insight:
+def set_replaced(caller: Caller, *, insight_id: UUID | str, record_id: UUID | str | None) -> Insight:
     """Set the memory that an insight replaces when it is applied, or none if `record_id` is empty.
 
     Raises Forbidden if the caller is not a curator of the insight's persona.
@@ -240,7 +240,7 @@ def mark_applied(caller: Caller, changeset: Changeset) -> tuple[int, list[str]]:
             with revised(caller, insight.record, "apply", f"changeset {changeset.pk.hex}"):
                 insight.record.visibility = Visibility.EVERYONE
             if old is not None:
-                problems.append(correction_chains.supersede_with(caller=caller, record=insight.record, old=old))
+                problems.append(correction_chains.supersede_with(caller, record=insight.record, old=old))
             events.announce(events.APPLIED, insight, by=caller.email, to=[insight.record.created_by])
     return len(bound), [problem for problem in problems if problem]
 
@@ -267,7 +267,7 @@ def return_to_review(caller: Caller, changeset: Changeset) -> int:
         for insight in bound:
             old = correction_chains.lock_predecessor(insight.pk)
             insight.record = MemoryRecord.objects.select_for_update().get(pk=insight.pk)
-            correction_chains.undo_supersede(caller=caller, record=insight.record, old=old)
+            correction_chains.undo_supersede(caller, record=insight.record, old=old)
             if old is not None:
                 relinked = Insight.objects.filter(replaces=insight.pk, record__supersedes=old)
                 relinked.update(replaces=old)

@@ -54,6 +54,7 @@ def propose_correction(caller: Caller, call: Call) -> ContextBlock | None:
     if not claimed:
         return None  # another call has just proposed the correction
     captured = capture(
+        caller,
         Capture.read(
             {
                 "insight_text": _text(failed, statement),
@@ -63,7 +64,6 @@ def propose_correction(caller: Caller, call: Call) -> ContextBlock | None:
                 "entity_urns": subject_of(caller, call).requested,
             }
         ),
-        caller=caller,
     )
     note = "the correction of the statement that failed before was proposed as an insight: a curator decides"
     return ContextBlock({"captured_insight": captured.insight.pk.hex, "note": note})

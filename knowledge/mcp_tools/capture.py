@@ -68,23 +68,23 @@ class CaptureResponse(AppealResponse, UnsettledResponse):
 
 
 def _appeal(caller: Caller, operation: Appeal) -> AppealResponse:
-    insight = decisions.appeal(operation, caller=caller)
+    insight = decisions.appeal(caller, operation)
     return {"insight_id": insight.pk.hex, "status": insight.state, "message": "appealed; a curator will look again"}
 
 
 def _answer(caller: Caller, operation: AnswerQuestion) -> AppealResponse:
     if questions.own(caller).filter(pk=operation.insight_id).exists():
         return _answer_interview(caller, operation)
-    insight = clarifications.answer(operation, caller=caller)
+    insight = clarifications.answer(caller, operation)
     return {"insight_id": insight.pk.hex, "status": insight.state, "message": "answered; a curator will look again"}
 
 
 def _waive(caller: Caller, operation: Waive) -> WaiverResponse:
-    return _waiver_response(caveat_waivers.waive(operation, caller=caller), "the caveat is no longer shown there")
+    return _waiver_response(caveat_waivers.waive(caller, operation), "the caveat is no longer shown there")
 
 
 def _reinstate(caller: Caller, operation: Reinstate) -> WaiverResponse:
-    return _waiver_response(caveat_waivers.reinstate(operation, caller=caller), "the caveat is shown there again")
+    return _waiver_response(caveat_waivers.reinstate(caller, operation), "the caveat is shown there again")
 
 
 def _waiver_response(waiver: CaveatWaiver, message: str) -> WaiverResponse:
@@ -95,7 +95,7 @@ def _answer_interview(caller: Caller, operation: AnswerQuestion) -> AppealRespon
     text = operation.notes.strip()
     if text in (SKIP, UNKNOWN):
         passed = PassOver.read({"question_id": operation.insight_id.hex, "because": text})
-        question = interviews.pass_over(passed, caller=caller)
+        question = interviews.pass_over(caller, passed)
         return {"insight_id": "", "status": question.state, "message": "noted; there is no insight"}
     try:
         given = AnswerInterview.read({"question_id": operation.insight_id.hex, "content": text})
@@ -103,7 +103,7 @@ def _answer_interview(caller: Caller, operation: AnswerQuestion) -> AppealRespon
         # The argument `content` of AnswerInterview is called `insight_text` in this tool.
         allowed = f"{error.allowed}; or {SKIP}, {UNKNOWN}"
         raise Invalid(error.fault, field="insight_text", allowed=allowed) from None
-    insight = interviews.answer(given, caller=caller).insight
+    insight = interviews.answer(caller, given).insight
     return {"insight_id": insight.pk.hex, "status": insight.state, "message": "captured; a curator will review it"}
 
 
@@ -125,7 +125,7 @@ def _open_questions(caller: Caller) -> list[QuestionResponse]:
 
 
 def _capture(caller: Caller, operation: Capture) -> CaptureResponse:
-    captured = capture(operation, caller=caller)
+    captured = capture(caller, operation)
     insight = captured.insight
     response: CaptureResponse = {
         "insight_id": insight.pk.hex,

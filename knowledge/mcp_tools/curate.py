@@ -25,7 +25,7 @@ from knowledge.mcp_tools import questions
 from knowledge.models import Insight, InsightState
 from knowledge.responses import ChangeResponse, ChangesetResponse, InsightResponse, UsageResponse
 from knowledge.review import clarifications, decisions, evidence
-from memories.retrieval.recall import checks_of
+from memories.extensions import checks_of
 
 MAX_WITHOUT_ENTITY = 20  # maximum number of insights without an entity that the overview of the queue contains
 
@@ -190,7 +190,7 @@ def _decide_each(caller: Caller, operation: operations.Decide, decide: Callable[
     for insight_id in dict.fromkeys(insight_ids):
         seen = operation.seen_of(insight_id)
         try:
-            insight = decide(caller=caller, insight_id=insight_id, seen=seen, override=operation.override)
+            insight = decide(caller, insight_id=insight_id, seen=seen, override=operation.override)
             last = insight.decisions.last()
             updated += 1
             if last is not None and last.overturns:
@@ -231,12 +231,12 @@ def _undo(caller: Caller, operation: operations.UndoReview) -> DecidedResponse:
 
 
 def _edit(caller: Caller, operation: operations.EditInsight) -> EditedResponse:
-    insight = edit(operation.as_edit(), caller=caller)
+    insight = edit(caller, operation.as_edit())
     return {**_edited(insight), "updated": int(insight.is_edited)}
 
 
 def _edit_and_approve(caller: Caller, operation: operations.EditAndApprove) -> EditedResponse:
-    return _edited(decisions.edit_and_approve(operation, caller=caller))
+    return _edited(decisions.edit_and_approve(caller, operation))
 
 
 def _edited(insight: Insight) -> EditedResponse:
@@ -260,8 +260,8 @@ def _needs_confirmation(operation: operations.Apply | operations.RollBack) -> bo
 
 def _apply(caller: Caller, operation: operations.Apply) -> AppliedResponse | PreviewResponse:
     if not _needs_confirmation(operation):
-        return _applied(apply(operation, caller=caller))
-    preview = preview_changes(operation, caller=caller)
+        return _applied(apply(caller, operation))
+    preview = preview_changes(caller, operation)
     response: PreviewResponse = {
         "confirmation_required": not operation.dry_run,
         "dry_run": operation.dry_run,
@@ -312,16 +312,16 @@ def _applied(applied: Applied) -> AppliedResponse:
 
 
 def _resume(caller: Caller, operation: operations.ResumeChangeset) -> AppliedResponse:
-    return _applied(resume(caller=caller, changeset_id=operation.changeset_id))
+    return _applied(resume(caller, changeset_id=operation.changeset_id))
 
 
 def _approve_changeset(caller: Caller, operation: operations.ApproveChangeset) -> AppliedResponse:
     changeset_id, notes = operation.changeset_id, operation.review_notes
-    return _applied(approvals.approve(caller=caller, changeset_id=changeset_id, notes=notes))
+    return _applied(approvals.approve(caller, changeset_id=changeset_id, notes=notes))
 
 
 def _decline_changeset(caller: Caller, operation: operations.DeclineChangeset) -> DeclinedResponse:
-    changeset = approvals.decline(caller=caller, changeset_id=operation.changeset_id, notes=operation.review_notes)
+    changeset = approvals.decline(caller, changeset_id=operation.changeset_id, notes=operation.review_notes)
     message = "nothing was written; its insights stay approved and can be applied again"
     return {"changeset_id": changeset.pk.hex, "state": changeset.state, "message": message}
 
@@ -329,9 +329,7 @@ def _decline_changeset(caller: Caller, operation: operations.DeclineChangeset) -
 def _rollback(caller: Caller, operation: operations.RollBack) -> RolledBackResponse | PreviewResponse:
     if _needs_confirmation(operation):
         return _rollback_preview(caller, operation)
-    result = rollback.roll_back(
-        caller=caller, changeset_id=operation.changeset_id, skip_conflicts=operation.skip_conflicts
-    )
+    result = rollback.roll_back(caller, changeset_id=operation.changeset_id, skip_conflicts=operation.skip_conflicts)
     response: RolledBackResponse = {
         "changeset_id": result.changeset.pk.hex,
         "target_urn": result.changeset.entity_urn,
@@ -349,7 +347,7 @@ def _rollback(caller: Caller, operation: operations.RollBack) -> RolledBackRespo
 
 
 def _rollback_preview(caller: Caller, operation: operations.RollBack) -> PreviewResponse:
-    preview = rollback.roll_back_preview(caller=caller, changeset_id=operation.changeset_id)
+    preview = rollback.roll_back_preview(caller, changeset_id=operation.changeset_id)
     changes = [_undo_response(undo) for undo in preview.undos]
     steps = "nothing was rolled back: show the person this preview, and repeat it with confirm=true if they agree"
     response: PreviewResponse = {

@@ -22,7 +22,7 @@ def is_confirmed(operation: operations.Apply | operations.RollBack) -> bool:
 def ask_apply(caller: Caller, operation: operations.Apply) -> ConfirmationQuestion | None:
     if operation.dry_run or is_confirmed(operation):
         return None
-    preview = preview_changes(operation, caller=caller)
+    preview = preview_changes(caller, operation)
     writes = [planned for planned in preview.planned if not planned.is_noop]
     shown = "; ".join(f"{planned.change_type} {quoted(str(planned.step.write.value))}" for planned in writes[:SHOWN])
     more = f" and {len(writes) - SHOWN} more" if len(writes) > SHOWN else ""
@@ -38,7 +38,7 @@ def ask_rollback(caller: Caller, operation: operations.RollBack) -> Confirmation
     if operation.dry_run or is_confirmed(operation):
         return None
     rollback.changeset_to_undo(caller, operation.changeset_id)
-    preview = rollback.roll_back_preview(caller=caller, changeset_id=operation.changeset_id)
+    preview = rollback.roll_back_preview(caller, changeset_id=operation.changeset_id)
     undos = preview.undos
     reverted = [undo for undo in undos if undo.is_possible]
     left = [undo for undo in undos if not undo.is_possible and not undo.is_kept]

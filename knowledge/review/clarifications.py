@@ -30,7 +30,7 @@ MAX_COLLEAGUES = 100
 
 
 def request_changes(
-    *, caller: Caller, insight_id: UUID | str, notes: str, seen: str = "", override: bool = False
+    caller: Caller, *, insight_id: UUID | str, notes: str, seen: str = "", override: bool = False
 ) -> Insight:
     """Ask the author for more information before deciding. `notes` is the question.
 
@@ -50,7 +50,7 @@ def request_changes(
     return insight
 
 
-def answer(operation: AnswerQuestion, *, caller: Caller) -> Insight:
+def answer(caller: Caller, operation: AnswerQuestion) -> Insight:
     with transaction.atomic():
         insight = locked_insight(caller, operation.insight_id)
         if not caller.can_edit_for(insight.record.created_by):
@@ -68,7 +68,7 @@ def answer(operation: AnswerQuestion, *, caller: Caller) -> Insight:
 
 
 def reassign(
-    *, caller: Caller, insight_id: UUID | str, to: str, notes: str = "", seen: str = "", override: bool = False
+    caller: Caller, *, insight_id: UUID | str, to: str, notes: str = "", seen: str = "", override: bool = False
 ) -> Insight:
     """Ask a colleague to decide. Other curators of the persona can still decide, too.
 

@@ -54,7 +54,7 @@ REVIEWED_FIELDS = frozenset({*TEXT_FIELDS, "metadata"})
 
 
 def approve(
-    *, caller: Caller, insight_id: UUID | str, notes: str = "", seen: str = "", override: bool = False
+    caller: Caller, *, insight_id: UUID | str, notes: str = "", seen: str = "", override: bool = False
 ) -> Insight:
     """Approve an insight, or only its pending edit if there is one.
 
@@ -75,17 +75,17 @@ def approve(
     return insight
 
 
-def edit_and_approve(operation: EditAndApprove, *, caller: Caller) -> Insight:
+def edit_and_approve(caller: Caller, operation: EditAndApprove) -> Insight:
     """Edit a pending insight and approve it. If the approval is refused, the edit is not saved either."""
     with transaction.atomic():
-        edited = save_edit(operation.as_edit(), caller=caller)
-        insight = approve(caller=caller, insight_id=edited.pk, notes=operation.review_notes)
+        edited = save_edit(caller, operation.as_edit())
+        insight = approve(caller, insight_id=edited.pk, notes=operation.review_notes)
     services.index_now(caller, insight.record)
     return insight
 
 
 def reject(
-    *, caller: Caller, insight_id: UUID | str, notes: str = "", seen: str = "", override: bool = False
+    caller: Caller, *, insight_id: UUID | str, notes: str = "", seen: str = "", override: bool = False
 ) -> Insight:
     """Reject an insight, or only its pending edit if there is one.
 
@@ -105,7 +105,7 @@ def reject(
     return insight
 
 
-def undo_review(*, caller: Caller, insight_id: UUID | str, seen: str = "", override: bool = False) -> Insight:
+def undo_review(caller: Caller, *, insight_id: UUID | str, seen: str = "", override: bool = False) -> Insight:
     """Undo the last decision: an approval, a rejection, a question, a hand-over, a snooze, or the approval of an edit.
 
     The approval of an insight can't be undone once a changeset applies it, nor a question that was answered. Raises
@@ -185,7 +185,7 @@ def reopen(caller: Caller, insight: Insight) -> str:
     return "" if decided_by == caller.email else decided_by
 
 
-def appeal(operation: Appeal, *, caller: Caller) -> Insight:
+def appeal(caller: Caller, operation: Appeal) -> Insight:
     """Return a rejected insight to review. `operation.notes` is the owner's reason for the appeal."""
     with transaction.atomic():
         insight = locked_insight(caller, operation.insight_id)

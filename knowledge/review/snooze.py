@@ -21,7 +21,7 @@ MAX_DAYS = 366
 
 
 def snooze(
-    *, caller: Caller, insight_id: UUID | str, until: datetime, notes: str = "", seen: str = "", override: bool = False
+    caller: Caller, *, insight_id: UUID | str, until: datetime, notes: str = "", seen: str = "", override: bool = False
 ) -> Insight:
     """Take a pending insight out of the queue of all curators until a time, at most MAX_DAYS from now."""
     now = timezone.now()

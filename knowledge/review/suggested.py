@@ -27,7 +27,7 @@ from knowledge.review.cases import CatalogEffect, effect_of
 MAX_PREVIEWED = 200  # maximum number of insights in one preview
 
 
-def apply(*, caller: Caller, insight_id: UUID | str, seen: str = "") -> Changeset:
+def apply(caller: Caller, *, insight_id: UUID | str, seen: str = "") -> Changeset:
     """Apply the changes that an approved insight suggests, and return the changeset.
 
     `seen` is the token of insights/seen.py for the state that the curator saw. If the insight is already applied,
@@ -41,6 +41,7 @@ def apply(*, caller: Caller, insight_id: UUID | str, seen: str = "") -> Changese
         return insight.changeset
     require_unchanged(insight, seen, override=False)  # what is written below comes from the insight compared here
     applied = apply_changes(
+        caller,
         Apply.read(
             {
                 "insight_ids": [insight.pk.hex],
@@ -48,7 +49,6 @@ def apply(*, caller: Caller, insight_id: UUID | str, seen: str = "") -> Changese
                 "entity_urn": next(iter(insight.record.entity_urns), ""),
             }
         ),
-        caller=caller,
     )
     if applied.changeset.state not in (ChangesetState.APPLIED, ChangesetState.WAITING):
         raise Conflict(
@@ -57,9 +57,9 @@ def apply(*, caller: Caller, insight_id: UUID | str, seen: str = "") -> Changese
     return applied.changeset
 
 
-def apply_at_once(*, caller: Caller, insight_id: UUID | str, seen: str = "") -> Changeset:
+def apply_at_once(caller: Caller, *, insight_id: UUID | str, seen: str = "") -> Changeset:
     """Apply like `apply`, for a bulk action that reports what was applied. Raises Conflict if it waits instead."""
-    changeset = apply(caller=caller, insight_id=insight_id, seen=seen)
+    changeset = apply(caller, insight_id=insight_id, seen=seen)
     if changeset.state == ChangesetState.WAITING:
         raise Conflict(
             gettext("waits for a second approval: %(reasons)s") % {"reasons": "; ".join(risk.in_words(changeset.risks))}
@@ -67,13 +67,13 @@ def apply_at_once(*, caller: Caller, insight_id: UUID | str, seen: str = "") -> 
     return changeset
 
 
-def roll_back(*, caller: Caller, insight_id: UUID | str) -> None:
+def roll_back(caller: Caller, *, insight_id: UUID | str) -> None:
     insight = queries.insight(caller, insight_id)
     if insight.changeset_id is None:
         raise Conflict(
             gettext("is %(state)s: there is nothing to roll back") % {"state": insight.state}, field="insight_id"
         )
-    rollback.roll_back(caller=caller, changeset_id=insight.changeset_id)
+    rollback.roll_back(caller, changeset_id=insight.changeset_id)
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ class Kept:
     existing: bool  # whether the memory or insight was there already
 
 
-def keep(operation: Keep, *, caller: Caller) -> Kept:
+def keep(caller: Caller, operation: Keep) -> Kept:
     """Store the text as a memory of the caller, or propose it as an insight.
 
     Raises Conflict if the suggestion was decided already, and Invalid if it is a question and `content` is no answer.
@@ -87,7 +87,7 @@ def _remember(caller: Caller, suggestion: Suggestion, text: str, operation: Keep
             "metadata": {"suggested_from": suggestion.source, "program": suggestion.program},
         }
     )
-    remembered = services.remember(fact, caller=caller)
+    remembered = services.remember(caller, fact)
     return remembered.record, remembered.existing
 
 
@@ -100,7 +100,7 @@ def _propose(caller: Caller, suggestion: Suggestion, text: str, operation: Keep)
             "entity_urns": _known_entities(suggestion),
         }
     )
-    captured = capture(proposal, caller=caller)
+    captured = capture(caller, proposal)
     return captured.insight.record, captured.existing
 
 
@@ -113,12 +113,12 @@ def _known_entities(suggestion: Suggestion) -> list[str]:
     return list(dict.fromkeys(urns))
 
 
-def discard(operation: Discard, *, caller: Caller) -> list[Suggestion]:
+def discard(caller: Caller, operation: Discard) -> list[Suggestion]:
     """Discard suggestions. Their texts are not suggested again for 30 days. Raises as `_decide`."""
     return _decide(caller, operation, SuggestionState.DISCARDED)
 
 
-def never_again(operation: NeverAgain, *, caller: Caller) -> list[Suggestion]:
+def never_again(caller: Caller, operation: NeverAgain) -> list[Suggestion]:
     """Discard suggestions for good: neither they nor texts like them are suggested again. Raises as `_decide`."""
     with transaction.atomic():
         decided = _decide(caller, operation, SuggestionState.NEVER)
@@ -147,7 +147,7 @@ def _decide(caller: Caller, operation: DecideSuggestions, state: SuggestionState
     return waiting
 
 
-def undo(operation: DecideSuggestions, *, caller: Caller) -> list[Suggestion]:
+def undo(caller: Caller, operation: DecideSuggestions) -> list[Suggestion]:
     """Let decided suggestions wait again. A memory or insight that keeping one has stored is archived.
 
     Raises NotFound if one of them is not the caller's, and Conflict if none of them is decided, or if a memory has
@@ -179,7 +179,7 @@ def _archive(caller: Caller, record: MemoryRecord) -> None:
             % {"memory": record.pk.hex},
             field="suggestion_ids",
         )
-    services.forget(Forget.read({"id": record.pk.hex}), caller=caller)
+    services.forget(caller, Forget.read({"id": record.pk.hex}))
 
 
 def _locked(caller: Caller, ids: Sequence[UUID]) -> list[Suggestion]:
@@ -202,5 +202,4 @@ def _decided(suggestion: Suggestion) -> Conflict:
 
 
 def _announce(caller: Caller) -> None:
-    for extension in extensions.registered():
-        extension.suggestions_decided(caller.email, are_left=queries.waiting(caller).exists())
+    extensions.suggestions_decided(caller.email, are_left=queries.waiting(caller).exists())

@@ -34,7 +34,7 @@ class Staged:
     left_out: int = 0  # contains something like a secret, or does not fit into the inbox
 
 
-def stage(operation: StageCandidates, *, caller: Caller, source: SuggestionSource = SuggestionSource.HOOK) -> Staged:
+def stage(caller: Caller, operation: StageCandidates, *, source: SuggestionSource = SuggestionSource.HOOK) -> Staged:
     """Put candidates into the caller's inbox. Doing so again changes nothing.
 
     A candidate is known if the person has a suggestion with this text, decided or not, or one that says the same, or a
@@ -44,7 +44,7 @@ def stage(operation: StageCandidates, *, caller: Caller, source: SuggestionSourc
     return _stage(caller, operation.candidates, source, places)
 
 
-def stage_questions(questions: Sequence[tuple[str, str]], *, caller: Caller) -> Staged:
+def stage_questions(caller: Caller, questions: Sequence[tuple[str, str]]) -> Staged:
     """Put texts about questions without an answer into the caller's inbox, each with its evidence."""
     given = [
         GivenCandidate(kind=SuggestionKind.OPEN_QUESTION.value, text=text, evidence=evidence)
@@ -77,8 +77,8 @@ def _stage(
                 by_key[key] = new[-1]
                 texts.append(text)
         Suggestion.objects.bulk_create(new, ignore_conflicts=True)
-        for extension in extensions.registered() if new else ():
-            extension.suggestions_staged(new[0])
+        if new:
+            extensions.suggestions_staged(new[0])
     return Staged(staged=len(new), known=known, left_out=len(candidates) - len(new) - known)
 
 

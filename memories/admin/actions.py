@@ -145,7 +145,7 @@ def _start(
 ) -> HttpResponse | None:
     try:
         batch = bulk_actions.start(
-            caller=caller,
+            caller,
             act=act.name,
             unit_ids=ids,
             note=request.POST.get("reason", "").strip(),

@@ -36,7 +36,7 @@ class BatchAdmin(ReadOnlyAdmin):
         for batch in rows:
             try:
                 # Raises NotFound for another user's batch, even if an admin sees it in the list.
-                bulk_actions.undo(caller=admin_caller(request), batch_id=batch.pk)
+                bulk_actions.undo(admin_caller(request), batch_id=batch.pk)
             except DomainError as error:
                 messages.error(request, f"{batch}: {error.message}")
             else:

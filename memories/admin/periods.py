@@ -44,7 +44,7 @@ class PeriodAdmin(ReadOnlyAdmin):
 
     def save_model(self, request: HttpRequest, obj: Period, form: Any, change: bool) -> None:
         operation = OpenPeriod.read({name: form.cleaned_data[name] for name in ("name", "note")})
-        obj.pk = periods.open_period(operation, caller=admin_caller(request)).pk
+        obj.pk = periods.open_period(admin_caller(request), operation).pk
 
     @admin.action(description=gettext_lazy("End: memories that depend on it are no longer recalled"))
     def end(self, request: HttpRequest, rows: QuerySet[Period]) -> None:
@@ -57,7 +57,7 @@ class PeriodAdmin(ReadOnlyAdmin):
     def _each(self, request: HttpRequest, rows: QuerySet[Period], perform: Callable[..., tuple[Period, int]]) -> None:
         for row in rows:
             try:
-                _, count = perform(PeriodOperation(name=row.name), caller=admin_caller(request))
+                _, count = perform(admin_caller(request), PeriodOperation(name=row.name))
             except DomainError as error:
                 messages.error(request, f"{row.name}: {error.message}")
             else:

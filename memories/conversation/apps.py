@@ -13,4 +13,4 @@ class ConversationConfig(AppConfig):
     def ready(self) -> None:
         from memories import extensions  # noqa: PLC0415 - needs loaded models
 
-        extensions.register("memories.conversation.memory_extension.ConversationMemoryExtension")
+        extensions.EXTENSIONS.register("memories.conversation.memory_extension.ConversationMemoryExtension")

@@ -66,7 +66,7 @@ class CacheLookup:
     near: tuple[NearQuestion, ...] = ()
 
 
-def check_cache(operation: CheckCache, *, caller: Caller) -> CacheLookup:
+def check_cache(caller: Caller, operation: CheckCache) -> CacheLookup:
     """Return the user's unexpired entry that matches the question best, or the near questions if there is none.
 
     With `cache_id`, the entry with this id is returned, as an agent has judged that it answers the question. Raises
@@ -118,7 +118,7 @@ def _compare(
     return None, tuple(near[:MAX_NEAR])
 
 
-def store_cache(operation: StoreCache, *, caller: Caller) -> tuple[CachedAnswer, str]:
+def store_cache(caller: Caller, operation: StoreCache) -> tuple[CachedAnswer, str]:
     """Store an answer and delete an earlier one to the same question, ignoring case.
 
     Returns the entry, and a note if its question can't be embedded now.
@@ -143,7 +143,7 @@ def store_cache(operation: StoreCache, *, caller: Caller) -> tuple[CachedAnswer,
     return entry, note
 
 
-def invalidate_cache(operation: InvalidateCache, *, caller: Caller) -> int:
+def invalidate_cache(caller: Caller, operation: InvalidateCache) -> int:
     """Delete the user's entries that match all given conditions, or every entry with `invalidate_all`; return how many.
 
     Raises Invalid if there is no condition, or if the pattern is not a regular expression in RE2's syntax.

@@ -16,7 +16,7 @@ from memories.conversation.models import UserDecision, UserDecisionChange
 from memories.conversation.operations import RecallDecision, StoreDecision
 
 
-def store_decision(operation: StoreDecision, *, caller: Caller) -> tuple[UserDecision, str]:
+def store_decision(caller: Caller, operation: StoreDecision) -> tuple[UserDecision, str]:
     """Store a decision; return it, and "created" or "updated".
 
     If an earlier decision under the key has expired, the new one counts as created.
@@ -50,7 +50,7 @@ def store_decision(operation: StoreDecision, *, caller: Caller) -> tuple[UserDec
     return old, "created" if had_expired else "updated"
 
 
-def recall_decision(operation: RecallDecision, *, caller: Caller) -> UserDecision | None:
+def recall_decision(caller: Caller, operation: RecallDecision) -> UserDecision | None:
     """Return the unexpired decision under this key, or None."""
     user = acting_as(caller, operation.user_id)
     decision = UserDecision.objects.filter(created_by=user.email, key=operation.key).first()

@@ -36,7 +36,7 @@ class ConversationDeletion:
     dry_run: bool
 
 
-def delete_memories(operation: DeleteMemories, *, caller: Caller) -> ConversationDeletion:
+def delete_memories(caller: Caller, operation: DeleteMemories) -> ConversationDeletion:
     """Delete the user's own conversation memories by id, tags or time, together with their copies.
 
     With `dry_run`, they are only counted. Raises Invalid if there is no condition, if the conditions can't be combined,
@@ -59,7 +59,7 @@ def delete_memories(operation: DeleteMemories, *, caller: Caller) -> Conversatio
     return ConversationDeletion(len(pks), len(copies), dry_run=False)
 
 
-def selected_ids(operation: DeleteMemories, *, caller: Caller) -> tuple[set[UUID], set[UUID]]:
+def selected_ids(caller: Caller, operation: DeleteMemories) -> tuple[set[UUID], set[UUID]]:
     """Return the ids of the memories that would be deleted, and of their copies. Raises like `delete_memories`."""
     user = acting_as(caller, operation.user_id)
     return _ids(user, _selection(user, operation))

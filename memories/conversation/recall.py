@@ -54,7 +54,7 @@ class RecallResult:
     degraded: bool = False
 
 
-def recall_conversations(operation: RecallConversations, *, caller: Caller) -> RecallResult:
+def recall_conversations(caller: Caller, operation: RecallConversations) -> RecallResult:
     """Return the user's conversation memories, best first.
 
     If neither tags nor a type are given, only the better of a turn and its long-term memory is returned.
@@ -74,7 +74,7 @@ def recall_conversations(operation: RecallConversations, *, caller: Caller) -> R
     return RecallResult(rows, recalled.note, recalled.degraded)
 
 
-def search_hybrid(operation: SearchHybrid, *, caller: Caller) -> RecallResult:
+def search_hybrid(caller: Caller, operation: SearchHybrid) -> RecallResult:
     """Return the user's conversation memories, ranked by reciprocal rank fusion of recall and word search."""
     user = acting_as(caller, operation.user_id)
     recalled = {strategy: _recall(user, operation, strategy) for strategy in ARM_WEIGHTS}
@@ -114,8 +114,8 @@ def _recall(user: Caller, operation: RecallConversations, strategy: str) -> Reca
         pairs_once=not operation.tags and not operation.memory_type and set(operation.tier or TIERS) == set(TIERS),
     )
     limit = max(operation.limit, CANDIDATES)
-    return recall.recall(RecallMemories.model_construct(query=operation.query, strategy=strategy, limit=limit),
-                         caller=user, filters=filters)  # fmt: skip
+    search = RecallMemories.model_construct(query=operation.query, strategy=strategy, limit=limit)
+    return recall.recall(user, search, filters=filters)
 
 
 def _derived_memories(

@@ -33,7 +33,7 @@ def living(owner: str) -> QuerySet[MemoryRecord]:
     return rows.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now()))
 
 
-def show_health(operation: ShowHealth, *, caller: Caller) -> dict[str, Any]:
+def show_health(caller: Caller, operation: ShowHealth) -> dict[str, Any]:
     user = acting_as(caller, operation.user_id)
     rows = living(user.email).order_by()
     tiers = dict(rows.values_list("tier").annotate(n=Count("pk")))

@@ -24,7 +24,7 @@ def check_turn(conversation_id: object, turn: Turn) -> None:
     check_choice("role", turn.role, ROLES)
 
 
-def import_turns(*, caller: Caller, conversation_id: str, turns: Sequence[Turn]) -> list[tuple[MemoryRecord, bool]]:
+def import_turns(caller: Caller, *, conversation_id: str, turns: Sequence[Turn]) -> list[tuple[MemoryRecord, bool]]:
     """Store turns of one conversation at their positions, as private turns that never expire.
 
     Return for each turn the record at its position, and whether it is new. An existing record is left as it is, even if

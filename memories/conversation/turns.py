@@ -52,7 +52,7 @@ class Stored:
     note: str = ""  # a message for the caller, if the texts could not be embedded
 
 
-def store_messages(operation: StoreMessages, *, caller: Caller) -> Stored:
+def store_messages(caller: Caller, operation: StoreMessages) -> Stored:
     """Store messages as turns that expire after STM_TTL_HOURS, and longer human messages as long-term memories too.
 
     Raises Forbidden if the caller may not act for the user.
@@ -72,8 +72,8 @@ def store_messages(operation: StoreMessages, *, caller: Caller) -> Stored:
 
 
 def store_turns(
-    *,
     caller: Caller,
+    *,
     conversation_id: str,
     turns: Sequence[Turn],
     tier: str = Tier.SHORT_TERM,

@@ -21,7 +21,7 @@ MAX_RESULTS = 10
 MAX_CONTENT = 2_000  # maximum length, in characters, of the text of one result
 
 
-def search_web(operation: SearchWeb, *, caller: Caller) -> list[dict[str, str]]:
+def search_web(caller: Caller, operation: SearchWeb) -> list[dict[str, str]]:
     """Return title, URL and text of each result. Raises Upstream if there is no API key or if the service fails."""
     acting_as(caller, operation.user_id)
     if not settings.TAVILY_API_KEY:

@@ -51,7 +51,7 @@ class WipeOutcome:
     request: WipeRequest | None = None  # the request that the person has to confirm; None if the data was wiped
 
 
-def request_wipe(operation: Wipe, *, caller: Caller) -> WipeOutcome:
+def request_wipe(caller: Caller, operation: Wipe) -> WipeOutcome:
     """Wipe the user's data if the token has the right `wipe`, otherwise prepare a request that the person confirms.
 
     Raises Invalid without `confirm`. Raises Forbidden for a service's user if the token lacks the right, because
@@ -72,7 +72,7 @@ def request_wipe(operation: Wipe, *, caller: Caller) -> WipeOutcome:
     return WipeOutcome(request.counts, request)
 
 
-def preview(operation: Wipe, *, caller: Caller) -> dict[str, int]:
+def preview(caller: Caller, operation: Wipe) -> dict[str, int]:
     """Return the counts of the rows that name the user, by table. Raises Forbidden like `request_wipe`."""
     return count(_user_to_wipe(caller, operation).email)
 
@@ -96,12 +96,12 @@ def open_request(caller: Caller, request_id: uuid.UUID) -> WipeRequest:
     return row
 
 
-def confirm(*, caller: Caller, request_id: uuid.UUID) -> WipeOutcome:
+def confirm(caller: Caller, *, request_id: uuid.UUID) -> WipeOutcome:
     request = open_request(caller, request_id)
     return WipeOutcome(_wipe(acting_as(caller, request.created_by)))
 
 
-def withdraw(*, caller: Caller, request_id: uuid.UUID) -> None:
+def withdraw(caller: Caller, *, request_id: uuid.UUID) -> None:
     open_request(caller, request_id).delete()
 
 
@@ -130,8 +130,7 @@ def _wipe(user: Caller) -> dict[str, int]:
                 continue
             table = model._meta.db_table
             counts[table] = counts.get(table, 0) + rows.delete()[0]
-        for extension in extensions.registered():
-            counts |= extension.owner_wiped(owner, pseudonym)
+        counts |= extensions.owner_wiped(owner, pseudonym)
         term_changes.settle()
     return counts
 
@@ -178,8 +177,7 @@ def _wipe_conversations(user: Caller) -> int:
     for start in range(0, len(pks), BATCH):
         part = pks[start : start + BATCH]
         for pk in part:
-            for extension in extensions.registered():
-                extension.erase_copies(user, pk, [])
+            extensions.erase_copies(user, pk, [])
         IndexJob.objects.filter(source_id__in=part).delete()
         MemoryRecord.objects.filter(pk__in=part).delete()
     return count + len(pks)

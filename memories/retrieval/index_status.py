@@ -151,7 +151,7 @@ def causes() -> list[dict[str, Any]]:
 
 
 @identity.service("operation")
-def retry(*, caller: Caller, kind: str, cause: str) -> int:
+def retry(caller: Caller, *, kind: str, cause: str) -> int:
     failed = _failed(caller, kind, cause)
     units = list(failed.values_list("source_id", flat=True))
     count = enqueue(kind, units, Trigger.MANUAL_RETRY)
@@ -159,20 +159,20 @@ def retry(*, caller: Caller, kind: str, cause: str) -> int:
     return count
 
 
-def dismiss(*, caller: Caller, kind: str, cause: str) -> int:
+def dismiss(caller: Caller, *, kind: str, cause: str) -> int:
     """Mark the failures of this kind with this cause as resolved, without a retry; return how many."""
     dismissed: int = _failed(caller, kind, cause).update(resolved_at=timezone.now())
     return dismissed
 
 
 @identity.service("operation")
-def reindex(*, caller: Caller, kind: str) -> int:
-    check_reindex(caller=caller, kind=kind)
+def reindex(caller: Caller, *, kind: str) -> int:
+    check_reindex(caller, kind=kind)
     units: list[UUID] = list(SOURCES[kind].rows().values_list("pk", flat=True))
     return enqueue(kind, units, Trigger.MANUAL_RETRY)
 
 
-def check_reindex(*, caller: Caller, kind: str) -> None:
+def check_reindex(caller: Caller, *, kind: str) -> None:
     """Check permission and kind as `reindex` does, so that a page can do so before it queues the work for a worker."""
     _require_operator(caller)
     check_choice("kind", kind, SOURCES)

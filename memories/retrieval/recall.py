@@ -95,7 +95,7 @@ class Recall:
 
 
 def recall(
-    operation: RecallMemories, *, caller: Caller, filters: Filters = NO_FILTERS, distant: bool = False
+    caller: Caller, operation: RecallMemories, *, filters: Filters = NO_FILTERS, distant: bool = False
 ) -> Recall:
     """Return the memories that answer the query best.
 
@@ -141,7 +141,7 @@ def recall(
     hits = hits[: operation.limit]
     with_entities = [hit.record.pk for hit in hits if hit.record.entity_urns or hit.record.detected_urns]
     hints = hints_about(with_entities) if with_entities else {}
-    result = replace(result, checks=checks_of([hit.record.pk for hit in hits]))
+    result = replace(result, checks=extensions.checks_of([hit.record.pk for hit in hits]))
     result = _with_scopes(replace(result, hits=hits))
     return replace(result, left_out=left_out, hints=hints, below=search.below)
 
@@ -321,14 +321,10 @@ def _left_out(caller: Caller, filters: Filters, question: RecallQuestion, lowest
 
 def hints_about(ids: Sequence[UUID]) -> dict[UUID, str]:
     hints: dict[UUID, str] = {}
-    for extension in extensions.registered():
+    for extension in extensions.EXTENSIONS.all():
         for pk, hint in extension.verification_hints(ids).items():
             hints[pk] = "; ".join(filter(None, [hints.get(pk, ""), hint]))
     return hints
-
-
-def checks_of(ids: Sequence[UUID]) -> dict[UUID, extensions.CheckSummary]:
-    return {pk: check for extension in extensions.registered() for pk, check in extension.checks_of(ids).items()}
 
 
 def _check_inputs(operation: RecallMemories) -> None:
@@ -413,7 +409,7 @@ def _related_entities(caller: Caller, urns: list[str]) -> tuple[dict[str, int], 
     """Return the related entities from all extensions, each at its least distance, and notes on degraded results."""
     distances: dict[str, int] = {}
     notes = []
-    for extension in extensions.registered():
+    for extension in extensions.EXTENSIONS.all():
         try:
             related, note = extension.related_entities(caller, urns)
         except DomainError as error:

@@ -57,7 +57,7 @@ class Reports:
     own: int = 0  # the caller's own reports of any verdict
 
 
-def report(operation: ReportMemories, *, caller: Caller) -> Reported:
+def report(caller: Caller, operation: ReportMemories) -> Reported:
     """Store the caller's reports about memories, and remove those about the memories in `withdraw`.
 
     A person makes each report about a memory once a day. Repeating it replaces its note, if there is a new one. The
@@ -92,10 +92,9 @@ def report(operation: ReportMemories, *, caller: Caller) -> Reported:
         renewed = [row for key, row in existing.items() if _renew(row, records[row.record_id], wanted.get(key), now)]
         keys = [*new, *((row.record_id, row.verdict) for row in renewed)]
         for pk in dict.fromkeys(pk for pk, verdict in keys if verdict in DOUBTS):
-            for extension in extensions.registered():
-                extension.record_reported(records[pk], caller)
+            extensions.record_reported(records[pk], caller)
         withdrawn = _withdraw(caller, [records[pk] for pk in operation.withdraw])
-        cited = add_citations(operation.cited_in, operation.used, caller=caller) if operation.cited_in else None
+        cited = add_citations(caller, operation.cited_in, operation.used) if operation.cited_in else None
     added = {verdict.value: sum(1 for _, name in keys if name == verdict) for verdict in ReportVerdict}
     return Reported({name: n for name, n in added.items() if n}, len(wanted) - len(keys), withdrawn, cited)
 
@@ -161,8 +160,7 @@ def _withdraw(caller: Caller, records: Sequence[MemoryRecord]) -> int:
         had_doubts = rows.filter(verdict__in=DOUBTS).exists()
         count += rows.delete()[0]
         if had_doubts:
-            for extension in extensions.registered():
-                extension.report_withdrawn(record, caller)
+            extensions.report_withdrawn(record, caller)
     return count
 
 

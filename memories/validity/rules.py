@@ -118,10 +118,7 @@ def checked_condition(text: str) -> str:
 
 
 def condition_kinds() -> dict[str, ConditionKind]:
-    kinds: dict[str, ConditionKind] = {}
-    for extension in extensions.registered():
-        kinds |= extension.condition_kinds()
-    return kinds | {"period": _period}
+    return extensions.condition_kinds() | {"period": _period}
 
 
 def _period(name: str) -> ConditionState:

@@ -65,60 +65,60 @@ class BulkAction:
 
 
 def _undo_of(change: str) -> BulkAction:
-    return BulkAction("Undone", lambda c, pk, entered: undo_change(caller=c, record_id=pk, change=change))
+    return BulkAction("Undone", lambda c, pk, entered: undo_change(c, record_id=pk, change=change))
 
 
 BULK_ACTIONS: Registry[BulkAction] = Registry("bulk actions")
 MEMORY_ACTIONS: dict[str, BulkAction] = {
     "forget": BulkAction(
         "Forgotten",
-        lambda c, pk, entered: services.forget(Forget.read({"record_id": pk, "reason": entered.note}), caller=c),
+        lambda c, pk, entered: services.forget(c, Forget.read({"record_id": pk, "reason": entered.note})),
         "undo_forget",
     ),
     "restore": BulkAction(
         "Restored",
-        lambda c, pk, entered: services.restore(Restore.read({"record_id": pk, "reason": entered.note}), caller=c),
+        lambda c, pk, entered: services.restore(c, Restore.read({"record_id": pk, "reason": entered.note})),
         "undo_restore",
     ),
     "verify": BulkAction(
         "Verified",
-        lambda c, pk, entered: services.verify(Verify.read({"record_id": pk, "note": entered.note}), caller=c),
+        lambda c, pk, entered: services.verify(c, Verify.read({"record_id": pk, "note": entered.note})),
         "undo_verify",
     ),
     "share": BulkAction(
         "Shared",
         lambda c, pk, entered: services.share(
-            Share.read({"record_id": pk, "visibility": entered.choice, "reason": entered.note}), caller=c
+            c, Share.read({"record_id": pk, "visibility": entered.choice, "reason": entered.note})
         ),
         "undo_share",
     ),
     "reassign": BulkAction(
         "Moved to another persona",
         lambda c, pk, entered: services.reassign(
-            Reassign.read({"record_id": pk, "persona": entered.choice, "reason": entered.note}), caller=c
+            c, Reassign.read({"record_id": pk, "persona": entered.choice, "reason": entered.note})
         ),
         "undo_reassign",
     ),
     "retag": BulkAction(
         "Retagged",
         lambda c, pk, entered: retag(
-            Retag.read({"record_id": pk, **tags_of(entered.choice), "reason": entered.note}), caller=c
+            c, Retag.read({"record_id": pk, **tags_of(entered.choice), "reason": entered.note})
         ),
         "undo_retag",
     ),
     "correct": BulkAction(
         "Corrected",
         lambda c, pk, entered: services.supersede(
-            Supersede.read({"record_id": pk, "content": entered.choice, "reason": entered.note}), caller=c
+            c, Supersede.read({"record_id": pk, "content": entered.choice, "reason": entered.note})
         ),
         is_slow=True,
     ),
     "erase_same_words": BulkAction(
         "Erased, too",
-        lambda c, pk, entered: erasure.erase_same_words(caller=c, entry_id=pk),
+        lambda c, pk, entered: erasure.erase_same_words(c, entry_id=pk),
         kind="text",
     ),
-    "leave_same_words": BulkAction("Left", lambda c, pk, entered: same_words.leave(caller=c, entry_id=pk), kind="text"),
+    "leave_same_words": BulkAction("Left", lambda c, pk, entered: same_words.leave(c, entry_id=pk), kind="text"),
     **{f"undo_{change}": _undo_of(change) for change in ("forget", "restore", "verify", "share", "reassign", "retag")},
 }
 
@@ -135,8 +135,8 @@ def tags_of(choice: str) -> dict[str, Any]:
 
 
 def start(
-    *,
     caller: Caller,
+    *,
     act: str,
     unit_ids: Sequence[UUID | str],
     note: str = "",
@@ -160,7 +160,7 @@ def start(
 
 
 def _begin(caller: Caller, batch: Batch) -> Batch:
-    batch = resume(caller=caller, batch_id=batch.pk)
+    batch = resume(caller, batch_id=batch.pk)
     if batch.finished_at is None:
         transaction.on_commit(partial(async_task, "memories.tasks.finish_batch", batch.pk.hex))
     return batch
@@ -192,7 +192,7 @@ def _save(
     return batch
 
 
-def get_batch(*, caller: Caller, batch_id: UUID | str) -> Batch:
+def get_batch(caller: Caller, *, batch_id: UUID | str) -> Batch:
     pk = validate(Id, batch_id, "batch_id")
     batch = Batch.objects.select_related("undoes").filter(pk=pk, created_by=caller.email).first()
     if batch is None:
@@ -236,7 +236,7 @@ def finish(batch_id: UUID | str) -> None:
         return
     with identity.acting_as(caller):
         while batch.finished_at is None:
-            batch = resume(caller=caller, batch_id=batch.pk)
+            batch = resume(caller, batch_id=batch.pk)
 
 
 def _refuse_the_rest(batch: Batch, reason: str) -> None:
@@ -250,13 +250,13 @@ def _refuse_the_rest(batch: Batch, reason: str) -> None:
         unfinished.save(update_fields=["outcomes", "finished_at"])
 
 
-def resume(*, caller: Caller, batch_id: UUID | str) -> Batch:
+def resume(caller: Caller, *, batch_id: UUID | str) -> Batch:
     """Run the next slice: process rows for about SLICE_S seconds, and return the batch.
 
     Except for slow actions, rows and their outcomes are saved in one transaction, so a crash neither loses nor repeats
     a row.
     """
-    batch = get_batch(caller=caller, batch_id=batch_id)
+    batch = get_batch(caller, batch_id=batch_id)
     deadline = time.monotonic() + SLICE_S
     while batch.finished_at is None and time.monotonic() < deadline:
         try:
@@ -316,12 +316,12 @@ def run_row(caller: Caller, batch: Batch, unit: UUID) -> str:
     return UNCHANGED if is_unchanged else ""
 
 
-def undo(*, caller: Caller, batch_id: UUID | str) -> Batch:
+def undo(caller: Caller, *, batch_id: UUID | str) -> Batch:
     """Start a batch of the inverse action on the rows that were changed.
 
     Raises Conflict if the action has no inverse, or if the batch is unfinished or was already undone.
     """
-    batch = get_batch(caller=caller, batch_id=batch_id)
+    batch = get_batch(caller, batch_id=batch_id)
     inverse = BULK_ACTIONS[batch.act].inverse
     if not inverse:
         raise Conflict(gettext("can't be undone"), field="batch_id")

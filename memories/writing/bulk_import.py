@@ -38,7 +38,7 @@ BY_THE_PRODUCT = ("mark_stale", "mark_fresh", "check_passed", "condition_ended",
 AHEAD = 2  # number of batches that are encoded in advance
 
 
-def remember_many(*, caller: Caller, facts: Sequence[Mapping[str, Any]]) -> list[tuple[MemoryRecord, bool]]:
+def remember_many(caller: Caller, *, facts: Sequence[Mapping[str, Any]]) -> list[tuple[MemoryRecord, bool]]:
     """Store facts, each with the fields of the operation Remember.
 
     Return for each fact its record, and whether the same text was already stored. All facts are checked before the
@@ -70,7 +70,7 @@ def remember_batch(
     return _save(caller, operations, [], "", created)
 
 
-def take_back(*, caller: Caller, record_ids: Sequence[UUID], reason: str, since: datetime) -> dict[UUID, str]:
+def take_back(caller: Caller, *, record_ids: Sequence[UUID], reason: str, since: datetime) -> dict[UUID, str]:
     """Archive memories that an import has stored, which began at `since`. They are purged after SOFT_DELETE_PURGE_DAYS.
 
     Return, by id, why a memory stays: somebody has changed it since, or added something to it, or it is gone already.
@@ -105,8 +105,7 @@ def additions_to(record_ids: Sequence[UUID], since: datetime) -> dict[UUID, str]
         "was marked by a reader since": Feedback.objects.filter(at__gt=since),
         "was reported by an agent since": Report.objects.filter(at__gt=since),
     }
-    for extension in extensions.registered():
-        rows |= extension.additions_to_memories(since)
+    rows |= extensions.additions_to_memories(since)
     return {
         pk: said
         for said, found in rows.items()

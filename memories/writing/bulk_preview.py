@@ -48,7 +48,7 @@ class BulkPreview:
 
 
 def preview(
-    *, caller: Caller, act: str, unit_ids: Sequence[UUID | str], note: str = "", choice: str = ""
+    caller: Caller, *, act: str, unit_ids: Sequence[UUID | str], note: str = "", choice: str = ""
 ) -> BulkPreview:
     """Try the action on as many rows as LIMIT_S allows. Nothing is changed.
 

@@ -24,14 +24,13 @@ def prepare_check(caller: Caller, check: Mapping[str, Any], record_id: UUID | No
     """
     if not check:
         return None
-    for extension in extensions.registered():
-        if prepared := extension.prepare_check(caller, check, record_id):
-            return prepared
+    if prepared := extensions.prepare_check(caller, check, record_id):
+        return prepared
     raise Invalid(gettext("is not available"), field="check")
 
 
 def pass_on_checks(old: MemoryRecord, new: MemoryRecord, prepared: PreparedCheck | None, *, keep: bool) -> str:
     """Give a correction the checks of its predecessor, if `keep`, and its own one. Return a message."""
-    for extension in extensions.registered() if keep else ():
-        extension.keep_checks(old, new)
+    if keep:
+        extensions.keep_checks(old, new)
     return prepared(new) if prepared else ""

@@ -71,8 +71,7 @@ def require_in_use(caller: Caller, record: MemoryRecord) -> None:
     if record.status == Status.SUPERSEDED:
         raise Conflict(_without_correction(caller, record), field="id")
     if caller.can_edit_for(record.created_by):
-        for extension in extensions.registered():
-            extension.check_restore(record)  # it names the way back of a memory that can't be restored
+        extensions.check_restore(record)  # it names the way back of a memory that can't be restored
         raise Conflict(gettext("is archived: restore it first, if it still holds"), field="id")
     raise Conflict(gettext("is archived: its owner can restore it, if it still holds"), field="id")
 
@@ -148,7 +147,7 @@ def take_out(caller: Caller, record: MemoryRecord, old: MemoryRecord | None, rea
 
 
 @identity.service("correction_chains")
-def supersede_with(*, caller: Caller, record: MemoryRecord, old: MemoryRecord) -> str:
+def supersede_with(caller: Caller, *, record: MemoryRecord, old: MemoryRecord) -> str:
     """Make the locked `record` the correction of the locked memory `old`, and return "".
 
     If `old` is archived, it stays so, and becomes superseded if it is restored. If the chain would get a branch,
@@ -168,7 +167,7 @@ def supersede_with(*, caller: Caller, record: MemoryRecord, old: MemoryRecord) -
 
 
 @identity.service("correction_chains")
-def undo_supersede(*, caller: Caller, record: MemoryRecord, old: MemoryRecord | None) -> None:
+def undo_supersede(caller: Caller, *, record: MemoryRecord, old: MemoryRecord | None) -> None:
     """Undo `supersede_with`. Unless another correction is in force, the predecessor gets its earlier state back."""
     if take_out(caller, record, old, "its correction was rolled back") or old is None:
         return

@@ -91,7 +91,4 @@ def _same_text(record: MemoryRecord, persona: str) -> tuple[list[MemoryRecord], 
 
 def proposals(record_ids: Sequence[UUID]) -> dict[UUID, bool]:
     """Return those of these records that are proposals for review, each with whether it is approved."""
-    approved: dict[UUID, bool] = {}
-    for extension in extensions.registered() if record_ids else ():
-        approved |= extension.proposals_among(record_ids)
-    return approved
+    return extensions.proposals_among(record_ids) if record_ids else {}

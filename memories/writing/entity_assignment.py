@@ -40,7 +40,7 @@ class Offer:
 
 def asks() -> bool:
     """Return whether new facts without entities are unsettled: not where no catalog could settle them."""
-    return any(extension.has_entities() for extension in extensions.registered())
+    return extensions.has_entities()
 
 
 def offer(caller: Caller, records: Sequence[MemoryRecord]) -> Offer:
@@ -48,7 +48,7 @@ def offer(caller: Caller, records: Sequence[MemoryRecord]) -> Offer:
     asked = [record for record in records if is_asked(caller, record)]
     candidates: dict[UUID, list[EntityCandidate]] = {}
     notes = []
-    for extension in extensions.registered() if asked else ():
+    for extension in extensions.EXTENSIONS.all() if asked else ():
         found, note = extension.likely_entities(caller, asked)
         notes.append(note)
         for pk, likely in found.items():
@@ -62,7 +62,7 @@ def is_asked(caller: Caller, record: MemoryRecord) -> bool:
     return record.unsettled and is_in_force and caller.can_edit_for(record.created_by)
 
 
-def assign_entities(operation: AssignEntities, *, caller: Caller) -> MemoryRecord:
+def assign_entities(caller: Caller, operation: AssignEntities) -> MemoryRecord:
     """State which entities an unsettled memory is about. Without entities, it is about nothing in the catalog.
 
     Raises Conflict if somebody has settled it already, or if it is archived or superseded. If a curator has approved
@@ -84,8 +84,7 @@ def assign_entities(operation: AssignEntities, *, caller: Caller) -> MemoryRecor
             "entity_urns": operation.entity_urns,
             "related_columns": validate(Columns, columns, "related_columns"),
         }
-        deferrals = [extension.defer_edit(caller, record, changes) for extension in extensions.registered()]
-        if pending := next(filter(None, deferrals), ""):
+        if pending := extensions.defer_edit(caller, record, changes):
             record.pending_message = pending
             return record
         with revised(caller, record, "settle", operation.reason):

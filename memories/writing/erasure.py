@@ -40,7 +40,7 @@ class Erasure:
     same_words: Mapping[str, int]  # kind of row → number of other texts with the same words that the caller may read
 
 
-def erase(operation: Erase, *, caller: Caller) -> Erasure:
+def erase(caller: Caller, operation: Erase) -> Erasure:
     """Erase a memory and its copies. A tombstone remains.
 
     The memory's predecessor and correction are linked to each other. If there is no correction in force, the
@@ -66,20 +66,18 @@ def erase(operation: Erase, *, caller: Caller) -> Erasure:
     return Erasure(tombstone, removed, found)
 
 
-def check_erase(operation: Erase, *, caller: Caller) -> MemoryRecord:
+def check_erase(caller: Caller, operation: Erase) -> MemoryRecord:
     """Return the memory that `erase` would erase. Raises the same errors, except for `confirm`."""
     with transaction.atomic():
         record, _ = locked_with_predecessor(caller, operation.record_id)
         with identity.service("erasure"):
-            for extension in extensions.registered():
-                extension.check_erase(record)
+            extensions.check_erase(record)
     return record
 
 
 def erase_locked(caller: Caller, record: MemoryRecord, old: MemoryRecord | None) -> tuple[Tombstone, Counter[str]]:
     """Erase a locked record, of which `old` is the locked predecessor. Texts with the same words are not looked for."""
-    for extension in extensions.registered():
-        extension.check_erase(record)
+    extensions.check_erase(record)
     copies = sorted({*_copied_memories(record), *_made_memories(record)})
     IndexJob.objects.filter(source_id=record.pk).delete()
     tombstone, _ = Tombstone.objects.get_or_create(
@@ -94,10 +92,10 @@ def erase_locked(caller: Caller, record: MemoryRecord, old: MemoryRecord | None)
     return tombstone, removed + _erase_copies(caller, copies)
 
 
-def erase_same_words(*, caller: Caller, entry_id: UUID | str) -> SameWords:
+def erase_same_words(caller: Caller, *, entry_id: UUID | str) -> SameWords:
     """Erase a text that has the same words as an erased memory. Only admins may, and only if it is as it was found."""
     with transaction.atomic():
-        entry, place, row = same_words.take(caller=caller, entry_id=entry_id)
+        entry, place, row = same_words.take(caller, entry_id=entry_id)
         if place.name == MEMORIES:
             _erase_by_id(caller, row.pk)
         else:
@@ -130,9 +128,7 @@ def texts_of(record: MemoryRecord) -> list[str]:
 def remove_copies(caller: Caller, record: MemoryRecord) -> Counter[str]:
     """Remove the copies of a locked record outside of memories. Return the number of rows by kind."""
     texts = texts_of(record)
-    removed: Counter[str] = Counter()
-    for extension in extensions.registered():
-        removed.update(extension.erase_copies(caller, record.pk, texts))
+    removed = extensions.erase_copies(caller, record.pk, texts)
     removed.update(note_erased(caller, record))
     places = text_places.places()
     for quotation in Quotation.objects.filter(record=record).exclude(place=MEMORIES).order_by("pk"):
@@ -163,7 +159,7 @@ def _copied_memories(record: MemoryRecord) -> list[UUID]:
     archived = MemoryRecord.objects.filter(created_by=record.created_by, status=Status.ARCHIVED)
     duplicates = archived.filter(metadata__has_key=DUPLICATE_OF, **{f"metadata__{DUPLICATE_OF}": record.pk.hex})
     ids += duplicates.values_list("pk", flat=True)
-    return ids + [pk for extension in extensions.registered() for pk in extension.copied_memories(record)]
+    return ids + extensions.copied_memories(record)
 
 
 def _made_memories(record: MemoryRecord) -> list[UUID]:

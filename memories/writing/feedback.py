@@ -32,7 +32,7 @@ from memories.writing.revision import revised
 MAX_SHOWN = 50
 
 
-def mark(operation: MarkFeedback, *, caller: Caller) -> Feedback:
+def mark(caller: Caller, operation: MarkFeedback) -> Feedback:
     """Mark a memory as `useful` or `wrong`. Every reader may do this. A new mark replaces the reader's earlier mark.
 
     A decisive mark also becomes the reason of a memory that is stale already, so that the memory stays stale if its
@@ -55,7 +55,7 @@ def mark(operation: MarkFeedback, *, caller: Caller) -> Feedback:
         )
 
 
-def withdraw(*, caller: Caller, record_id: UUID | str) -> None:
+def withdraw(caller: Caller, *, record_id: UUID | str) -> None:
     """Remove the caller's mark.
 
     If the mark is the reason that the memory is stale, the memory becomes active again, unless another decisive mark

@@ -50,7 +50,7 @@ SAME_CONVERSATION = """
     WHERE mine.created_by = %(old)s AND theirs.created_by = %(new)s AND mine.conversation_id <> ''"""
 
 
-def hand_over(*, caller: Caller, old: str, new: str) -> HandOver:
+def hand_over(caller: Caller, *, old: str, new: str) -> HandOver:
     """Move everything of `old` to `new`: memories, conversations, analyses and what extensions list as owned.
 
     `stays` of the returned row counts what could not be moved, because the heir has a row of this name. The first owner
@@ -92,7 +92,7 @@ def hand_over(*, caller: Caller, old: str, new: str) -> HandOver:
     return record
 
 
-def undo_hand_over(*, caller: Caller, hand_over_id: UUID | str) -> dict[str, int]:
+def undo_hand_over(caller: Caller, *, hand_over_id: UUID | str) -> dict[str, int]:
     """Take back what a hand-over moved, as far as it still exists and belongs to the heir.
 
     Return the numbers of rows that were taken back, by kind, and as `kept` the number of those that were not. Raises
@@ -196,8 +196,7 @@ def _take_back_memories(caller: Caller, row: HandOver) -> int:
 
 
 def _notify(record_ids: Sequence[UUID]) -> None:
-    for extension in extensions.registered():
-        extension.access_narrowed(record_ids)
+    extensions.access_narrowed(record_ids)
 
 
 # -- facts and conversations that both have -----------------------------------------------------------------

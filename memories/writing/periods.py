@@ -15,7 +15,7 @@ from memories.operations import OpenPeriod, PeriodOperation
 from memories.writing.validity import end_condition, renew_condition
 
 
-def open_period(operation: OpenPeriod, *, caller: Caller) -> Period:
+def open_period(caller: Caller, operation: OpenPeriod) -> Period:
     """Open a period, on which memories may depend from then on. Raises Conflict if there is one of this name."""
     _require_admin(caller)
     with transaction.atomic():
@@ -27,12 +27,12 @@ def open_period(operation: OpenPeriod, *, caller: Caller) -> Period:
     return period
 
 
-def end_period(operation: PeriodOperation, *, caller: Caller) -> tuple[Period, int]:
+def end_period(caller: Caller, operation: PeriodOperation) -> tuple[Period, int]:
     """End a period, and with it the validity of the memories that depend on it. Return it and their number."""
     return _set_ended(operation.name, caller, end_condition, ended=True)
 
 
-def reopen_period(operation: PeriodOperation, *, caller: Caller) -> tuple[Period, int]:
+def reopen_period(caller: Caller, operation: PeriodOperation) -> tuple[Period, int]:
     """Open an ended period again. The memories that depend on it are valid again. Return it and their number."""
     return _set_ended(operation.name, caller, renew_condition, ended=False)
 
@@ -49,7 +49,7 @@ def _set_ended(name: str, caller: Caller, spread: Callable[..., int], *, ended: 
         period.ended_at, period.ended_by = (timezone.now(), caller.email) if ended else (None, "")
         period.save(update_fields=["ended_at", "ended_by"])
         reason = f"the period {name} {'ended' if ended else 'was opened again'}"
-        count = spread(caller=caller, condition=f"period:{name}", reason=reason)
+        count = spread(caller, condition=f"period:{name}", reason=reason)
     return period, count
 
 

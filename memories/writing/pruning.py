@@ -24,7 +24,7 @@ EXAMPLES = 5  # maximum number of pruned notes named in the response
 REASON = "pruned"
 
 
-def prune(operation: PruneNotes, *, caller: Caller) -> list[MemoryRecord]:
+def prune(caller: Caller, operation: PruneNotes) -> list[MemoryRecord]:
     """Archive the caller's notes that match the operation, and return them. With `dry_run`, archive nothing.
 
     These notes are kept: notes that wait for review or are applied to the catalog, members of correction chains, and
@@ -63,9 +63,8 @@ def _due(caller: Caller, operation: PruneNotes) -> list[MemoryRecord]:
 def _is_prunable(note: MemoryRecord) -> bool:
     try:
         # Extensions raise a DomainError for notes that wait for review or are applied to the catalog.
-        for extension in extensions.registered():
-            extension.check_share(note)
-            extension.check_erase(note)
+        extensions.check_share(note)
+        extensions.check_erase(note)
     except DomainError:
         return False
     return True

@@ -13,7 +13,7 @@ from memories.writing.correction_chains import require_in_use
 from memories.writing.revision import locked, revised
 
 
-def rescope(operation: Rescope, *, caller: Caller) -> MemoryRecord:
+def rescope(caller: Caller, operation: Rescope) -> MemoryRecord:
     """Say where a memory holds, or with an empty scope, that it holds everywhere.
 
     If a curator has approved the memory, the edit waits for approval, and the record is returned unchanged with a
@@ -26,8 +26,7 @@ def rescope(operation: Rescope, *, caller: Caller) -> MemoryRecord:
         scope = scope_for(caller, operation.scope, of=record)
         if scope == record.scope:
             return record
-        deferrals = [extension.defer_edit(caller, record, {"scope": scope}) for extension in extensions.registered()]
-        if pending := next(filter(None, deferrals), ""):
+        if pending := extensions.defer_edit(caller, record, {"scope": scope}):
             record.pending_message = pending
             return record
         with revised(caller, record, "rescope", operation.reason):

@@ -16,7 +16,7 @@ from memories.writing.correction_chains import require_in_use
 from memories.writing.revision import locked, revised
 
 
-def retag(operation: Retag, *, caller: Caller) -> MemoryRecord:
+def retag(caller: Caller, operation: Retag) -> MemoryRecord:
     """Add and remove tags. A tag that the memory has already, or does not have, changes nothing.
 
     Raises Conflict if the memory is archived or superseded, and if a curator has approved it: a curator decides about
@@ -31,8 +31,9 @@ def retag(operation: Retag, *, caller: Caller) -> MemoryRecord:
         tags = validate(Tags, [*kept, *(tag for tag in operation.add if tag not in kept)], "tags")
         if tags == record.tags:
             return record
-        deferrals = [extension.defer_edit(caller, record, {"tags": tags}) for extension in extensions.registered()]
-        if any(deferrals):  # the transaction is rolled back, and with it the proposed edit
+        if extensions.defer_edit(
+            caller, record, {"tags": tags}
+        ):  # the transaction is rolled back, and with it the proposed edit
             raise Conflict(gettext("was approved by a curator: edit it on its page, and a curator decides"), field="id")
         with revised(caller, record, "retag", operation.reason):
             record.tags = tags

@@ -177,17 +177,14 @@ def revised(
     record.save(update_fields=names | {"updated_at"})
     if names & STATEMENT_FIELDS:
         _notify_saved(record)
-    for extension in extensions.registered():
-        extension.record_changed(record, change, before)
+    extensions.record_changed(record, change, before)
     note_change(caller, record, before)
     if verifiers:
         notify_outdated(caller, record, verifiers)
     if "status" in names and record.status == Status.STALE:
-        for extension in extensions.registered():
-            extension.record_stale(record, caller)
+        extensions.record_stale(record, caller)
     if names & READER_FIELDS and not _is_only_wider(names, before, record):
-        for extension in extensions.registered():
-            extension.access_narrowed([record.pk])
+        extensions.access_narrowed([record.pk])
 
 
 def save_new(record: MemoryRecord, encoded: Stamped | None = None) -> MemoryRecord:
@@ -230,8 +227,7 @@ def keep_secret_private(record: MemoryRecord) -> None:
 
 
 def _notify_saved(record: MemoryRecord, *, created: bool = False) -> None:
-    for extension in extensions.registered():
-        extension.record_saved(record, created=created)
+    extensions.record_saved(record, created=created)
 
 
 def _is_only_wider(names: set[str], before: dict[str, Any], record: MemoryRecord) -> bool:

@@ -74,13 +74,13 @@ def look(caller: Caller, entry: SameWords) -> FoundWords:
     return FoundWords("\n".join(filter(None, texts)), str(owner), version_of(place, row) != entry.version)
 
 
-def leave(*, caller: Caller, entry_id: UUID | str) -> SameWords:
+def leave(caller: Caller, *, entry_id: UUID | str) -> SameWords:
     """Decide that the text is somebody's own and stays."""
     with transaction.atomic():
         return _decide(caller, _locked(caller, entry_id), SameWordsDecision.LEFT)
 
 
-def take(*, caller: Caller, entry_id: UUID | str) -> tuple[SameWords, TextPlace, Any]:
+def take(caller: Caller, *, entry_id: UUID | str) -> tuple[SameWords, TextPlace, Any]:
     """Return a locked entry whose text is to be erased, with its place and row, and mark it as erased.
 
     Raises Conflict if it was decided already, if its text has changed since it was found, or if only something else

@@ -18,7 +18,7 @@ from memories.writing.revision import locked, revised
 
 
 def replace_stale_reason(
-    *, caller: Caller, record_id: UUID | str, reason: str, unchanged_since: datetime | None = None
+    caller: Caller, *, record_id: UUID | str, reason: str, unchanged_since: datetime | None = None
 ) -> MemoryRecord:
     """Replace the reason of a stale memory, of whose causes some have gone or others have come."""
     with transaction.atomic():
@@ -34,8 +34,8 @@ def replace_stale_reason(
 
 
 def mark_fresh(
-    *,
     caller: Caller,
+    *,
     record_id: UUID | str,
     reason: str,
     unchanged_since: datetime | None = None,
@@ -54,11 +54,10 @@ def mark_fresh(
                 gettext("is %(status)s: only a stale memory becomes fresh again") % {"status": record.status},
                 field="id",
             )
-        causes = [cause for extension in extensions.registered() if (cause := extension.stale_cause(record))]
-        for cause in causes[:1]:
+        if cause := extensions.stale_cause(record):
             with revised(replace(caller, email=cause.by), record, "mark_stale", cause.reason):
                 record.stale_reason = cause.reason
-        if not causes:
+        else:
             with revised(caller, record, change, reason):
                 activate(record)
     return record

@@ -53,8 +53,7 @@ def places() -> dict[str, TextPlace]:
         TextPlace(BATCH_NOTES, Batch, ("note",), _readable_batches, "created_by", erased_value=""),
         TextPlace(BATCH_CHOICES, Batch, ("choice",), _readable_batches, "created_by", erased_value=""),
     ]
-    others = [place for extension in extensions.registered() for place in extension.text_places()]
-    return {place.name: place for place in [*own, *others]}
+    return {place.name: place for place in [*own, *extensions.text_places()]}
 
 
 def _readable_feedback(caller: Caller) -> QuerySet[Feedback]:

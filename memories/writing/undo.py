@@ -44,7 +44,7 @@ RESTORED_FIELDS = (
 )  # fmt: skip
 
 
-def undo(*, caller: Caller, record_id: UUID | str, change: str) -> MemoryRecord:
+def undo(caller: Caller, *, record_id: UUID | str, change: str) -> MemoryRecord:
     """Undo the last change of a memory, if it was `change`.
 
     Undoing `supersede` archives the correction. Raises Conflict if the last change is another one or not in UNDOABLE,
@@ -74,16 +74,14 @@ def undo(*, caller: Caller, record_id: UUID | str, change: str) -> MemoryRecord:
         if change in ("forget", "reassign", "supersede"):
             _check_no_replacement(caller, record, last)
         if change in ("share", "reassign") and not caller.is_admin:
-            for extension in extensions.registered():
-                extension.check_share(record)
+            extensions.check_share(record)
         if change == "settle":
             _check_no_review(caller, record, last)
         if change == "verify":
             remove_verification(record, by=last.changed_by, at=record.last_verified_at)
         _restore_state(caller, record, last)
         if change == "supersede" and record.status in (Status.ACTIVE, Status.STALE):
-            for extension in extensions.registered():
-                extension.correction_undone(record)
+            extensions.correction_undone(record)
         if change == "forget":
             _relink(caller, record, old)
         else:
@@ -104,7 +102,7 @@ def _archive_correction(caller: Caller, old: MemoryRecord) -> None:
 def _check_no_review(caller: Caller, record: MemoryRecord, last: MemoryRevision) -> None:
     """Raise Conflict if a curator has approved what the memory is about since it was settled."""
     values = {name: last.details[name] for name in SETTLED_FIELDS if name in last.details and name != "unsettled"}
-    if any(extension.defer_edit(caller, record, values) for extension in extensions.registered()):
+    if extensions.defer_edit(caller, record, values):
         # the transaction is rolled back, and with it the proposed edit
         raise Conflict(gettext("was approved by a curator: edit it on its page, and a curator decides"), field="id")
 

@@ -28,7 +28,7 @@ MONTHS = {"month": 1, "quarter": 3}
 NO_END = "no_end"
 
 
-def extend(operation: Extend, *, caller: Caller) -> MemoryRecord:
+def extend(caller: Caller, operation: Extend) -> MemoryRecord:
     """Move the end of a memory by a month or a quarter, counted from now if it has ended, or remove the end.
 
     A condition that has ended is dropped. The owner and admins may extend a memory, and curators of its persona if it
@@ -43,11 +43,11 @@ def extend(operation: Extend, *, caller: Caller) -> MemoryRecord:
         changes: dict[str, Any] = {"valid_until": _later(record, operation.by)}
         if record.condition_ended_at:
             changes["valid_while"] = ""
-        if caller.email == record.created_by or not caller.can_review_for(record.persona):
-            deferrals = [extension.defer_edit(caller, record, changes) for extension in extensions.registered()]
-            if pending := next(filter(None, deferrals), ""):
-                record.pending_message = pending
-                return record
+        may_review = caller.email != record.created_by and caller.can_review_for(record.persona)
+        pending = None if may_review else extensions.defer_edit(caller, record, changes)
+        if pending:
+            record.pending_message = pending
+            return record
         with revised(caller, record, "extend", operation.reason):
             for name, value in validity_columns(changes, record).items():
                 setattr(record, name, value)
@@ -88,7 +88,7 @@ def _add_months(moment: datetime, months: int) -> datetime:
 # -- conditions that end --------------------------------------------------------------------------------------
 
 
-def end_condition(*, caller: Caller, condition: str, reason: str) -> int:
+def end_condition(caller: Caller, *, condition: str, reason: str) -> int:
     """End the validity of all memories that depend on a condition. Return their number.
 
     The caller must see the memories of all people, as an admin or a service does. Archived memories are included, so
@@ -97,7 +97,7 @@ def end_condition(*, caller: Caller, condition: str, reason: str) -> int:
     return _set_ended(caller, condition, "condition_ended", reason, ended=True)
 
 
-def renew_condition(*, caller: Caller, condition: str, reason: str) -> int:
+def renew_condition(caller: Caller, *, condition: str, reason: str) -> int:
     """Undo `end_condition`, because the condition holds again. Return the number of memories."""
     return _set_ended(caller, condition, "condition_renewed", reason, ended=False)
 

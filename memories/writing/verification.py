@@ -66,5 +66,4 @@ def verifiers_of(record: MemoryRecord) -> set[str]:
 def notify_outdated(caller: Caller, record: MemoryRecord, verifiers: set[str]) -> None:
     """Notify the owner of a changed memory, and the people whose verifications no longer count."""
     if outdated := verifiers - verifiers_of(record):
-        for extension in extensions.registered():
-            extension.verification_outdated(record, caller, sorted(outdated))
+        extensions.verification_outdated(record, caller, sorted(outdated))

@@ -160,7 +160,7 @@ def listed(user: User) -> QuerySet[ConnectedApp]:
     return user.connected_apps.exclude(code_used_at=None).filter(revoked_at=None, expires_at__gt=timezone.now())
 
 
-def end(*, caller: Caller, app_id: UUID) -> ConnectedApp:
+def end(caller: Caller, *, app_id: UUID) -> ConnectedApp:
     """End an app of the caller, or of anyone if the caller is an admin. All its tokens are deleted."""
     condition = Q() if caller.is_admin else Q(user__email=caller.email)
     app = ConnectedApp.objects.filter(condition, pk=app_id).first()
@@ -170,7 +170,7 @@ def end(*, caller: Caller, app_id: UUID) -> ConnectedApp:
     return app
 
 
-def end_all(*, caller: Caller, user: User) -> int:
+def end_all(caller: Caller, *, user: User) -> int:
     if not caller.can_edit_for(user.email):
         raise Forbidden(gettext("only admins can end the connected apps of other people"))
     apps = list(user.connected_apps.filter(revoked_at=None))

@@ -41,7 +41,7 @@ GROUPS = {"curator": CURATORS, "operator": OPERATORS}  # right → Django group 
 
 
 def invite(
-    *, caller: Caller, email: str, name: str = "", personas: Sequence[str] = (), rights: Sequence[str] = ()
+    caller: Caller, *, email: str, name: str = "", personas: Sequence[str] = (), rights: Sequence[str] = ()
 ) -> tuple[User, str, bool]:
     """Create an account without a password.
 
@@ -115,7 +115,7 @@ def rights_of(user: User) -> list[str]:
     return [right for right, name in GROUPS.items() if name in names]
 
 
-def change(*, caller: Caller, person: User, personas: Sequence[str], rights: Sequence[str]) -> None:
+def change(caller: Caller, *, person: User, personas: Sequence[str], rights: Sequence[str]) -> None:
     _require_admin(caller)
     with transaction.atomic():
         person = User.objects.select_for_update().get(pk=person.pk)
@@ -135,7 +135,7 @@ def start_link(user: User) -> str:
     return f"{settings.COMMONPLACE_URL}{path}"
 
 
-def reset(*, caller: Caller, person: User) -> tuple[str, bool]:
+def reset(caller: Caller, *, person: User) -> tuple[str, bool]:
     """Return a new password link for a user, and whether it was sent by e-mail."""
     _require_admin(caller)
     person = User.objects.get(pk=person.pk)  # it may have changed since the page was opened
@@ -149,7 +149,7 @@ def reset(*, caller: Caller, person: User) -> tuple[str, bool]:
         return link, mail.send([person.email], subject, "mail/reset.txt", context)
 
 
-def offboard(*, caller: Caller, person: User, to: str) -> HandOver:
+def offboard(caller: Caller, *, person: User, to: str) -> HandOver:
     """Hand everything of a user over to a colleague, revoke the user's tokens and deactivate the account.
 
     `undo_offboarding` reverses the hand-over. An account that is inactive already stays so, also after the undo. Raises
@@ -163,9 +163,9 @@ def offboard(*, caller: Caller, person: User, to: str) -> HandOver:
         raise Conflict(gettext("is your own account: ask another admin"), field="person")
     with transaction.atomic():
         person = User.objects.select_for_update().get(pk=person.pk)  # the form may have been sent twice
-        handed_over = ownership.hand_over(caller=caller, old=person.email, new=new_owner.email)
+        handed_over = ownership.hand_over(caller, old=person.email, new=new_owner.email)
         if person.is_active:
-            deactivate(caller=caller, person=person)
+            deactivate(caller, person=person)
             person.refresh_from_db()
             handed_over.moved[DEACTIVATED] = [person.session_generation]
             handed_over.save(update_fields=["moved"])
@@ -174,7 +174,7 @@ def offboard(*, caller: Caller, person: User, to: str) -> HandOver:
     return handed_over
 
 
-def undo_offboarding(*, caller: Caller, person: User, hand_over_id: UUID | str) -> dict[str, int]:
+def undo_offboarding(caller: Caller, *, person: User, hand_over_id: UUID | str) -> dict[str, int]:
     """Take back what a hand-over moved, and reactivate the account if the hand-over has deactivated it.
 
     The user's revoked tokens stay revoked, and an account that was deactivated again since then stays inactive. Return
@@ -185,7 +185,7 @@ def undo_offboarding(*, caller: Caller, person: User, hand_over_id: UUID | str) 
     if hand_over is None:
         raise Conflict(gettext("has no such hand-over to take back"), field="person")
     with transaction.atomic():
-        counts = ownership.undo_hand_over(caller=caller, hand_over_id=hand_over_id)
+        counts = ownership.undo_hand_over(caller, hand_over_id=hand_over_id)
         # A later deactivation has increased the number.
         generations = hand_over.moved.get(DEACTIVATED, [])
         User.objects.filter(pk=person.pk, session_generation__in=generations).update(is_active=True)
@@ -193,30 +193,30 @@ def undo_offboarding(*, caller: Caller, person: User, hand_over_id: UUID | str) 
     return counts
 
 
-def deactivate(*, caller: Caller, person: User) -> None:
+def deactivate(caller: Caller, *, person: User) -> None:
     """Block sign-in and revoke all tokens of a user. The user's memories stay."""
     _require_admin(caller)
     if person.email == caller.email:
         raise Conflict(gettext("is your own account: ask another admin"), field="person")
     with transaction.atomic():
-        end_access(caller=caller, person=person)
+        end_access(caller, person=person)
         # the groups of the company must not reactivate an account that an admin has deactivated
         CompanyIdentity.objects.filter(person=person).update(ended_at=None)
 
 
-def end_access(*, caller: Caller, person: User) -> None:
+def end_access(caller: Caller, *, person: User) -> None:
     """Deactivate an account, end its sessions, revoke its tokens and delete its exports. Raises as `revoke_all`."""
-    revoke_all(caller=caller, user=person)
+    revoke_all(caller, user=person)
     exports.delete_of_person(person.email)
     User.objects.filter(pk=person.pk).update(is_active=False, session_generation=F("session_generation") + 1)
 
 
-def activate(*, caller: Caller, person: User) -> None:
+def activate(caller: Caller, *, person: User) -> None:
     _require_admin(caller)
     User.objects.filter(pk=person.pk).update(is_active=True)
 
 
-def end_sessions(*, caller: Caller, person: User) -> None:
+def end_sessions(caller: Caller, *, person: User) -> None:
     """Sign a user out in every browser. Raises Forbidden unless the caller is this user or an admin."""
     if not caller.can_edit_for(person.email):
         raise Forbidden(gettext("only admins can end the sessions of other people"))
@@ -224,13 +224,13 @@ def end_sessions(*, caller: Caller, person: User) -> None:
     person.refresh_from_db()
 
 
-def unlink_company_identity(*, caller: Caller, person: User) -> None:
+def unlink_company_identity(caller: Caller, *, person: User) -> None:
     """Let a user's next sign-in at the company link the account again, by its verified e-mail address."""
     _require_admin(caller)
     CompanyIdentity.objects.filter(person=person).delete()
 
 
-def reset_second_factor(*, caller: Caller, person: User) -> bool:
+def reset_second_factor(caller: Caller, *, person: User) -> bool:
     """Remove a user's authenticator app, passkeys and recovery codes, and sign them out everywhere.
 
     Returns whether the user was told by e-mail.
@@ -240,14 +240,14 @@ def reset_second_factor(*, caller: Caller, person: User) -> bool:
         deleted, _ = Authenticator.objects.filter(user=person).delete()
         if not deleted:
             raise Conflict(gettext("has no second factor"), field="person")
-        end_sessions(caller=caller, person=person)
+        end_sessions(caller, person=person)
     context = {"by": caller.email, "site": settings.COMMONPLACE_URL}
     with mail.in_language_of(person):
         subject = gettext("Your second factor was removed")
         return mail.send([person.email], subject, "mail/second_factor_reset.txt", context)
 
 
-def set_time_zone(*, caller: Caller, name: str) -> None:
+def set_time_zone(caller: Caller, *, name: str) -> None:
     """Set the time zone of the caller's pages; an empty name means the browser's time zone."""
     if name and name not in available_timezones():
         raise Invalid(
@@ -258,7 +258,7 @@ def set_time_zone(*, caller: Caller, name: str) -> None:
     User.objects.filter(email=caller.email).update(time_zone=name)
 
 
-def set_language(*, caller: Caller, code: str) -> None:
+def set_language(caller: Caller, *, code: str) -> None:
     """Set the language of the caller's pages; an empty code means the browser's language."""
     codes = [code for code, _ in settings.LANGUAGES]
     if code and code not in codes:

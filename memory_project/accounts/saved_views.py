@@ -38,7 +38,7 @@ def pages() -> list[str]:
     return [*PAGES, *(name for name in lists if name not in PAGES)]
 
 
-def save(*, caller: Caller, name: str, page: str, query: str) -> SavedView:
+def save(caller: Caller, *, name: str, page: str, query: str) -> SavedView:
     """Save the filters of a list. Raises Conflict if the name is taken or the person has MAX_VIEWS views already."""
     name = validate(NAME, name, "name")
     check_choice("page", page, pages())
@@ -57,7 +57,7 @@ def save(*, caller: Caller, name: str, page: str, query: str) -> SavedView:
         raise Conflict(gettext(TAKEN), field="name") from None
 
 
-def rename(*, caller: Caller, view_id: int, name: str) -> SavedView:
+def rename(caller: Caller, *, view_id: int, name: str) -> SavedView:
     """Raises NotFound if the caller has no such view, and Conflict if another view of theirs has the name."""
     name = validate(NAME, name, "name")
     view = SavedView.objects.filter(pk=view_id, person__email=caller.email).first()
@@ -72,5 +72,5 @@ def rename(*, caller: Caller, view_id: int, name: str) -> SavedView:
     return view
 
 
-def remove(*, caller: Caller, view_id: int) -> bool:
+def remove(caller: Caller, *, view_id: int) -> bool:
     return bool(SavedView.objects.filter(pk=view_id, person__email=caller.email).delete()[0])

@@ -152,7 +152,7 @@ def _update(person: User, groups: frozenset[str]) -> str:
     if not CompanyGroup.objects.filter(name__in=groups).exists():
         if person.is_active:
             _apply(person, link, Grants())
-            people.end_access(caller=build_caller(person, channel="portal"), person=person)
+            people.end_access(build_caller(person, channel="portal"), person=person)
             CompanyIdentity.objects.filter(pk=link.pk).update(ended_at=timezone.now())
         return "none of your groups gives access to Commonplace any more; your account is disabled"
     if not person.is_active and link.ended_at is None:  # an admin has deactivated it

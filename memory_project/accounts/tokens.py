@@ -34,8 +34,8 @@ LAST_USED_STEP = timedelta(minutes=1)  # minimum time between two updates of `la
 
 
 def create_token(
-    *,
     caller: Caller,
+    *,
     user: User,
     name: str,
     persona: str = "",
@@ -81,7 +81,7 @@ def expiry(days: int) -> datetime | None:
     return timezone.now() + timedelta(days=days) if days else None
 
 
-def revoke_token(*, caller: Caller, token_id: int) -> ApiToken:
+def revoke_token(caller: Caller, *, token_id: int) -> ApiToken:
     """Revoke a token of the caller, or of anyone if the caller is an admin. Revoking it again changes nothing."""
     condition = Q() if caller.is_admin else Q(user__email=caller.email)
     token = ApiToken.objects.filter(condition, pk=token_id).first()
@@ -92,7 +92,7 @@ def revoke_token(*, caller: Caller, token_id: int) -> ApiToken:
     return token
 
 
-def revoke_all(*, caller: Caller, user: User) -> int:
+def revoke_all(caller: Caller, *, user: User) -> int:
     """Revoke the tokens of a user, end the user's connected apps, and delete the user's credentials for other systems.
 
     Returns how many there were.
@@ -100,7 +100,7 @@ def revoke_all(*, caller: Caller, user: User) -> int:
     if not caller.can_edit_for(user.email):
         raise Forbidden(gettext("only admins can revoke the tokens of other people"))
     revoked: int = ApiToken.objects.filter(user=user, revoked_at=None).update(revoked_at=timezone.now())
-    ended = connected_apps.end_all(caller=caller, user=user)
+    ended = connected_apps.end_all(caller, user=user)
     return revoked + ended + sum(delete(user.email) for delete in CREDENTIALS.values())
 
 

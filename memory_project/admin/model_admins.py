@@ -132,7 +132,7 @@ class PersonAdmin(ExportsList, UserAdmin):  # type: ignore[type-arg]  # not gene
         super().save_model(request, obj, form, change)
         if change and "is_active" in form.changed_data:
             act = people.activate if obj.is_active else people.deactivate  # deactivating also revokes the tokens
-            act(caller=admin_caller(request), person=obj)
+            act(admin_caller(request), person=obj)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         super().save_related(request, form, formsets, change)
@@ -181,7 +181,7 @@ class ApiTokenAdmin(ReadOnlyAdmin):
     def revoke(self, request: HttpRequest, rows: QuerySet[ApiToken]) -> None:
         caller = admin_caller(request)
         for token in rows:
-            revoke_token(caller=caller, token_id=token.pk)
+            revoke_token(caller, token_id=token.pk)
         text = ngettext("%(n)s token revoked.", "%(n)s tokens revoked.", len(rows)) % {"n": len(rows)}
         self.message_user(request, text, messages.SUCCESS)
 
@@ -340,13 +340,13 @@ class WebhookAdmin(ExportsList):
     def test(self, request: HttpRequest, row: Webhook, values: Mapping[str, Any]) -> TestAnswer:
         if not values["url"]:
             return TestAnswer(False, gettext("There is no URL to post to."))
-        text, error = chat_channel.try_out(caller=admin_caller(request), persona=row.persona, url=values["url"])
+        text, error = chat_channel.try_out(admin_caller(request), persona=row.persona, url=values["url"])
         is_new = values["url"] != Webhook.objects.filter(pk=row.pk).values_list("url", flat=True).first()
         note = [gettext("The URL is not shown again: enter it once more before you save.")] if is_new else []
         return TestAnswer(not error, error or gettext("The host accepted the message."), [text, *note])
 
     def save_model(self, request: HttpRequest, obj: Webhook, form: Any, change: bool) -> None:
-        saved = chat_channel.save(caller=admin_caller(request), persona=obj.persona, url=obj.url, is_on=obj.is_on)
+        saved = chat_channel.save(admin_caller(request), persona=obj.persona, url=obj.url, is_on=obj.is_on)
         obj.pk = saved.pk
 
 

@@ -86,13 +86,13 @@ class ScheduleAdmin(OperatorsOnly):
 
     def save_model(self, request: HttpRequest, obj: Schedule, form: Any, change: bool) -> None:
         minutes, is_paused = form.cleaned_data["minutes"], form.cleaned_data["is_paused"]
-        schedules.change_schedule(caller=admin_caller(request), name=obj.name, minutes=minutes, is_paused=is_paused)
+        schedules.change_schedule(admin_caller(request), name=obj.name, minutes=minutes, is_paused=is_paused)
 
     @admin.action(description=gettext_lazy("Run now"))
     def run_now(self, request: HttpRequest, rows: QuerySet[Schedule]) -> None:
         for row in rows:
             try:
-                schedules.run_soon(caller=admin_caller(request), name=row.name)
+                schedules.run_soon(admin_caller(request), name=row.name)
             except DomainError as error:
                 messages.error(request, f"{row.name}: {error.message}")
             else:

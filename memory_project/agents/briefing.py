@@ -99,7 +99,7 @@ class BriefingPage:
         return {record.pk: record for line in self.lines for record in line.records}
 
 
-def brief_me(operation: BriefMe, *, caller: Caller) -> BriefingResponse:
+def brief_me(caller: Caller, operation: BriefMe) -> BriefingResponse:
     """Return the briefing of the caller. Raises Invalid if `since` is in the future."""
     since = operation.since or last_day_before_today(caller)
     if since > timezone.now():

@@ -43,7 +43,7 @@ def stage_finished() -> str:
                 operation = StageCandidates.read(
                     {"session": conversation_id[:200], "candidates": [_given(each) for each in found]}
                 )
-                staged += staging.stage(operation, caller=caller, source=SuggestionSource.CONVERSATION).staged
+                staged += staging.stage(caller, operation, source=SuggestionSource.CONVERSATION).staged
     return f"{read} conversations read, {staged} suggestions"
 
 

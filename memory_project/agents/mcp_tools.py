@@ -11,7 +11,7 @@ from memory_project.agents.briefing import BriefingResponse
 @tool(toolset="memory", title="Brief me", hints=Hints(read_only=True, idempotent=True))
 def memory_briefing(caller: Caller, operation: briefing.BriefMe) -> ToolResponse[BriefingResponse]:
     """Start a session: what is certain, changed, contested or asked of you. Each line cites its memory."""
-    response = briefing.brief_me(operation, caller=caller)
+    response = briefing.brief_me(caller, operation)
     return ToolResponse(response, text=f"{response['text']}\n{response['about']}")
 
 

@@ -113,15 +113,15 @@ class SeeTool(Operation):
     )
 
 
-def start_session(operation: StartSession, *, caller: Caller) -> HookResponse:
+def start_session(caller: Caller, operation: StartSession) -> HookResponse:
     """Return a briefing on the repository and the entities, or if none are given, on what the caller worked on lately.
 
     The persona only narrows the briefing. Of one that the caller does not hold, there is nothing to read.
     """
-    return _in_time(caller, lambda deadline: _start(operation, caller, deadline), patience=START_PATIENCE)
+    return _in_time(caller, lambda deadline: _start(caller, operation, deadline), patience=START_PATIENCE)
 
 
-def _start(operation: StartSession, caller: Caller, deadline: float) -> HookResponse:
+def _start(caller: Caller, operation: StartSession, deadline: float) -> HookResponse:
     caller = attachments.in_session(caller, operation.program, operation.session)
     with transaction.atomic():
         set_timeout(deadline)
@@ -148,12 +148,12 @@ def _page(found: Briefing, since: datetime, shown: Mapping[UUID, str]) -> tuple[
     return _response(framed(page.text.splitlines()), page.records), page.records.values()
 
 
-def read_prompt(operation: ReadPrompt, *, caller: Caller) -> HookResponse:
+def read_prompt(caller: Caller, operation: ReadPrompt) -> HookResponse:
     """Return at most PROMPT_MEMORIES memories that match the prompt and were not brought in this session."""
-    return _in_time(caller, lambda deadline: _prompt(operation, caller, deadline))
+    return _in_time(caller, lambda deadline: _prompt(caller, operation, deadline))
 
 
-def _prompt(operation: ReadPrompt, caller: Caller, deadline: float) -> HookResponse:
+def _prompt(caller: Caller, operation: ReadPrompt, deadline: float) -> HookResponse:
     matching = memories_for_prompt(caller, operation.prompt, deadline) if operation.prompt else []
     if not matching:
         return nothing()
@@ -168,15 +168,15 @@ def _prompt(operation: ReadPrompt, caller: Caller, deadline: float) -> HookRespo
         return _bring(caller, PROMPT, _not_shown(caller, matching)[:PROMPT_MEMORIES], whys)
 
 
-def see_tool(operation: SeeTool, *, caller: Caller) -> HookResponse:
+def see_tool(caller: Caller, operation: SeeTool) -> HookResponse:
     """Return the memories that our own SQL tool would attach to these statements, unless the session has had them."""
     statements = statements_in(operation.statement)
     if not statements:
         return nothing()
-    return _in_time(caller, lambda deadline: _tool(operation, statements, caller, deadline))
+    return _in_time(caller, lambda deadline: _tool(caller, operation, statements, deadline))
 
 
-def _tool(operation: SeeTool, statements: Sequence[str], caller: Caller, deadline: float) -> HookResponse:
+def _tool(caller: Caller, operation: SeeTool, statements: Sequence[str], deadline: float) -> HookResponse:
     call = Call("query_sql", {f"sql{number}": sql for number, sql in enumerate(statements)}, {})
     limit_ms = max(round(1000 * (deadline - time.monotonic())), 1)
     knowledge = knowledge_about(caller, call, {}, limit_ms=limit_ms)

@@ -52,4 +52,4 @@ def _stage(email: str, question: str, times: int) -> int:
         # The text has no number, so that the same question is suggested once.
         text = gettext("Nothing is known about: %(question)s") % {"question": question}
         evidence = gettext("Your agents asked it %(count)s times in 30 days, and found no memory.") % {"count": times}
-        return staging.stage_questions([(text, evidence)], caller=caller).staged
+        return staging.stage_questions(caller, [(text, evidence)]).staged

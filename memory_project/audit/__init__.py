@@ -108,8 +108,8 @@ def ids_in(value: Any, depth: int = 0) -> set[UUID]:
 
 
 def record(
-    *,
     caller: Caller | None,
+    *,
     tool: str,
     outcome: str,
     duration_ms: float,

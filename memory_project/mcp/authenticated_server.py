@@ -111,7 +111,7 @@ class IdentifiedServer(MCPServer[Any]):
         calls.tool_called(channel, label or name, error.code if error else "", duration_ms / 1000)
         try:
             audit.record(
-                caller=caller,
+                caller,
                 tool=name,
                 outcome=outcome(error),
                 code=error.code if error else "",

@@ -111,7 +111,7 @@ def briefing_of(caller: Caller, arguments: Mapping[str, str]) -> GetPromptResult
         raise Forbidden(f"the persona {caller.persona!r} may not use {BRIEF}")
     names = [name.strip() for name in arguments.get("entities", "").split(",") if name.strip()]
     operation = briefing.BriefMe.read({"entities": names, "since": arguments.get("since") or None})
-    texts = [BRIEFING, show_invisible(briefing.brief_me(operation, caller=caller)["text"])]
+    texts = [BRIEFING, show_invisible(briefing.brief_me(caller, operation)["text"])]
     messages = [PromptMessage(role="user", content=TextContent(type="text", text=text)) for text in texts]
     return GetPromptResult(description="A briefing from the shared memory", messages=messages)
 

@@ -50,7 +50,7 @@ class CallContext:
         self.call = call
         self.took_s = 0.0
         self._lookups: list[tuple[MemoryExtension, ContextLookup]] = []
-        for extension in extensions.registered():
+        for extension in extensions.EXTENSIONS.all():
             with self._timed(extension):
                 if lookup := extension.lookup_for(caller, call):
                     self._lookups.append((extension, lookup))
@@ -64,7 +64,7 @@ class CallContext:
     def finish(self, call: Call) -> AttachedContent:
         """Return the context for the call, which has its answer now."""
         blocks: list[ContextBlock] = []
-        for extension in extensions.registered():
+        for extension in extensions.EXTENSIONS.all():
             with self._timed(extension):
                 blocks.extend(extension.after_call(self.caller, call))
         for extension, lookup in self._lookups:
@@ -89,7 +89,7 @@ class CallContext:
 
 def report_failure(caller: Caller, call: Call, error: DomainError) -> None:
     """Notify extensions of a failed call. Their own exceptions are logged and never reach the client."""
-    for extension in extensions.registered():
+    for extension in extensions.EXTENSIONS.all():
         try:
             extension.call_failed(caller, call, error)
         except Exception:

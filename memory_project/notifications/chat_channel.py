@@ -51,7 +51,7 @@ def check_url(url: str) -> str:
     return url.strip()
 
 
-def save(*, caller: Caller, persona: Persona, url: str, is_on: bool = True) -> Webhook:
+def save(caller: Caller, *, persona: Persona, url: str, is_on: bool = True) -> Webhook:
     if not caller.is_operator:
         raise Forbidden(gettext("only operators can set up webhooks"))
     if is_on and not url:
@@ -86,7 +86,7 @@ def message(persona: str, numbers: dict[str, int]) -> dict[str, str]:
     return {"text": f"{persona}: {', '.join(parts)}. {settings.COMMONPLACE_URL}{reverse('review')}"}
 
 
-def try_out(*, caller: Caller, persona: Persona, url: str) -> tuple[str, str]:
+def try_out(caller: Caller, *, persona: Persona, url: str) -> tuple[str, str]:
     """Post the current counts of a persona to a URL that need not be saved. Returns the text and the error, or ""."""
     if not caller.is_operator:
         raise Forbidden(gettext("only operators can test webhooks"))

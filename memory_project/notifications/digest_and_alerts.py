@@ -147,7 +147,7 @@ def _sent_since(name: str, moment: Any) -> bool:
 
 def _record(name: str, arguments: dict[str, Any]) -> None:
     audit.record(
-        caller=system_caller(),
+        system_caller(),
         tool=name,
         outcome=AuditEvent.Outcome.OK,
         duration_ms=0,

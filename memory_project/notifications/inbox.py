@@ -227,13 +227,13 @@ def unread(person_id: int) -> QuerySet[Notification]:
     return Notification.objects.filter(person_id=person_id, read_at=None)
 
 
-def mark_read(*, caller: Caller, notice_id: int | None = None, among: Q | None = None) -> int:
+def mark_read(caller: Caller, *, notice_id: int | None = None, among: Q | None = None) -> int:
     """Mark one notification of the caller as read, those that match `among`, or all. Returns how many were unread."""
     rows = notifications_for(caller).filter(among or Q(), read_at=None)
     return (rows.filter(pk=notice_id) if notice_id else rows).update(read_at=timezone.now())
 
 
-def choose(*, caller: Caller, ways: Mapping[str, str]) -> None:
+def choose(caller: Caller, *, ways: Mapping[str, str]) -> None:
     """Save how the caller wants to be notified: a key of CHOICES for each kind of notification."""
     for kind, way in ways.items():
         if kind not in {*KINDS, DIGEST} or way not in CHOICES:

@@ -266,8 +266,8 @@ class Browse:
     def _search(self) -> MemoryPage:
         as_of = validate(Moment, self.as_of, "as_of") if self.as_of else None
         result = recall(
+            self.caller,
             RecallMemories.read({"query": self.q, "as_of": as_of, "limit": MAX_HITS}),
-            caller=self.caller,
             filters=self.filters,
         )
         records = [hit.record for hit in result.hits]

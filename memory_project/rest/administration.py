@@ -173,15 +173,15 @@ def _index(caller: Caller, operation: ShowIndex) -> IndexResponse:
 
 
 def _retry(caller: Caller, operation: RetryFailures) -> CountResponse:
-    return {"count": index_status.retry(caller=caller, kind=operation.kind, cause=operation.cause)}
+    return {"count": index_status.retry(caller, kind=operation.kind, cause=operation.cause)}
 
 
 def _dismiss(caller: Caller, operation: DismissFailures) -> CountResponse:
-    return {"count": index_status.dismiss(caller=caller, kind=operation.kind, cause=operation.cause)}
+    return {"count": index_status.dismiss(caller, kind=operation.kind, cause=operation.cause)}
 
 
 def _reindex(caller: Caller, operation: Reindex) -> CountResponse:
-    return {"count": index_status.reindex(caller=caller, kind=operation.kind)}
+    return {"count": index_status.reindex(caller, kind=operation.kind)}
 
 
 def _require_operator(caller: Caller) -> None:

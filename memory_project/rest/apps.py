@@ -13,4 +13,4 @@ class RestConfig(AppConfig):
     def ready(self) -> None:
         from memories import extensions  # noqa: PLC0415 - needs loaded models
 
-        extensions.register("memory_project.rest.memory_extension.RestMemoryExtension")
+        extensions.EXTENSIONS.register("memory_project.rest.memory_extension.RestMemoryExtension")

@@ -22,20 +22,20 @@ def _get(caller: Caller, operation: OneCheck) -> CheckResponse:
 
 
 def _add(caller: Caller, operation: AddCheck) -> CheckResponse:
-    return check_response(queries.shown_to(caller, services.add_check(operation, caller=caller)))
+    return check_response(queries.shown_to(caller, services.add_check(caller, operation)))
 
 
 def _edit(caller: Caller, operation: EditCheck) -> CheckResponse:
-    return check_response(queries.shown_to(caller, services.edit_check(operation, caller=caller)))
+    return check_response(queries.shown_to(caller, services.edit_check(caller, operation)))
 
 
 def _remove(caller: Caller, operation: RemoveCheck) -> RemovedResponse:
-    services.remove_check(operation, caller=caller)
+    services.remove_check(caller, operation)
     return {"id": operation.check_id.hex, "message": "removed"}
 
 
 def _run(caller: Caller, operation: RunCheck) -> CheckResponse:
-    return check_response(queries.shown_to(caller, services.run_check(operation, caller=caller)))
+    return check_response(queries.shown_to(caller, services.run_check(caller, operation)))
 
 
 urlpatterns = [

@@ -43,7 +43,7 @@ def _items(caller: Caller, rows: Sequence[CitingDocument]) -> list[CitingDocumen
 
 
 def _cite(caller: Caller, operation: Cite) -> RegisteredResponse:
-    return registered_response(services.cite(operation, caller=caller))
+    return registered_response(services.cite(caller, operation))
 
 
 def _show(caller: Caller, operation: ShowCiting) -> CitingDetailResponse:
@@ -52,12 +52,12 @@ def _show(caller: Caller, operation: ShowCiting) -> CitingDetailResponse:
 
 
 def _change(caller: Caller, operation: ChangeCiting) -> CitingDetailResponse:
-    services.change(operation, caller=caller)
+    services.change(caller, operation)
     return _show(caller, ShowCiting(document_id=operation.document_id))
 
 
 def _remove(caller: Caller, operation: RemoveCiting) -> RemovedDocumentResponse:
-    services.remove(operation, caller=caller)
+    services.remove(caller, operation)
     return {"removed": True}
 
 

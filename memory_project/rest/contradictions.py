@@ -98,11 +98,11 @@ def _show(caller: Caller, operation: ShowContradiction) -> ContradictionResponse
 
 
 def _settle(caller: Caller, operation: GiveVerdict) -> SettledResponse:
-    return {"settlement": _settlement(verdicts.give_verdict(operation, caller=caller))}
+    return {"settlement": _settlement(verdicts.give_verdict(caller, operation))}
 
 
 def _undo(caller: Caller, operation: UndoSettlement) -> SettledResponse:
-    return {"settlement": _settlement(verdicts.undo(operation, caller=caller))}
+    return {"settlement": _settlement(verdicts.undo(caller, operation))}
 
 
 LIST = Listing(

@@ -37,7 +37,7 @@ def _one(caller: Caller, question: InterviewQuestion) -> InterviewQuestionRespon
 
 
 def _answer(caller: Caller, operation: AnswerInterview) -> AnsweredResponse:
-    captured = interviews.answer(operation, caller=caller)
+    captured = interviews.answer(caller, operation)
     question = questions.own_question(caller, operation.question_id)
     return {
         "question": _one(caller, question),
@@ -47,11 +47,11 @@ def _answer(caller: Caller, operation: AnswerInterview) -> AnsweredResponse:
 
 
 def _pass_over(caller: Caller, operation: PassOver) -> InterviewQuestionResponse:
-    return _one(caller, interviews.pass_over(operation, caller=caller))
+    return _one(caller, interviews.pass_over(caller, operation))
 
 
 def _undo(caller: Caller, operation: UndoAnswer) -> InterviewQuestionResponse:
-    return _one(caller, interviews.undo(operation, caller=caller))
+    return _one(caller, interviews.undo(caller, operation))
 
 
 LIST = Listing(

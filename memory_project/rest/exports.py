@@ -103,15 +103,15 @@ def _items(caller: Caller, rows: Sequence[Export]) -> list[ExportResponse]:
 
 
 def _start(caller: Caller, operation: StartExport) -> ExportResponse:
-    return _response(services.start_export(caller=caller, **operation.values()))
+    return _response(services.start_export(caller, **operation.values()))
 
 
 def _show(caller: Caller, operation: ShowExport) -> ExportResponse:
-    return _response(services.get_export(caller=caller, export_id=operation.export_id))
+    return _response(services.get_export(caller, export_id=operation.export_id))
 
 
 def _delete(caller: Caller, operation: DeleteExport) -> DeletedResponse:
-    services.delete_export(caller=caller, export_id=operation.export_id)
+    services.delete_export(caller, export_id=operation.export_id)
     return {"deleted": True}
 
 
@@ -124,7 +124,7 @@ class ExportDownload:
     def method(self, tag: str) -> Callable[..., Any]:
         def method(view: APIView, request: Request, export_id: UUID) -> HttpResponseBase:
             caller = caller_for_tool(request, *PERMISSION)
-            export, file = services.open_export(caller=caller, export_id=export_id)
+            export, file = services.open_export(caller, export_id=export_id)
             format = export_format(export.format)
             blocks = iter(partial(file.read, BLOCK), b"")
             name = f"commonplace-{export.persona or export.scope}.{format.extension}"

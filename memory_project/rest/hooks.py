@@ -13,15 +13,15 @@ TAG = "hooks"
 
 
 def _session_start(caller: Caller, operation: session_context.StartSession) -> HookResponse:
-    return session_context.start_session(operation, caller=caller)
+    return session_context.start_session(caller, operation)
 
 
 def _prompt(caller: Caller, operation: session_context.ReadPrompt) -> HookResponse:
-    return session_context.read_prompt(operation, caller=caller)
+    return session_context.read_prompt(caller, operation)
 
 
 def _tool(caller: Caller, operation: session_context.SeeTool) -> HookResponse:
-    return session_context.see_tool(operation, caller=caller)
+    return session_context.see_tool(caller, operation)
 
 
 urlpatterns = [

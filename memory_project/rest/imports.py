@@ -173,7 +173,7 @@ def _list_rows(caller: Caller, operation: ListRows) -> ImportRowsResponse:
 
 def _choose(caller: Caller, operation: ChooseRows) -> ChosenResponse:
     count = report.choose_rows(
-        caller=caller,
+        caller,
         import_id=operation.import_id,
         chosen=operation.chosen,
         outcome=operation.outcome or "",
@@ -185,7 +185,7 @@ def _choose(caller: Caller, operation: ChooseRows) -> ChosenResponse:
 
 def _take_over(caller: Caller, operation: TakeOver) -> ImportResponse:
     staged = taking_over.start(
-        caller=caller,
+        caller,
         import_id=operation.import_id,
         visibility=operation.visibility or "",
         applies_to_all=operation.applies_to_all,
@@ -195,13 +195,13 @@ def _take_over(caller: Caller, operation: TakeOver) -> ImportResponse:
 
 
 def _undo(caller: Caller, operation: UndoImport) -> ImportResponse:
-    staged = taking_over.start_undo(caller=caller, import_id=operation.import_id)
+    staged = taking_over.start_undo(caller, import_id=operation.import_id)
     tasks.queue(staged)
     return _response(staged)
 
 
 def _cancel(caller: Caller, operation: CancelImport) -> ImportResponse:
-    return _response(taking_over.cancel(caller=caller, import_id=operation.import_id))
+    return _response(taking_over.cancel(caller, import_id=operation.import_id))
 
 
 @dataclass(frozen=True)
@@ -242,7 +242,7 @@ def _upload(caller: Caller, request: Request) -> Response:
     if file is None or file.name is None:
         raise Invalid("is missing", field="file", allowed="a file as multipart/form-data")
     staged = staging.start(
-        caller=caller, file=cast(BinaryIO, file.file), name=file.name, format=request.POST.get("format", "")
+        caller, file=cast(BinaryIO, file.file), name=file.name, format=request.POST.get("format", "")
     )
     tasks.queue(staged)
     return Response(_response(staged), status=202)

@@ -64,7 +64,7 @@ def _show(caller: Caller, operation: ShowInsight) -> InsightResponse:
 
 
 def _edit(caller: Caller, operation: Edit) -> InsightResponse:
-    insight = edit(operation, caller=caller)
+    insight = edit(caller, operation)
     return {**responses.insight_response(insight), "seen": version_of(insight)}
 
 

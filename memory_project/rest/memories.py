@@ -102,14 +102,14 @@ def _facets(caller: Caller, operation: CountFacets) -> FacetsResponse:
 
 
 def _remember(caller: Caller, operation: Remember) -> KeptResponse:
-    result = services.remember(operation, caller=caller)
+    result = services.remember(caller, operation)
     corrected = _corrected(result)
     unsettled = responses.unsettled_response(caller, result.record)
     return {**corrected, "existing": result.existing, **unsettled}
 
 
 def _supersede(caller: Caller, operation: Supersede) -> CorrectedResponse:
-    return _corrected(services.supersede(operation, caller=caller))
+    return _corrected(services.supersede(caller, operation))
 
 
 def _corrected(result: services.Remembered) -> CorrectedResponse:
@@ -133,7 +133,7 @@ def _get(caller: Caller, operation: GetMemory) -> OneMemoryResponse:
 
 
 def _revise(caller: Caller, operation: Revise) -> RevisedResponse:
-    record = services.revise(operation, caller=caller)
+    record = services.revise(caller, operation)
     return {
         "memory": responses.memory_response(record),
         "message": record.pending_message or record.edit_note or "updated",
@@ -148,22 +148,22 @@ class UndoChange(Operation):
 
 
 def _undo(caller: Caller, operation: UndoChange) -> RevisedResponse:
-    record = undo.undo(caller=caller, record_id=operation.record_id, change=operation.change)
+    record = undo.undo(caller, record_id=operation.record_id, change=operation.change)
     return {"memory": responses.memory_response(record), "message": f"undone: {operation.change}"}
 
 
 def _extend(caller: Caller, operation: Extend) -> RevisedResponse:
-    record = validity.extend(operation, caller=caller)
+    record = validity.extend(caller, operation)
     return {"memory": responses.memory_response(record), "message": record.pending_message or "extended"}
 
 
 def _reassign(caller: Caller, operation: Reassign) -> RevisedResponse:
-    record = services.reassign(operation, caller=caller)
+    record = services.reassign(caller, operation)
     return {"memory": responses.memory_response(record), "message": f"moved to {record.persona}"}
 
 
 def _rescope(caller: Caller, operation: Rescope) -> RevisedResponse:
-    record = rescoping.rescope(operation, caller=caller)
+    record = rescoping.rescope(caller, operation)
     return {"memory": responses.memory_response(record), "message": record.pending_message or "updated"}
 
 

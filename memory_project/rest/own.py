@@ -129,7 +129,7 @@ def _token_items(caller: Caller, rows: Sequence[ApiToken]) -> list[TokenResponse
 def _create_token(caller: Caller, operation: CreateToken) -> TokenResponse:
     user = User.objects.get(email=caller.email)
     token, text = tokens.create_token(
-        caller=caller,
+        caller,
         user=user,
         expires_at=timezone.now() + timedelta(days=operation.days),
         **operation.values("name", "persona", "rights", "calls_per_minute", "writes_per_day"),
@@ -138,7 +138,7 @@ def _create_token(caller: Caller, operation: CreateToken) -> TokenResponse:
 
 
 def _revoke_token(caller: Caller, operation: RevokeToken) -> TokenResponse:
-    return token_response(tokens.revoke_token(caller=caller, token_id=operation.token_id))
+    return token_response(tokens.revoke_token(caller, token_id=operation.token_id))
 
 
 def _views(caller: Caller) -> QuerySet[SavedView]:
@@ -160,11 +160,11 @@ def _view_response(row: SavedView) -> SavedViewResponse:
 
 
 def _save_view(caller: Caller, operation: SaveView) -> SavedViewResponse:
-    return _view_response(saved_views.save(caller=caller, **operation.values()))
+    return _view_response(saved_views.save(caller, **operation.values()))
 
 
 def _remove_view(caller: Caller, operation: RemoveView) -> RemovedResponse:
-    if not saved_views.remove(caller=caller, view_id=operation.view_id):
+    if not saved_views.remove(caller, view_id=operation.view_id):
         raise NotFound("you have no such view", field="view_id")
     return {"removed": True}
 

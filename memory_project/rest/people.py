@@ -131,7 +131,7 @@ def _person(caller: Caller, person_id: int) -> User:
 
 
 def _invite(caller: Caller, operation: InvitePerson) -> PersonResponse:
-    user, link, is_sent = accounts.invite(caller=caller, **operation.values())
+    user, link, is_sent = accounts.invite(caller, **operation.values())
     return {**_person_response(user), "link": link, "link_sent": is_sent}
 
 
@@ -141,17 +141,17 @@ def _show_person(caller: Caller, operation: ShowPerson) -> PersonResponse:
 
 def _change_person(caller: Caller, operation: ChangePerson) -> PersonResponse:
     person = _person(caller, operation.person_id)
-    accounts.change(caller=caller, person=person, personas=operation.personas, rights=operation.rights)
+    accounts.change(caller, person=person, personas=operation.personas, rights=operation.rights)
     return _person_response(_person(caller, operation.person_id))
 
 
 def _deactivate(caller: Caller, operation: Deactivate) -> PersonResponse:
-    accounts.deactivate(caller=caller, person=_person(caller, operation.person_id))
+    accounts.deactivate(caller, person=_person(caller, operation.person_id))
     return _person_response(_person(caller, operation.person_id))
 
 
 def _activate(caller: Caller, operation: Activate) -> PersonResponse:
-    accounts.activate(caller=caller, person=_person(caller, operation.person_id))
+    accounts.activate(caller, person=_person(caller, operation.person_id))
     return _person_response(_person(caller, operation.person_id))
 
 
@@ -162,11 +162,11 @@ def _personas(caller: Caller, operation: ListPersonas) -> PersonasResponse:
 
 
 def _create_persona(caller: Caller, operation: CreatePersona) -> PersonaResponse:
-    return _persona_response(personas.create(operation, caller=caller))
+    return _persona_response(personas.create(caller, operation))
 
 
 def _change_persona(caller: Caller, operation: ChangePersona) -> PersonaResponse:
-    return _persona_response(personas.change(operation, caller=caller))
+    return _persona_response(personas.change(caller, operation))
 
 
 def _persona_response(persona: Persona) -> PersonaResponse:

@@ -60,16 +60,16 @@ def _response(row: Period) -> PeriodResponse:
 
 
 def _open(caller: Caller, operation: OpenPeriod) -> PeriodResponse:
-    return _response(periods.open_period(operation, caller=caller))
+    return _response(periods.open_period(caller, operation))
 
 
 def _end(caller: Caller, operation: EndPeriod) -> ChangedPeriodResponse:
-    period, count = periods.end_period(operation, caller=caller)
+    period, count = periods.end_period(caller, operation)
     return {"period": _response(period), "memories": count}
 
 
 def _reopen(caller: Caller, operation: ReopenPeriod) -> ChangedPeriodResponse:
-    period, count = periods.reopen_period(operation, caller=caller)
+    period, count = periods.reopen_period(caller, operation)
     return {"period": _response(period), "memories": count}
 
 

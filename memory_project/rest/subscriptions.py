@@ -107,19 +107,19 @@ def _show(caller: Caller, operation: ShowSubscription) -> SubscriptionResponse:
 
 
 def _add(caller: Caller, operation: AddSubscription) -> SubscriptionResponse:
-    return _response(services.add(operation, caller=caller))
+    return _response(services.add(caller, operation))
 
 
 def _change(caller: Caller, operation: ChangeSubscription) -> SubscriptionResponse:
-    return _response(services.change(operation, caller=caller))
+    return _response(services.change(caller, operation))
 
 
 def _run(caller: Caller, operation: RunSubscription) -> RunResponse:
-    return _run_response(services.start(operation, caller=caller))
+    return _run_response(services.start(caller, operation))
 
 
 def _remove(caller: Caller, operation: RemoveSubscription) -> RemovedResponse:
-    return {"forgotten": services.remove(operation, caller=caller)}
+    return {"forgotten": services.remove(caller, operation)}
 
 
 LIST = Listing(

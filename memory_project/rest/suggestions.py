@@ -89,7 +89,7 @@ def _show(caller: Caller, operation: ShowSuggestion) -> SuggestionResponse:
 
 
 def _stage(caller: Caller, operation: StageCandidates) -> StagedResponse:
-    staged = staging.stage(operation, caller=caller)
+    staged = staging.stage(caller, operation)
     return {"staged": staged.staged, "known": staged.known, "left_out": staged.left_out}
 
 
@@ -99,7 +99,7 @@ def _keep(caller: Caller, operation: Keep) -> KeptResponse:
     choice = "" if operation.keep_as == INSIGHT else "remember"
     if not caller.may_use(tool, choice):
         raise Forbidden(f"the persona {caller.persona!r} may not use {f'{tool} {choice}'.strip()}")
-    kept = decisions.keep(operation, caller=caller)
+    kept = decisions.keep(caller, operation)
     return {"suggestion": _response(kept.suggestion), "memory_id": kept.record.pk.hex, "existing": kept.existing}
 
 
@@ -108,15 +108,15 @@ def _decided(rows: Sequence[Suggestion]) -> DecidedResponse:
 
 
 def _discard(caller: Caller, operation: Discard) -> DecidedResponse:
-    return _decided(decisions.discard(operation, caller=caller))
+    return _decided(decisions.discard(caller, operation))
 
 
 def _never_again(caller: Caller, operation: NeverAgain) -> DecidedResponse:
-    return _decided(decisions.never_again(operation, caller=caller))
+    return _decided(decisions.never_again(caller, operation))
 
 
 def _undo(caller: Caller, operation: UndoDecisions) -> DecidedResponse:
-    return _decided(decisions.undo(operation, caller=caller))
+    return _decided(decisions.undo(caller, operation))
 
 
 LIST = Listing(

@@ -136,7 +136,7 @@ def _delivery_items(caller: Caller, rows: Sequence[Delivery]) -> list[DeliveryRe
 
 
 def _create(caller: Caller, operation: CreateEndpoint) -> WebhookResponse:
-    return _response(*endpoints.create_endpoint(operation, caller=caller))
+    return _response(*endpoints.create_endpoint(caller, operation))
 
 
 def _show(caller: Caller, operation: ShowEndpoint) -> WebhookResponse:
@@ -144,32 +144,32 @@ def _show(caller: Caller, operation: ShowEndpoint) -> WebhookResponse:
 
 
 def _update(caller: Caller, operation: UpdateEndpoint) -> WebhookResponse:
-    return _response(endpoints.update_endpoint(operation, caller=caller))
+    return _response(endpoints.update_endpoint(caller, operation))
 
 
 def _rotate(caller: Caller, operation: RotateSecret) -> WebhookResponse:
-    return _response(*endpoints.rotate_secret(caller=caller, endpoint_id=operation.endpoint_id))
+    return _response(*endpoints.rotate_secret(caller, endpoint_id=operation.endpoint_id))
 
 
 def _pause(caller: Caller, operation: PauseEndpoint) -> WebhookResponse:
-    return _response(endpoints.pause_endpoint(caller=caller, endpoint_id=operation.endpoint_id))
+    return _response(endpoints.pause_endpoint(caller, endpoint_id=operation.endpoint_id))
 
 
 def _resume(caller: Caller, operation: ResumeEndpoint) -> WebhookResponse:
-    return _response(endpoints.resume_endpoint(caller=caller, endpoint_id=operation.endpoint_id))
+    return _response(endpoints.resume_endpoint(caller, endpoint_id=operation.endpoint_id))
 
 
 def _delete(caller: Caller, operation: DeleteEndpoint) -> DeletedResponse:
-    endpoints.delete_endpoint(caller=caller, endpoint_id=operation.endpoint_id)
+    endpoints.delete_endpoint(caller, endpoint_id=operation.endpoint_id)
     return {"deleted": True}
 
 
 def _test(caller: Caller, operation: SendTest) -> DeliveryResponse:
-    return _delivery(endpoints.send_test_event(caller=caller, endpoint_id=operation.endpoint_id))
+    return _delivery(endpoints.send_test_event(caller, endpoint_id=operation.endpoint_id))
 
 
 def _repeat(caller: Caller, operation: RepeatDelivery) -> DeliveryResponse:
-    return _delivery(endpoints.repeat_delivery(caller=caller, delivery_id=operation.delivery_id))
+    return _delivery(endpoints.repeat_delivery(caller, delivery_id=operation.delivery_id))
 
 
 def _endpoint(operation_id: str, perform: Callable[..., Any], **options: Any) -> RestEndpoint:

@@ -178,7 +178,7 @@ def _record(request: HttpRequest, response: HttpResponse, duration_ms: float) ->
     brought = answer.get("memory_ids") if isinstance(answer, Mapping) and channel == "hook" else None
     is_error = isinstance(answer, Mapping) and response.status_code >= 400
     audit.record(
-        caller=_caller(request, channel) if is_signed_in else None,
+        _caller(request, channel) if is_signed_in else None,
         tool=".".join(part for part in (channel, match.url_name or "page", verb) if part),
         outcome=_outcome(response.status_code, is_api),
         code=str(answer.get("code", "")) if is_error and answer else "",

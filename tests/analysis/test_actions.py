@@ -33,7 +33,7 @@ READING = {"status": "reading"}  # matches 24 of the 120 books
 
 @pytest.fixture(autouse=True)
 def ingested(api: Api, alice: Caller) -> None:
-    ingest(IngestRecords(analysis_id="audit", model="book", ingest_all=True), caller=alice)
+    ingest(alice, IngestRecords(analysis_id="audit", model="book", ingest_all=True))
     api.requests.clear()
 
 
@@ -47,7 +47,7 @@ def writes(api: Api) -> list[str]:
 
 
 def test_a_dry_run_sends_no_request_and_returns_the_scope(api: Api, alice: Caller) -> None:
-    preview = actions.dry_run(operation(), caller=alice)
+    preview = actions.dry_run(alice, operation())
     assert (preview.matched, len(preview.sample_ids), len(preview.sample_data)) == (24, 10, 3)
     assert preview.earliest <= preview.latest
     assert "ingestedAt" in preview.sample_data[0]
@@ -57,17 +57,17 @@ def test_a_dry_run_sends_no_request_and_returns_the_scope(api: Api, alice: Calle
 def test_an_update_changes_the_upstream_and_the_ingested_records(api: Api, alice: Caller) -> None:
     messages: list[str] = []
     progress.listen(lambda position, total, message: messages.append(message))
-    result = actions.act(operation(), caller=alice)
+    result = actions.act(alice, operation())
     progress.listen(lambda *report: None)
     assert result.counts == {"succeeded": 24}
     assert not [book for book in api.books.values() if book["status"] == "reading"]
     assert messages[-1] == "update: 24/24 records processed"
     assert api.most_at_once <= 5 + 1
-    assert actions.dry_run(operation(), caller=alice).matched == 0  # the ingested records match the upstream
+    assert actions.dry_run(alice, operation()).matched == 0  # the ingested records match the upstream
 
 
 def test_a_deletion_removes_upstream_and_ingested_records(api: Api, alice: Caller) -> None:
-    result = actions.act(operation(action="delete", attributes=None), caller=alice)
+    result = actions.act(alice, operation(action="delete", attributes=None))
     assert result.counts == {"succeeded": 24}
     assert len(api.books) == IngestedRecord.objects.count() == 96
 
@@ -75,39 +75,39 @@ def test_a_deletion_removes_upstream_and_ingested_records(api: Api, alice: Calle
 def test_many_records_need_the_token_of_an_identical_dry_run(api: Api, alice: Caller) -> None:
     everything = operation(where=None)
     with pytest.raises(Invalid) as caught:
-        actions.act(everything, caller=alice)
+        actions.act(alice, everything)
     assert caught.value.field == "confirm"
-    token = actions.dry_run(everything, caller=alice).confirm
+    token = actions.dry_run(alice, everything).confirm
     with pytest.raises(Conflict):
-        actions.act(operation(where=None, attributes={"status": "completed"}, confirm=token), caller=alice)
+        actions.act(alice, operation(where=None, attributes={"status": "completed"}, confirm=token))
     with pytest.raises(Invalid):
-        actions.act(operation(where=None, confirm=token + "x"), caller=alice)
+        actions.act(alice, operation(where=None, confirm=token + "x"))
     IngestedRecord.objects.filter(record_id="1").delete()
     with pytest.raises(Conflict):
-        actions.act(operation(where=None, confirm=token), caller=alice)
+        actions.act(alice, operation(where=None, confirm=token))
     assert writes(api) == []
-    token = actions.dry_run(everything, caller=alice).confirm
-    assert actions.act(operation(where=None, confirm=token), caller=alice).total == 119
+    token = actions.dry_run(alice, everything).confirm
+    assert actions.act(alice, operation(where=None, confirm=token)).total == 119
 
 
 def test_a_partial_failure_is_reported_and_resumed(api: Api, alice: Caller) -> None:
     api.fail_writes = {"3": [422], "8": [403], "13": [429, 503]}
-    result = actions.act(operation(), caller=alice)
+    result = actions.act(alice, operation())
     assert result.counts == {"succeeded": 22, "failed": 2}
     assert result.action.state == "partial"
     assert {(item.record_id, item.status_code) for item in result.errors} == {("3", 422), ("8", 403)}
     assert "not allowed; try again (422)" in result.errors[0].error
     api.fail_writes, api.requests[:] = {}, []
-    again = actions.resume(caller=alice, action_id=result.action.pk)
+    again = actions.resume(alice, action_id=result.action.pk)
     assert (again.counts, again.action.state, sorted(writes(api))) == ({"succeeded": 24}, "done", ["3", "8"])
     with pytest.raises(Conflict, match="nothing to resume"):
-        actions.resume(caller=alice, action_id=result.action.pk)
+        actions.resume(alice, action_id=result.action.pk)
 
 
 def test_revalidation_skips_records_that_changed_upstream(api: Api, alice: Caller) -> None:
     api.books["3"]["title"] = "Changed meanwhile"
     del api.books["8"]
-    result = actions.act(operation(revalidate=True), caller=alice)
+    result = actions.act(alice, operation(revalidate=True))
     assert result.counts == {"succeeded": 22, "drifted": 2}
     drifted = {item.record_id: item.error for item in result.action.items.filter(outcome=Outcome.DRIFTED)}
     assert drifted == {"3": "changed since it was ingested: title", "8": "no longer exists"}
@@ -116,7 +116,7 @@ def test_revalidation_skips_records_that_changed_upstream(api: Api, alice: Calle
 
 def test_a_write_without_response_has_an_unknown_outcome_and_is_not_repeated(api: Api, alice: Caller) -> None:
     api.drop_after_write = {"3"}
-    result = actions.act(operation(), caller=alice)
+    result = actions.act(alice, operation())
     assert result.counts == {"succeeded": 23, "unknown": 1}
     assert writes(api).count("3") == 1  # not repeated without reading first
     assert api.books["3"]["status"] == "unread"
@@ -126,8 +126,8 @@ def test_each_id_is_encoded_as_one_path_segment(api: Api, alice: Caller) -> None
     api.books = {
         record_id: {"id": record_id, "status": "reading"} for record_id in ("a/b", "../x", "a?b=1", "ü #", "0")
     }
-    ingest(IngestRecords(analysis_id="odd", model="book", ingest_all=True), caller=alice)
-    result = actions.act(operation(analysis_id="odd"), caller=alice)
+    ingest(alice, IngestRecords(analysis_id="odd", model="book", ingest_all=True))
+    result = actions.act(alice, operation(analysis_id="odd"))
     assert result.counts == {"succeeded": 5}
     assert {book["status"] for book in api.books.values()} == {"unread"}
     assert all(path.count("/") == 2 for method, path in api.requests if method == "PATCH")
@@ -135,8 +135,8 @@ def test_each_id_is_encoded_as_one_path_segment(api: Api, alice: Caller) -> None
 
 def test_records_without_id_are_counted_and_not_changed(api: Api, alice: Caller) -> None:
     api.books = {"1": {"id": 1, "status": "reading"}, "2": {"status": "reading"}}
-    ingest(IngestRecords(analysis_id="odd", model="book", ingest_all=True), caller=alice)
-    preview = actions.dry_run(operation(analysis_id="odd"), caller=alice)
+    ingest(alice, IngestRecords(analysis_id="odd", model="book", ingest_all=True))
+    preview = actions.dry_run(alice, operation(analysis_id="odd"))
     assert (preview.matched, preview.without_id) == (1, 1)
 
 
@@ -163,7 +163,7 @@ def test_an_error_names_the_field_and_nothing_is_sent(
     api: Api, alice: Caller, overrides: dict[str, Any], error: Any, field: str
 ) -> None:
     with pytest.raises(error) as caught:
-        actions.act(operation(**overrides), caller=alice)
+        actions.act(alice, operation(**overrides))
     assert caught.value.field == field
     assert api.requests == []
     assert not Action.objects.exists()
@@ -171,7 +171,7 @@ def test_an_error_names_the_field_and_nothing_is_sent(
 
 def test_a_dry_run_checks_the_types_of_values_as_well(api: Api, alice: Caller) -> None:
     with pytest.raises(Invalid, match="'5' is not an integer; allowed: a whole number, without quotes"):
-        actions.dry_run(operation(attributes={"rating": "5"}), caller=alice)
+        actions.dry_run(alice, operation(attributes={"rating": "5"}))
 
 
 VALUES: dict[str, tuple[list[Any], list[Any]]] = {
@@ -212,12 +212,12 @@ def test_an_enum_with_declared_values_accepts_only_these() -> None:
 
 def test_only_the_owner_of_an_analysis_acts_or_resumes(api: Api, alice: Caller, bob: Caller, ada: Caller) -> None:
     api.fail_writes = {"3": [403]}
-    result = actions.act(operation(), caller=alice)
+    result = actions.act(alice, operation())
     for stranger in (bob, ada):
         with pytest.raises(NotFound):
-            actions.act(operation(), caller=stranger)
+            actions.act(stranger, operation())
         with pytest.raises(NotFound):
-            actions.resume(caller=stranger, action_id=result.action.pk)
+            actions.resume(stranger, action_id=result.action.pk)
     with pytest.raises(NotFound):
         actions.get_action(bob, result.action.pk)
     assert actions.get_action(ada, result.action.pk).pk == result.action.pk  # admins may see actions of others
@@ -225,13 +225,13 @@ def test_only_the_owner_of_an_analysis_acts_or_resumes(api: Api, alice: Caller, 
 
 def test_requests_name_the_user_that_the_service_acts_for(api: Api, alice: Caller) -> None:
     service = replace(alice, rights=frozenset({"act_for_users"}))
-    actions.act(operation(user_id="bob@example.org", where={"id": 3}), caller=service)
+    actions.act(service, operation(user_id="bob@example.org", where={"id": 3}))
     assert api.headers[-1]["X-On-Behalf-Of"] == "bob@example.org"
 
 
 def test_action_outcomes_outlive_the_session(api: Api, alice: Caller) -> None:
-    result = actions.act(operation(), caller=alice)
-    sessions.clear(caller=alice, analysis_id="audit")
+    result = actions.act(alice, operation())
+    sessions.clear(alice, analysis_id="audit")
     assert ActionItem.objects.filter(action=result.action, outcome="succeeded").count() == 24
 
 
@@ -245,13 +245,13 @@ def test_a_cancelled_call_leaves_no_outcome_unknown(api: Api, alice: Caller) -> 
 
     progress.listen(stop)
     with pytest.raises(Cancelled):
-        actions.act(operation(), caller=alice)
+        actions.act(alice, operation())
     progress.listen(lambda *report: None)
     action = Action.objects.get()
     counts = action_execution.outcomes(action)
     assert set(counts) <= {"succeeded", "planned"}
     assert counts["succeeded"] == len(writes(api))
-    assert actions.resume(caller=alice, action_id=action.pk).counts == {"succeeded": 24}
+    assert actions.resume(alice, action_id=action.pk).counts == {"succeeded": 24}
     assert sorted(writes(api)) == sorted(set(writes(api)))  # no request was sent twice
 
 
@@ -269,7 +269,7 @@ from memory_project.models import User
 caller = build_caller(User.objects.get(email="alice@example.org"), channel="test")
 operation = RunAction(analysis_id="audit", model="book", action=sys.argv[2],
                       attributes={"status": "unread"}, where={"status": "reading"})
-actions.act(operation, caller=caller)
+actions.act(caller, operation)
 """
 
 
@@ -296,7 +296,7 @@ def test_a_resume_after_a_kill_repeats_no_request(api: Api, alice: Caller, actio
     if action == "update":
         api.books[changed_by_others].update(status="completed", title="By somebody else")
     before = list(started)
-    result = actions.resume(caller=alice, action_id=row.pk)
+    result = actions.resume(alice, action_id=row.pk)
     twice = [record_id for record_id in started[len(before) :] if record_id in before]
     assert twice == []
     if action == "update":
@@ -310,25 +310,25 @@ def test_a_resume_after_a_kill_repeats_no_request(api: Api, alice: Caller, actio
 @pytest.mark.parametrize("record_id", ["", ".", ".."])
 def test_an_id_that_cannot_be_a_path_segment_is_never_sent(api: Api, alice: Caller, record_id: str) -> None:
     api.books = {"x": {"id": record_id, "status": "reading"}}
-    ingest(IngestRecords(analysis_id="odd", model="book", ingest_all=True), caller=alice)
-    preview = actions.dry_run(operation(analysis_id="odd"), caller=alice)
+    ingest(alice, IngestRecords(analysis_id="odd", model="book", ingest_all=True))
+    preview = actions.dry_run(alice, operation(analysis_id="odd"))
     assert (preview.matched, preview.without_id) == (0, 1)
-    actions.act(operation(analysis_id="odd"), caller=alice)
+    actions.act(alice, operation(analysis_id="odd"))
     assert writes(api) == []
 
 
 def test_a_resume_reads_records_with_unknown_outcomes(api: Api, alice: Caller) -> None:
     api.drop_after_write = {"3"}
-    result = actions.act(operation(), caller=alice)
+    result = actions.act(alice, operation())
     api.requests.clear()
-    again = actions.resume(caller=alice, action_id=result.action.pk)
+    again = actions.resume(alice, action_id=result.action.pk)
     # the update had succeeded: it was read and not sent again
     assert (again.counts, writes(api)) == ({"succeeded": 24}, [])
 
 
 def test_action_id_cannot_be_combined_with_other_arguments(api: Api, alice: Caller) -> None:
     api.fail_writes = {"3": [403]}
-    result = actions.act(operation(), caller=alice)
+    result = actions.act(alice, operation())
     with pytest.raises(Invalid) as caught:
         analysis_act(alice, action_id=result.action.pk.hex, dry_run=True)
     assert (
@@ -342,5 +342,5 @@ def test_a_write_that_never_left_is_a_failure_and_not_unknown(
 ) -> None:
     monkeypatch.setattr("analysis.sources.rest.ATTEMPTS", 1)
     DeclaredSource.objects.update(declaration=DECLARATION.format(base="http://127.0.0.1:9"))  # nobody listens there
-    result = actions.act(operation(), caller=alice)
+    result = actions.act(alice, operation())
     assert result.counts == {"failed": 24}

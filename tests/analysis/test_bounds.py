@@ -44,27 +44,27 @@ def declare(**personas: str) -> None:
 def test_a_source_is_read_by_the_personas_it_names(api: Api, alice: Caller, olga: Caller, ada: Caller) -> None:
     declare(read_personas="supply")
     with pytest.raises(Invalid, match="model: 'book' is unknown; allowed: memory"):
-        ingest(IngestRecords.read({"analysis_id": "a", "model": "book"}), caller=alice)
-    assert ingest(IngestRecords(analysis_id="a", model="book"), caller=olga).records == 50
-    assert ingest(IngestRecords(analysis_id="a", model="book"), caller=ada).records == 50
+        ingest(alice, IngestRecords.read({"analysis_id": "a", "model": "book"}))
+    assert ingest(olga, IngestRecords(analysis_id="a", model="book")).records == 50
+    assert ingest(ada, IngestRecords(analysis_id="a", model="book")).records == 50
 
 
 def test_without_act_personas_only_admins_act(api: Api, alice: Caller, ada: Caller) -> None:
     declare()
     for caller in (alice, ada):
-        ingest(IngestRecords(analysis_id="a", model="book"), caller=caller)
+        ingest(caller, IngestRecords(analysis_id="a", model="book"))
     api.requests.clear()
     arguments: dict[str, Any] = {"analysis_id": "a", "model": "book", "action": "delete", "where": {"id": 3}}
     with pytest.raises(Forbidden, match="act_personas"):
-        actions.dry_run(RunAction.read(arguments), caller=alice)
+        actions.dry_run(alice, RunAction.read(arguments))
     with pytest.raises(Forbidden, match="act_personas"):
-        actions.act(RunAction.read(arguments), caller=alice)
+        actions.act(alice, RunAction.read(arguments))
     assert api.requests == []
-    assert actions.act(RunAction.read(arguments), caller=ada).counts == {"succeeded": 1}
+    assert actions.act(ada, RunAction.read(arguments)).counts == {"succeeded": 1}
 
 
 def test_every_request_names_the_caller_if_the_source_declares_a_header(api: Api, alice: Caller) -> None:
-    ingest(IngestRecords(analysis_id="a", model="book"), caller=alice)
+    ingest(alice, IngestRecords(analysis_id="a", model="book"))
     assert {headers["X-On-Behalf-Of"] for headers in api.headers} == {"alice@example.org"}
 
 
@@ -75,7 +75,7 @@ def test_a_compressed_response_is_read_only_up_to_its_limit(api: Api, alice: Cal
     api.gzip_of = 300_000_000
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(UpstreamFailed, match="more than 20,000,000 bytes"):
-        ingest(IngestRecords.read({"analysis_id": "a", "model": "book"}), caller=alice)
+        ingest(alice, IngestRecords.read({"analysis_id": "a", "model": "book"}))
     # The fake API runs in this process and builds 300 MB before compressing them.
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 900_000
 
@@ -127,7 +127,7 @@ def test_a_field_that_no_record_holds_is_an_error_in_every_mode(alice: Caller, h
         lambda: sampling.sample(selection, stratify_by="ratign"),
         lambda: sampling.sample(selection, proximity=near),
         lambda: export.prepare(
-            Export(analysis_id="audit", model="", where=None, format="csv", fields=["ratign"]), caller=alice
+            alice, Export(analysis_id="audit", model="", where=None, format="csv", fields=["ratign"])
         ),
     ):
         with pytest.raises(Invalid, match=r"no book record in this analysis has a field .*; allowed: at, id, rating"):
@@ -152,7 +152,7 @@ def test_group_by_accepts_one_object(hold: Hold) -> None:
 
 
 def test_a_requested_association_is_stored(api: Api, alice: Caller) -> None:
-    ingest(IngestRecords(analysis_id="a", model="book", fields=["author"], per_page=1), caller=alice)
+    ingest(alice, IngestRecords(analysis_id="a", model="book", fields=["author"], per_page=1))
     (row,) = query.filtered(scope(sessions.get_session(alice, "a"), "", None)).rows
     assert set(row) == {"id", "author_id", "author_name"}
 
@@ -160,8 +160,8 @@ def test_a_requested_association_is_stored(api: Api, alice: Caller) -> None:
 def test_findings_that_match_by_word_pass_the_threshold(alice: Caller) -> None:
     items = [{"finding": "12 books rated 1: worth a re-read"}, {"finding": "x", "category": "quality_issue"}]
     findings.store(
+        alice,
         StoreFindings.read({"analysis_id": "a", "findings": [*items, {"finding": "Authors come twice a day"}]}),
-        caller=alice,
     )
     result = findings.search(sessions.get_session(alice, "a"), "issues with rating or quality", threshold=0.99)
     assert {hit.finding.finding for hit in result.hits} == {"12 books rated 1: worth a re-read", "x"}
@@ -169,7 +169,7 @@ def test_findings_that_match_by_word_pass_the_threshold(alice: Caller) -> None:
 
 def test_column_names_are_inert_in_a_spreadsheet(alice: Caller, hold: Hold) -> None:
     hold([{"id": 1, "=HYPERLINK(1)": "x"}])
-    file, _ = export.prepare(Export(analysis_id="audit", model="", where=None, format="csv", fields=[]), caller=alice)
+    file, _ = export.prepare(alice, Export(analysis_id="audit", model="", where=None, format="csv", fields=[]))
     head = next(export.lines(file))
     assert "'=HYPERLINK(1)" in head
 
@@ -192,27 +192,27 @@ def test_the_page_of_an_analysis_makes_few_queries(alice_user: User, hold: Hold)
 
 
 def test_an_interrupted_action_blocks_a_new_one_until_it_is_resumed(api: Api, alice: Caller) -> None:
-    ingest(IngestRecords(analysis_id="a", model="book", per_page=120), caller=alice)
+    ingest(alice, IngestRecords(analysis_id="a", model="book", per_page=120))
     arguments: dict[str, Any] = {"analysis_id": "a", "model": "book", "action": "update"}
     arguments |= {"attributes": {"status": "unread"}, "where": {"status": "reading"}}
     operation = RunAction.read(arguments)
-    early = actions.dry_run(operation, caller=alice).confirm
-    result = actions.act(operation, caller=alice)
+    early = actions.dry_run(alice, operation).confirm
+    result = actions.act(alice, operation)
     Action.objects.filter(pk=result.action.pk).update(state=ActionState.RUNNING)  # the state that a kill leaves
     result.action.items.filter(pk__in=result.action.items.values("pk")[20:]).update(outcome="planned")
     again = RunAction.read({**arguments, "where": {"status": "unread"}, "attributes": {"status": "reading"}})
     with pytest.raises(Conflict, match=result.action.pk.hex):
-        actions.act(again, caller=alice)
+        actions.act(alice, again)
     with pytest.raises(DomainError):
         actions.act(
             # The token was created before the interruption, so it does not confirm it.
+            alice,
             RunAction.read({**arguments, "confirm": early}),
-            caller=alice,
         )
-    preview = actions.dry_run(again, caller=alice)
+    preview = actions.dry_run(alice, again)
     assert [action.pk for action in preview.interrupted] == [result.action.pk]
     with locks.exclusive("action", result.action.pk, Conflict("busy")):
-        assert actions.dry_run(again, caller=alice).interrupted == []  # a running action is not interrupted
-    assert actions.resume(caller=alice, action_id=result.action.pk).counts == {"succeeded": 24}
-    assert actions.dry_run(again, caller=alice).interrupted == []
-    assert actions.act(again, caller=alice).action.state == ActionState.DONE
+        assert actions.dry_run(alice, again).interrupted == []  # a running action is not interrupted
+    assert actions.resume(alice, action_id=result.action.pk).counts == {"succeeded": 24}
+    assert actions.dry_run(alice, again).interrupted == []
+    assert actions.act(alice, again).action.state == ActionState.DONE

@@ -31,7 +31,7 @@ COUNT = {"sql": "SELECT count(*) FROM sales.orders", "expects": "equals", "value
 
 @pytest.fixture
 def checked(alice: Caller, warehouse: DeclaredSource) -> MemoryRecord:
-    return services.remember(Remember(content=CLAIM, check=COUNT), caller=alice).record
+    return services.remember(alice, Remember(content=CLAIM, check=COUNT)).record
 
 
 def send(sender: Client, method: str, address: str, body: dict[str, Any] | None = None) -> Any:
@@ -57,7 +57,7 @@ def test_rest_lists_adds_changes_runs_and_removes_checks(
         assert send(outsider, method, place, body).status_code == 404
     assert outsider.get(address).status_code == outsider.get(one).status_code == 404
 
-    services.share(Share(record_id=fact.pk, visibility="everyone"), caller=alice)
+    services.share(alice, Share(record_id=fact.pk, visibility="everyone"))
     seen = outsider.get(address).json()["checks"][0]
     assert (seen["state"], "sql" in seen, "value" in seen, "returned" in seen["results"][0]) == (
         "failed", False, False, False,
@@ -100,7 +100,7 @@ def test_the_form_shows_rows_before_it_saves(
 def test_a_reader_without_the_source_sees_the_result_but_no_values(
     alice: Caller, olga_user: User, checked: MemoryRecord
 ) -> None:
-    services.share(Share(record_id=checked.pk, visibility="everyone"), caller=alice)
+    services.share(alice, Share(record_id=checked.pk, visibility="everyone"))
     page = browser(olga_user).get(reverse("memory", args=[checked.pk])).content.decode()
     assert "Passed" in page
     assert "sales.orders" not in page
@@ -114,7 +114,7 @@ def test_opening_an_insight_runs_its_old_checks_in_a_worker(
     warehouse: DeclaredSource,
     django_capture_on_commit_callbacks: Any,
 ) -> None:
-    insight = capture(Capture(insight_text=CLAIM, category="business_context", check=COUNT), caller=alice).insight
+    insight = capture(alice, Capture(insight_text=CLAIM, category="business_context", check=COUNT)).insight
     curator, address = browser(ada_user), reverse("review-one", args=[insight.pk])
     assert "Checks of the claim" in curator.get(address).content.decode()
     assert not run_queued_tasks("analysis.tasks.run_checks_of")  # the result is of a moment ago
@@ -137,7 +137,7 @@ def test_a_check_may_name_the_query_that_was_just_run(
         arguments = {"sql": sql}
         answer = query_sql(alice, **arguments)
         audit.record(
-            caller=alice, tool="query_sql", outcome="ok", duration_ms=1, arguments=arguments, answer=answer,
+            alice, tool="query_sql", outcome="ok", duration_ms=1, arguments=arguments, answer=answer,
             request_chars=1, response_chars=1,
         )  # fmt: skip
 

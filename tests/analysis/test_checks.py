@@ -55,7 +55,7 @@ def run_all(*, minutes: int = 0) -> None:
 
 @pytest.fixture
 def checked(alice: Caller, warehouse: DeclaredSource) -> MemoryRecord:
-    return services.remember(Remember(content=CLAIM, check=COUNT), caller=alice).record
+    return services.remember(alice, Remember(content=CLAIM, check=COUNT)).record
 
 
 def only_check(record: MemoryRecord) -> MemoryCheck:
@@ -63,7 +63,7 @@ def only_check(record: MemoryRecord) -> MemoryCheck:
 
 
 def add(caller: Caller, record: MemoryRecord, **values: Any) -> MemoryCheck:
-    return checks.add_check(AddCheck.read({"record_id": record.pk, **values}), caller=caller)
+    return checks.add_check(caller, AddCheck.read({"record_id": record.pk, **values}))
 
 
 # -- the story ---------------------------------------------------------------------------------------------
@@ -72,9 +72,9 @@ def add(caller: Caller, record: MemoryRecord, **values: Any) -> MemoryCheck:
 def test_a_claim_that_turns_false_is_refuted_by_its_check_and_its_correction_proven(
     alice: Caller, ada: Caller, bob: Caller, warehouse: DeclaredSource, tmp_path: Path
 ) -> None:
-    captured = capture(Capture(insight_text=CLAIM, category="business_context", check=COUNT), caller=alice)
+    captured = capture(alice, Capture(insight_text=CLAIM, category="business_context", check=COUNT))
     assert ": passed" in captured.note
-    insight = decisions.approve(caller=ada, insight_id=captured.insight.pk)
+    insight = decisions.approve(ada, insight_id=captured.insight.pk)
     recalled = memory_recall(bob, query=CLAIM)
     assert [hit["check"] for hit in recalled.data["memories"]] == ["passed just now"]
     assert "its check passed just now" in recalled.text
@@ -94,8 +94,8 @@ def test_a_claim_that_turns_false_is_refuted_by_its_check_and_its_correction_pro
     assert "498" not in record.stale_reason  # readers of the memory need not be readers of the source
 
     corrected = services.supersede(
+        ada,
         Supersede.read({"record_id": record.pk, "content": "The orders number 498.", "check": {**COUNT, "value": 498}}),
-        caller=ada,
     )
     new = corrected.record
     assert (only_check(new).state, only_check(new).author) == (CheckState.PASSED, ada.email)
@@ -129,7 +129,7 @@ def test_a_bad_check_is_refused_and_nothing_is_stored(alice: Caller, warehouse: 
     messages = []
     for check, _ in BAD_CHECKS:
         with pytest.raises(DomainError) as refused:
-            services.remember(Remember(content=CLAIM, check=check), caller=alice)
+            services.remember(alice, Remember(content=CLAIM, check=check))
         messages.append(refused.value.message)
     missing = [
         (message, error) for message, (_, error) in zip(messages, BAD_CHECKS, strict=True) if error not in message
@@ -143,7 +143,7 @@ def test_a_source_of_others_is_refused_like_one_that_does_not_exist(olga: Caller
     messages = []
     for source in ("shop", "shoq"):
         with pytest.raises(Invalid) as refused:
-            services.remember(Remember(content=CLAIM, check={**COUNT, "source": source}), caller=olga)
+            services.remember(olga, Remember(content=CLAIM, check={**COUNT, "source": source}))
         messages.append(refused.value.message.replace("shoq", "shop"))
     assert messages[0] == messages[1]
 
@@ -152,7 +152,7 @@ def test_a_statement_that_takes_too_long_is_refused(alice: Caller, warehouse: De
     settings.CHECK_TIMEOUT_S = 0.3
     slow = {"sql": "SELECT count(*) FROM range(3000000) a, range(3000000) b", "expects": "equals", "value": 1}
     with pytest.raises(LimitReached, match=r"longer than 0\.3 s"):
-        services.remember(Remember(content=CLAIM, check=slow), caller=alice)
+        services.remember(alice, Remember(content=CLAIM, check=slow))
     assert not MemoryRecord.objects.exists()
 
 
@@ -165,30 +165,30 @@ def test_only_those_who_may_edit_a_memory_change_its_checks(
         with pytest.raises(refusal):
             add(caller, checked, sql="SELECT 1", expects="not_empty")
         with pytest.raises(refusal):
-            checks.edit_check(EditCheck(**place, expects="not_empty"), caller=caller)
+            checks.edit_check(caller, EditCheck(**place, expects="not_empty"))
         with pytest.raises(refusal):
-            checks.remove_check(RemoveCheck(**place), caller=caller)
+            checks.remove_check(caller, RemoveCheck(**place))
         with pytest.raises(refusal):
-            checks.run_check(RunCheck(**place), caller=caller)
+            checks.run_check(caller, RunCheck(**place))
     for _ in range(4):
         add(alice, checked, sql="SELECT 1", expects="not_empty")
     with pytest.raises(LimitReached, match="5 checks, the most there may be"):
         add(alice, checked, sql="SELECT 1", expects="not_empty")
-    other = services.remember(Remember(content="Another fact of the shop."), caller=alice).record
+    other = services.remember(alice, Remember(content="Another fact of the shop.")).record
     with pytest.raises(NotFound):
-        checks.remove_check(RemoveCheck(record_id=other.pk, check_id=check.pk), caller=alice)
-    assert checks.run_check(RunCheck(**place), caller=ada).state == CheckState.PASSED
+        checks.remove_check(alice, RemoveCheck(record_id=other.pk, check_id=check.pk))
+    assert checks.run_check(ada, RunCheck(**place)).state == CheckState.PASSED
 
 
 def test_checks_of_an_approved_insight_are_changed_by_another_curator(
     alice: Caller, ada: Caller, warehouse: DeclaredSource
 ) -> None:
-    insight = capture(Capture(insight_text=CLAIM, category="business_context", check=COUNT), caller=alice).insight
-    decisions.approve(caller=ada, insight_id=insight.pk)
+    insight = capture(alice, Capture(insight_text=CLAIM, category="business_context", check=COUNT)).insight
+    decisions.approve(ada, insight_id=insight.pk)
     check = only_check(insight.record)
     with pytest.raises(Forbidden, match="only another curator"):
-        checks.remove_check(RemoveCheck(record_id=insight.pk, check_id=check.pk), caller=alice)
-    checks.edit_check(EditCheck(record_id=insight.pk, check_id=check.pk, value=499), caller=ada)
+        checks.remove_check(alice, RemoveCheck(record_id=insight.pk, check_id=check.pk))
+    checks.edit_check(ada, EditCheck(record_id=insight.pk, check_id=check.pk, value=499))
     check.refresh_from_db()
     assert (check.author, check.value, check.state) == (ada.email, 499, CheckState.FAILED)
 
@@ -199,7 +199,7 @@ def test_checks_of_an_approved_insight_are_changed_by_another_curator(
 def test_values_and_statements_are_for_readers_of_the_source(
     alice: Caller, olga: Caller, checked: MemoryRecord
 ) -> None:
-    services.revise(Revise(record_id=checked.pk, visibility="everyone"), caller=alice)
+    services.revise(alice, Revise(record_id=checked.pk, visibility="everyone"))
     own, others = (checks_for(caller, [checked.pk])[checked.pk].views[0] for caller in (alice, olga))
     assert (own.is_open, own.detail, own.check.state) == (True, "500", CheckState.PASSED)
     assert (others.is_open, others.detail, others.check.state) == (False, "", CheckState.PASSED)
@@ -207,15 +207,15 @@ def test_values_and_statements_are_for_readers_of_the_source(
 
 
 def test_a_check_of_an_admin_tells_the_owner_no_values(olga: Caller, ada: Caller, warehouse: DeclaredSource) -> None:
-    record = services.remember(Remember(content=CLAIM), caller=olga).record
+    record = services.remember(olga, Remember(content=CLAIM)).record
     check = add(ada, record, sql="SELECT count(*) FROM sales.orders", expects="equals", value=7)
     message = memory_manage(olga, "update", id=record.pk.hex, check={"id": check.pk.hex, "run": True})["message"]
     assert message.endswith(": returned another value")
     with pytest.raises(Forbidden, match="may not read"):
-        checks.edit_check(EditCheck(record_id=record.pk, check_id=check.pk, value=8), caller=olga)
+        checks.edit_check(olga, EditCheck(record_id=record.pk, check_id=check.pk, value=8))
     shown = memory_manage(olga, "get", id=record.pk.hex)["checks"][0]
     assert not {"sql", "value", "returned"} & {*shown, *shown["results"][0]}
-    checks.remove_check(RemoveCheck(record_id=record.pk, check_id=check.pk), caller=olga)
+    checks.remove_check(olga, RemoveCheck(record_id=record.pk, check_id=check.pk))
 
 
 # -- runs --------------------------------------------------------------------------------------------------
@@ -280,14 +280,14 @@ def test_a_memory_is_fresh_again_when_its_check_passes_only_if_the_check_alone_m
     assert (checked.status, checked.stale_reason) == (Status.ACTIVE, "")
 
     watcher = replace(running.CHECKER, email="watcher")
-    services.mark_stale(caller=watcher, record_id=checked.pk, reason="orders was deprecated")
+    services.mark_stale(watcher, record_id=checked.pk, reason="orders was deprecated")
     run_all()
     checked.refresh_from_db()
     assert checked.stale_reason == "orders was deprecated"  # although the check passes
     change_data(tmp_path, "DELETE FROM sales.orders WHERE id = 499")
     run_all()
     run_all(minutes=6)
-    staleness.mark_fresh(caller=watcher, record_id=checked.pk, reason="the change in the catalog was reverted")
+    staleness.mark_fresh(watcher, record_id=checked.pk, reason="the change in the catalog was reverted")
     checked.refresh_from_db()
     assert checked.status == Status.STALE
     assert "its check in shop failed twice" in checked.stale_reason
@@ -299,18 +299,18 @@ def test_a_memory_is_fresh_again_when_its_check_passes_only_if_the_check_alone_m
 
 def test_a_persons_decision_counts_failures_anew(alice: Caller, checked: MemoryRecord, tmp_path: Path) -> None:
     make_stale(checked, tmp_path)
-    services.verify(Verify(record_id=checked.pk), caller=alice)
+    services.verify(alice, Verify(record_id=checked.pk))
     assert only_check(checked).failures == 0
     run_all()
     checked.refresh_from_db()
     assert (checked.status, only_check(checked).failures) == (Status.ACTIVE, 1)
-    services.restore(Restore(record_id=services.forget(Forget(record_id=checked.pk), caller=alice).pk), caller=alice)
+    services.restore(alice, Restore(record_id=services.forget(alice, Forget(record_id=checked.pk)).pk))
     run_all(minutes=6)
     checked.refresh_from_db()
     assert checked.status == Status.STALE
-    services.restore(Restore(record_id=checked.pk), caller=alice)
+    services.restore(alice, Restore(record_id=checked.pk))
     assert only_check(checked).failures == 0
-    undo(caller=alice, record_id=checked.pk, change="restore")
+    undo(alice, record_id=checked.pk, change="restore")
     repair(tmp_path)
     run_all()
     checked.refresh_from_db()
@@ -322,7 +322,7 @@ def test_a_corrected_check_that_passes_makes_the_memory_active(
 ) -> None:
     make_stale(checked, tmp_path)
     check = only_check(checked)
-    checks.edit_check(EditCheck(record_id=checked.pk, check_id=check.pk, value=499), caller=alice)
+    checks.edit_check(alice, EditCheck(record_id=checked.pk, check_id=check.pk, value=499))
     checked.refresh_from_db()
     assert checked.status == Status.ACTIVE
 
@@ -359,7 +359,7 @@ EXPECTATIONS: list[tuple[str, dict[str, Any], str]] = [
 
 def test_expectations(alice: Caller, warehouse: DeclaredSource) -> None:
     operations = [TryCheck.read({"sql": sql, **expectation}) for sql, expectation, _ in EXPECTATIONS]
-    codes = [checks.try_check(operation, caller=alice).trial.outcome.code for operation in operations]
+    codes = [checks.try_check(alice, operation).trial.outcome.code for operation in operations]
     assert codes == [code for *_, code in EXPECTATIONS]
 
 
@@ -367,13 +367,13 @@ def test_expectations(alice: Caller, warehouse: DeclaredSource) -> None:
 
 
 def test_a_correction_takes_over_the_checks_only_if_its_author_says_so(alice: Caller, checked: MemoryRecord) -> None:
-    first = services.supersede(Supersede(record_id=checked.pk, content="The orders are counted."), caller=alice).record
+    first = services.supersede(alice, Supersede(record_id=checked.pk, content="The orders are counted.")).record
     assert not MemoryCheck.objects.filter(record=first).exists()
     with pytest.raises(Conflict):
         add(alice, checked, sql="SELECT 1", expects="not_empty")  # it is superseded
-    other = services.remember(Remember(content=CLAIM, check=COUNT), caller=alice).record
+    other = services.remember(alice, Remember(content=CLAIM, check=COUNT)).record
     kept = services.supersede(
-        Supersede(record_id=other.pk, content="There are 500 orders in all.", keep_checks=True), caller=alice
+        alice, Supersede(record_id=other.pk, content="There are 500 orders in all.", keep_checks=True)
     ).record
     run_all()
     assert (only_check(kept).state, only_check(kept).author) == (CheckState.PASSED, alice.email)
@@ -382,11 +382,11 @@ def test_a_correction_takes_over_the_checks_only_if_its_author_says_so(alice: Ca
 def test_an_heir_needs_the_rights_to_the_source(
     alice: Caller, ada: Caller, olga: Caller, bob: Caller, checked: MemoryRecord
 ) -> None:
-    ownership.hand_over(caller=ada, old=alice.email, new=olga.email)
+    ownership.hand_over(ada, old=alice.email, new=olga.email)
     run_all()
     check = only_check(checked)
     assert (check.author, check.last_run["code"]) == (olga.email, "not_permitted")
-    ownership.hand_over(caller=ada, old=olga.email, new=bob.email)
+    ownership.hand_over(ada, old=olga.email, new=bob.email)
     run_all()
     assert only_check(checked).state == CheckState.PASSED
 
@@ -417,13 +417,13 @@ def test_checks_run_more_often_the_more_a_memory_is_used(alice: Caller, checked:
     with service("checks"):
         MemoryCheck.objects.update(next_run_at=now + timedelta(days=20), checked_at=now - timedelta(days=2))
     assert running.due_checks(10) == [only_check(checked).pk]  # it is used again
-    services.forget(Forget(record_id=checked.pk), caller=alice)
+    services.forget(alice, Forget(record_id=checked.pk))
     assert running.due_checks(10) == []
 
 
 def test_a_change_of_the_catalog_makes_the_checks_about_it_due(alice: Caller, checked: MemoryRecord) -> None:
     urn = "urn:li:dataset:(urn:li:dataPlatform:duckdb,shop.sales.orders,PROD)"
-    services.revise(Revise(record_id=checked.pk, entity_urns=[urn]), caller=alice)
+    services.revise(alice, Revise(record_id=checked.pk, entity_urns=[urn]))
     assert running.due_checks(10) == []
     LocalCatalog().put(urn, "status", {"removed": False}, {})
     assert running.due_checks(10) == [only_check(checked).pk]
@@ -432,9 +432,9 @@ def test_a_change_of_the_catalog_makes_the_checks_about_it_due(alice: Caller, ch
 def test_checks_are_erased_and_wiped_with_the_memory_and_its_author(
     alice: Caller, ada: Caller, checked: MemoryRecord, fact: MemoryRecord
 ) -> None:
-    erasure.erase(Erase(record_id=checked.pk, confirm=True), caller=alice)
+    erasure.erase(alice, Erase(record_id=checked.pk, confirm=True))
     assert not MemoryCheck.objects.exists()
     add(ada, fact, sql="SELECT 1", expects="not_empty")  # an admin's check of Alice's memory
-    request_wipe(Wipe(user_id=ada.email, confirm=True), caller=replace(ada, rights=ada.rights | {WIPE}))
+    request_wipe(replace(ada, rights=ada.rights | {WIPE}), Wipe(user_id=ada.email, confirm=True))
     assert MemoryRecord.objects.filter(pk=fact.pk).exists()
     assert not MemoryCheck.objects.exists()

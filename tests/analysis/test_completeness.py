@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 def everything(caller: Caller, **overrides: Any) -> ingesting.IngestResult:
     arguments = {"analysis_id": "audit", "model": "book", "ingest_all": True, "per_page": 50}
-    return ingesting.ingest(IngestRecords.read({**arguments, **overrides}), caller=caller)
+    return ingesting.ingest(caller, IngestRecords.read({**arguments, **overrides}))
 
 
 def check_incomplete(result: ingesting.IngestResult, reason: str) -> None:
@@ -160,7 +160,7 @@ def test_a_single_page_is_complete_only_if_it_is_the_only_one(alice: Caller, api
 
 def children(caller: Caller) -> child_ingest.ChildIngestResult:
     operation = {"analysis_id": "audit", "parent_model": "book", "child_resource": "reviews", "parent_ids": ["1", "2"]}
-    return child_ingest.ingest(IngestChildren.read(operation), caller=caller)
+    return child_ingest.ingest(caller, IngestChildren.read(operation))
 
 
 def test_children_of_a_server_that_ignores_the_page_are_not_called_complete(alice: Caller, api: Api) -> None:

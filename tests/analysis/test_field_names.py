@@ -118,13 +118,13 @@ def test_exports_hold_fields_of_any_name(alice: Caller, hold: Hold) -> None:
     names = ["nested.a.b", "Order Date"]
     for format, expected in (("csv", '7,2026-01-05"'), ("jsonl", '{"nested.a.b": 7, "Order Date": "2026-01-05"}')):
         operation = Export.read({"analysis_id": "audit", "format": format, "fields": names})
-        file, _ = export.prepare(operation, caller=alice)
+        file, _ = export.prepare(alice, operation)
         assert expected.strip('"') in "".join(export.lines(file))
 
 
 def test_an_ingest_of_a_nested_field_keeps_its_object(api: Api, alice: Caller) -> None:
     api.books = {"1": {"id": 1, "title": "x", "size": {"cm": {"high": 20}}}}
-    ingest(IngestRecords.read({"analysis_id": "a", "model": "book", "fields": ["size.cm.high"]}), caller=alice)
+    ingest(alice, IngestRecords.read({"analysis_id": "a", "model": "book", "fields": ["size.cm.high"]}))
     assert IngestedRecord.objects.get().data == {"id": 1, "size": {"cm": {"high": 20}}}
 
 

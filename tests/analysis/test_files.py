@@ -37,7 +37,7 @@ def read(folder: Path, name: str, content: bytes, caller: Caller, declared: str 
         f'kind = "file"\nread_personas = ["sales"]\n[models.file]\npath = "{name}"\n{declared}'
     )
     operation = {"analysis_id": "f", "model": "file", "ingest_all": True, **arguments}
-    return ingest(IngestRecords.read(operation), caller=caller)
+    return ingest(caller, IngestRecords.read(operation))
 
 
 def stored() -> list[dict[str, Any]]:
@@ -145,8 +145,8 @@ def test_a_source_without_read_personas_is_for_operators_only(folder: Path, alic
     (folder / "sources.toml").write_text(declaration.replace('read_personas = ["sales"]\n', ""))
     operation = IngestRecords.read({"analysis_id": "g", "model": "file"})
     with pytest.raises(Invalid, match=r"'file' is for operators only, because .* names no read_personas"):
-        ingest(operation, caller=alice)
-    assert ingest(operation, caller=ada).records == 1
+        ingest(alice, operation)
+    assert ingest(ada, operation).records == 1
 
 
 @pytest.mark.parametrize("damage", ["missing", "folder", "outside", "suffix", "unreadable", "parquet"])

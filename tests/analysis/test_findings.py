@@ -22,9 +22,7 @@ SCIENCE_FICTION = {"finding": "Science fiction is over-represented in reading.",
 
 
 def store(caller: Caller, *items: dict[str, Any], **options: Any) -> list[Finding]:
-    rows, _ = findings.store(
-        StoreFindings.read({"analysis_id": "audit", "findings": list(items), **options}), caller=caller
-    )
+    rows, _ = findings.store(caller, StoreFindings.read({"analysis_id": "audit", "findings": list(items), **options}))
     return rows
 
 
@@ -52,7 +50,7 @@ def test_without_embedder_findings_match_by_word_and_the_result_is_degraded(alic
     settings.EMBEDDING_PROVIDER = "none"
     embedding.reset()
     _, note = findings.store(
-        StoreFindings.read({"analysis_id": "audit", "findings": [OUTLIERS, SCIENCE_FICTION]}), caller=alice
+        alice, StoreFindings.read({"analysis_id": "audit", "findings": [OUTLIERS, SCIENCE_FICTION]})
     )
     assert "until their vectors are computed" in note
     result = findings.search(sessions.get_session(alice, "audit"), "outliers")
@@ -86,7 +84,7 @@ def test_ephemeral_findings_expire_and_persistent_ones_do_not(alice: Caller) -> 
 )
 def test_an_error_names_the_invalid_finding_and_none_is_stored(alice: Caller, items: Any, field: str) -> None:
     with pytest.raises(Invalid) as caught:
-        findings.store(StoreFindings.read({"analysis_id": "audit", "findings": items}), caller=alice)
+        findings.store(alice, StoreFindings.read({"analysis_id": "audit", "findings": items}))
     assert caught.value.field == field
     assert not Finding.objects.exists()
 
@@ -94,7 +92,7 @@ def test_an_error_names_the_invalid_finding_and_none_is_stored(alice: Caller, it
 def test_a_slip_in_the_name_of_an_analysis_is_told(alice: Caller, bob: Caller) -> None:
     def note_of(caller: Caller, analysis_id: str) -> str:
         operation = StoreFindings.read({"analysis_id": analysis_id, "findings": [{"finding": "Refunds doubled."}]})
-        return findings.store(operation, caller=caller)[1]
+        return findings.store(caller, operation)[1]
 
     assert note_of(alice, "orders-2026-05") == ""
     assert note_of(alice, "orders-2026-06") == ""  # another month

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.django_db
 
 def everything(caller: Caller, **overrides: Any) -> ingesting.IngestResult:
     arguments = {"analysis_id": "audit", "model": "book", "ingest_all": True, "per_page": 50}
-    return ingest(IngestRecords.read({**{**arguments, **overrides}}), caller=caller)
+    return ingest(caller, IngestRecords.read({**{**arguments, **overrides}}))
 
 
 def ids() -> list[str]:
@@ -237,11 +237,11 @@ def test_filters_are_sent_as_declared(alice: Caller, api: Api) -> None:
 
 def test_the_built_in_source_holds_the_memories_that_the_caller_may_read(alice: Caller, olga: Caller, db: None) -> None:
     for n in range(7):
-        services.remember(Remember(content=f"Fact {n} about the tills."), caller=alice)
-    services.remember(Remember(content="Something of Olga’s persona."), caller=olga)
-    result = ingest(IngestRecords(analysis_id="own", model="memory", ingest_all=True, per_page=3), caller=alice)
+        services.remember(alice, Remember(content=f"Fact {n} about the tills."))
+    services.remember(olga, Remember(content="Something of Olga’s persona."))
+    result = ingest(alice, IngestRecords(analysis_id="own", model="memory", ingest_all=True, per_page=3))
     assert (result.records, result.pages) == (7, 3)
-    page = ingest(IngestRecords(analysis_id="own", model="memory", page=3, per_page=3), caller=alice)
+    page = ingest(alice, IngestRecords(analysis_id="own", model="memory", page=3, per_page=3))
     assert (page.page, page.records, page.total_pages) == (3, 1, 3)
 
 
@@ -255,7 +255,7 @@ def reviews(count: int, shared: bool = False) -> list[dict[str, Any]]:
 
 def children(caller: Caller, **overrides: Any) -> child_ingest.ChildIngestResult:
     arguments = {"analysis_id": "audit", "parent_model": "book", "child_resource": "reviews"}
-    return child_ingest.ingest(IngestChildren.read({**{**arguments, **overrides}}), caller=caller)
+    return child_ingest.ingest(caller, IngestChildren.read({**{**arguments, **overrides}}))
 
 
 def test_children_of_all_parents_page_by_page(alice: Caller, api: Api) -> None:
@@ -306,7 +306,7 @@ def test_without_parents_an_error_says_to_ingest_them_first(alice: Caller, api: 
 
 def test_resume_ignores_a_page_that_was_ingested_alone(alice: Caller, api: Api) -> None:
     api.envelope = "drf"
-    ingest(IngestRecords(analysis_id="audit", model="book", page=2, per_page=50), caller=alice)
+    ingest(alice, IngestRecords(analysis_id="audit", model="book", page=2, per_page=50))
     result = everything(alice, resume=True)
     assert (result.records, result.total_pages, len(ids())) == (120, 3, 120)
 
@@ -347,9 +347,9 @@ def test_other_fields_are_another_download(alice: Caller, api: Api) -> None:
 def test_arguments_that_would_be_ignored_are_refused_or_named(api: Api, alice: Caller) -> None:
     base = {"analysis_id": "audit", "model": "book"}
     with pytest.raises(Invalid, match="resume: continues a download of all pages; allowed: only with ingest_all"):
-        ingest(IngestRecords.read({**base, "resume": True}), caller=alice)
+        ingest(alice, IngestRecords.read({**base, "resume": True}))
     with pytest.raises(Invalid, match="page: is 2, and ingest_all downloads all pages"):
-        ingest(IngestRecords.read({**base, "ingest_all": True, "page": 2}), caller=alice)
-    result = ingest(IngestRecords.read({**base, "fields": ["titel", "rating"]}), caller=alice)
+        ingest(alice, IngestRecords.read({**base, "ingest_all": True, "page": 2}))
+    result = ingest(alice, IngestRecords.read({**base, "fields": ["titel", "rating"]}))
     assert "no record of the first page has titel" in result.notes
     assert not IngestedRecord.objects.filter(data__has_key="titel").exists()

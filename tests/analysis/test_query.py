@@ -395,9 +395,9 @@ def test_only_its_owner_reads_or_clears_a_session(alice: Caller, bob: Caller, ad
     for stranger in (bob, ada):  # not even an admin may query it
         with pytest.raises(NotFound):
             sessions.get_session(stranger, "audit")
-        assert sessions.clear(caller=stranger, analysis_id="audit") == (0, 0)
+        assert sessions.clear(stranger, analysis_id="audit") == (0, 0)
     assert IngestedRecord.objects.count() == 8
-    assert sessions.clear(caller=alice, analysis_id="audit") == (8, 0)
+    assert sessions.clear(alice, analysis_id="audit") == (8, 0)
 
 
 def test_expired_records_are_hidden_and_deleted(alice: Caller, hold: Hold) -> None:

@@ -32,7 +32,7 @@ def test_a_retry_waits_until_the_date_of_retry_after(alice: Caller, api: Api, mo
     monkeypatch.setattr("tenacity.nap.time.sleep", pauses.append)
     api.fail_pages = {1: [429, 503]}
     api.retry_after = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
-    assert ingest(IngestRecords(analysis_id="a", model="book"), caller=alice).records == 50
+    assert ingest(alice, IngestRecords(analysis_id="a", model="book")).records == 50
     assert [pause for pause in pauses if pause > 1] == [rest.MAX_RETRY_AFTER_S] * 2
 
 
@@ -67,16 +67,16 @@ def test_a_source_from_the_admin_reaches_private_hosts_only_if_they_are_listed(
     declaration = DeclaredSource.objects.get().declaration
     settings.ANALYSIS_PRIVATE_HOSTS = []
     with pytest.raises(UpstreamFailed, match="no public address; allowed: public hosts, and ANALYSIS_PRIVATE_HOSTS"):
-        ingest(IngestRecords(analysis_id="a", model="book"), caller=alice)
+        ingest(alice, IngestRecords(analysis_id="a", model="book"))
     assert api.requests == []
     settings.ANALYSIS_PRIVATE_HOSTS = ["127.0.0.1"]
-    assert ingest(IngestRecords(analysis_id="b", model="book"), caller=alice).records == 50
+    assert ingest(alice, IngestRecords(analysis_id="b", model="book")).records == 50
     # who may write this file may reach any host from this machine
     settings.ANALYSIS_PRIVATE_HOSTS = []
     DeclaredSource.objects.all().delete()
     (tmp_path / "books.toml").write_text(declaration)
     settings.ANALYSIS_SOURCES = str(tmp_path)
-    assert ingest(IngestRecords(analysis_id="c", model="book"), caller=alice).records == 50
+    assert ingest(alice, IngestRecords(analysis_id="c", model="book")).records == 50
 
 
 def test_a_declaration_can_not_say_that_it_comes_from_a_file() -> None:

@@ -414,10 +414,10 @@ def test_the_form_explains_an_invalid_declaration(change: tuple[str, str], fault
 
 def test_an_operator_tries_a_declaration(ada: Caller, lake: DeclaredSource) -> None:
     assert DeclaredSourceForm({"name": "l", "declaration": lake.declaration, "is_enabled": True}).is_valid()
-    trial = source_health.try_declaration(caller=ada, name="lake", text=lake.declaration)
+    trial = source_health.try_declaration(ada, name="lake", text=lake.declaration)
     assert (trial.error, trial.lines[1]) == ("", "read by: sales")
     missing = lake.declaration.replace('"lake"', '"nowhere"', 1)
-    error = source_health.try_declaration(caller=ada, name="lake", text=missing).error
+    error = source_health.try_declaration(ada, name="lake", text=missing).error
     assert error == "the store 'lake' refused the request (NoSuchBucket 404): its bucket doesn't exist"
 
 

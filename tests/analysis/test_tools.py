@@ -108,9 +108,7 @@ def test_progress_is_reported_and_cancellation_stops_the_ingest(api: Api, alice:
     assert 3 <= len(row.pages_done) < 60
     request_count = len(api.requests)
     assert request_count < 40  # the ingest stopped after the cancellation
-    again = ingest(
-        IngestRecords(analysis_id="slow", model="book", ingest_all=True, per_page=2, resume=True), caller=alice
-    )
+    again = ingest(alice, IngestRecords(analysis_id="slow", model="book", ingest_all=True, per_page=2, resume=True))
     assert again.resumed_from == len(row.pages_done) + 1
 
 
@@ -153,10 +151,10 @@ def browser(user: User) -> Browser:
 def test_the_pages_show_findings_and_actions_to_their_owner(
     api: Api, alice: Caller, alice_user: User, bob_user: User, ada_user: User, django_assert_max_num_queries: Any
 ) -> None:
-    ingest(IngestRecords(analysis_id="audit", model="book", ingest_all=True), caller=alice)
+    ingest(alice, IngestRecords(analysis_id="audit", model="book", ingest_all=True))
     findings.store(
+        alice,
         StoreFindings(analysis_id="audit", findings=[{"finding": "Few books are unread.", "category": "x"}]),
-        caller=alice,
     )
     action = Action.objects.create(owner=alice.email, analysis_id="audit", model="book", kind="delete")
     session = sessions.get_session(alice, "audit")
@@ -180,7 +178,7 @@ def test_the_pages_show_findings_and_actions_to_their_owner(
 
 def test_a_finding_becomes_an_insight_with_its_provenance(alice: Caller, alice_user: User, bob_user: User) -> None:
     (row,), _ = findings.store(
-        StoreFindings(analysis_id="audit", findings=[{"finding": "Orders of May are counted twice."}]), caller=alice
+        alice, StoreFindings(analysis_id="audit", findings=[{"finding": "Orders of May are counted twice."}])
     )
     page = reverse("propose") + f"?finding={row.pk.hex}"
     assert browser(bob_user).get(page).status_code == 404
@@ -190,7 +188,7 @@ def test_a_finding_becomes_an_insight_with_its_provenance(alice: Caller, alice_u
     assert (record.content, record.source) == (row.finding, "agent_discovery")
     assert record.metadata["finding_id"] == row.pk.hex
     assert record.metadata["analysis_id"] == "audit"
-    sessions.clear(caller=alice, analysis_id="audit")
+    sessions.clear(alice, analysis_id="audit")
     assert not Finding.objects.exists()
     record.refresh_from_db()
     assert record.metadata["finding_id"] == row.pk.hex
@@ -201,7 +199,7 @@ def test_only_its_owner_downloads_an_export(
     api: Api, alice: Caller, alice_user: User, bob_user: User, format: str
 ) -> None:
     api.books["0"]["title"] = "=HYPERLINK(1)"
-    ingest(IngestRecords(analysis_id="audit", model="book", ingest_all=True), caller=alice)
+    ingest(alice, IngestRecords(analysis_id="audit", model="book", ingest_all=True))
 
     async def action(client: Any) -> Any:
         return await client.call_tool(
@@ -268,10 +266,10 @@ def test_files_can_be_ingested(alice: Caller, settings: Any, tmp_path: Any) -> N
         '[models.secret]\npath = "../../etc/passwd"\n'
     )
     settings.ANALYSIS_FILES, settings.ANALYSIS_SOURCES = str(tmp_path), str(tmp_path / "sources.toml")
-    assert ingest(IngestRecords(analysis_id="f", model="deal", ingest_all=True, per_page=1), caller=alice).records == 2
-    assert ingest(IngestRecords(analysis_id="f", model="note", ingest_all=True), caller=alice).records == 2
+    assert ingest(alice, IngestRecords(analysis_id="f", model="deal", ingest_all=True, per_page=1)).records == 2
+    assert ingest(alice, IngestRecords(analysis_id="f", model="note", ingest_all=True)).records == 2
     with pytest.raises(Exception, match="outside of ANALYSIS_FILES"):
-        ingest(IngestRecords.read({"analysis_id": "f", "model": "secret", "ingest_all": True}), caller=alice)
+        ingest(alice, IngestRecords.read({"analysis_id": "f", "model": "secret", "ingest_all": True}))
 
 
 def test_a_hundred_thousand_records_are_ingested_in_two_calls(api: Api, alice: Caller) -> None:
@@ -279,8 +277,8 @@ def test_a_hundred_thousand_records_are_ingested_in_two_calls(api: Api, alice: C
     calls = 0
     while True:
         response = ingest(
+            alice,
             IngestRecords(analysis_id="big", model="book", ingest_all=True, per_page=1000, resume=calls > 0),
-            caller=alice,
         )
         calls += 1
         if not response.capped:

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db
 
 def ingest_all(caller: Caller, **overrides: Any) -> None:
     arguments = {"analysis_id": "audit", "model": "book", "ingest_all": True, "per_page": 5}
-    ingest(IngestRecords.read({**arguments, **overrides}), caller=caller)
+    ingest(caller, IngestRecords.read({**arguments, **overrides}))
 
 
 def without_vectors() -> int:

@@ -60,7 +60,7 @@ class AsyncInProcess(httpx.AsyncBaseTransport):
 
 
 def token_of(user: User, **limits: Any) -> str:
-    return create_token(caller=system_caller(), user=user, name="client", **limits)[1]
+    return create_token(system_caller(), user=user, name="client", **limits)[1]
 
 
 def client_of(user: User) -> tuple[Commonplace, InProcess]:

@@ -48,13 +48,13 @@ from memory_project.models import User
 user = User.objects.create_user("alice@example.org", "a long password")
 caller = build_caller(user, channel="test")
 for text in ({SECRET!r}, {FACT!r}):
-    print(services.remember(Remember(content=text), caller=caller).record.pk)
+    print(services.remember(caller, Remember(content=text)).record.pk)
 """
 ERASE = """
 from memories.writing import erasure
 from foundation.people.caller import system_caller
 from memories.operations import Erase
-erasure.erase(Erase.read(dict(record_id={pk!r}, confirm=True)), caller=system_caller())
+erasure.erase(system_caller(), Erase.read(dict(record_id={pk!r}, confirm=True)))
 """
 TEXTS = "from memories.models import MemoryRecord as R; print(sorted(R.objects.values_list('content', flat=True)))"
 

@@ -16,7 +16,7 @@ class CountResponse(TypedDict):
 @tool(toolset="example", title="Count memories", hints=Hints(read_only=True, idempotent=True))
 def count_memories(caller: Caller, operation: CountMemories) -> CountResponse:
     """Count the memories about a catalog entity, by category."""
-    counts = queries.count_memories(operation, caller=caller)
+    counts = queries.count_memories(caller, operation)
     return {"total": sum(counts.values()), "by_category": counts}
 
 

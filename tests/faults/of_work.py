@@ -69,7 +69,7 @@ from memories.models import MemoryRecord
 from memories.operations import Erase
 from memories.writing import erasure
 for pk in MemoryRecord.objects.filter(created_by="maya@fernhill.example").order_by("created_at").values_list("pk", flat=True)[:%d]:
-    erasure.erase(Erase.read({"record_id": pk, "confirm": True}), caller=system_caller())
+    erasure.erase(system_caller(), Erase.read({"record_id": pk, "confirm": True}))
 """  # noqa: E501
 
 
@@ -122,11 +122,11 @@ people = [User.objects.get(email=f"{name}@fernhill.example") for name in ("jonas
 jonas, priya = (build_caller(person, channel="test") for person in people)
 urn = CatalogEntity.objects.filter(urn__startswith="urn:li:dataset:").order_by("urn").first().urn
 text = "Orders of training tills are excluded."
-insight = capture(Capture(insight_text=text, category="business_context", entity_urns=[urn]), caller=jonas).insight
-decisions.approve(caller=priya, insight_id=insight.pk)
+insight = capture(jonas, Capture(insight_text=text, category="business_context", entity_urns=[urn])).insight
+decisions.approve(priya, insight_id=insight.pk)
 changes = [{"change_type": "add_tag", "detail": f"Fault{number}"} for number in range(%d)]
 operation = {"insight_ids": [insight.pk.hex], "changes": changes, "entity_urn": urn, "confirm": True}
-print(apply(Apply.read(operation), caller=priya).changeset.state)
+print(apply(priya, Apply.read(operation)).changeset.state)
 """
 RESUME = """
 from knowledge.changesets.apply import resume
@@ -135,7 +135,7 @@ from foundation.people.permissions import build_caller
 from memory_project.models import User
 priya = build_caller(User.objects.get(email="priya@fernhill.example"), channel="test")
 changeset = Changeset.objects.order_by("-created_at").first()
-done = resume(caller=priya, changeset_id=changeset.pk)
+done = resume(priya, changeset_id=changeset.pk)
 print(done.changeset.state, sum(row.outcome == "landed" for row in done.changes))
 """
 

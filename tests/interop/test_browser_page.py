@@ -83,7 +83,7 @@ def test_a_page_of_a_named_origin_connects_and_another_does_not(
     origins: list[str], http: str, alice_user: User
 ) -> None:
     named, other = origins
-    token = create_token(caller=system_caller(), user=alice_user, name="page")[1]
+    token = create_token(system_caller(), user=alice_user, name="page")[1]
     calls = [(f"{http}/mcp", token), (f"{http}/mcp", ""), (f"{http}/mcp", "cpl_unknown"), (f"{http}/healthz", token)]
     with ThreadPoolExecutor(1) as pool:  # Playwright's loop must not run in the thread that uses the database
         offered, missing, unknown, elsewhere = pool.submit(in_browser, named, *calls).result()

@@ -65,7 +65,7 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 @pytest.fixture
 def address(alice_user: User, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    _, text = create_token(caller=system_caller(), user=alice_user, name="conformance")
+    _, text = create_token(system_caller(), user=alice_user, name="conformance")
     monkeypatch.setenv("CONFORMANCE_TOKEN", text)
     options = {**uvicorn_options(), "log_level": "error"}
     server = uvicorn.Server(uvicorn.Config(build_application(), host="127.0.0.1", port=0, **options))

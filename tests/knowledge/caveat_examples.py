@@ -59,4 +59,4 @@ def caveat(caller: Caller, *columns: str, text: str = TEXT, **fields: Any) -> Me
         "related_columns": [{"urn": ORDERS, "column": name, "relevance": "affected"} for name in columns],
         **fields,
     }
-    return services.remember(Remember.read(values), caller=caller).record
+    return services.remember(caller, Remember.read(values)).record

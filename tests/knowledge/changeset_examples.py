@@ -21,10 +21,10 @@ COUNT = iter(range(10_000))
 def approved(owner: Caller, curator: Caller, **fields: Any) -> Insight:
     text = f"An insight about orders, number {next(COUNT)}."
     insight = capture(
+        owner,
         Capture.read({"insight_text": text, "category": "data_quality", "entity_urns": [ORDERS], **fields}),
-        caller=owner,
     ).insight
-    return approve(caller=curator, insight_id=insight.pk)
+    return approve(curator, insight_id=insight.pk)
 
 
 def change(kind: str, target: str = "", detail: str = "", **extra_fields: str) -> dict[str, str]:
@@ -34,7 +34,7 @@ def change(kind: str, target: str = "", detail: str = "", **extra_fields: str) -
 def apply(owner: Caller, curator: Caller, *changes: dict[str, str], urn: str = ORDERS) -> Applied:
     insight = approved(owner, curator)
     return apply_changes(
-        Apply.read({"insight_ids": [insight.pk.hex], "changes": list(changes), "entity_urn": urn}), caller=curator
+        curator, Apply.read({"insight_ids": [insight.pk.hex], "changes": list(changes), "entity_urn": urn})
     )
 
 

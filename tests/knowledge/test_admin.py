@@ -35,6 +35,7 @@ pytestmark = pytest.mark.django_db
 def insight(small_catalog: None, alice: Caller) -> Insight:
     action = {"action_type": "add_tag", "detail": "Training"}
     return capture(
+        alice,
         Capture.read(
             {
                 "insight_text": "Stores 9001 to 9099 are <training> tills.",
@@ -43,7 +44,6 @@ def insight(small_catalog: None, alice: Caller) -> Insight:
                 "suggested_actions": [action],
             }
         ),
-        caller=alice,
     ).insight
 
 
@@ -77,7 +77,7 @@ def test_a_rejection_needs_a_reason_and_runs_as_a_batch(cora_user: User, alice: 
 
 def test_select_all_includes_the_rows_of_other_pages(cora_user: User, alice: Caller, insight: Insight) -> None:
     for number in range(60):
-        capture(Capture(insight_text=f"A claim with the number {number}.", category="correction"), caller=alice)
+        capture(alice, Capture(insight_text=f"A claim with the number {number}.", category="correction"))
     client = browser(cora_user)
     question = run_action(client, "approve", insight.pk, select_across="1")
     assert "Approve: 61" in question.content.decode()
@@ -102,7 +102,7 @@ def test_a_changeset_is_shown_as_a_diff_with_its_sources(
 ) -> None:
     source = approved(alice, cora)
     changes = [change("update_description", "column:amount", "The net amount.")]
-    applied = apply(Apply.read({"insight_ids": [source.pk.hex], "changes": changes, "entity_urn": ORDERS}), caller=cora)
+    applied = apply(cora, Apply.read({"insight_ids": [source.pk.hex], "changes": changes, "entity_urn": ORDERS}))
     client = browser(cora_user)
     rows = text(client, reverse("admin:knowledge_changeset_changelist"))
     assert "sales.orders" in rows
@@ -117,7 +117,7 @@ def test_a_changeset_is_shown_as_a_diff_with_its_sources(
 def test_a_memory_shows_its_chain_and_is_forgotten_with_a_reason(
     ada_user: User, alice: Caller, fact: MemoryRecord
 ) -> None:
-    new = services.supersede(Supersede(record_id=fact.pk, content="Revenue includes refunds."), caller=alice).record
+    new = services.supersede(alice, Supersede(record_id=fact.pk, content="Revenue includes refunds.")).record
     client = browser(ada_user)
     page = text(client, reverse("admin:memories_memoryrecord_change", args=[new.pk]))
     assert "Revenue in the sales mart excludes refunds.</a> (superseded)" in page
@@ -132,9 +132,9 @@ def test_a_memory_shows_its_chain_and_is_forgotten_with_a_reason(
 def test_stale_memories_and_corrections_have_their_own_lists(
     ada_user: User, alice: Caller, olga_user: User, fact: MemoryRecord
 ) -> None:
-    new = services.supersede(Supersede(record_id=fact.pk, content="Revenue includes refunds."), caller=alice).record
-    stale = services.remember(Remember(content="Orders come twice a day."), caller=alice).record
-    services.mark_stale(caller=alice, record_id=stale.pk, reason="the column day was removed")
+    new = services.supersede(alice, Supersede(record_id=fact.pk, content="Revenue includes refunds.")).record
+    stale = services.remember(alice, Remember(content="Orders come twice a day.")).record
+    services.mark_stale(alice, record_id=stale.pk, reason="the column day was removed")
     client = browser(ada_user)
     stale_url, corrections_url = (f"admin:memories_{name}_changelist" for name in ("stalememory", "correction"))
     page = text(client, reverse(stale_url))
@@ -152,12 +152,8 @@ def test_stale_memories_and_corrections_have_their_own_lists(
 
 
 def test_a_correction_does_not_reveal_a_private_original(ada_user: User, bob_user: User, alice: Caller) -> None:
-    old = services.remember(
-        Remember(content="A private belief about orders.", visibility="private"), caller=alice
-    ).record
-    services.supersede(
-        Supersede(record_id=old.pk, content="A belief about all orders.", visibility="persona"), caller=alice
-    )
+    old = services.remember(alice, Remember(content="A private belief about orders.", visibility="private")).record
+    services.supersede(alice, Supersede(record_id=old.pk, content="A belief about all orders.", visibility="persona"))
     bob_user.is_staff = True
     bob_user.save()
     bob_user.user_permissions.set(Permission.objects.filter(codename__startswith="view_"))
@@ -214,7 +210,7 @@ def test_an_action_with_a_choice_asks_for_it(
 def test_an_action_skips_rows_that_the_curator_may_not_decide(
     cora_user: User, alice: Caller, cora: Caller, fact: MemoryRecord
 ) -> None:
-    her_memory = services.remember(Remember(content="What Cora herself has learned."), caller=cora).record
+    her_memory = services.remember(cora, Remember(content="What Cora herself has learned.")).record
     list_url = "admin:memories_memoryrecord_changelist"
     page = run_action(browser(cora_user), "forget", her_memory.pk, fact.pk, list_url=list_url).content.decode()
     assert ("Forget: 1" in page, "1 of the selected rows will be skipped" in " ".join(page.split())) == (True, True)
@@ -276,7 +272,7 @@ def test_lists_can_be_filtered_and_saved_as_views(cora_user: User, insight: Insi
 
 def test_large_counts_are_estimated(ada_user: User, monkeypatch: pytest.MonkeyPatch, alice: Caller) -> None:
     for number in range(4):
-        services.remember(Remember(content=f"Fact number {number} of a few."), caller=alice)
+        services.remember(alice, Remember(content=f"Fact number {number} of a few."))
     rows = MemoryRecord.objects.all()
     assert EstimatedPaginator(rows, 2).count == 4
     assert lists.planned_rows(rows) > 0
@@ -286,7 +282,7 @@ def test_large_counts_are_estimated(ada_user: User, monkeypatch: pytest.MonkeyPa
 
 
 def test_batches_are_listed_and_undone(ada_user: User, ada: Caller, fact: MemoryRecord, cora_user: User) -> None:
-    batch = bulk_actions.start(caller=ada, act="forget", unit_ids=[fact.pk], note="old")
+    batch = bulk_actions.start(ada, act="forget", unit_ids=[fact.pk], note="old")
     list_url = "admin:memories_batch_changelist"
     assert "Forgotten: 1" in text(browser(ada_user), reverse(list_url))
     assert "Forgotten: 1" not in text(browser(cora_user), reverse(list_url))

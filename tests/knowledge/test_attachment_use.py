@@ -33,7 +33,7 @@ ASK = "SELECT amount FROM sales.orders"
 
 @pytest.fixture
 def record(alice: Caller) -> MemoryRecord:
-    return services.remember(Remember(content=TEXT, entity_urns=[ORDERS]), caller=alice).record
+    return services.remember(alice, Remember(content=TEXT, entity_urns=[ORDERS])).record
 
 
 def attach(caller: Caller, sql: str = ASK, connection: str = "token 1") -> list[str]:
@@ -52,7 +52,7 @@ def impressions_of(record: MemoryRecord, *people: Caller, each: int) -> None:
 
 
 def choose(caller: Caller, record: MemoryRecord, attachment: str) -> MemoryRecord:
-    return services.choose_attachment(ChooseAttachment.read({"id": record.pk, "attachment": attachment}), caller=caller)
+    return services.choose_attachment(caller, ChooseAttachment.read({"id": record.pk, "attachment": attachment}))
 
 
 def is_quiet(record: MemoryRecord) -> bool:
@@ -142,9 +142,9 @@ def test_a_sign_of_use_keeps_a_memory_attached(
     if sign == "statement":
         attachment_use.mark_used([Impression.objects.filter(record=record).latest("pk").pk], timezone.now())
     elif sign == "report":
-        reports.report(ReportMemories(used=[record.pk]), caller=bob)
+        reports.report(bob, ReportMemories(used=[record.pk]))
     elif sign == "mark":
-        feedback.mark(MarkFeedback(record_id=record.pk, verdict="useful"), caller=bob)
+        feedback.mark(bob, MarkFeedback(record_id=record.pk, verdict="useful"))
     elif sign == "applied":
         changeset = Changeset.objects.create(entity_urn=ORDERS, applied_by="cora@example.org")
         reviewed = {"reviewed_by": "cora@example.org", "reviewed_at": timezone.now(), "applied_at": timezone.now()}
@@ -152,7 +152,7 @@ def test_a_sign_of_use_keeps_a_memory_attached(
     elif sign == "always":
         choose(alice, record, "always")
     else:
-        services.revise(Revise(record_id=record.pk, content=f"{TEXT} Really."), caller=alice)
+        services.revise(alice, Revise(record_id=record.pk, content=f"{TEXT} Really."))
     assert not is_quiet(record)
 
 
@@ -161,9 +161,9 @@ def test_a_change_of_the_text_attaches_a_quiet_memory_again(
 ) -> None:
     impressions_of(record, alice, bob, olga, each=10)
     assert is_quiet(record)
-    services.revise(Revise(record_id=record.pk, tags=["a"]), caller=alice)
+    services.revise(alice, Revise(record_id=record.pk, tags=["a"]))
     assert is_quiet(record)
-    services.revise(Revise(record_id=record.pk, content=f"{TEXT} Really."), caller=alice)
+    services.revise(alice, Revise(record_id=record.pk, content=f"{TEXT} Really."))
     assert not is_quiet(record)
     assert usage_of(alice, record).measured == 0
 
@@ -179,7 +179,7 @@ def test_the_owner_attaches_a_memory_again_always_or_never(
     choose(alice, record, "automatic")
     assert not is_quiet(record)
     assert attach(bob, connection="token 5") == [record.pk.hex]
-    undo(caller=alice, record_id=record.pk, change="choose_attachment")
+    undo(alice, record_id=record.pk, change="choose_attachment")
     assert is_quiet(record)
     choose(alice, record, "always")
     assert attach(bob, connection="token 6") == [record.pk.hex]
@@ -188,7 +188,7 @@ def test_the_owner_attaches_a_memory_again_always_or_never(
     assert attach(alice, connection="token 8") == []
     assert not is_quiet(record)  # it is the owner's choice
     assert [revision.change for revision in record.revisions.all()][:1] == ["choose_attachment"]
-    undo(caller=alice, record_id=record.pk, change="choose_attachment")
+    undo(alice, record_id=record.pk, change="choose_attachment")
     record.refresh_from_db()
     assert record.attachment == "always"
 
@@ -202,5 +202,5 @@ def test_only_the_owner_chooses(record: MemoryRecord, alice: Caller, bob: Caller
         choose(alice, record, "sometimes")
     choose(ada, record, "never")
     with pytest.raises(Conflict):
-        undo(caller=alice, record_id=record.pk, change="share")
+        undo(alice, record_id=record.pk, change="share")
     assert attachment_use.quiet_unused(never=Q(pk__in=[])) == 0

@@ -27,7 +27,7 @@ TRAP = "rows flagged is_test are training tills of the orders table"
 
 
 def remember(caller: Caller, text: str, **fields: Any) -> MemoryRecord:
-    return services.remember(Remember.read({"content": text, **fields}), caller=caller).record
+    return services.remember(caller, Remember.read({"content": text, **fields})).record
 
 
 @pytest.fixture(autouse=True)
@@ -91,13 +91,13 @@ def test_the_rule_for_attached_memories_applies(alice: Caller, bob: Caller, olga
     sql = "SELECT is_test FROM sales.orders"
     wrong, shared = remember(alice, TRAP), remember(alice, "orders: is_test, store_id", visibility="everyone")
     remember(alice, "is_test of orders is mine alone", visibility="private")
-    capture(Capture.read({"insight_text": "is_test of orders awaits review", "category": "correction"}), caller=alice)
-    feedback.mark(MarkFeedback(record_id=wrong.pk, verdict="wrong"), caller=bob)
+    capture(alice, Capture.read({"insight_text": "is_test of orders awaits review", "category": "correction"}))
+    feedback.mark(bob, MarkFeedback(record_id=wrong.pk, verdict="wrong"))
     assert set(attached(bob, sql)) == set()
-    services.verify(Verify(record_id=shared.pk), caller=ada)
+    services.verify(ada, Verify(record_id=shared.pk))
     assert set(attached(olga, sql)) == {shared.content}
     stale = remember(alice, "is_test of orders changed")
-    services.mark_stale(caller=alice, record_id=stale.pk, reason="a column went")
+    services.mark_stale(alice, record_id=stale.pk, reason="a column went")
     assert stale.content not in attached(alice, sql)
 
 
@@ -134,7 +134,7 @@ def test_a_stale_memory_without_a_link_is_counted_for_those_who_may_read_it(
     alice: Caller, bob: Caller, olga: Caller
 ) -> None:
     record = remember(alice, TRAP)
-    services.mark_stale(caller=system_caller(), record_id=record.pk, reason="is_test was renamed")
+    services.mark_stale(system_caller(), record_id=record.pk, reason="is_test was renamed")
     call = Call("query_sql", {"sql": "SELECT count(*) FROM sales.orders"}, {})
     block = attach_memories(bob, call)
     assert block is not None

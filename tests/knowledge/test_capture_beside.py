@@ -27,8 +27,8 @@ pytestmark = pytest.mark.django_db
 
 def propose(caller: Caller, **fields: Any) -> Captured:
     return capture(
+        caller,
         Capture.read({"insight_text": REFUNDS, "category": "business_context", "entity_urns": [ORDERS], **fields}),
-        caller=caller,
     )
 
 
@@ -52,11 +52,11 @@ def test_rejection_appeal_and_undo_never_touch_the_memory(
     small_catalog: None, alice: Caller, bob: Caller, cora: Caller, fact: MemoryRecord
 ) -> None:
     insight = propose(alice).insight
-    decisions.reject(caller=cora, insight_id=insight.pk)
-    decisions.appeal(Appeal(insight_id=insight.pk, notes="It is true."), caller=alice)
-    decisions.reject(caller=cora, insight_id=insight.pk)
-    decisions.undo_review(caller=cora, insight_id=insight.pk)
-    decisions.reject(caller=cora, insight_id=insight.pk)
+    decisions.reject(cora, insight_id=insight.pk)
+    decisions.appeal(alice, Appeal(insight_id=insight.pk, notes="It is true."))
+    decisions.reject(cora, insight_id=insight.pk)
+    decisions.undo_review(cora, insight_id=insight.pk)
+    decisions.reject(cora, insight_id=insight.pk)
     assert recalled(bob) == recalled(alice) == [fact.pk.hex]
 
 
@@ -64,12 +64,12 @@ def test_applying_supersedes_the_memory_and_a_rollback_reactivates_it(
     small_catalog: None, alice: Caller, bob: Caller, cora: Caller, fact: MemoryRecord
 ) -> None:
     insight = propose(alice).insight
-    decisions.approve(caller=cora, insight_id=insight.pk)
+    decisions.approve(cora, insight_id=insight.pk)
     assert len(recalled(bob)) == 1
-    suggested.apply(caller=cora, insight_id=insight.pk)
+    suggested.apply(cora, insight_id=insight.pk)
     fact.refresh_from_db()
     assert (fact.status, fact.superseded_by, recalled(bob)) == (Status.SUPERSEDED, insight.pk, [insight.pk.hex])
-    suggested.roll_back(caller=cora, insight_id=insight.pk)
+    suggested.roll_back(cora, insight_id=insight.pk)
     fact.refresh_from_db()
     assert (fact.status, fact.superseded_by, recalled(bob)) == (Status.ACTIVE, None, [fact.pk.hex])
 
@@ -78,27 +78,27 @@ def test_applying_an_edited_insight_supersedes_the_memory_with_the_old_text(
     small_catalog: None, alice: Caller, cora: Caller, fact: MemoryRecord
 ) -> None:
     insight = propose(alice).insight
-    edit(Edit(insight_id=insight.pk, content="Revenue in the sales mart excludes refunds and fees."), caller=cora)
-    decisions.approve(caller=cora, insight_id=insight.pk)
-    suggested.apply(caller=cora, insight_id=insight.pk)
+    edit(cora, Edit(insight_id=insight.pk, content="Revenue in the sales mart excludes refunds and fees."))
+    decisions.approve(cora, insight_id=insight.pk)
+    suggested.apply(cora, insight_id=insight.pk)
     fact.refresh_from_db()
     assert fact.superseded_by == insight.pk
 
 
 def test_remembering_returns_the_memory_and_not_the_proposal(small_catalog: None, alice: Caller, cora: Caller) -> None:
     insight = propose(alice).insight
-    first = services.remember(Remember(content=REFUNDS), caller=alice)
+    first = services.remember(alice, Remember(content=REFUNDS))
     assert (first.existing, first.record.pk == insight.pk) == (False, False)
-    again = services.remember(Remember(content=f" {REFUNDS.upper()} "), caller=alice)
+    again = services.remember(alice, Remember(content=f" {REFUNDS.upper()} "))
     assert (again.existing, again.record) == (True, first.record)
-    decisions.approve(caller=cora, insight_id=insight.pk)
-    assert services.remember(Remember(content=REFUNDS), caller=alice).record == first.record
+    decisions.approve(cora, insight_id=insight.pk)
+    assert services.remember(alice, Remember(content=REFUNDS)).record == first.record
 
 
 def test_remembering_an_approved_insight_returns_it(small_catalog: None, alice: Caller, cora: Caller) -> None:
     insight = propose(alice).insight
-    decisions.approve(caller=cora, insight_id=insight.pk)
-    again = services.remember(Remember(content=REFUNDS), caller=alice)
+    decisions.approve(cora, insight_id=insight.pk)
+    again = services.remember(alice, Remember(content=REFUNDS))
     assert (again.existing, again.record.pk) == (True, insight.pk)
 
 
@@ -109,25 +109,25 @@ def test_the_same_text_is_proposed_once(
     second = propose(alice)
     assert (second.existing, second.insight) == (True, first.insight)
     assert not propose(bob).existing
-    decisions.reject(caller=cora, insight_id=first.insight.pk)
+    decisions.reject(cora, insight_id=first.insight.pk)
     third = propose(alice)
     assert not third.existing
     with pytest.raises(Conflict, match=third.insight.pk.hex):
-        decisions.appeal(Appeal(insight_id=first.insight.pk, notes="It is true."), caller=alice)
+        decisions.appeal(alice, Appeal(insight_id=first.insight.pk, notes="It is true."))
 
 
 def test_the_memory_is_forgotten_and_restored_beside_the_proposal(
     small_catalog: None, alice: Caller, fact: MemoryRecord
 ) -> None:
     propose(alice)
-    services.forget(Forget(record_id=fact.pk), caller=alice)
-    assert services.restore(Restore(record_id=fact.pk), caller=alice).status == Status.ACTIVE
+    services.forget(alice, Forget(record_id=fact.pk))
+    assert services.restore(alice, Restore(record_id=fact.pk)).status == Status.ACTIVE
     assert Insight.objects.count() == 1
 
 
 def test_automatic_context_contains_a_text_once(small_catalog: None, alice: Caller, bob: Caller, cora: Caller) -> None:
-    services.remember(Remember(content=REFUNDS, entity_urns=[ORDERS]), caller=alice)
-    decisions.approve(caller=cora, insight_id=propose(alice).insight.pk)
+    services.remember(alice, Remember(content=REFUNDS, entity_urns=[ORDERS]))
+    decisions.approve(cora, insight_id=propose(alice).insight.pk)
     block = attach_memories(bob, Call("catalog_entity", {"urn": ORDERS}, {}))
     assert block is not None
     assert [memory["content"] for memory in block.data["memory_context"]] == [REFUNDS]

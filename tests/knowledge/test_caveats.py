@@ -32,11 +32,11 @@ def shown(caller: Caller, sql: str) -> dict[str, str]:
 
 def waive(caller: Caller, record: MemoryRecord, urn: str) -> CaveatWaiver:
     operation = Waive.read({"waives": record.pk, "entity_urns": [urn], "insight_text": "It is in euros here."})
-    return caveat_waivers.waive(operation, caller=caller)
+    return caveat_waivers.waive(caller, operation)
 
 
 def reinstate(caller: Caller, record: MemoryRecord, urn: str) -> CaveatWaiver:
-    return caveat_waivers.reinstate(Reinstate.read({"reinstates": record.pk, "entity_urns": [urn]}), caller=caller)
+    return caveat_waivers.reinstate(caller, Reinstate.read({"reinstates": record.pk, "entity_urns": [urn]}))
 
 
 # -- where caveats are shown ---------------------------------------------------------------------------------
@@ -89,9 +89,9 @@ def test_a_caveat_reaches_only_those_to_whom_it_may_be_attached(alice: Caller, o
     caveat(alice, "amount", visibility="private", text="Private: amounts are wrong.")
     record = caveat(alice, "amount", visibility="everyone")
     assert shown(olga, sql) == {}  # nobody has verified it
-    services.verify(Verify(record_id=record.pk), caller=ada)
+    services.verify(ada, Verify(record_id=record.pk))
     assert set(shown(olga, sql)) == {TEXT}
-    services.forget(Forget(record_id=record.pk), caller=alice)
+    services.forget(alice, Forget(record_id=record.pk))
     assert shown(olga, sql) == {}
 
 
@@ -135,7 +135,7 @@ def test_a_waiver_for_an_entity_counts_for_all_its_columns_and_ends_with_the_tex
     waive(alice, record, BOARD)
     assert shown(bob, "SELECT revenue, share FROM sales.board") == {}
     assert TEXT in shown(bob, "SELECT open FROM sales.daily_revenue")
-    services.revise(Revise(record_id=record.pk, content="Amounts before June are in cents."), caller=alice)
+    services.revise(alice, Revise(record_id=record.pk, content="Amounts before June are in cents."))
     assert set(shown(bob, "SELECT revenue FROM sales.board")) == {"Amounts before June are in cents."}
 
 

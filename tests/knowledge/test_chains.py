@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("small_catalog")]
 
 
 def apply(curator: Caller, insight: Insight) -> Changeset:
-    return suggested.apply(caller=curator, insight_id=insight.pk)
+    return suggested.apply(curator, insight_id=insight.pk)
 
 
 def in_force(*records: MemoryRecord) -> list[MemoryRecord]:
@@ -33,9 +33,9 @@ def in_force(*records: MemoryRecord) -> list[MemoryRecord]:
 @pytest.fixture
 def plain(alice: Caller) -> MemoryRecord:
     """The end of a chain of two plain memories."""
-    first = services.remember(Remember(content="Training stores are 9001 to 9020."), caller=alice).record
+    first = services.remember(alice, Remember(content="Training stores are 9001 to 9020.")).record
     correction = Supersede(record_id=first.pk, content="Training stores are 9001 to 9030.")
-    return services.supersede(correction, caller=alice).record
+    return services.supersede(alice, correction).record
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_rolling_back_the_middle_of_a_chain_relinks_its_neighbors(
     third, fourth, applied = chain
     preview = apply_knowledge(cora, "rollback", changeset_id=applied.pk.hex, dry_run=True)
     assert preview["chains"] == [f"{plain.pk.hex} stays superseded: {fourth.pk.hex} corrects it from then on"]
-    rollback.roll_back(caller=cora, changeset_id=applied.pk)
+    rollback.roll_back(cora, changeset_id=applied.pk)
     assert in_force(plain, third.record, fourth.record) == [third.record, fourth.record]
     assert (plain.superseded_by, fourth.record.supersedes_id) == (fourth.pk, plain.pk)
     assert (third.record.supersedes_id, third.record.superseded_by, third.record.visibility) == (None, None, "private")
@@ -67,10 +67,10 @@ def test_rolling_back_a_chain_from_its_middle_to_its_end_reactivates_the_first(
     cora: Caller, plain: MemoryRecord, chain: tuple[Insight, Insight, Changeset]
 ) -> None:
     _, fourth, applied = chain
-    rollback.roll_back(caller=cora, changeset_id=applied.pk)
+    rollback.roll_back(cora, changeset_id=applied.pk)
     fourth.refresh_from_db()
     assert fourth.replaces_id == plain.pk
-    suggested.roll_back(caller=cora, insight_id=fourth.pk)
+    suggested.roll_back(cora, insight_id=fourth.pk)
     assert plain in in_force(plain)
 
 
@@ -109,7 +109,7 @@ def test_an_insight_does_not_replace_a_memory_that_was_corrected_since(
 ) -> None:
     insight = approved(alice, cora, supersedes=plain.pk.hex)
     correction = Supersede(record_id=plain.pk, content="Training stores are 9001 to 9040.")
-    newer = services.supersede(correction, caller=alice).record
+    newer = services.supersede(alice, correction).record
     with pytest.raises(Conflict, match=newer.pk.hex):
         apply(cora, insight)
 
@@ -118,24 +118,24 @@ def test_a_forgotten_memory_that_was_replaced_is_not_in_force_again(
     alice: Caller, cora: Caller, plain: MemoryRecord
 ) -> None:
     insight = approved(alice, cora, supersedes=plain.pk.hex)
-    services.forget(Forget(record_id=plain.pk), caller=alice)
+    services.forget(alice, Forget(record_id=plain.pk))
     changeset = apply(cora, insight)
-    undo.undo(caller=alice, record_id=plain.pk, change="forget")
+    undo.undo(alice, record_id=plain.pk, change="forget")
     assert in_force(plain, insight.record) == [insight.record]
-    services.forget(Forget(record_id=plain.pk), caller=alice)
-    services.restore(Restore(record_id=plain.pk), caller=alice)
+    services.forget(alice, Forget(record_id=plain.pk))
+    services.restore(alice, Restore(record_id=plain.pk))
     assert in_force(plain, insight.record) == [insight.record]
-    rollback.roll_back(caller=cora, changeset_id=changeset.pk)
+    rollback.roll_back(cora, changeset_id=changeset.pk)
     assert plain in in_force(plain)
 
 
 def test_undoing_the_forgetting_of_a_correction_supersedes_its_predecessor_again(alice: Caller) -> None:
-    old = services.remember(Remember(content="Training stores are 9001 to 9020."), caller=alice).record
+    old = services.remember(alice, Remember(content="Training stores are 9001 to 9020.")).record
     correction = Supersede(record_id=old.pk, content="Training stores are 9001 to 9030.")
-    new = services.supersede(correction, caller=alice).record
-    services.forget(Forget(record_id=new.pk), caller=alice)
-    services.restore(Restore(record_id=old.pk), caller=alice)
-    undo.undo(caller=alice, record_id=new.pk, change="forget")
+    new = services.supersede(alice, correction).record
+    services.forget(alice, Forget(record_id=new.pk))
+    services.restore(alice, Restore(record_id=old.pk))
+    undo.undo(alice, record_id=new.pk, change="forget")
     assert in_force(old, new) == [new]
 
 
@@ -143,7 +143,7 @@ def test_erasing_a_rolled_back_insight_keeps_the_links_of_the_others(
     alice: Caller, cora: Caller, plain: MemoryRecord, chain: tuple[Insight, Insight, Changeset]
 ) -> None:
     third, fourth, applied = chain
-    rollback.roll_back(caller=cora, changeset_id=applied.pk)
-    erasure.erase(Erase(record_id=third.pk, confirm=True), caller=alice)
-    suggested.roll_back(caller=cora, insight_id=fourth.pk)
+    rollback.roll_back(cora, changeset_id=applied.pk)
+    erasure.erase(alice, Erase(record_id=third.pk, confirm=True))
+    suggested.roll_back(cora, insight_id=fourth.pk)
     assert in_force(plain) == [plain]

@@ -48,7 +48,7 @@ def test_a_change_is_applied_and_rolled_back(name: str, lived_in: Catalog, alice
     for row in result.changes:
         now = value_at(row.aspect, lived_in.read([row.urn], [row.aspect])[row.urn][row.aspect].value, row.path)
         assert (row.operation == "remove") or canonical(now) == canonical(row.written)
-    rolled_back = rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
+    rolled_back = rollback.roll_back(cora, changeset_id=result.changeset.pk)
     assert (rolled_back.changeset.state, rolled_back.conflicts) == (ChangesetState.ROLLED_BACK, [])
     assert snapshot() == before
 
@@ -60,7 +60,7 @@ def test_rolling_back_several_changes_of_one_path_restores_the_first_value(
     texts = [change("update_description", detail=f"Version {n}.") for n in range(3)]
     result = apply(alice, cora, *texts, change("add_tag", detail="New"), change("remove_tag", detail="New"))
     assert result.changeset.state == ChangesetState.APPLIED
-    rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
+    rollback.roll_back(cora, changeset_id=result.changeset.pk)
     assert snapshot() == before
 
 
@@ -70,13 +70,13 @@ def test_rolling_back_several_changes_of_one_path_restores_the_first_value(
 def test_an_insight_is_captured_applied_and_rolled_back(
     small_catalog: None, alice: Caller, olga: Caller, cora: Caller
 ) -> None:
-    old = services.remember(Remember(content="Training stores are 9001 to 9050."), caller=alice).record
+    old = services.remember(alice, Remember(content="Training stores are 9001 to 9050.")).record
     insight = approved(alice, cora, supersedes=old.pk.hex)
     result = apply_changes(
+        cora,
         Apply.read(
             {"insight_ids": [insight.pk.hex], "changes": [change("add_tag", detail="Training")], "entity_urn": ORDERS}
         ),
-        caller=cora,
     )
     insight.refresh_from_db()
     old.refresh_from_db()
@@ -87,7 +87,7 @@ def test_an_insight_is_captured_applied_and_rolled_back(
     )
     assert (old.status, old.superseded_by) == (Status.SUPERSEDED, insight.pk)
     assert MemoryRecord.objects.visible_to(olga).get().pk == insight.pk
-    rolled_back = rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
+    rolled_back = rollback.roll_back(cora, changeset_id=result.changeset.pk)
     insight = Insight.objects.select_related("record").get()
     old.refresh_from_db()
     assert rolled_back.insights_returned == 1
@@ -100,17 +100,17 @@ def test_an_insight_is_captured_applied_and_rolled_back(
 
 
 def test_only_approved_insights_are_applied(small_catalog: None, alice: Caller, cora: Caller) -> None:
-    pending = capture(Capture(insight_text="This one still waits.", category="correction"), caller=alice).insight
-    rejected = capture(Capture(insight_text="This one was refused.", category="correction"), caller=alice).insight
-    reject(caller=cora, insight_id=rejected.pk)
+    pending = capture(alice, Capture(insight_text="This one still waits.", category="correction")).insight
+    rejected = capture(alice, Capture(insight_text="This one was refused.", category="correction")).insight
+    reject(cora, insight_id=rejected.pk)
     for insight in (pending, rejected):
         with pytest.raises(Conflict, match="only approved"):
             apply_changes(
+                cora,
                 Apply.read({"insight_ids": [insight.pk.hex], "changes": [CASES["add_tag"]], "entity_urn": ORDERS}),
-                caller=cora,
             )
     with pytest.raises(Invalid, match="insight_ids"):
-        apply_changes(Apply.read({"insight_ids": [], "changes": [CASES["add_tag"]], "entity_urn": ORDERS}), caller=cora)
+        apply_changes(cora, Apply.read({"insight_ids": [], "changes": [CASES["add_tag"]], "entity_urn": ORDERS}))
     assert not Changeset.objects.exists()
 
 
@@ -118,16 +118,16 @@ def test_applying_twice_is_rejected(small_catalog: None, alice: Caller, cora: Ca
     result = apply(alice, cora, CASES["add_tag"])
     with pytest.raises(Conflict):
         apply_changes(
+            cora,
             Apply.read(
                 {"insight_ids": result.changeset.insight_ids, "changes": [CASES["add_tag"]], "entity_urn": ORDERS}
             ),
-            caller=cora,
         )
     with pytest.raises(Conflict):
-        resume(caller=cora, changeset_id=result.changeset.pk)
-    rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
+        resume(cora, changeset_id=result.changeset.pk)
+    rollback.roll_back(cora, changeset_id=result.changeset.pk)
     with pytest.raises(Conflict, match="is rolled back: there is nothing"):
-        rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
+        rollback.roll_back(cora, changeset_id=result.changeset.pk)
 
 
 def test_analysts_cannot_apply_and_outsiders_find_nothing(
@@ -136,14 +136,14 @@ def test_analysts_cannot_apply_and_outsiders_find_nothing(
     insight = approved(alice, cora)
     with pytest.raises(Forbidden):
         apply_changes(
+            alice,
             Apply.read({"insight_ids": [insight.pk.hex], "changes": [CASES["add_tag"]], "entity_urn": ORDERS}),
-            caller=alice,
         )
     result = apply_changes(
-        Apply.read({"insight_ids": [insight.pk.hex], "changes": [CASES["add_tag"]], "entity_urn": ORDERS}), caller=cora
+        cora, Apply.read({"insight_ids": [insight.pk.hex], "changes": [CASES["add_tag"]], "entity_urn": ORDERS})
     )
     with pytest.raises(Forbidden):
-        rollback.roll_back(caller=alice, changeset_id=result.changeset.pk)
+        rollback.roll_back(alice, changeset_id=result.changeset.pk)
     with pytest.raises(NotFound):
         get_changeset(olga, result.changeset.pk)
 
@@ -198,6 +198,7 @@ def test_a_preview_writes_nothing_and_distinguishes_absent_from_empty(
     put(ORDERS, "editableDatasetProperties", {"description": ""})
     insight = approved(alice, cora)
     preview = preview_changes(
+        cora,
         Apply.read(
             {
                 "insight_ids": [insight.pk.hex],
@@ -205,7 +206,6 @@ def test_a_preview_writes_nothing_and_distinguishes_absent_from_empty(
                 "entity_urn": ORDERS,
             }
         ),
-        caller=cora,
     )
     from knowledge.responses import planned_response
 
@@ -220,7 +220,7 @@ def test_a_value_that_already_existed_is_not_rolled_back(small_catalog: None, al
     LocalCatalog().write(Write(ORDERS, "globalTags", ("tags", TAG), "add", {"tag": TAG}), WriteRun("x", "x"))
     result = apply(alice, cora, CASES["add_tag"])
     assert [row.outcome for row in result.changes] == ["noop"]
-    rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
+    rollback.roll_back(cora, changeset_id=result.changeset.pk)
     assert TAG in snapshot()
 
 
@@ -235,7 +235,7 @@ def test_a_changeset_is_exported_as_proposals_and_replayed(
     after = snapshot()
     exported = as_proposals(result.changes)
     assert [proposal["changeType"] for proposal in exported] == ["PATCH", "PATCH", "UPSERT"]
-    rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
+    rollback.roll_back(cora, changeset_id=result.changeset.pk)
     (tmp_path / "cs.json").write_text(json.dumps(exported))
     call_command("load_catalog", str(tmp_path / "cs.json"), verbosity=0)
     assert snapshot() == after
@@ -244,8 +244,8 @@ def test_a_changeset_is_exported_as_proposals_and_replayed(
 def test_replay_writes_only_missing_values(lived_in: Catalog, alice: Caller, cora: Caller) -> None:
     result = apply(alice, cora, CASES["add_tag"], CASES["set_domain"])
     after = snapshot()
-    assert rollback.replay(caller=cora, changeset_id=result.changeset.pk) == (0, 2)
+    assert rollback.replay(cora, changeset_id=result.changeset.pk) == (0, 2)
     lived_in.write(Write(ORDERS, "globalTags", ("tags", TAG), "remove"), WriteRun("ui", "x"))
-    assert rollback.replay(caller=cora, changeset_id=result.changeset.pk) == (1, 1)
+    assert rollback.replay(cora, changeset_id=result.changeset.pk) == (1, 1)
     assert snapshot() == after
     assert V2_COLUMN in snapshot()

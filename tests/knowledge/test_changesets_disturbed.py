@@ -33,15 +33,15 @@ def test_a_roll_back_stops_if_others_changed_a_value(lived_in: Catalog, alice: C
     lived_in.write(
         Write(ORDERS, "editableDatasetProperties", ("description",), "add", "Mine now."), WriteRun("ui", "x")
     )
-    preview = rollback.roll_back_preview(caller=cora, changeset_id=result.changeset.pk)
+    preview = rollback.roll_back_preview(cora, changeset_id=result.changeset.pk)
     assert {undo.change.aspect: undo.is_ours for undo in preview.undos} == {
         "globalTags": True,
         "editableDatasetProperties": False,
     }
     with pytest.raises(Conflict, match="description"):
-        rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
+        rollback.roll_back(cora, changeset_id=result.changeset.pk)
     assert TAG in snapshot()
-    rolled_back = rollback.roll_back(caller=cora, changeset_id=result.changeset.pk, skip_conflicts=True)
+    rolled_back = rollback.roll_back(cora, changeset_id=result.changeset.pk, skip_conflicts=True)
     assert [row.aspect for row in rolled_back.conflicts] == ["editableDatasetProperties"]
     assert TAG not in snapshot()
     assert "Mine now." in snapshot()
@@ -52,7 +52,7 @@ def test_a_roll_back_keeps_elements_that_others_added(lived_in: Catalog, alice: 
     lived_in.write(
         Write(ORDERS, "globalTags", ("tags", "urn:li:tag:ui"), "add", {"tag": "urn:li:tag:ui"}), WriteRun("ui", "x")
     )
-    rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
+    rollback.roll_back(cora, changeset_id=result.changeset.pk)
     assert "urn:li:tag:ui" in snapshot()
     assert TAG not in snapshot()
 
@@ -86,8 +86,8 @@ def test_if_two_curators_apply_at_once_one_gets_a_conflict(
     results = run_concurrently(
         2,
         lambda n: apply_changes(
+            curators[n],
             Apply.read({"insight_ids": [insight.pk.hex], "changes": [CASES["add_tag"]], "entity_urn": ORDERS}),
-            caller=curators[n],
         ),
     )
     assert sorted(type(result).__name__ for result in results) == ["Applied", "Conflict"]
@@ -101,6 +101,7 @@ def test_twenty_concurrent_changesets_of_one_entity_lose_nothing(
     results = run_concurrently(
         20,
         lambda n: apply_changes(
+            cora,
             Apply.read(
                 {
                     "insight_ids": [insights[n].pk.hex],
@@ -111,7 +112,6 @@ def test_twenty_concurrent_changesets_of_one_entity_lose_nothing(
                     "entity_urn": ORDERS,
                 }
             ),
-            caller=cora,
         ),
     )
     assert [type(result).__name__ for result in results] == ["Applied"] * 20
@@ -137,7 +137,7 @@ def test_a_changeset_that_fails_half_way_is_partial_and_can_be_resumed(
     assert "503" in result.changeset.error
     assert Insight.objects.get().state == InsightState.APPROVED
     gms.write_status_times = 0
-    resumed = resume(caller=cora, changeset_id=result.changeset.pk)
+    resumed = resume(cora, changeset_id=result.changeset.pk)
     assert resumed.changeset.state == ChangesetState.APPLIED
     assert [row.outcome for row in resumed.changes] == ["landed"] * 3
     assert Insight.objects.get().state == InsightState.APPLIED
@@ -148,7 +148,7 @@ def test_a_partial_changeset_can_be_rolled_back(gms: Faults, alice: Caller, cora
     gms.after_writes, gms.write_status, gms.write_status_times = 2, 503, 50
     result = apply(alice, cora, *THREE_CHANGES)
     gms.write_status_times = 0
-    rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
+    rollback.roll_back(cora, changeset_id=result.changeset.pk)
     assert snapshot() == before
     assert Insight.objects.get().state == InsightState.PENDING
 
@@ -176,7 +176,7 @@ def test_a_lagging_catalog_is_read_again(gms: Faults, alice: Caller, cora: Calle
     result = apply(alice, cora, CASES["flag_quality_issue"])
     assert result.changeset.state == ChangesetState.PARTIAL
     gms.lagging_reads = 0
-    assert resume(caller=cora, changeset_id=result.changeset.pk).changeset.state == ChangesetState.APPLIED
+    assert resume(cora, changeset_id=result.changeset.pk).changeset.state == ChangesetState.APPLIED
 
 
 @pytest.mark.parametrize("status", [412, 429])
@@ -188,10 +188,10 @@ def test_an_apply_can_be_repeated_after_a_version_conflict_or_a_busy_catalog(
     if result.changeset.state != ChangesetState.APPLIED:
         assert result.changeset.state == ChangesetState.FAILED
         result = apply_changes(
+            cora,
             Apply.read(
                 {"insight_ids": result.changeset.insight_ids, "changes": [CASES["set_domain"]], "entity_urn": ORDERS}
             ),
-            caller=cora,
         )
     assert result.changeset.state == ChangesetState.APPLIED
 
@@ -207,15 +207,15 @@ def test_a_changeset_killed_during_a_write_is_resumed(
         patch.setattr("knowledge.catalog.datahub.DataHubCatalog.write", killed)
         with pytest.raises(KeyboardInterrupt):
             apply_changes(
+                cora,
                 Apply.read({"insight_ids": [insight.pk.hex], "changes": THREE_CHANGES, "entity_urn": ORDERS}),
-                caller=cora,
             )
     changeset = Changeset.objects.get()
     assert changeset.state == ChangesetState.PARTIAL
     assert [row.outcome for row in changeset.changes.all()] == ["sending", "planned", "planned"]
     # The first write of the killed process was in flight and reaches the catalog.
     get_catalog().write(Write(ORDERS, "globalTags", ("tags", TAG), "add", {"tag": TAG}), WriteRun("cs", "x"))
-    resumed = resume(caller=cora, changeset_id=changeset.pk)
+    resumed = resume(cora, changeset_id=changeset.pk)
     assert resumed.changeset.state == ChangesetState.APPLIED
     assert [row.outcome for row in resumed.changes] == ["landed"] * 3
 

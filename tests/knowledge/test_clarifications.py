@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("small_catalog")
 @pytest.fixture
 def insight(alice: Caller) -> Insight:
     return capture(
-        Capture(insight_text="Orders are closed at night.", category="data_quality", entity_urns=[ORDERS]), caller=alice
+        alice, Capture(insight_text="Orders are closed at night.", category="data_quality", entity_urns=[ORDERS])
     ).insight
 
 
@@ -45,11 +45,11 @@ def colleague(personas: dict[str, Persona], curators: Group) -> User:
 def test_a_question_waits_for_the_author_and_its_answer_for_a_curator(
     alice: Caller, cora: Caller, insight: Insight
 ) -> None:
-    clarifications.request_changes(caller=cora, insight_id=insight.pk, notes="Since when?")
+    clarifications.request_changes(cora, insight_id=insight.pk, notes="Since when?")
     assert list(queries.waiting(cora)) == []
     assert list(queries.awaiting_authors(cora)) == [insight]
     assert list(clarifications.open_questions(alice)) == [insight]
-    clarifications.answer(AnswerQuestion(insight_id=insight.pk, notes="Since March 2026."), caller=alice)
+    clarifications.answer(alice, AnswerQuestion(insight_id=insight.pk, notes="Since March 2026."))
     assert list(queries.waiting(cora)) == [insight]
     entries = [(entry.kind, entry.by, entry.notes) for entry in clarifications.conversation(insight.decisions.all())]
     assert entries == [
@@ -63,25 +63,25 @@ def test_only_curators_ask_and_only_the_author_answers(
 ) -> None:
     for caller, error in ((bob, Forbidden), (olga, Forbidden), (alice, Forbidden)):
         with pytest.raises(error):
-            clarifications.request_changes(caller=caller, insight_id=insight.pk, notes="Why?")
+            clarifications.request_changes(caller, insight_id=insight.pk, notes="Why?")
     with pytest.raises(Invalid, match="should clarify"):
-        clarifications.request_changes(caller=cora, insight_id=insight.pk, notes="  ")
+        clarifications.request_changes(cora, insight_id=insight.pk, notes="  ")
     with pytest.raises(Conflict, match="no open question"):
-        clarifications.answer(AnswerQuestion.read({"insight_id": insight.pk, "notes": "Nobody asked."}), caller=alice)
-    clarifications.request_changes(caller=cora, insight_id=insight.pk, notes="Why?")
+        clarifications.answer(alice, AnswerQuestion.read({"insight_id": insight.pk, "notes": "Nobody asked."}))
+    clarifications.request_changes(cora, insight_id=insight.pk, notes="Why?")
     for outsider in (bob, olga):
         with pytest.raises(NotFound):
-            clarifications.answer(AnswerQuestion.read({"insight_id": insight.pk, "notes": "Because."}), caller=outsider)
+            clarifications.answer(outsider, AnswerQuestion.read({"insight_id": insight.pk, "notes": "Because."}))
     assert list(clarifications.open_questions(bob)) == []
 
 
 def test_a_decision_closes_the_question(alice: Caller, cora: Caller, insight: Insight) -> None:
-    clarifications.request_changes(caller=cora, insight_id=insight.pk, notes="Why?")
-    decisions.approve(caller=cora, insight_id=insight.pk)
+    clarifications.request_changes(cora, insight_id=insight.pk, notes="Why?")
+    decisions.approve(cora, insight_id=insight.pk)
     with pytest.raises(Conflict, match="approved already"):
-        clarifications.request_changes(caller=cora, insight_id=insight.pk, notes="Still: why?")
+        clarifications.request_changes(cora, insight_id=insight.pk, notes="Still: why?")
     assert list(clarifications.open_questions(alice)) == []
-    decisions.undo_review(caller=cora, insight_id=insight.pk)
+    decisions.undo_review(cora, insight_id=insight.pk)
     assert list(queries.waiting(cora)) == [insight]
 
 
@@ -100,7 +100,7 @@ def test_the_agent_of_the_author_receives_the_question_and_answers(
 
 
 def test_the_author_answers_in_the_browser(alice_user: User, alice: Caller, cora: Caller, insight: Insight) -> None:
-    clarifications.request_changes(caller=cora, insight_id=insight.pk, notes="Since <when>?")
+    clarifications.request_changes(cora, insight_id=insight.pk, notes="Since <when>?")
     client = Client()
     client.force_login(alice_user)
     page = client.get(reverse("my-insights")).content.decode()
@@ -117,8 +117,8 @@ def test_an_insight_is_reassigned_only_to_curators_who_may_decide_it(
     olga_user.groups.add(curators)  # a curator, but of another persona
     for email in ("bob@example.org", "olga@example.org", "nobody@example.org", ""):
         with pytest.raises(NotFound, match="can't decide"):
-            clarifications.reassign(caller=cora, insight_id=insight.pk, to=email)
-    clarifications.reassign(caller=cora, insight_id=insight.pk, to="Carl@example.org ", notes="you know tills")
+            clarifications.reassign(cora, insight_id=insight.pk, to=email)
+    clarifications.reassign(cora, insight_id=insight.pk, to="Carl@example.org ", notes="you know tills")
     carl = build_caller(colleague, channel="test")
     assert Queue(carl, assignee="me").ids() == [insight.pk]
     assert Queue(cora, assignee="me").ids() == []
@@ -144,8 +144,8 @@ def test_questions_and_reassignments_are_sent_from_the_review_page(
 
 def test_a_colleague_is_not_asked_to_decide_their_own_insight(cora: Caller, colleague: User) -> None:
     carl = build_caller(colleague, channel="test")
-    own = capture(Capture(insight_text="Tills are counted at noon.", category="data_quality"), caller=carl).insight
+    own = capture(carl, Capture(insight_text="Tills are counted at noon.", category="data_quality")).insight
     with pytest.raises(Conflict, match="is the author"):
-        clarifications.reassign(caller=cora, insight_id=own.pk, to=colleague.email)
+        clarifications.reassign(cora, insight_id=own.pk, to=colleague.email)
     own.refresh_from_db()
     assert own.assignee == ""

@@ -33,7 +33,7 @@ def purposes(personas: object) -> None:
 
 
 def remember(caller: Caller, content: str, **fields: Any) -> MemoryRecord:
-    return services.remember(Remember.read({"content": content, **fields}), caller=caller).record
+    return services.remember(caller, Remember.read({"content": content, **fields})).record
 
 
 def inbox(caller: Caller) -> list[Contradiction]:
@@ -50,11 +50,11 @@ def scanned(caller: Caller) -> Contradiction:
 
 def settle(caller: Caller, pair: Contradiction, verdict: str, **fields: Any) -> Settlement:
     operation = GiveVerdict.read({"contradiction_id": pair.pk, "verdict": verdict, **fields})
-    return verdicts.give_verdict(operation, caller=caller)
+    return verdicts.give_verdict(caller, operation)
 
 
 def undo(caller: Caller, settlement: Settlement) -> Settlement:
-    return verdicts.undo(UndoSettlement.read({"settlement_id": settlement.pk}), caller=caller)
+    return verdicts.undo(caller, UndoSettlement.read({"settlement_id": settlement.pk}))
 
 
 def state(*records: MemoryRecord) -> list[tuple[str, str]]:
@@ -80,13 +80,13 @@ def test_a_pair_is_shown_to_those_who_may_read_both_texts(alice: Caller, bob: Ca
 def test_only_a_changed_text_and_different_scopes_end_a_contradiction(alice: Caller, bob: Caller) -> None:
     first, second = remember(alice, SIX), remember(bob, ONE_DAY)
     scanned(alice)
-    services.revise(Revise.read({"id": first.pk, "scope": "purpose:board"}), caller=alice)
+    services.revise(alice, Revise.read({"id": first.pk, "scope": "purpose:board"}))
     assert len(inbox(bob)) == 1
-    services.revise(Revise.read({"id": second.pk, "scope": "purpose:forecast"}), caller=bob)
+    services.revise(bob, Revise.read({"id": second.pk, "scope": "purpose:forecast"}))
     assert inbox(bob) == []
-    services.revise(Revise.read({"id": second.pk, "scope": "purpose:board"}), caller=bob)
+    services.revise(bob, Revise.read({"id": second.pk, "scope": "purpose:board"}))
     assert len(inbox(bob)) == 1
-    services.revise(Revise.read({"id": second.pk, "content": "Orders are final after 6 hours, always."}), caller=bob)
+    services.revise(bob, Revise.read({"id": second.pk, "content": "Orders are final after 6 hours, always."}))
     assert inbox(bob) == []
     scan.forget_outdated()
     assert scan.scan(60) == (2, 0)
@@ -111,7 +111,7 @@ def test_a_description_of_the_catalog_is_compared_and_again_when_it_changes(alic
 def test_proposals_notes_and_private_texts_of_two_people_are_not_compared(alice: Caller, bob: Caller) -> None:
     remember(alice, SIX, visibility="private")
     remember(bob, ONE_DAY, visibility="private")
-    capture(Capture.read({"category": "correction", "insight_text": "Orders are final after 9 hours."}), caller=alice)
+    capture(alice, Capture.read({"category": "correction", "insight_text": "Orders are final after 9 hours."}))
     scan.scan(60)
     assert not Contradiction.objects.exists()
 
@@ -153,10 +153,10 @@ def test_a_verdict_on_own_memories_takes_effect_and_is_undone(
 def test_a_settled_pair_does_not_come_back_unless_a_text_changes(alice: Caller) -> None:
     first, second = remember(alice, SIX), remember(alice, ONE_DAY)
     settle(alice, scanned(alice), "first")
-    undo_change(caller=alice, record_id=second.pk, change="forget")  # by another way than the verdict's undo
+    undo_change(alice, record_id=second.pk, change="forget")  # by another way than the verdict's undo
     scan.scan(60)
     assert inbox(alice) == []
-    services.revise(Revise.read({"id": first.pk, "content": "Orders are final after 7 hours."}), caller=alice)
+    services.revise(alice, Revise.read({"id": first.pk, "content": "Orders are final after 7 hours."}))
     assert scanned(alice).reason == "7 hours against 24 hours"
 
 
@@ -193,8 +193,8 @@ def test_scopes_of_another_s_memory_are_proposed_and_its_owner_agrees(alice: Cal
 
 
 def test_the_scope_of_an_approved_insight_waits_for_a_curator(alice: Caller, ada: Caller) -> None:
-    insight = capture(Capture.read({"category": "correction", "insight_text": SIX}), caller=alice).insight
-    decisions.approve(caller=ada, insight_id=insight.pk)
+    insight = capture(alice, Capture.read({"category": "correction", "insight_text": SIX})).insight
+    decisions.approve(ada, insight_id=insight.pk)
     other = remember(alice, ONE_DAY)
     pair = scanned(alice)
     scopes = {"first_scope": "purpose:board", "second_scope": "purpose:forecast"}
@@ -211,7 +211,7 @@ def test_the_scope_of_an_approved_insight_waits_for_a_curator(alice: Caller, ada
 def test_a_verdict_whose_memory_has_changed_since_is_not_undone(alice: Caller) -> None:
     first, second = remember(alice, SIX), remember(alice, ONE_DAY)
     settlement = settle(alice, scanned(alice), "both", first_scope="purpose:board", second_scope="purpose:forecast")
-    services.revise(Revise.read({"id": first.pk, "tags": ["orders"]}), caller=alice)
+    services.revise(alice, Revise.read({"id": first.pk, "tags": ["orders"]}))
     with pytest.raises(Conflict, match="changed since then"):
         undo(alice, settlement)
     assert state(first, second) == [("active", "purpose:board"), ("active", "purpose:forecast")]
@@ -303,5 +303,5 @@ def test_erasing_a_memory_removes_its_pairs_and_verdicts_also_of_others(alice: C
     record = remember(alice, SIX)
     remember(bob, ONE_DAY, visibility="private")
     settle(bob, scanned(bob), "second", note="Asked the shop.")
-    erase(Erase.read({"id": record.pk, "confirm": True}), caller=alice)
+    erase(alice, Erase.read({"id": record.pk, "confirm": True}))
     assert (Contradiction.objects.count(), Settlement.objects.count()) == (0, 0)

@@ -31,7 +31,7 @@ SECRET = "The margin of Ghent is 4.2 percent before tax."
 
 
 def test_an_erased_memory_is_in_no_analysis(alice: Caller, bob: Caller, copied: MemoryRecord) -> None:
-    removed = erasure.erase(Erase(record_id=copied.pk, confirm=True), caller=alice).removed
+    removed = erasure.erase(alice, Erase(record_id=copied.pk, confirm=True)).removed
     assert copies(bob) == ["Bob’s own knowledge."]
     assert removed == {"ingested records": 1, "page summaries": 1}
     assert not Finding.objects.filter(finding__contains="margin").exists()
@@ -44,9 +44,9 @@ def copies(owner: Caller) -> list[str]:
 
 @pytest.fixture
 def copied(alice: Caller, bob: Caller) -> MemoryRecord:
-    record = services.remember(Remember(content=SECRET), caller=alice).record
-    services.remember(Remember(content="Bob’s own knowledge."), caller=bob)
-    ingest(IngestRecords(analysis_id="b", model="memory", ingest_all=True), caller=bob)
+    record = services.remember(alice, Remember(content=SECRET)).record
+    services.remember(bob, Remember(content="Bob’s own knowledge."))
+    ingest(bob, IngestRecords(analysis_id="b", model="memory", ingest_all=True))
     assert SECRET in copies(bob)
     return record
 
@@ -54,7 +54,7 @@ def copied(alice: Caller, bob: Caller) -> MemoryRecord:
 def test_making_a_memory_private_removes_it_from_analyses_of_others(
     alice: Caller, bob: Caller, copied: MemoryRecord
 ) -> None:
-    services.share(Share(record_id=copied.pk, visibility="private"), caller=alice)
+    services.share(alice, Share(record_id=copied.pk, visibility="private"))
     assert copies(bob) == ["Bob’s own knowledge."]
     assert not Finding.objects.filter(session=sessions.get_session(bob, "b"), finding__contains="margin").exists()
 
@@ -62,17 +62,17 @@ def test_making_a_memory_private_removes_it_from_analyses_of_others(
 def test_moving_ownership_removes_copies_of_the_previous_owner(
     alice: Caller, bob: Caller, olga: Caller, ada: Caller, copied: MemoryRecord
 ) -> None:
-    services.share(Share(record_id=copied.pk, visibility="private"), caller=alice)
-    ingest(IngestRecords(analysis_id="a", model="memory", ingest_all=True), caller=alice)
+    services.share(alice, Share(record_id=copied.pk, visibility="private"))
+    ingest(alice, IngestRecords(analysis_id="a", model="memory", ingest_all=True))
     assert SECRET in copies(alice)
-    ownership.hand_over(caller=ada, old=alice.email, new=olga.email)
+    ownership.hand_over(ada, old=alice.email, new=olga.email)
     assert SECRET not in copies(alice)
 
 
 def test_a_user_who_leaves_a_persona_keeps_no_copies(
     alice: Caller, bob: Caller, bob_user: User, ada: Caller, personas: Any, copied: MemoryRecord
 ) -> None:
-    people.change(caller=ada, person=bob_user, personas=["supply"], rights=[])
+    people.change(ada, person=bob_user, personas=["supply"], rights=[])
     assert copies(bob) == ["Bob’s own knowledge."]
 
 
@@ -83,26 +83,24 @@ def test_superseding_needs_a_curator_of_both_personas(
     small_catalog: None, alice: Caller, olga: Caller, cora: Caller, ada: Caller
 ) -> None:
     """A curator of one persona may not supersede a memory of another persona."""
-    memory = services.remember(
-        Remember(content="Stock is counted on Fridays.", visibility="everyone"), caller=olga
-    ).record
+    memory = services.remember(olga, Remember(content="Stock is counted on Fridays.", visibility="everyone")).record
     insight = capture(
+        alice,
         Capture.read(
             {"insight_text": "Stock is counted on Mondays.", "category": "correction", "supersedes": memory.pk.hex}
         ),
-        caller=alice,
     ).insight
-    decisions.approve(caller=cora, insight_id=insight.pk)
+    decisions.approve(cora, insight_id=insight.pk)
     arguments: dict[str, Any] = {"insight_ids": [insight.pk.hex], "changes": [change("add_tag", "", "Counted")]}
     with pytest.raises(Forbidden, match="replaces a memory that you may not decide on"):
-        apply(Apply.read({"entity_urn": ORDERS, **arguments}), caller=cora)
+        apply(cora, Apply.read({"entity_urn": ORDERS, **arguments}))
     memory.refresh_from_db()
     assert memory.status == "active"
-    applied = apply(Apply.read({"entity_urn": ORDERS, **arguments}), caller=ada)
+    applied = apply(ada, Apply.read({"entity_urn": ORDERS, **arguments}))
     memory.refresh_from_db()
     assert memory.status == "superseded"
     assert set(applied.changeset.personas) == {"sales", "supply"}
-    rollback.roll_back(caller=cora, changeset_id=applied.changeset.pk)  # a curator of either persona may roll back
+    rollback.roll_back(cora, changeset_id=applied.changeset.pk)  # a curator of either persona may roll back
     memory.refresh_from_db()
     assert memory.status == "active"
 
@@ -111,24 +109,24 @@ def test_superseding_needs_a_curator_of_both_personas(
 
 
 def test_an_owner_appeals_a_rejection_but_cannot_restore_the_memory(alice: Caller, bob: Caller, cora: Caller) -> None:
-    insight = capture(Capture(insight_text="Orders come twice a day.", category="data_quality"), caller=alice).insight
-    decisions.reject(caller=cora, insight_id=insight.pk, notes="not true")
+    insight = capture(alice, Capture(insight_text="Orders come twice a day.", category="data_quality")).insight
+    decisions.reject(cora, insight_id=insight.pk, notes="not true")
     with pytest.raises(Conflict, match="appeal"):
-        services.restore(Restore.read({"record_id": insight.pk}), caller=alice)
+        services.restore(alice, Restore.read({"record_id": insight.pk}))
     with pytest.raises(Forbidden, match="only its owner or an admin can appeal"):
-        decisions.appeal(Appeal.read({"insight_id": insight.pk, "notes": "no"}), caller=cora)
-    appealed = decisions.appeal(Appeal(insight_id=insight.pk, notes="The till says so."), caller=alice)
+        decisions.appeal(cora, Appeal.read({"insight_id": insight.pk, "notes": "no"}))
+    appealed = decisions.appeal(alice, Appeal(insight_id=insight.pk, notes="The till says so."))
     assert (appealed.state, appealed.record.status) == ("pending", "active")
     assert appealed.record.visibility == "private"  # private again, until it is approved
 
 
 def test_an_approved_text_stays_valid_until_its_edit_is_approved(alice: Caller, cora: Caller) -> None:
-    insight = capture(Capture(insight_text="Orders come twice a day.", category="data_quality"), caller=alice).insight
-    decisions.approve(caller=cora, insight_id=insight.pk)
-    services.revise(Revise(record_id=insight.pk, content="Orders come three times a day."), caller=alice)
+    insight = capture(alice, Capture(insight_text="Orders come twice a day.", category="data_quality")).insight
+    decisions.approve(cora, insight_id=insight.pk)
+    services.revise(alice, Revise(record_id=insight.pk, content="Orders come three times a day."))
     record = MemoryRecord.objects.get(pk=insight.pk)
     assert record.content == "Orders come twice a day."
-    decisions.approve(caller=cora, insight_id=insight.pk)
+    decisions.approve(cora, insight_id=insight.pk)
     record.refresh_from_db()
     assert record.content == "Orders come three times a day."
 
@@ -136,5 +134,5 @@ def test_an_approved_text_stays_valid_until_its_edit_is_approved(alice: Caller, 
 def test_a_memory_moved_to_another_persona_leaves_the_analyses_of_the_first(
     bob: Caller, ada: Caller, copied: MemoryRecord
 ) -> None:
-    services.reassign(Reassign(record_id=copied.pk, persona="supply"), caller=ada)
+    services.reassign(ada, Reassign(record_id=copied.pk, persona="supply"))
     assert copies(bob) == ["Bob’s own knowledge."]

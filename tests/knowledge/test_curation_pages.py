@@ -32,6 +32,7 @@ DESCRIBE = {"action_type": "update_description", "detail": "One row an order, ca
 
 def applied(alice: Caller, cora: Caller) -> Changeset:
     captured = capture(
+        alice,
         Capture.read(
             {
                 "insight_text": "Cancelled orders are in the table of orders.",
@@ -40,11 +41,10 @@ def applied(alice: Caller, cora: Caller) -> Changeset:
                 "suggested_actions": [DESCRIBE],
             }
         ),
-        caller=alice,
     ).insight
-    decisions.approve(caller=cora, insight_id=captured.pk, notes="checked")
+    decisions.approve(cora, insight_id=captured.pk, notes="checked")
     return apply(
-        Apply.read({"insight_ids": [captured.pk.hex], "changes": [DESCRIBE], "entity_urn": ORDERS}), caller=cora
+        cora, Apply.read({"insight_ids": [captured.pk.hex], "changes": [DESCRIBE], "entity_urn": ORDERS})
     ).changeset
 
 
@@ -54,7 +54,7 @@ def applied(alice: Caller, cora: Caller) -> Changeset:
 def about_status(caller: Caller, content: str = "The status closed includes cancelled orders.") -> MemoryRecord:
     related = [{"urn": ORDERS, "column": "status", "relevance": "what it is about"}]
     record = services.remember(
-        Remember.read({"content": content, "entity_urns": [ORDERS], "related_columns": related}), caller=caller
+        caller, Remember.read({"content": content, "entity_urns": [ORDERS], "related_columns": related})
     ).record
     comparison.catch_up([record.pk])
     return record
@@ -108,7 +108,7 @@ def test_a_memory_marked_wrong_is_in_the_stale_review_of_its_owner(
 
 
 def test_a_memory_shows_my_feedback_and_i_can_withdraw_it(bob: Caller, bob_user: User, fact: MemoryRecord) -> None:
-    feedback.mark(MarkFeedback(record_id=fact.pk, verdict="wrong"), caller=bob)
+    feedback.mark(bob, MarkFeedback(record_id=fact.pk, verdict="wrong"))
     client = browser(bob_user)
     assert "You marked this memory as wrong." in text(client, reverse("memory", args=[fact.pk]))
     client.post(reverse("change-memory", args=[fact.pk, "withdraw"]))
@@ -120,9 +120,7 @@ def test_a_memory_shows_my_feedback_and_i_can_withdraw_it(bob: Caller, bob_user:
 
 
 def test_the_slider_shows_earlier_states(alice: Caller, alice_user: User, fact: MemoryRecord) -> None:
-    new = services.supersede(
-        Supersede(record_id=fact.pk, content="Revenue in the sales mart includes refunds."), caller=alice
-    )
+    new = services.supersede(alice, Supersede(record_id=fact.pk, content="Revenue in the sales mart includes refunds."))
     address = reverse("chain", args=[fact.pk])
     client = browser(alice_user)
     assert client.get(address).context["believed"].content == new.record.content
@@ -134,19 +132,15 @@ def test_the_slider_shows_earlier_states(alice: Caller, alice_user: User, fact: 
 
 
 def test_a_chain_hides_states_that_were_private(alice: Caller, bob_user: User, olga_user: User) -> None:
-    old = services.remember(
-        Remember(content="A thought that was private then.", visibility="private"), caller=alice
-    ).record
-    services.share(Share(record_id=old.pk, visibility="persona"), caller=alice)
+    old = services.remember(alice, Remember(content="A thought that was private then.", visibility="private")).record
+    services.share(alice, Share(record_id=old.pk, visibility="persona"))
     page = browser(bob_user).get(reverse("chain", args=[old.pk]) + "?at=0")
     assert "private then" not in " ".join(page.content.decode().split())
     assert browser(olga_user).get(reverse("chain", args=[old.pk])).status_code == 404
 
 
 def test_corrections_are_listed_as_diffs(alice: Caller, cora_user: User, olga_user: User, fact: MemoryRecord) -> None:
-    services.supersede(
-        Supersede(record_id=fact.pk, content="Revenue in the sales mart includes refunds."), caller=alice
-    )
+    services.supersede(alice, Supersede(record_id=fact.pk, content="Revenue in the sales mart includes refunds."))
     assert "<del>" in text(browser(cora_user), reverse("chains"))
     assert "No corrections yet" in text(browser(olga_user), reverse("chains"))
 
@@ -238,10 +232,8 @@ def test_knowledge_shows_applied_insights_with_their_source(alice: Caller, cora:
 def test_the_page_of_an_entity_shows_its_memories_insights_and_changesets(
     alice: Caller, cora: Caller, alice_user: User, olga_user: User
 ) -> None:
-    services.remember(Remember(content="Orders of test stores are left out.", entity_urns=[ORDERS]), caller=alice)
-    capture(
-        Capture(insight_text="Orders are loaded at night.", category="relationship", entity_urns=[ORDERS]), caller=alice
-    )
+    services.remember(alice, Remember(content="Orders of test stores are left out.", entity_urns=[ORDERS]))
+    capture(alice, Capture(insight_text="Orders are loaded at night.", category="relationship", entity_urns=[ORDERS]))
     changeset = applied(alice, cora)
     address = f"{reverse('entity')}?urn={ORDERS}"
     page = all_tabs(browser(alice_user), address)
@@ -272,12 +264,8 @@ def test_pages_make_a_bounded_number_of_queries(
 ) -> None:
     for n in range(6):
         record = about_status(alice, f"Fact {n} about the status of orders.")
-        services.supersede(
-            Supersede(record_id=record.pk, content=f"Corrected fact {n} about the orders."), caller=alice
-        )
-        services.mark_stale(
-            caller=system_caller(), record_id=about_status(alice, f"Stale {n} on orders.").pk, reason=f"r{n}"
-        )
+        services.supersede(alice, Supersede(record_id=record.pk, content=f"Corrected fact {n} about the orders."))
+        services.mark_stale(system_caller(), record_id=about_status(alice, f"Stale {n} on orders.").pk, reason=f"r{n}")
     changeset = applied(alice, cora)
     client = browser(cora_user)
     for name in ("my-knowledge", "my-insights", "knowledge", "stale-review", "changesets", "chains", "review"):

@@ -53,14 +53,14 @@ def call(caller: Caller, *, hits: int = 0, query: str = "", **arguments: Any) ->
     given = {"query": query, **arguments}
     answer = {"count": hits}
     audit.record(
-        caller=caller, tool=audit.RECALL, outcome="ok", duration_ms=1, arguments=given, answer=answer,
+        caller, tool=audit.RECALL, outcome="ok", duration_ms=1, arguments=given, answer=answer,
         request_chars=1, response_chars=1,
     )  # fmt: skip
 
 
 def remember(caller: Caller, content: str, *urns: str, **fields: Any) -> MemoryRecord:
     fact = Remember.read({"content": content, "entity_urns": list(urns), **fields})
-    return services.remember(fact, caller=caller).record
+    return services.remember(caller, fact).record
 
 
 def compute() -> None:
@@ -73,7 +73,7 @@ def debt(caller: Caller, urn: str = ORDERS) -> queries.Debt | None:
 
 
 def ask(caller: Caller, **fields: Any) -> list[InterviewQuestion]:
-    return interviews.ask(AskQuestions.read(fields), caller=caller)
+    return interviews.ask(caller, AskQuestions.read(fields))
 
 
 def asked(caller: Caller) -> InterviewQuestion:
@@ -185,7 +185,7 @@ def test_experts_are_owners_and_authors_whose_memories_the_reader_may_read(
 def test_an_answer_becomes_an_insight_about_the_entity_and_lowers_the_debt(alice: Caller, ada: Caller) -> None:
     question = asked(alice)
     before = debt(ada)
-    interviews.answer(AnswerInterview.read({"question_id": question.pk.hex, "content": ANSWER}), caller=alice)
+    interviews.answer(alice, AnswerInterview.read({"question_id": question.pk.hex, "content": ANSWER}))
     insight = Insight.objects.get(record__content=ANSWER)
     assert (insight.record.created_by, insight.record.entity_urns, insight.state) == (alice.email, [ORDERS], "pending")
     assert insight.record.visibility == Visibility.PRIVATE
@@ -199,23 +199,19 @@ def test_an_answer_becomes_an_insight_about_the_entity_and_lowers_the_debt(alice
 
 def test_undoing_an_answer_withdraws_the_insight(alice: Caller) -> None:
     question = asked(alice)
-    answered = interviews.answer(
-        AnswerInterview.read({"question_id": question.pk.hex, "content": ANSWER}), caller=alice
-    )
-    assert interviews.undo(UndoAnswer(question_id=question.pk), caller=alice).state == "open"
+    answered = interviews.answer(alice, AnswerInterview.read({"question_id": question.pk.hex, "content": ANSWER}))
+    assert interviews.undo(alice, UndoAnswer(question_id=question.pk)).state == "open"
     answered.insight.record.refresh_from_db()
     assert answered.insight.record.status == Status.ARCHIVED
     with pytest.raises(Conflict):
-        interviews.undo(UndoAnswer(question_id=question.pk), caller=alice)
+        interviews.undo(alice, UndoAnswer(question_id=question.pk))
 
 
 def test_erasing_the_answer_closes_the_question_and_the_debt_is_as_before(alice: Caller, ada: Caller) -> None:
     question = asked(alice)
     before = debt(ada)
-    captured = interviews.answer(
-        AnswerInterview.read({"question_id": question.pk.hex, "content": ANSWER}), caller=alice
-    )
-    erase(Erase(record_id=captured.insight.pk, confirm=True), caller=alice)
+    captured = interviews.answer(alice, AnswerInterview.read({"question_id": question.pk.hex, "content": ANSWER}))
+    erase(alice, Erase(record_id=captured.insight.pk, confirm=True))
     question.refresh_from_db()
     assert (question.state, question.record_id) == ("closed", None)
     compute()
@@ -228,11 +224,11 @@ def test_nobody_else_reads_answers_or_undoes_a_question(alice: Caller, bob: Call
     for caller in (bob, cora, olga):
         assert questions.own(caller).count() == 0
         with pytest.raises(NotFound):
-            interviews.answer(AnswerInterview.read({"question_id": question.pk.hex, "content": ANSWER}), caller=caller)
+            interviews.answer(caller, AnswerInterview.read({"question_id": question.pk.hex, "content": ANSWER}))
         with pytest.raises(NotFound):
-            interviews.pass_over(PassOver(question_id=question.pk), caller=caller)
+            interviews.pass_over(caller, PassOver(question_id=question.pk))
         with pytest.raises(NotFound):
-            interviews.undo(UndoAnswer(question_id=question.pk), caller=caller)
+            interviews.undo(caller, UndoAnswer(question_id=question.pk))
     assert not Insight.objects.exists()
 
 
@@ -242,8 +238,8 @@ def test_skipped_and_unknown_questions_are_not_asked_again_soon_and_lower_the_ra
     compute()
     first, second = ask(alice)
     assert [first.urn, second.urn] == [MART, ORDERS]
-    interviews.pass_over(PassOver(question_id=first.pk, because="unknown"), caller=alice)
-    interviews.pass_over(PassOver(question_id=second.pk), caller=alice)
+    interviews.pass_over(alice, PassOver(question_id=first.pk, because="unknown"))
+    interviews.pass_over(alice, PassOver(question_id=second.pk))
     assert ask(alice) == []
     MemoryRecord.objects.filter(pk=record.pk).update(status=Status.STALE, stale_at=timezone.now(), stale_reason="x")
     InterviewQuestion.objects.update(decided_at=timezone.now() - timedelta(days=31))
@@ -273,7 +269,7 @@ def test_a_curator_asks_a_colleague_of_a_shared_persona_alone(
     ]
     told = Notification.objects.filter(kind="interviewed")
     assert list(told.values_list("person__email", "by")) == [(alice.email, cora.email)]
-    assert interviews.undo(UndoAnswer(question_id=question.pk), caller=cora).state == "closed"
+    assert interviews.undo(cora, UndoAnswer(question_id=question.pk)).state == "closed"
     assert not questions.open_questions(alice).exists()
     assert not told.exists()
 
@@ -303,12 +299,12 @@ def test_a_passed_question_is_asked_of_the_other_and_taken_back_with_an_undo(
     question = asked(alice)
     for to, error in (("", Invalid), (alice.email, Invalid), (olga.email, NotFound)):
         with pytest.raises(error, match="to"):
-            interviews.pass_over(PassOver(question_id=question.pk, because="pass", to=to), caller=alice)
+            interviews.pass_over(alice, PassOver(question_id=question.pk, because="pass", to=to))
     question.refresh_from_db()
     assert question.state == "open"
-    interviews.pass_over(PassOver(question_id=question.pk, because="pass", to=bob.email), caller=alice)
+    interviews.pass_over(alice, PassOver(question_id=question.pk, because="pass", to=bob.email))
     assert [row.urn for row in questions.open_questions(bob)] == [ORDERS]
-    interviews.undo(UndoAnswer(question_id=question.pk), caller=alice)
+    interviews.undo(alice, UndoAnswer(question_id=question.pk))
     assert not questions.open_questions(bob).exists()
 
 
@@ -316,7 +312,7 @@ def test_a_question_says_that_a_colleague_has_answered_it_meanwhile(alice: Calle
     question = asked(alice)
     remember(bob, "Orders from Basel are late.", ORDERS)
     (other,) = ask(bob)
-    interviews.answer(AnswerInterview.read({"question_id": other.pk.hex, "content": ANSWER}), caller=bob)
+    interviews.answer(bob, AnswerInterview.read({"question_id": other.pk.hex, "content": ANSWER}))
     (shown,) = questions.shown(alice, [question])
     assert shown.is_answered_by_others
 

@@ -58,16 +58,14 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Any]:
 def frequent(alice: Caller, fact: MemoryRecord) -> dict[str, Callable[[], object]]:
     """Return the operations of every minute, by name."""
     return {
-        "recall": lambda: recall(RecallMemories(query="refunds in net revenue"), caller=alice),
-        "recall by entity": lambda: recall(RecallMemories(strategy="entity", entity_urns=[ORDERS]), caller=alice),
-        "remember": lambda: services.remember(Remember(content=FACT, entity_urns=[ORDERS]), caller=alice),
-        "revise": lambda: services.revise(Revise(record_id=fact.pk, tags=["finance"]), caller=alice),
-        "supersede": lambda: services.supersede(
-            Supersede(record_id=fact.pk, content=f"{FACT} Since May."), caller=alice
-        ),
-        "forget": lambda: services.forget(Forget(record_id=fact.pk), caller=alice),
+        "recall": lambda: recall(alice, RecallMemories(query="refunds in net revenue")),
+        "recall by entity": lambda: recall(alice, RecallMemories(strategy="entity", entity_urns=[ORDERS])),
+        "remember": lambda: services.remember(alice, Remember(content=FACT, entity_urns=[ORDERS])),
+        "revise": lambda: services.revise(alice, Revise(record_id=fact.pk, tags=["finance"])),
+        "supersede": lambda: services.supersede(alice, Supersede(record_id=fact.pk, content=f"{FACT} Since May.")),
+        "forget": lambda: services.forget(alice, Forget(record_id=fact.pk)),
         "list": lambda: list(queries.list_memories(alice, ListMemories())[:50]),
-        "capture": lambda: capture(Capture(insight_text=FACT, category="business_context"), caller=alice),
+        "capture": lambda: capture(alice, Capture(insight_text=FACT, category="business_context")),
         "attach": lambda: attach_memories(alice, Call("catalog_entity", {"urn": ORDERS}, {})),
         "claim index jobs": lambda: indexing.claim("worker"),
     }

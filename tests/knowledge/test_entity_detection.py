@@ -36,7 +36,7 @@ TEXT = "In sales.orders rows with status = 'x' are training tills."
 
 
 def remember(caller: Caller, text: str, **fields: Any) -> MemoryRecord:
-    return services.remember(Remember.read({"content": text, **fields}), caller=caller).record
+    return services.remember(caller, Remember.read({"content": text, **fields})).record
 
 
 def detected(record: MemoryRecord) -> list[str]:
@@ -97,21 +97,21 @@ def test_each_way_of_writing_detects_entities_and_reports_them(alice: Caller) ->
     assert detected_response(record) == [{"urn": ORDERS, "name": "sales.orders", "columns": ["status"]}]
     assert memory_response(record)["detected_urns"] == [ORDERS]
 
-    note = services.store_note(StoreNote(text="sales.mart is odd"), caller=alice).record
-    insight = capture(Capture.read({"insight_text": "sales.mart is late.", "category": "correction"}), caller=alice)
-    imported = [row for row, _ in remember_many(caller=alice, facts=[{"content": "See sales.refunds."}])]
+    note = services.store_note(alice, StoreNote(text="sales.mart is odd")).record
+    insight = capture(alice, Capture.read({"insight_text": "sales.mart is late.", "category": "correction"}))
+    imported = [row for row, _ in remember_many(alice, facts=[{"content": "See sales.refunds."}])]
     assert [detected(row) for row in (note, insight.insight.record, *imported)] == [[MART], [MART], [REFUNDS]]
 
-    revised = services.revise(Revise(record_id=record.pk, content="It is sales.refunds."), caller=alice)
+    revised = services.revise(alice, Revise(record_id=record.pk, content="It is sales.refunds."))
     assert (detected(revised), detected_response(revised)[0]["urn"]) == ([REFUNDS], REFUNDS)
-    corrected = services.supersede(Supersede(record_id=record.pk, content="It is sales.mart."), caller=alice).record
+    corrected = services.supersede(alice, Supersede(record_id=record.pk, content="It is sales.mart.")).record
     assert (detected(corrected), detected_response(corrected)[0]["urn"]) == ([MART], MART)
 
 
 def test_a_stated_entity_is_not_detected_as_well(alice: Caller) -> None:
     record = remember(alice, TEXT, entity_urns=[ORDERS])
     assert detected(record) == []
-    services.revise(Revise(record_id=record.pk, entity_urns=[]), caller=alice)
+    services.revise(alice, Revise(record_id=record.pk, entity_urns=[]))
     assert detected(record) == [ORDERS]
 
 
@@ -120,26 +120,26 @@ def test_a_stated_entity_is_not_detected_as_well(alice: Caller) -> None:
 
 def test_a_removed_entity_is_not_detected_again(alice: Caller) -> None:
     record = remember(alice, TEXT)
-    services.dismiss_entity(DismissEntity.read({"id": record.pk, "urn": ORDERS}), caller=alice)
+    services.dismiss_entity(alice, DismissEntity.read({"id": record.pk, "urn": ORDERS}))
     assert detected(record) == []
     assert MemoryRevision.objects.get(record=record).details == {"dismissed_urns": []}
-    services.revise(Revise(record_id=record.pk, content="In sales.orders and sales.refunds."), caller=alice)
+    services.revise(alice, Revise(record_id=record.pk, content="In sales.orders and sales.refunds."))
     assert detected(record) == [REFUNDS]
     call_command("link_memories", "--all", "--quiet", stdout=io.StringIO())
     assert detected(record) == [REFUNDS]
     correction = Supersede(record_id=record.pk, content="In sales.orders and sales.mart.")
-    assert detected(services.supersede(correction, caller=alice).record) == [MART]
+    assert detected(services.supersede(alice, correction).record) == [MART]
 
 
 def test_only_those_who_may_edit_a_memory_remove_its_entities(alice: Caller, bob: Caller, olga: Caller) -> None:
     record = remember(alice, TEXT)
     removal = DismissEntity.read({"id": record.pk, "urn": ORDERS})
     with pytest.raises(Forbidden):
-        services.dismiss_entity(removal, caller=bob)
+        services.dismiss_entity(bob, removal)
     with pytest.raises(NotFound):
-        services.dismiss_entity(removal, caller=olga)
+        services.dismiss_entity(olga, removal)
     with pytest.raises(NotFound, match="urn"):
-        services.dismiss_entity(DismissEntity.read({"id": record.pk, "urn": MART}), caller=alice)
+        services.dismiss_entity(alice, DismissEntity.read({"id": record.pk, "urn": MART}))
     assert detected(record) == [ORDERS]
 
 
@@ -167,7 +167,7 @@ def test_the_page_of_a_memory_marks_detected_entities_and_removes_them(
 
 def test_stored_memories_are_linked_once_without_a_revision(alice: Caller) -> None:
     record, archived = remember(alice, TEXT), remember(alice, "See sales.refunds.")
-    services.forget(Forget(record_id=archived.pk), caller=alice)
+    services.forget(alice, Forget(record_id=archived.pk))
     MemoryRecord.objects.update(detected_urns=[], entities_detected_at=None)
     before = MemoryRecord.objects.get(pk=record.pk)
     assert link_memories().startswith("1 memories read")
@@ -175,7 +175,7 @@ def test_stored_memories_are_linked_once_without_a_revision(alice: Caller) -> No
     assert (after.detected_urns, after.updated_at) == ([ORDERS], before.updated_at)
     assert not MemoryRevision.objects.filter(record=record).exists()
     assert not entity_detection.undetected().exists()
-    services.restore(Restore(record_id=archived.pk), caller=alice)
+    services.restore(alice, Restore(record_id=archived.pk))
     assert list(entity_detection.undetected()) == [archived]
     link_memories()
     assert detected(archived) == [REFUNDS]
@@ -198,7 +198,7 @@ def test_detected_entities_serve_search_and_context(alice: Caller, bob: Caller) 
     record = remember(alice, TEXT)
     remember(alice, "It rains in June, says sales.mart.")
     for strategy in ("auto", "entity", "graph"):
-        found = recall(RecallMemories.read({"entity_urns": [ORDERS], "strategy": strategy}), caller=bob)
+        found = recall(bob, RecallMemories.read({"entity_urns": [ORDERS], "strategy": strategy}))
         assert found.hits[0].record == record
     assert hit_response(found.hits[0])["detected_urns"] == [ORDERS]
     filters = Filters(entity=ORDERS)
@@ -215,10 +215,10 @@ def test_a_detected_entity_gives_a_hint_but_never_makes_a_memory_stale(
 ) -> None:
     with django_capture_on_commit_callbacks(execute=True):
         record = remember(alice, TEXT)
-    found = recall(RecallMemories(query="training tills"), caller=alice)
+    found = recall(alice, RecallMemories(query="training tills"))
     assert found.hints == {}
     put(ORDERS, "deprecation", {"deprecated": True, "note": "", "actor": "urn:li:corpuser:x"})
     comparison.check_all_entities(100)
-    found = recall(RecallMemories(query="training tills"), caller=alice)
+    found = recall(alice, RecallMemories(query="training tills"))
     assert found.hits[0].status == Status.ACTIVE
     assert found.hints == {record.pk: "sales.orders was deprecated since"}

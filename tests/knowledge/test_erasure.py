@@ -58,11 +58,11 @@ OWN_TABLES = {
 
 
 def remember(caller: Caller, text: str = REFUNDS, **fields: Any) -> MemoryRecord:
-    return services.remember(Remember.read({"content": text, **fields}), caller=caller).record
+    return services.remember(caller, Remember.read({"content": text, **fields})).record
 
 
 def erase(caller: Caller, record: MemoryRecord) -> erasure.Erasure:
-    return erasure.erase(Erase(record_id=record.pk, confirm=True), caller=caller)
+    return erasure.erase(caller, Erase(record_id=record.pk, confirm=True))
 
 
 def tables() -> dict[str, list[str]]:
@@ -83,21 +83,21 @@ def tables_with(text: str) -> set[str]:
 
 def store_finding(caller: Caller, text: str, **fields: Any) -> Finding:
     operation = StoreFindings.read({"analysis_id": "own", "findings": [{"finding": text}], **fields})
-    (finding,), _ = findings.store(operation, caller=caller)
+    (finding,), _ = findings.store(caller, operation)
     return finding
 
 
 def store_answer(caller: Caller, response: str, **fields: Any) -> CachedAnswer:
     entry, _ = cache.store_cache(
-        StoreCache.read({"user_id": caller.email, "query": "How is it?", "response": response, **fields}), caller=caller
+        caller, StoreCache.read({"user_id": caller.email, "query": "How is it?", "response": response, **fields})
     )
     return entry
 
 
 def observe(caller: Caller, text: str, **fields: Any) -> None:
-    entities.create_entities(CreateEntities.read({"entities": [{"name": "Mart"}]}), caller=caller)
+    entities.create_entities(caller, CreateEntities.read({"entities": [{"name": "Mart"}]}))
     operation = AddObservations.read({"name": "Mart", "observations": [text], **fields})
-    entities.add_observations(operation, caller=caller)
+    entities.add_observations(caller, operation)
 
 
 # -- the same words in texts of others ---------------------------------------------------------------------
@@ -108,16 +108,17 @@ def own_words(small_catalog: None, bob: Caller, cora: Caller) -> MemoryRecord:
     """Bob and Cora have the words in every place where people write."""
     text = f"As everybody knows: {REFUNDS} Since May."
     record = remember(bob, text, visibility="private", summary=REFUNDS)
-    services.revise(Revise(record_id=record.pk, content=f"{text} Still."), caller=bob)
-    services.forget(Forget(record_id=remember(bob, "Another memory of Bob.").pk, reason=text), caller=bob)
+    services.revise(bob, Revise(record_id=record.pk, content=f"{text} Still."))
+    services.forget(bob, Forget(record_id=remember(bob, "Another memory of Bob.").pk, reason=text))
     store_finding(bob, text, persistent=True)
     store_answer(bob, text)
     observe(bob, text)
-    insight = capture(Capture(insight_text="Orders come twice a day.", category="data_quality"), caller=bob).insight
-    decisions.approve(caller=cora, insight_id=insight.pk, notes=text)
+    insight = capture(bob, Capture(insight_text="Orders come twice a day.", category="data_quality")).insight
+    decisions.approve(cora, insight_id=insight.pk, notes=text)
     other = remember(bob, "A memory that is forgotten in bulk.")
-    bulk_actions.start(caller=bob, act="forget", unit_ids=[other.pk], note=text)
+    bulk_actions.start(bob, act="forget", unit_ids=[other.pk], note=text)
     apply_changes(
+        cora,
         Apply.read(
             {
                 "insight_ids": [approved(bob, cora).pk.hex],
@@ -125,7 +126,6 @@ def own_words(small_catalog: None, bob: Caller, cora: Caller) -> MemoryRecord:
                 "entity_urn": ORDERS,
             }
         ),
-        caller=cora,
     )
     return record
 
@@ -147,9 +147,9 @@ def test_a_roll_back_restores_the_words_that_the_catalog_had_before(
     put(ORDERS, "editableDatasetProperties", {"description": REFUNDS})
     request = {"changes": [change("update_description", "", "Another text.")], "entity_urn": ORDERS}
     insight_ids = [approved(bob, cora).pk.hex]
-    changeset = apply_changes(Apply.read({"insight_ids": insight_ids, **request}), caller=cora).changeset
+    changeset = apply_changes(cora, Apply.read({"insight_ids": insight_ids, **request})).changeset
     erase(alice, remember(alice))
-    rollback.roll_back(caller=cora, changeset_id=changeset.pk)
+    rollback.roll_back(cora, changeset_id=changeset.pk)
     assert everything()[ORDERS, "editableDatasetProperties"] == {"description": REFUNDS}
 
 
@@ -245,9 +245,9 @@ def test_every_place_can_be_erased_from_the_list_except_the_catalog(
     for entry in SameWords.objects.all():
         if entry.place == "catalog":
             with pytest.raises(Conflict, match="only a changeset changes"):
-                erasure.erase_same_words(caller=ada, entry_id=entry.pk)
+                erasure.erase_same_words(ada, entry_id=entry.pk)
         else:
-            erasure.erase_same_words(caller=ada, entry_id=entry.pk)
+            erasure.erase_same_words(ada, entry_id=entry.pk)
     left = tables_with(REFUNDS)
     assert left == {"catalog_aspects", "catalog_entities", "changes"}
     assert Tombstone.objects.filter(record_id=own_words.pk).exists()
@@ -259,10 +259,10 @@ def test_a_decision_is_made_once_and_by_admins_alone(alice: Caller, bob: Caller,
     entry = SameWords.objects.get()
     for act in (same_words.leave, erasure.erase_same_words):
         with pytest.raises(Forbidden):
-            act(caller=bob, entry_id=entry.pk)
-    same_words.leave(caller=ada, entry_id=entry.pk)
+            act(bob, entry_id=entry.pk)
+    same_words.leave(ada, entry_id=entry.pk)
     with pytest.raises(Conflict, match="left by ada"):
-        erasure.erase_same_words(caller=ada, entry_id=entry.pk)
+        erasure.erase_same_words(ada, entry_id=entry.pk)
     assert MemoryRecord.objects.filter(pk=record.pk).exists()
 
 
@@ -276,9 +276,9 @@ def test_a_text_waits_for_one_decision_however_often_its_words_are_erased(alice:
 def test_a_text_that_has_changed_since_it_was_found_stays(alice: Caller, bob: Caller, ada: Caller) -> None:
     record = remember(bob, f"Bob’s own words. {REFUNDS}")
     erase(alice, remember(alice))
-    services.revise(Revise(record_id=record.pk, content="Something else altogether."), caller=bob)
+    services.revise(bob, Revise(record_id=record.pk, content="Something else altogether."))
     with pytest.raises(Conflict, match="has changed"):
-        erasure.erase_same_words(caller=ada, entry_id=SameWords.objects.get(place="memories").pk)
+        erasure.erase_same_words(ada, entry_id=SameWords.objects.get(place="memories").pk)
     assert MemoryRecord.objects.filter(pk=record.pk).exists()
 
 
@@ -312,11 +312,11 @@ def test_a_quotation_is_cut_out_of_a_note_about_several_memories(
     small_catalog: None, alice: Caller, bob: Caller, cora: Caller
 ) -> None:
     quoted, other = (
-        capture(Capture(insight_text=text, category="data_quality"), caller=alice).insight
+        capture(alice, Capture(insight_text=text, category="data_quality")).insight
         for text in ("The margin of Ghent is 4.2 percent.", "Orders come twice a day.")
     )
     note = f"Both are right: {quoted.record.content} I asked Lea."
-    bulk_actions.start(caller=cora, act="approve", unit_ids=[quoted.pk, other.pk], note=note)
+    bulk_actions.start(cora, act="approve", unit_ids=[quoted.pk, other.pk], note=note)
     removed = erase(alice, quoted.record).removed
     assert removed == {"batch notes": 1, "decision notes": 2, "reasons in the history": 1, "notifications": 1}
     cut = "Both are right: [erased] I asked Lea."
@@ -328,7 +328,7 @@ def test_a_quotation_is_cut_out_of_a_note_about_several_memories(
 def test_a_reason_that_quotes_the_correction_is_cut(alice: Caller, fact: MemoryRecord) -> None:
     text = "Revenue in the sales mart includes refunds."
     operation = Supersede(record_id=fact.pk, content=text, reason=f"Lea said: {text} Since May.")
-    new = services.supersede(operation, caller=alice).record
+    new = services.supersede(alice, operation).record
     erase(alice, new)
     assert tables_with(text) == set()
     assert MemoryRevision.objects.get(record=fact, change="supersede").reason == "Lea said: [erased] Since May."
@@ -336,14 +336,14 @@ def test_a_reason_that_quotes_the_correction_is_cut(alice: Caller, fact: MemoryR
 
 def test_the_reasons_for_other_corrections_stay(alice: Caller, fact: MemoryRecord) -> None:
     operation = Supersede(record_id=fact.pk, content="Revenue includes refunds.", reason="Lea said so.")
-    new = services.supersede(operation, caller=alice).record
+    new = services.supersede(alice, operation).record
     erase(alice, new)
     assert MemoryRevision.objects.get(record=fact, change="supersede").reason == "Lea said so."
 
 
 def test_the_text_of_a_bulk_correction_goes_with_the_correction(alice: Caller, fact: MemoryRecord) -> None:
     text = "Revenue in the sales mart includes refunds."
-    bulk_actions.start(caller=alice, act="correct", unit_ids=[fact.pk], choice=text)
+    bulk_actions.start(alice, act="correct", unit_ids=[fact.pk], choice=text)
     erase(alice, MemoryRecord.objects.get(content=text))
     assert Batch.objects.get().choice == ""
 
@@ -351,7 +351,7 @@ def test_the_text_of_a_bulk_correction_goes_with_the_correction(alice: Caller, f
 def test_an_insight_captured_beside_the_memory_is_erased_with_it(
     small_catalog: None, alice: Caller, fact: MemoryRecord
 ) -> None:
-    insight = capture(Capture(insight_text=REFUNDS, category="business_context"), caller=alice).insight
+    insight = capture(alice, Capture(insight_text=REFUNDS, category="business_context")).insight
     assert erase(alice, fact).removed == {"memories": 1}
     assert not Insight.objects.filter(pk=insight.pk).exists()
     assert tables_with(REFUNDS) == set()
@@ -361,10 +361,10 @@ def test_an_insight_captured_beside_the_memory_is_erased_with_it(
 def test_a_memory_whose_copy_is_in_the_catalog_is_refused_as_a_whole(
     small_catalog: None, alice: Caller, cora: Caller, fact: MemoryRecord
 ) -> None:
-    insight = capture(Capture(insight_text=REFUNDS, category="business_context"), caller=alice).insight
-    decisions.approve(caller=cora, insight_id=insight.pk)
+    insight = capture(alice, Capture(insight_text=REFUNDS, category="business_context")).insight
+    decisions.approve(cora, insight_id=insight.pk)
     operation = {"insight_ids": [insight.pk.hex], "changes": [change("add_tag", "", "Net")], "entity_urn": ORDERS}
-    changeset = apply_changes(Apply.read(operation), caller=cora).changeset
+    changeset = apply_changes(cora, Apply.read(operation)).changeset
     with pytest.raises(Conflict, match=changeset.pk.hex):
         erase(alice, fact)
     assert MemoryRecord.objects.filter(pk__in=[fact.pk, insight.pk]).count() == 2
@@ -377,10 +377,10 @@ SECRET = "The margin of Ghent is 4.2 percent before tax."
 
 def applied(owner: Caller, curator: Caller, *changes: dict[str, str], text: str = SECRET) -> tuple[Insight, Changeset]:
     fields = {"insight_text": text, "category": "data_quality", "entity_urns": [ORDERS]}
-    insight = capture(Capture.read(fields), caller=owner).insight
-    decisions.approve(caller=curator, insight_id=insight.pk)
+    insight = capture(owner, Capture.read(fields)).insight
+    decisions.approve(curator, insight_id=insight.pk)
     operation = {"insight_ids": [insight.pk.hex], "changes": list(changes), "entity_urn": ORDERS}
-    return insight, apply_changes(Apply.read(operation), caller=curator).changeset
+    return insight, apply_changes(curator, Apply.read(operation)).changeset
 
 
 def test_a_rolled_back_changeset_leaves_no_text_and_the_catalog_as_it_was(
@@ -388,7 +388,7 @@ def test_a_rolled_back_changeset_leaves_no_text_and_the_catalog_as_it_was(
 ) -> None:
     put(ORDERS, "editableDatasetProperties", {"description": "The old text."})
     insight, changeset = applied(alice, cora, change("update_description", "", f"Note: {SECRET}"))
-    rollback.roll_back(caller=cora, changeset_id=changeset.pk)
+    rollback.roll_back(cora, changeset_id=changeset.pk)
     before = everything()
     removed = erase(alice, insight.record).removed
     assert removed["changes"] == 1
@@ -405,19 +405,19 @@ def test_a_roll_back_does_not_bring_an_erased_text_back(
     insight, first = applied(alice, cora, change("update_description", "", SECRET))
     _, between = applied(bob, cora, change("update_description", "", "Between."), text="Orders are final after a day.")
     _, later = applied(bob, cora, change("add_tag", "", "Net"), text="Orders are net of tax, says finance.")
-    rollback.roll_back(caller=cora, changeset_id=first.pk, skip_conflicts=True)
+    rollback.roll_back(cora, changeset_id=first.pk, skip_conflicts=True)
     # as if the rollback had not found the later change
     Change.objects.filter(changeset=between).update(had_before=True, before=SECRET)
     erase(alice, insight.record)
     assert tables_with(SECRET) == set()
-    preview = rollback.roll_back_preview(caller=cora, changeset_id=between.pk)
+    preview = rollback.roll_back_preview(cora, changeset_id=between.pk)
     assert [undo.is_erased for undo in preview.undos] == [True]
     with pytest.raises(Conflict, match="was erased"):
-        rollback.roll_back(caller=cora, changeset_id=between.pk)
-    result = rollback.roll_back(caller=cora, changeset_id=between.pk, skip_conflicts=True)
+        rollback.roll_back(cora, changeset_id=between.pk)
+    result = rollback.roll_back(cora, changeset_id=between.pk, skip_conflicts=True)
     assert "erased" in result.conflicts[0].error
     assert everything()[ORDERS, "editableDatasetProperties"]["description"] == "Between."
-    assert rollback.roll_back(caller=cora, changeset_id=later.pk).reverted
+    assert rollback.roll_back(cora, changeset_id=later.pk).reverted
 
 
 CREATIONS = [
@@ -433,7 +433,7 @@ def test_created_entities_lose_their_texts_by_a_changeset(
 ) -> None:
     insight, changeset = applied(alice, cora, creation)
     (urn,) = changeset.changes.filter(creates=True).values_list("urn", flat=True)
-    rollback.roll_back(caller=cora, changeset_id=changeset.pk)
+    rollback.roll_back(cora, changeset_id=changeset.pk)
     assert any(SECRET in str(value) for (name, _), value in everything().items() if name == urn)
     erase(alice, insight.record)
     assert erased_entities.carry_out_open() == 0
@@ -442,7 +442,7 @@ def test_created_entities_lose_their_texts_by_a_changeset(
     erasing = Changeset.objects.exclude(pk=changeset.pk).get()
     assert (erasing.state, erasing.applied_by) == ("applied", alice.email)
     with pytest.raises(Conflict, match="was erased"):
-        rollback.roll_back(caller=cora, changeset_id=erasing.pk)
+        rollback.roll_back(cora, changeset_id=erasing.pk)
 
 
 def test_the_changeset_that_removes_a_text_is_shown_like_others(
@@ -454,7 +454,7 @@ def test_the_changeset_that_removes_a_text_is_shown_like_others(
     django_capture_on_commit_callbacks: Any,
 ) -> None:
     insight, changeset = applied(alice, cora, CREATIONS[0])
-    rollback.roll_back(caller=cora, changeset_id=changeset.pk)
+    rollback.roll_back(cora, changeset_id=changeset.pk)
     with django_capture_on_commit_callbacks(execute=True):
         erase(alice, insight.record)
     erasing = Changeset.objects.exclude(pk=changeset.pk).get()
@@ -471,19 +471,19 @@ def test_the_changeset_that_removes_a_text_is_shown_like_others(
 
 def test_other_insights_of_a_changeset_keep_their_texts(small_catalog: None, alice: Caller, cora: Caller) -> None:
     first, second = (
-        capture(Capture(insight_text=text, category="data_quality", entity_urns=[ORDERS]), caller=alice).insight
+        capture(alice, Capture(insight_text=text, category="data_quality", entity_urns=[ORDERS])).insight
         for text in (SECRET, "Orders come twice a day.")
     )
     for insight in (first, second):
-        decisions.approve(caller=cora, insight_id=insight.pk)
+        decisions.approve(cora, insight_id=insight.pk)
     description = f"Lea: {SECRET} Orders come twice a day."
     operation = {
         "insight_ids": [first.pk.hex, second.pk.hex],
         "changes": [change("update_description", "", description)],
         "entity_urn": ORDERS,
     }
-    changeset = apply_changes(Apply.read(operation), caller=cora).changeset
-    rollback.roll_back(caller=cora, changeset_id=changeset.pk)
+    changeset = apply_changes(cora, Apply.read(operation)).changeset
+    rollback.roll_back(cora, changeset_id=changeset.pk)
     erase(alice, first.record)
     assert Change.objects.get(changeset=changeset).written == "Lea: [erased] Orders come twice a day."
     assert tables_with(SECRET) == set()
@@ -496,7 +496,7 @@ def test_a_created_entity_that_is_used_again_keeps_its_text(
 ) -> None:
     insight, changeset = applied(alice, cora, CREATIONS[0])
     (urn,) = changeset.changes.filter(creates=True).values_list("urn", flat=True)
-    rollback.roll_back(caller=cora, changeset_id=changeset.pk)
+    rollback.roll_back(cora, changeset_id=changeset.pk)
     put(urn, "status", {"removed": False})
     before = everything()
     erase(alice, insight.record)
@@ -548,9 +548,9 @@ def run_statements(module: str, *names: str) -> None:
 def test_the_migration_derives_origins_from_ids(alice: Caller, fact: MemoryRecord) -> None:
     text = "Revenue in the sales mart includes refunds."
     other = remember(alice, "Something else altogether.")
-    bulk_actions.start(caller=alice, act="verify", unit_ids=[fact.pk, other.pk], note=f"Still true: {REFUNDS}")
+    bulk_actions.start(alice, act="verify", unit_ids=[fact.pk, other.pk], note=f"Still true: {REFUNDS}")
     operation = Supersede(record_id=fact.pk, content=text, reason=f"Lea said: {text}")
-    new = services.supersede(operation, caller=alice).record
+    new = services.supersede(alice, operation).record
     stored = set(Quotation.objects.values_list("record", "place", "row", "is_whole"))
     assert len(stored) == 2
     Quotation.objects.all().delete()
@@ -575,9 +575,9 @@ def test_the_migration_finds_the_audit_events_of_deletions(alice: Caller, fact: 
 
 
 def test_a_wipe_counts_a_memory_and_its_copy_once(small_catalog: None, alice: Caller, fact: MemoryRecord) -> None:
-    capture(Capture(insight_text=REFUNDS, category="business_context"), caller=alice)
+    capture(alice, Capture(insight_text=REFUNDS, category="business_context"))
     user = replace(alice, rights=frozenset({WIPE}))
-    outcome = wipe.request_wipe(Wipe(user_id=alice.email, confirm=True), caller=user)
+    outcome = wipe.request_wipe(user, Wipe(user_id=alice.email, confirm=True))
     assert outcome.counts["memory_records"] == 2
     assert tables_with(REFUNDS) == set()
     assert not SameWords.objects.exists()
@@ -586,10 +586,10 @@ def test_a_wipe_counts_a_memory_and_its_copy_once(small_catalog: None, alice: Ca
 def test_a_restore_erases_a_memory_again_whose_copy_was_applied_when_the_backup_was_made(
     small_catalog: None, alice: Caller, cora: Caller, fact: MemoryRecord
 ) -> None:
-    insight = capture(Capture(insight_text=REFUNDS, category="business_context"), caller=alice).insight
-    decisions.approve(caller=cora, insight_id=insight.pk)
+    insight = capture(alice, Capture(insight_text=REFUNDS, category="business_context")).insight
+    decisions.approve(cora, insight_id=insight.pk)
     operation = {"insight_ids": [insight.pk.hex], "changes": [change("add_tag", "", "Net")], "entity_urn": ORDERS}
-    apply_changes(Apply.read(operation), caller=cora)
+    apply_changes(cora, Apply.read(operation))
     restore.Command().erase(fact.pk)
     assert not MemoryRecord.objects.filter(pk__in=[fact.pk, insight.pk]).exists()
     assert tables_with(REFUNDS) == set()
@@ -611,9 +611,9 @@ def test_an_erased_word_is_nowhere_at_once(alice: Caller, way: str, is_counted: 
     if way == "erase":
         erase(alice, record)
     elif way == "wipe":
-        wipe.request_wipe(Wipe(user_id=alice.email, confirm=True), caller=replace(alice, rights=frozenset({WIPE})))
+        wipe.request_wipe(replace(alice, rights=frozenset({WIPE})), Wipe(user_id=alice.email, confirm=True))
     else:
-        services.forget(Forget(record_id=record.pk), caller=alice)
+        services.forget(alice, Forget(record_id=record.pk))
         MemoryRecord.objects.filter(pk=record.pk).update(purge_after=timezone.now())
         delete_expired()
     assert tables_with(PLANTED[:12]) == set()

@@ -54,12 +54,12 @@ def demo_catalog(db: None) -> Iterator[None]:
 
 
 def remember(caller: Caller, content: str = CLAIM, **fields: Any) -> MemoryRecord:
-    return services.remember(Remember.read({"content": content, **fields}), caller=caller).record
+    return services.remember(caller, Remember.read({"content": content, **fields})).record
 
 
 def settle(caller: Caller, record: MemoryRecord, *names: str, **fields: Any) -> MemoryRecord:
     operation = AssignEntities.read({"id": record.pk, "entity_urns": list(names), **fields})
-    return entity_assignment.assign_entities(operation, caller=caller)
+    return entity_assignment.assign_entities(caller, operation)
 
 
 def offered(caller: Caller, record: MemoryRecord) -> list[str]:
@@ -82,7 +82,7 @@ def test_only_facts_about_data_that_name_no_entity_are_unsettled(
 
 
 def test_notes_are_not_asked_about(alice: Caller) -> None:
-    assert not services.store_note(StoreNote(text=CLAIM), caller=alice).record.unsettled
+    assert not services.store_note(alice, StoreNote(text=CLAIM)).record.unsettled
 
 
 def test_nothing_is_asked_without_a_catalog(alice: Caller) -> None:
@@ -105,7 +105,7 @@ def test_about_nothing_is_an_answer_and_is_not_asked_again(alice: Caller) -> Non
     record = settle(alice, remember(alice))
     assert (record.entity_urns, record.unsettled) == ([], False)
     corrected = services.supersede(
-        Supersede.read({"id": record.pk, "content": "A basket is abandoned after an hour."}), caller=alice
+        alice, Supersede.read({"id": record.pk, "content": "A basket is abandoned after an hour."})
     ).record
     assert not corrected.unsettled
 
@@ -113,7 +113,7 @@ def test_about_nothing_is_an_answer_and_is_not_asked_again(alice: Caller) -> Non
 def test_an_edit_that_names_entities_settles_it(alice: Caller) -> None:
     record = remember(alice)
     urn = urn_of("fernhill.web.carts")
-    assert not services.revise(Revise.read({"id": record.pk, "entity_urns": [urn]}), caller=alice).unsettled
+    assert not services.revise(alice, Revise.read({"id": record.pk, "entity_urns": [urn]})).unsettled
     with pytest.raises(Conflict, match="it is about"):
         settle(alice, record)
 
@@ -121,12 +121,12 @@ def test_an_edit_that_names_entities_settles_it(alice: Caller) -> None:
 def test_a_correction_keeps_the_question_and_the_answer(alice: Caller) -> None:
     record = remember(alice)
     open_one = services.supersede(
-        Supersede.read({"id": record.pk, "content": "A basket is abandoned after an hour."}), caller=alice
+        alice, Supersede.read({"id": record.pk, "content": "A basket is abandoned after an hour."})
     ).record
     assert open_one.unsettled
     settle(alice, open_one, "fernhill.web.carts")
     again = services.supersede(
-        Supersede.read({"id": open_one.pk, "content": "A basket is abandoned after two hours."}), caller=alice
+        alice, Supersede.read({"id": open_one.pk, "content": "A basket is abandoned after two hours."})
     ).record
     assert (again.entity_urns, again.unsettled) == ([urn_of("fernhill.web.carts")], False)
 
@@ -136,7 +136,7 @@ def test_settling_is_undone_with_its_columns(alice: Caller) -> None:
     urn = urn_of("fernhill.web.carts")
     column = {"urn": urn, "column": "checked_out", "relevance": "what it is about"}
     settle(alice, record, urn, related_columns=[column])
-    undone = undo.undo(caller=alice, record_id=record.pk, change="settle")
+    undone = undo.undo(alice, record_id=record.pk, change="settle")
     assert (undone.entity_urns, undone.related_columns, undone.unsettled) == ([], [], True)
     assert [change.change for change in history(alice, undone)][:2] == ["undo", "settle"]
 
@@ -211,19 +211,17 @@ def test_a_similar_memory_gives_its_entity(alice: Caller, bob: Caller) -> None:
 
 
 def test_an_approved_insight_waits_with_its_entities(alice: Caller, ada: Caller) -> None:
-    captured = capture(Capture.read({"insight_text": CLAIM, "category": "business_context"}), caller=alice)
+    captured = capture(alice, Capture.read({"insight_text": CLAIM, "category": "business_context"}))
     record = captured.insight.record
     assert record.unsettled
-    decisions.approve(caller=ada, insight_id=record.pk, override=True)
+    decisions.approve(ada, insight_id=record.pk, override=True)
     waiting = settle(alice, record, "fernhill.web.carts")
     assert "curator" in waiting.pending_message
     assert MemoryRecord.objects.get(pk=record.pk).unsettled
 
 
 def test_imported_facts_become_unsettled(alice: Caller) -> None:
-    stored = remember_many(
-        caller=alice, facts=[{"content": CLAIM}, {"content": "I like tea.", "dimension": "preference"}]
-    )
+    stored = remember_many(alice, facts=[{"content": CLAIM}, {"content": "I like tea.", "dimension": "preference"}])
     assert [record.unsettled for record, _ in stored] == [True, False]
 
 
@@ -306,20 +304,20 @@ def test_an_import_says_how_many_will_be_unsettled_and_a_later_version_keeps_the
     csv = "\n".join(rows)
     created = imported(alice, csv)
     assert report.without_entities(created) == 1
-    taking_over.start(caller=alice, import_id=created.pk)
+    taking_over.start(alice, import_id=created.pk)
     work_on(created)
     record = MemoryRecord.objects.get(unsettled=True)
     settle(alice, record, "fernhill.web.carts")
     later = imported(alice, csv.replace("thirty", "forty"))
-    report.choose_rows(caller=alice, import_id=later.pk, chosen=True, outcome="conflicting")
-    taking_over.start(caller=alice, import_id=later.pk)
+    report.choose_rows(alice, import_id=later.pk, chosen=True, outcome="conflicting")
+    taking_over.start(alice, import_id=later.pk)
     work_on(later)
     corrected = MemoryRecord.objects.get(supersedes=record)
     assert (corrected.entity_urns, corrected.unsettled) == ([urn_of("fernhill.web.carts")], False)
 
 
 def imported(caller: Caller, text: str) -> Import:
-    created = staging.start(caller=caller, file=io.BytesIO(text.encode()), name="facts.csv")
+    created = staging.start(caller, file=io.BytesIO(text.encode()), name="facts.csv")
     work_on(created)
     return created
 

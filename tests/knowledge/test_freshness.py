@@ -43,7 +43,7 @@ pytestmark = pytest.mark.django_db
 def about(caller: Caller, text: str, *columns: str, urn: str = ORDERS) -> MemoryRecord:
     related_columns = [{"urn": urn, "column": name, "relevance": "what it is about"} for name in columns]
     return services.remember(
-        Remember.read({"content": text, "entity_urns": [urn], "related_columns": related_columns}), caller=caller
+        caller, Remember.read({"content": text, "entity_urns": [urn], "related_columns": related_columns})
     ).record
 
 
@@ -143,7 +143,7 @@ def test_a_verified_memory_stays_active(small_catalog: None, alice: Caller) -> N
     comparison.check_all_entities(50)
     assert memory_recall(alice, query="amounts gross of tax").data["count"] == 0
     assert memory_manage(alice, "review_stale")["total"] == 1
-    services.verify(Verify(record_id=record.pk, note="it moved to the lines"), caller=alice)
+    services.verify(alice, Verify(record_id=record.pk, note="it moved to the lines"))
     assert comparison.check_all_entities(50).stale == 0
     assert status(record)[0] == Status.ACTIVE
 
@@ -155,9 +155,9 @@ def test_revising_and_correcting_take_a_new_baseline(small_catalog: None, alice:
     comparison.check_all_entities(50)
     text = "Amounts are on the order lines."
     if operation == "revise":
-        current = services.revise(Revise(record_id=record.pk, content=text), caller=alice)
+        current = services.revise(alice, Revise(record_id=record.pk, content=text))
     else:
-        current = services.supersede(Supersede(record_id=record.pk, content=text), caller=alice).record
+        current = services.supersede(alice, Supersede(record_id=record.pk, content=text)).record
     assert comparison.check_all_entities(50).stale == 0
     assert status(current)[0] == Status.ACTIVE
 
@@ -166,17 +166,17 @@ def test_revising_and_correcting_take_a_new_baseline(small_catalog: None, alice:
 def test_applying_an_insight_does_not_make_that_insight_stale(small_catalog: None, alice: Caller, cora: Caller) -> None:
     memory = about(alice, "Orders come in with two days of delay.")
     insight = capture(
+        alice,
         Capture(insight_text="Orders are replaced by the mart.", category="correction", entity_urns=[ORDERS]),
-        caller=alice,
     ).insight
-    approve(caller=cora, insight_id=insight.pk)
+    approve(cora, insight_id=insight.pk)
     changes = [{"change_type": "deprecate", "target": MART, "detail": "Use the mart."}]
-    result = apply(Apply.read({"insight_ids": [insight.pk.hex], "changes": changes, "entity_urn": ORDERS}), caller=cora)
+    result = apply(cora, Apply.read({"insight_ids": [insight.pk.hex], "changes": changes, "entity_urn": ORDERS}))
     assert result.changeset.state == "applied"
     assert status(memory) == (Status.STALE, "sales.orders was deprecated, replaced by sales.mart: Use the mart.")
     assert comparison.check_all_entities(50).stale == 0
     assert status(insight.record)[0] == Status.ACTIVE
-    rollback.roll_back(caller=cora, changeset_id=result.changeset.pk)
+    rollback.roll_back(cora, changeset_id=result.changeset.pk)
     assert comparison.check_all_entities(50).stale == 0
     assert status(memory)[0] == Status.ACTIVE  # the change that made it stale was rolled back
 
@@ -241,7 +241,7 @@ def test_a_removed_column_named_in_the_text_adds_a_hint(
     hit = memory_recall(alice, query=text).data["memories"][0]
     assert ("the column status was removed" in hit.get("to_verify", "")) is has_hint
     assert (record in list(stale_review.needs_verification(alice))) is has_hint
-    services.verify(Verify(record_id=record.pk), caller=alice)
+    services.verify(alice, Verify(record_id=record.pk))
     assert "to_verify" not in memory_recall(alice, query=text).data["memories"][0]
 
 
@@ -274,8 +274,8 @@ def test_entities_missing_in_another_catalog_make_nothing_stale(
 def test_a_baseline_is_taken_when_a_curator_edits_the_entities(
     small_catalog: None, alice: Caller, cora: Caller
 ) -> None:
-    insight = capture(Capture(insight_text="It is replaced by the mart.", category="correction"), caller=alice).insight
-    edit(Edit(insight_id=insight.pk, entity_urns=[ORDERS]), caller=cora)
+    insight = capture(alice, Capture(insight_text="It is replaced by the mart.", category="correction")).insight
+    edit(cora, Edit(insight_id=insight.pk, entity_urns=[ORDERS]))
     assert list(EntityBaseline.objects.values_list("urn", flat=True)) == [ORDERS]
 
 
@@ -286,10 +286,10 @@ def test_curators_decide_stale_memories_of_their_personas(
 ) -> None:
     record = about(alice, "Amounts are gross of tax.", "amount")
     decisions: dict[str, Callable[[Caller], Any]] = {
-        "verify": lambda caller: services.verify(Verify(record_id=record.pk), caller=caller),
-        "forget": lambda caller: services.forget(Forget(record_id=record.pk), caller=caller),
+        "verify": lambda caller: services.verify(caller, Verify(record_id=record.pk)),
+        "forget": lambda caller: services.forget(caller, Forget(record_id=record.pk)),
         "supersede": lambda caller: services.supersede(
-            Supersede(record_id=record.pk, content="Amounts are on the order lines."), caller=caller
+            caller, Supersede(record_id=record.pk, content="Amounts are on the order lines.")
         ),
     }
     if action != "verify":
@@ -306,11 +306,11 @@ def test_curators_decide_stale_memories_of_their_personas(
 
 def test_only_its_owner_verifies_a_private_stale_memory(small_catalog: None, alice: Caller, cora: Caller) -> None:
     record = about(alice, "Amounts are gross of tax.", "amount")
-    services.share(Share(record_id=record.pk, visibility="private"), caller=alice)
+    services.share(alice, Share(record_id=record.pk, visibility="private"))
     schema(column("status"))
     comparison.check_all_entities(50)
     with pytest.raises(NotFound):
-        services.verify(Verify.read({"record_id": record.pk}), caller=cora)
+        services.verify(cora, Verify.read({"record_id": record.pk}))
 
 
 # -- lineage ----------------------------------------------------------------------------------------------
@@ -400,7 +400,7 @@ def test_events_of_unknown_format_are_ignored() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_a_check_does_not_reactivate_a_memory_that_a_person_marked_stale(small_catalog: None, alice: Caller) -> None:
     record = about(alice, "Amounts are gross of tax.", "amount")
-    services.mark_stale(caller=alice, record_id=record.pk, reason="the tax rules changed")
+    services.mark_stale(alice, record_id=record.pk, reason="the tax rules changed")
     assert comparison.check_entities([ORDERS]).fresh == 0
     assert status(record) == (Status.STALE, "the tax rules changed")
 
@@ -410,9 +410,9 @@ def test_applying_a_changeset_hides_no_earlier_change_by_others(
     small_catalog: None, alice: Caller, cora: Caller
 ) -> None:
     proposal = {"insight_text": "Orders leave out refunds.", "category": "data_quality", "entity_urns": [ORDERS]}
-    insight = capture(Capture.read(proposal), caller=alice).insight
-    approve(caller=cora, insight_id=insight.pk)
+    insight = capture(alice, Capture.read(proposal)).insight
+    approve(cora, insight_id=insight.pk)
     put(ORDERS, "deprecation", {"deprecated": True, "note": "use the mart", "actor": "urn:li:corpuser:x"})
     change = {"change_type": "update_description", "target": "", "detail": "Orders without refunds."}
-    apply(Apply.read({"insight_ids": [insight.pk.hex], "changes": [change], "entity_urn": ORDERS}), caller=cora)
+    apply(cora, Apply.read({"insight_ids": [insight.pk.hex], "changes": [change], "entity_urn": ORDERS}))
     assert status(insight.record) == (Status.STALE, "sales.orders was deprecated: use the mart")

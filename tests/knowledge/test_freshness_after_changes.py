@@ -31,7 +31,7 @@ DEPRECATED = "sales.orders was deprecated: use the mart"
 
 
 def about(caller: Caller, *urns: str, text: str = "Rows come in with two days of delay.") -> MemoryRecord:
-    return services.remember(Remember(content=text, entity_urns=list(urns)), caller=caller).record
+    return services.remember(caller, Remember(content=text, entity_urns=list(urns))).record
 
 
 def deprecate(urn: str = ORDERS) -> None:
@@ -69,7 +69,7 @@ def test_a_memory_about_two_entities_is_fresh_again_after_the_rollback(
     alone, both = about(alice, ORDERS), about(alice, ORDERS, REFUNDS, text="Both tables are loaded at night.")
     applied = apply(alice, cora, change("deprecate", detail="use the mart"))
     assert state(alone)[0] == state(both)[0] == Status.STALE
-    rollback.roll_back(caller=cora, changeset_id=applied.changeset.pk)
+    rollback.roll_back(cora, changeset_id=applied.changeset.pk)
     assert state(alone) == state(both) == (Status.ACTIVE, "")
 
 
@@ -98,11 +98,11 @@ def test_entities_in_different_chunks_of_a_check_are_compared_together(
 
 
 def undo_forgetting(caller: Caller, record: MemoryRecord) -> None:
-    undo.undo(caller=caller, record_id=record.pk, change="forget")
+    undo.undo(caller, record_id=record.pk, change="forget")
 
 
 def restore(caller: Caller, record: MemoryRecord) -> None:
-    services.restore(Restore(record_id=record.pk), caller=caller)
+    services.restore(caller, Restore(record_id=record.pk))
 
 
 @pytest.mark.parametrize("bring_back", [restore, undo_forgetting])
@@ -110,7 +110,7 @@ def test_a_memory_is_compared_when_it_is_no_longer_archived(
     small_catalog: None, alice: Caller, bring_back: Callable[[Caller, MemoryRecord], None]
 ) -> None:
     record = about(alice, ORDERS)
-    services.forget(Forget(record_id=record.pk), caller=alice)
+    services.forget(alice, Forget(record_id=record.pk))
     deprecate()
     comparison.check_all_entities(10)
     bring_back(alice, record)
@@ -123,7 +123,7 @@ def test_a_stale_memory_is_stale_again_until_its_entity_is_reinstated(
 ) -> None:
     record = about(alice, ORDERS)
     deprecate()
-    services.forget(Forget(record_id=record.pk), caller=alice)
+    services.forget(alice, Forget(record_id=record.pk))
     bring_back(alice, record)
     assert state(record) == (Status.STALE, DEPRECATED)
     reinstate()
@@ -135,17 +135,17 @@ def test_only_a_verification_ends_what_the_catalog_says(small_catalog: None, ali
     deprecate()
     restored = memory_manage(alice, "restore", id=record.pk.hex)
     assert (restored["status"], DEPRECATED in restored["message"]) == (Status.STALE, True)
-    services.verify(Verify(record_id=record.pk), caller=alice)
+    services.verify(alice, Verify(record_id=record.pk))
     comparison.check_entities([ORDERS])
     assert state(record) == (Status.ACTIVE, "")
 
 
 def appealed(alice: Caller, cora: Caller, insight: Insight) -> None:
-    decisions.appeal(Appeal(insight_id=insight.pk, notes="It is true."), caller=alice)
+    decisions.appeal(alice, Appeal(insight_id=insight.pk, notes="It is true."))
 
 
 def undone(alice: Caller, cora: Caller, insight: Insight) -> None:
-    decisions.undo_review(caller=cora, insight_id=insight.pk)
+    decisions.undo_review(cora, insight_id=insight.pk)
 
 
 @pytest.mark.parametrize("return_to_review", [appealed, undone])
@@ -158,10 +158,10 @@ def test_a_rejected_insight_is_compared_when_it_returns_to_review(
     is_stale_before: bool,
 ) -> None:
     proposal = {"insight_text": "Orders leave out refunds.", "category": "data_quality", "entity_urns": [ORDERS]}
-    insight = capture(Capture.read(proposal), caller=alice).insight
+    insight = capture(alice, Capture.read(proposal)).insight
     if is_stale_before:
         deprecate()
-    decisions.reject(caller=cora, insight_id=insight.pk)
+    decisions.reject(cora, insight_id=insight.pk)
     if not is_stale_before:
         deprecate()
     return_to_review(alice, cora, insight)
@@ -176,19 +176,19 @@ def test_the_rollback_of_its_correction_gives_a_stale_memory_its_state_back(
     insight = approved(alice, cora, supersedes=old.pk.hex, entity_urns=[MART])
     applied = apply_insight(cora, insight)
     assert state(old)[0] == Status.SUPERSEDED
-    rollback.roll_back(caller=cora, changeset_id=applied)
+    rollback.roll_back(cora, changeset_id=applied)
     assert state(old) == (Status.STALE, DEPRECATED)
 
 
 def apply_insight(curator: Caller, insight: Insight) -> Any:
-    return suggested.apply(caller=curator, insight_id=insight.pk).pk
+    return suggested.apply(curator, insight_id=insight.pk).pk
 
 
 def test_undoing_a_verification_brings_the_earlier_baseline_back(small_catalog: None, alice: Caller) -> None:
     record = about(alice, ORDERS)
     deprecate()
-    services.verify(Verify(record_id=record.pk), caller=alice)
-    undo.undo(caller=alice, record_id=record.pk, change="verify")
+    services.verify(alice, Verify(record_id=record.pk))
+    undo.undo(alice, record_id=record.pk, change="verify")
     comparison.check_all_entities(10)
     comparison.check_entities([ORDERS])
     assert state(record) == (Status.STALE, DEPRECATED)
@@ -199,21 +199,21 @@ def test_undoing_an_approved_edit_brings_the_earlier_state_back(
 ) -> None:
     insight = approved(alice, cora)
     deprecate()
-    services.revise(Revise(record_id=insight.pk, content="Orders are deprecated."), caller=alice)
-    decisions.approve(caller=cora, insight_id=insight.pk)
+    services.revise(alice, Revise(record_id=insight.pk, content="Orders are deprecated."))
+    decisions.approve(cora, insight_id=insight.pk)
     assert state(insight.record)[0] == Status.ACTIVE
-    decisions.undo_review(caller=cora, insight_id=insight.pk)
+    decisions.undo_review(cora, insight_id=insight.pk)
     assert state(insight.record) == (Status.STALE, DEPRECATED)
 
 
 def test_a_withdrawn_mark_leaves_what_the_catalog_says(small_catalog: None, alice: Caller) -> None:
     record = about(alice, ORDERS)
     deprecate()
-    feedback.mark(MarkFeedback(record_id=record.pk, verdict="wrong"), caller=alice)
+    feedback.mark(alice, MarkFeedback(record_id=record.pk, verdict="wrong"))
     reinstate()
     assert state(record) == (Status.STALE, f"{alice.email} marked it wrong")
     deprecate()
-    feedback.withdraw(caller=alice, record_id=record.pk)
+    feedback.withdraw(alice, record_id=record.pk)
     assert state(record) == (Status.STALE, DEPRECATED)
 
 
@@ -225,7 +225,7 @@ def test_the_baseline_of_an_added_entity_is_taken_after_an_outage(
 ) -> None:
     record = about(alice, ORDERS)
     outage(True)
-    services.revise(Revise(record_id=record.pk, entity_urns=[ORDERS, REFUNDS]), caller=alice)
+    services.revise(alice, Revise(record_id=record.pk, entity_urns=[ORDERS, REFUNDS]))
     outage(False)
     assert comparison.check_all_entities(10).baselines_taken == 1
     deprecate(REFUNDS)
@@ -238,7 +238,7 @@ def test_the_baseline_of_a_verification_is_taken_after_an_outage(
     record = about(alice, ORDERS)
     deprecate()
     outage(True)
-    services.verify(Verify(record_id=record.pk), caller=alice)
+    services.verify(alice, Verify(record_id=record.pk))
     outage(False)
     comparison.check_entities([ORDERS])  # an event that arrives before the scheduled check
     assert state(record) == (Status.ACTIVE, "")
@@ -253,11 +253,11 @@ def test_a_memory_restored_in_an_outage_is_compared_afterwards(
     small_catalog: None, alice: Caller, outage: Callable[[bool], None]
 ) -> None:
     record = about(alice, ORDERS)
-    services.forget(Forget(record_id=record.pk), caller=alice)
+    services.forget(alice, Forget(record_id=record.pk))
     deprecate()
     comparison.check_all_entities(10)
     outage(True)
-    services.restore(Restore(record_id=record.pk), caller=alice)
+    services.restore(alice, Restore(record_id=record.pk))
     outage(False)
     comparison.check_all_entities(10)
     assert state(record) == (Status.STALE, DEPRECATED)
@@ -269,21 +269,21 @@ def test_a_memory_restored_in_an_outage_is_compared_afterwards(
 def test_an_edit_of_the_tags_leaves_a_memory_stale(small_catalog: None, alice: Caller) -> None:
     record = about(alice, ORDERS)
     deprecate()
-    revised = services.revise(Revise(record_id=record.pk, tags=["orders"], summary="late"), caller=alice)
+    revised = services.revise(alice, Revise(record_id=record.pk, tags=["orders"], summary="late"))
     assert (revised.status, revised.stale_reason) == (Status.STALE, DEPRECATED)
 
 
 def test_another_entity_leaves_the_baselines_of_the_others(small_catalog: None, alice: Caller) -> None:
     record = about(alice, ORDERS)
     deprecate()
-    revised = services.revise(Revise(record_id=record.pk, entity_urns=[ORDERS, REFUNDS]), caller=alice)
+    revised = services.revise(alice, Revise(record_id=record.pk, entity_urns=[ORDERS, REFUNDS]))
     assert (revised.status, revised.stale_reason) == (Status.STALE, DEPRECATED)
 
 
 def test_a_memory_that_no_longer_refers_to_the_deprecated_entity_is_active(small_catalog: None, alice: Caller) -> None:
     record = about(alice, ORDERS, REFUNDS)
     deprecate()
-    revised = services.revise(Revise(record_id=record.pk, entity_urns=[REFUNDS, MART]), caller=alice)
+    revised = services.revise(alice, Revise(record_id=record.pk, entity_urns=[REFUNDS, MART]))
     assert revised.status == Status.ACTIVE
     assert set(EntityBaseline.objects.values_list("urn", flat=True)) == {REFUNDS, MART}
 
@@ -300,7 +300,7 @@ def test_a_change_during_the_comparison_wins_and_is_compared_next_time(
 
         def loaded(records: Any) -> Any:
             monkeypatch.setattr(comparison, "_baselines_of", rows)
-            services.revise(Revise(record_id=record.pk, tags=["late"]), caller=alice)
+            services.revise(alice, Revise(record_id=record.pk, tags=["late"]))
             return rows(records)
 
         monkeypatch.setattr(comparison, "_baselines_of", loaded)
@@ -369,10 +369,10 @@ def test_a_named_column_that_changes_only_adds_a_hint(small_catalog: None, alice
 def test_a_correction_of_a_stale_memory_starts_with_a_baseline_of_its_own(small_catalog: None, alice: Caller) -> None:
     record = about(alice, ORDERS)
     deprecate()
-    new = services.supersede(Supersede(record_id=record.pk, content="Orders were moved."), caller=alice).record
+    new = services.supersede(alice, Supersede(record_id=record.pk, content="Orders were moved.")).record
     assert state(new) == (Status.ACTIVE, "")
-    services.forget(Forget(record_id=new.pk), caller=alice)
-    services.restore(Restore(record_id=record.pk), caller=alice)
+    services.forget(alice, Forget(record_id=new.pk))
+    services.restore(alice, Restore(record_id=record.pk))
     assert state(record) == (Status.STALE, DEPRECATED)
 
 

@@ -26,7 +26,7 @@ TEXT = "Test stores 9001 to 9099 are training environments."
 
 @pytest.fixture
 def insight(alice: Caller) -> Insight:
-    return capture(Capture(insight_text=TEXT, category="data_quality", entity_urns=[ORDERS]), caller=alice).insight
+    return capture(alice, Capture(insight_text=TEXT, category="data_quality", entity_urns=[ORDERS])).insight
 
 
 def fresh(insight: Insight) -> Insight:
@@ -36,7 +36,7 @@ def fresh(insight: Insight) -> Insight:
 def test_a_captured_insight_is_private_and_pending(alice: Caller, bob: Caller, cora: Caller, insight: Insight) -> None:
     assert (insight.state, insight.record.visibility) == (InsightState.PENDING, "private")
     assert not MemoryRecord.objects.visible_to(bob).exists()
-    assert recall(RecallMemories(query="training stores"), caller=bob).hits == []
+    assert recall(bob, RecallMemories(query="training stores")).hits == []
     assert not Insight.objects.visible_to(bob).exists()
     assert list(queries.waiting(cora)) == list(queries.waiting(alice)) == [insight]
 
@@ -54,11 +54,11 @@ def test_what_a_repeated_proposal_says_in_addition_is_named_as_dropped(
             "supersedes": fact.pk.hex,
         }
     )
-    captured = capture(again, caller=alice)
+    captured = capture(alice, again)
     assert captured.existing
     assert "related_columns is []" in captured.note
     assert captured.note.endswith("suggested_actions and supersedes were not added: tell the curator who reviews it")
-    assert capture(Capture.read({"insight_text": TEXT, "category": "data_quality"}), caller=alice).note == ""
+    assert capture(alice, Capture.read({"insight_text": TEXT, "category": "data_quality"})).note == ""
 
 
 def test_plain_memories_never_enter_the_queue(alice: Caller, cora: Caller, fact: MemoryRecord) -> None:
@@ -76,7 +76,7 @@ def test_a_curator_sees_only_insights_of_their_personas(
     assert "curate" in carl.rights
     assert not queries.waiting(carl).exists()
     with pytest.raises(NotFound):
-        approve(caller=carl, insight_id=insight.pk)
+        approve(carl, insight_id=insight.pk)
 
 
 @pytest.mark.parametrize(
@@ -97,99 +97,100 @@ def test_a_curator_sees_only_insights_of_their_personas(
 def test_a_capture_error_names_the_field(alice: Caller, arguments: dict[str, Any], field: str) -> None:
     values = {"insight_text": TEXT, "category": "data_quality", **arguments}
     with pytest.raises(DomainError) as refused:
-        capture(Capture.read(values), caller=alice)
+        capture(alice, Capture.read(values))
     assert refused.value.field == field
     assert not MemoryRecord.objects.exists()
 
 
 def test_capturing_a_duplicate_returns_the_existing_insight(alice: Caller, insight: Insight) -> None:
-    again = capture(Capture(insight_text=TEXT, category="data_quality"), caller=alice)
+    again = capture(alice, Capture(insight_text=TEXT, category="data_quality"))
     assert again.existing
     assert again.insight == insight
 
 
 def test_approval_sets_the_requested_visibility(bob: Caller, cora: Caller, insight: Insight) -> None:
-    approve(caller=cora, insight_id=insight.pk, notes="checked")
+    approve(cora, insight_id=insight.pk, notes="checked")
     approved = fresh(insight)
     assert (approved.state, approved.record.visibility) == (InsightState.APPROVED, "persona")
     assert (approved.reviewed_by, approved.review_notes) == ("cora@example.org", "checked")
     assert approved.reviewed_at is not None
-    assert recall(RecallMemories(query="training stores"), caller=bob).hits[0].record.pk == insight.pk
+    assert recall(bob, RecallMemories(query="training stores")).hits[0].record.pk == insight.pk
 
 
 def test_rejection_removes_an_insight_from_recall(alice: Caller, cora: Caller, insight: Insight) -> None:
-    reject(caller=cora, insight_id=insight.pk, notes="wrong")
+    reject(cora, insight_id=insight.pk, notes="wrong")
     assert fresh(insight).record.status == Status.ARCHIVED
-    assert recall(RecallMemories(query="training stores"), caller=alice).hits == []
+    assert recall(alice, RecallMemories(query="training stores")).hits == []
 
 
 def test_only_admins_approve_their_own_insights(cora: Caller, ada: Caller) -> None:
-    captured = capture(Capture(insight_text=TEXT, category="data_quality"), caller=cora).insight
+    captured = capture(cora, Capture(insight_text=TEXT, category="data_quality")).insight
     with pytest.raises(Forbidden, match="your own"):
-        approve(caller=cora, insight_id=captured.pk)
+        approve(cora, insight_id=captured.pk)
     insight_of_admin = capture(
-        Capture(insight_text="Another insight, by an admin.", category="correction"), caller=ada
+        ada, Capture(insight_text="Another insight, by an admin.", category="correction")
     ).insight
-    assert approve(caller=ada, insight_id=insight_of_admin.pk).state == InsightState.APPROVED
+    assert approve(ada, insight_id=insight_of_admin.pk).state == InsightState.APPROVED
 
 
 @pytest.mark.parametrize("decision", [approve, reject, undo_review])
 def test_analysts_cannot_decide(decision: Any, alice: Caller, bob: Caller, insight: Insight) -> None:
     for caller in (alice, bob):
         with pytest.raises(Forbidden):
-            decision(caller=caller, insight_id=insight.pk)
+            decision(caller, insight_id=insight.pk)
     assert fresh(insight).state == InsightState.PENDING
 
 
 def test_an_insight_is_decided_once(cora: Caller, ada: Caller, insight: Insight) -> None:
-    reject(caller=cora, insight_id=insight.pk)
+    reject(cora, insight_id=insight.pk)
     with pytest.raises(Conflict, match="rejected already by cora"):
-        approve(caller=ada, insight_id=insight.pk)
+        approve(ada, insight_id=insight.pk)
 
 
 def test_only_the_curator_who_decided_undoes_a_decision(cora: Caller, ada: Caller, insight: Insight) -> None:
     for decide in (approve, reject):
-        decide(caller=cora, insight_id=insight.pk)
-        undo_review(caller=cora, insight_id=insight.pk)
+        decide(cora, insight_id=insight.pk)
+        undo_review(cora, insight_id=insight.pk)
         reopened = fresh(insight)
         assert (reopened.state, reopened.reviewed_by, reopened.reviewed_at) == (InsightState.PENDING, "", None)
         assert (reopened.record.status, reopened.record.visibility) == (Status.ACTIVE, "private")
-    approve(caller=ada, insight_id=insight.pk)
+    approve(ada, insight_id=insight.pk)
     with pytest.raises(Forbidden, match=r"ada@example\.org"):
-        undo_review(caller=cora, insight_id=insight.pk)
+        undo_review(cora, insight_id=insight.pk)
 
 
 def test_edits_by_the_owner_do_not_change_the_review_state(alice: Caller, insight: Insight) -> None:
     for key in ("insight_status", "reviewed_by", "applied_by", "changeset_ref"):
         with pytest.raises(Invalid):
-            services.revise(Revise.read({"record_id": insight.pk, "metadata": {key: "approved"}}), caller=alice)
-    services.revise(Revise(record_id=insight.pk, content="Test stores are 9001 to 9100."), caller=alice)
+            services.revise(alice, Revise.read({"record_id": insight.pk, "metadata": {key: "approved"}}))
+    services.revise(alice, Revise(record_id=insight.pk, content="Test stores are 9001 to 9100."))
     assert fresh(insight).state == InsightState.PENDING
 
 
 def test_a_pending_insight_cannot_be_shared(alice: Caller, bob: Caller, insight: Insight) -> None:
     with pytest.raises(Conflict, match="waits for review"):
-        services.share(Share.read({"record_id": insight.pk, "visibility": "everyone"}), caller=alice)
+        services.share(alice, Share.read({"record_id": insight.pk, "visibility": "everyone"}))
     with pytest.raises(Conflict, match="waits for review"):
-        services.revise(Revise.read({"record_id": insight.pk, "visibility": "everyone"}), caller=alice)
+        services.revise(alice, Revise.read({"record_id": insight.pk, "visibility": "everyone"}))
     assert not MemoryRecord.objects.visible_to(bob).exists()
 
 
 def test_an_insight_that_its_owner_forgets_leaves_the_queue(alice: Caller, cora: Caller, insight: Insight) -> None:
-    services.forget(Forget(record_id=insight.pk), caller=alice)
+    services.forget(alice, Forget(record_id=insight.pk))
     assert not queries.waiting(cora).exists()
     with pytest.raises(Conflict, match="archived"):
-        approve(caller=cora, insight_id=insight.pk)
+        approve(cora, insight_id=insight.pk)
 
 
 def test_an_insight_that_its_owner_corrects_is_superseded(alice: Caller, insight: Insight) -> None:
-    services.supersede(Supersede(record_id=insight.pk, content="Test stores are 9001 to 9100."), caller=alice)
+    services.supersede(alice, Supersede(record_id=insight.pk, content="Test stores are 9001 to 9100."))
     assert fresh(insight).state == InsightState.SUPERSEDED
 
 
 def test_a_curator_edits_an_insight_before_approval(alice: Caller, bob: Caller, cora: Caller, insight: Insight) -> None:
     action = {"action_type": "add_tag", "detail": "training"}
     edit(
+        cora,
         Edit.read(
             {
                 "insight_id": insight.pk,
@@ -197,31 +198,30 @@ def test_a_curator_edits_an_insight_before_approval(alice: Caller, bob: Caller, 
                 "suggested_actions": [action],
             }
         ),
-        caller=cora,
     )
     edited = fresh(insight)
     assert edited.record.content == "Stores 9001 to 9099 are for training."
     assert edited.record.revisions.get().changed_by == "cora@example.org"
     assert edited.suggested_actions == [{**action, "target": ""}]
-    approve(caller=cora, insight_id=insight.pk)
+    approve(cora, insight_id=insight.pk)
     with pytest.raises(Conflict, match="only pending"):
-        edit(Edit.read({"insight_id": insight.pk, "content": "Something else altogether."}), caller=cora)
+        edit(cora, Edit.read({"insight_id": insight.pk, "content": "Something else altogether."}))
     with pytest.raises(Forbidden):
-        edit(Edit.read({"insight_id": insight.pk, "content": "Something else altogether."}), caller=bob)
+        edit(bob, Edit.read({"insight_id": insight.pk, "content": "Something else altogether."}))
 
 
 def test_an_edit_without_fields_names_every_field(cora: Caller, insight: Insight) -> None:
     with pytest.raises(Invalid) as error:
-        edit(Edit(insight_id=insight.pk), caller=cora)
+        edit(cora, Edit(insight_id=insight.pk))
     allowed = error.value.message.partition("allowed: ")[2].split(", ")
     assert set(allowed) == set(Edit.model_fields) - {"insight_id", "seen", "override"}
 
 
 def test_the_overview_counts_only_pending_insights(alice: Caller, cora: Caller, insight: Insight) -> None:
     second = capture(
-        Capture(insight_text="Another thing about orders.", category="correction", entity_urns=[ORDERS]), caller=alice
+        alice, Capture(insight_text="Another thing about orders.", category="correction", entity_urns=[ORDERS])
     )
-    reject(caller=cora, insight_id=second.insight.pk)
+    reject(cora, insight_id=second.insight.pk)
     overview = queries.overview(cora)
     assert overview["total_pending"] == 1
     assert [(e["urn"], e["count"], e["categories"]) for e in overview["by_entity"]] == [(ORDERS, 1, ["data_quality"])]
@@ -230,8 +230,8 @@ def test_the_overview_counts_only_pending_insights(alice: Caller, cora: Caller, 
 
 
 def test_an_undone_correction_returns_the_insight_to_the_queue(alice: Caller, cora: Caller, insight: Insight) -> None:
-    services.supersede(Supersede(record_id=insight.pk, content="Test stores 9001 to 9199 are."), caller=alice)
+    services.supersede(alice, Supersede(record_id=insight.pk, content="Test stores 9001 to 9199 are."))
     assert fresh(insight).state == InsightState.SUPERSEDED
-    undo.undo(caller=alice, record_id=insight.pk, change="supersede")
+    undo.undo(alice, record_id=insight.pk, change="supersede")
     assert fresh(insight).state == InsightState.PENDING
     assert list(queries.waiting(cora)) == [insight]

@@ -46,9 +46,7 @@ ENTITY_CALL = Call("catalog_entity", {"urn": ORDERS}, {})
 
 
 def remember(caller: Caller, text: str, **fields: Any) -> MemoryRecord:
-    return services.remember(
-        Remember.read({"content": text, **{"entity_urns": [ORDERS], **fields}}), caller=caller
-    ).record
+    return services.remember(caller, Remember.read({"content": text, **{"entity_urns": [ORDERS], **fields}})).record
 
 
 def attached_texts(caller: Caller, call: Call = ENTITY_CALL) -> list[str]:
@@ -187,9 +185,9 @@ def test_a_memory_for_everyone_is_attached_only_after_another_person_verified_it
 ) -> None:
     record = remember(alice, "Everybody should read this of orders.", visibility="everyone")
     assert attached_texts(olga) == []
-    services.verify(Verify(record_id=record.pk), caller=alice)
+    services.verify(alice, Verify(record_id=record.pk))
     assert attached_texts(olga) == []  # verification by the owner does not count
-    services.verify(Verify(record_id=record.pk), caller=ada)
+    services.verify(ada, Verify(record_id=record.pk))
     assert attached_texts(olga) == ["Everybody should read this of orders."]
     private = remember(alice, "A private thought about orders.", visibility="private")
     assert private.content not in attached_texts(bob)
@@ -201,18 +199,18 @@ def test_stale_and_pending_memories_are_counted_and_applied_ones_come_first(
 ) -> None:
     remember(alice, "An ordinary fact about orders.")
     stale = remember(alice, "What was said of orders before.")
-    services.mark_stale(caller=alice, record_id=stale.pk, reason="a column went")
+    services.mark_stale(alice, record_id=stale.pk, reason="a column went")
     proposal = {"category": "data_quality", "entity_urns": [ORDERS]}
     insight = capture(
-        Capture.read({"insight_text": "Closed orders include cancelled ones.", **proposal}), caller=alice
+        alice, Capture.read({"insight_text": "Closed orders include cancelled ones.", **proposal})
     ).insight
     attached = attach_memories(alice, ENTITY_CALL)
     assert attached is not None
     assert attached_texts(alice) == ["An ordinary fact about orders."]
     assert attached.data["not_shown"] == {"stale": 1, "waiting_for_review": 1}
-    decisions.approve(caller=cora, insight_id=insight.pk)
+    decisions.approve(cora, insight_id=insight.pk)
     change = {"change_type": "add_tag", "detail": "Training"}
-    apply(Apply.read({"insight_ids": [insight.pk.hex], "changes": [change], "entity_urn": ORDERS}), caller=cora)
+    apply(cora, Apply.read({"insight_ids": [insight.pk.hex], "changes": [change], "entity_urn": ORDERS}))
     assert attached_texts(bob)[0] == "Closed orders include cancelled ones."
     # Olga has another persona, but a curator applied the insight
     assert attached_texts(olga) == ["Closed orders include cancelled ones."]
@@ -289,9 +287,9 @@ def test_memories_that_are_erased_hidden_or_corrected_during_a_long_call_are_not
     lookup = memory_context.lookup_for(bob, ENTITY_CALL)
     assert lookup is not None
     lookup.begin()
-    erasure.erase(Erase(record_id=erased.pk, confirm=True), caller=alice)
-    services.revise(Revise(record_id=hidden.pk, visibility="private"), caller=alice)
-    services.revise(Revise(record_id=corrected.pk, content="Built in May."), caller=alice)
+    erasure.erase(alice, Erase(record_id=erased.pk, confirm=True))
+    services.revise(alice, Revise(record_id=hidden.pk, visibility="private"))
+    services.revise(alice, Revise(record_id=corrected.pk, content="Built in May."))
     monkeypatch.setattr(memory_context, "LOOKUP_LASTS_S", 0.0)
     block = lookup.finish(ENTITY_CALL)
     assert block is not None
@@ -331,7 +329,7 @@ def test_the_most_similar_memory_comes_first_within_the_limits(alice: Caller, bo
 
 def test_a_memory_is_not_attached_for_the_person_who_marked_it_wrong(alice: Caller, bob: Caller) -> None:
     record = remember(alice, "Orders close at ten at night.")
-    feedback.mark(MarkFeedback(record_id=record.pk, verdict="wrong"), caller=bob)
+    feedback.mark(bob, MarkFeedback(record_id=record.pk, verdict="wrong"))
     assert attached_texts(bob) == []
 
 
@@ -354,11 +352,11 @@ def test_a_memory_that_changed_or_went_stale_is_attached_again(alice: Caller, bo
     laptop = with_connection(bob, "token 1")
     record = remember(alice, "Orders leave out refunds since May.")
     attached_texts(laptop)
-    services.revise(Revise(record_id=record.pk, content="Orders leave out refunds since June."), caller=alice)
+    services.revise(alice, Revise(record_id=record.pk, content="Orders leave out refunds since June."))
     attached = attach_memories(laptop, ENTITY_CALL)
     assert attached is not None
     assert attached.data["memory_context"][0]["why"].startswith("changed since it was shown")
-    services.mark_stale(caller=alice, record_id=record.pk, reason="a column was removed")
+    services.mark_stale(alice, record_id=record.pk, reason="a column was removed")
     attached = attach_memories(laptop, ENTITY_CALL)
     assert attached is not None
     (entry,) = attached.data["memory_context"]
@@ -372,7 +370,7 @@ def test_impressions_and_useful_marks_are_counted(alice: Caller, bob: Caller) ->
     record = remember(alice, "Orders leave out refunds since May.")
     for number in range(3):
         attached_texts(with_connection(bob, f"token {number}"))
-    feedback.mark(MarkFeedback(record_id=record.pk, verdict="useful"), caller=bob)
+    feedback.mark(bob, MarkFeedback(record_id=record.pk, verdict="useful"))
     assert attachments.impression_counts([record.pk]) == {record.pk: 3}
     assert attachments.usage_of(alice, record) == attachments.AttachmentUsage(
         own=0, others=3, other_people=1, measured=3
@@ -491,7 +489,7 @@ def test_owners_are_asked_to_verify_memories_that_are_never_attached(alice: Call
     (request,) = stale_review.verification_requests(alice, 20)
     assert (request.record.pk, "worth keeping" in request.hint) == (unused_memory.pk, True)
     assert stale_review.verification_requests(bob, 20) == []
-    services.verify(Verify(record_id=unused_memory.pk), caller=alice)
+    services.verify(alice, Verify(record_id=unused_memory.pk))
     assert stale_review.verification_requests(alice, 20) == []
 
 

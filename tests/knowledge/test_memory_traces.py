@@ -32,7 +32,7 @@ def test_a_memory_names_the_entities_it_has_changed(
     client.force_login(alice_user)
     page = client.get(reverse("memory", args=[insight.pk])).content.decode()
     assert reverse("changeset", args=[changeset.pk]) in page
-    rollback.roll_back(caller=cora, changeset_id=changeset.pk)
+    rollback.roll_back(cora, changeset_id=changeset.pk)
     (trace,) = traces_of(alice, [insight.pk])
     assert trace.changeset.state == ChangesetState.ROLLED_BACK
 
@@ -40,6 +40,6 @@ def test_a_memory_names_the_entities_it_has_changed(
 def test_approved_memories_are_not_retagged_without_a_curator(alice: Caller, cora: Caller) -> None:
     insight = approved(alice, cora)
     with pytest.raises(Conflict, match="approved by a curator"):
-        retag(Retag(record_id=insight.pk, add=["tills"]), caller=alice)
+        retag(alice, Retag(record_id=insight.pk, add=["tills"]))
     insight.refresh_from_db()
     assert (insight.pending_edit, MemoryRevision.objects.filter(change="retag").count()) == ({}, 0)

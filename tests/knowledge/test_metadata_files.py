@@ -151,15 +151,15 @@ def test_a_structured_property_can_be_defined_and_set(small_catalog: None, alice
 
 def test_loading_checks_memories_about_changed_entities(small_catalog: None, alice: Caller) -> None:
     by_column = services.remember(
+        alice,
         Remember(
             content="Amounts are with tax.",
             entity_urns=[ORDERS],
             related_columns=[{"urn": ORDERS, "column": "amount", "relevance": "measured"}],
         ),
-        caller=alice,
     ).record
     by_text = services.remember(
-        Remember(content="The status of orders is set at night.", entity_urns=[ORDERS]), caller=alice
+        alice, Remember(content="The status of orders is set at night.", entity_urns=[ORDERS])
     ).record
     comparison.check_all_entities(100)
     count = load(record(ORDERS, "schemaMetadata", schema_of("sales.orders", [column("total", "NUMBER")])))
@@ -167,11 +167,9 @@ def test_loading_checks_memories_about_changed_entities(small_catalog: None, ali
     assert MemoryRecord.objects.get(pk=by_column.pk).status == "stale"
     assert MemoryRecord.objects.get(pk=by_text.pk).status == "active"
     (hit,) = [
-        hit
-        for hit in recall(RecallMemories(query="status of orders"), caller=alice).hits
-        if hit.record.pk == by_text.pk
+        hit for hit in recall(alice, RecallMemories(query="status of orders")).hits if hit.record.pk == by_text.pk
     ]
-    assert "status" in recall(RecallMemories(query="status of orders"), caller=alice).hints[hit.record.pk]
+    assert "status" in recall(alice, RecallMemories(query="status of orders")).hints[hit.record.pk]
 
 
 def test_baselines_of_another_catalog_make_nothing_stale(
@@ -179,7 +177,7 @@ def test_baselines_of_another_catalog_make_nothing_stale(
 ) -> None:
     """Baselines of one catalog are not compared with another, where the same tables may not exist."""
 
-    memory = services.remember(Remember(content="Amounts are with tax.", entity_urns=[ORDERS]), caller=alice).record
+    memory = services.remember(alice, Remember(content="Amounts are with tax.", entity_urns=[ORDERS])).record
     comparison.check_all_entities(100)
     monkeypatch.setattr("knowledge.freshness.comparison.identity", lambda: "datahub http://elsewhere")
     CatalogAspect.objects.all().delete()
@@ -192,9 +190,7 @@ def test_applying_a_deprecation_makes_other_memories_stale(
     small_catalog: None, alice: Caller, bob: Caller, cora: Caller
 ) -> None:
     """The applied insight itself stays active."""
-    other_memory = services.remember(
-        Remember(content="Orders are loaded at night.", entity_urns=[ORDERS]), caller=bob
-    ).record
+    other_memory = services.remember(bob, Remember(content="Orders are loaded at night.", entity_urns=[ORDERS])).record
     comparison.check_all_entities(100)
     applied = apply(alice, cora, change("deprecate", "", "use the mart"))
     own_memory = MemoryRecord.objects.get(pk=applied.changeset.insight_ids[0])

@@ -48,7 +48,7 @@ def test_a_second_copy_writes_only_changes(gms: Faults, capsys: Any) -> None:
 
 
 def test_reads_use_the_copy_and_report_its_age(gms: Faults, alice: Caller, away: Callable[[], None]) -> None:
-    near = services.remember(Remember(content="The mart is built at five.", entity_urns=[MART]), caller=alice).record
+    near = services.remember(alice, Remember(content="The mart is built at five.", entity_urns=[MART])).record
     call_command("sync_catalog", verbosity=0)
     away()
     entity = catalog_entity(alice, urn=ORDERS)["entity"]

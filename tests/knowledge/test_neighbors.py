@@ -43,7 +43,7 @@ def test_memories_about_neighbors_are_attached_without_a_copy(
     gms: Faults, alice: Caller, bob: Caller, settings: Any
 ) -> None:
     settings.MEMORY_CONTEXT_MS = 10_000
-    services.remember(Remember(content="Orders reach the mart at ten.", entity_urns=[ORDERS]), caller=alice)
+    services.remember(alice, Remember(content="Orders reach the mart at ten.", entity_urns=[ORDERS]))
     attached = attach_memories(bob, ENTITY_CALL)
     assert attached
     assert attached.data["memory_context"][0]["why"].endswith("one step of lineage away; shares: mart")
@@ -54,8 +54,8 @@ def test_a_slow_lookup_does_not_delay_the_call_and_serves_the_next(
     gms: Faults, alice: Caller, bob: Caller, settings: Any
 ) -> None:
     settings.MEMORY_CONTEXT_MS = 1_500
-    services.remember(Remember(content="Marts are built at noon.", entity_urns=[MART]), caller=alice)
-    services.remember(Remember(content="Orders reach the mart at ten.", entity_urns=[ORDERS]), caller=alice)
+    services.remember(alice, Remember(content="Marts are built at noon.", entity_urns=[MART]))
+    services.remember(alice, Remember(content="Orders reach the mart at ten.", entity_urns=[ORDERS]))
     DataHubCatalog.configured().existing([MART])  # imports the SDK and connects it before the delay begins
     gms.delay_s = 1.2
     first = attach_memories(bob, ENTITY_CALL)

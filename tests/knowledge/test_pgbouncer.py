@@ -125,11 +125,11 @@ def test_a_search_compares_as_many_lists_as_without_a_pooler(
     monkeypatch.setattr(vector_index, "TRAINED_FROM", 100)
     settings.RECALL_EXACT_SCAN_ROWS = 0
     facts = [{"content": f"Store {n} counts its stock on day {n % 28} of each month."} for n in range(120)]
-    remember_many(caller=alice, facts=facts)
-    exact = recall(RecallMemories(query="stock of store 17"), caller=alice).hits
+    remember_many(alice, facts=facts)
+    exact = recall(alice, RecallMemories(query="stock of store 17")).hits
     assert vector_index.train() == "120 passages, 5 lists, built"
     try:
-        found = recall(RecallMemories(query="stock of store 17"), caller=alice).hits
+        found = recall(alice, RecallMemories(query="stock of store 17")).hits
     finally:
         vector_index.drop()
     assert [hit.record.pk for hit in found] == [hit.record.pk for hit in exact]
@@ -159,7 +159,7 @@ def test_a_transaction_keeps_a_shorter_timeout_when_its_identity_changes(alice: 
 
 def test_people_who_take_turns_on_a_connection_read_their_own_memories(alice: Caller, olga: Caller) -> None:
     for caller in (alice, olga):
-        services.remember(Remember(content=f"A note of {caller.email}.", visibility="private"), caller=caller)
+        services.remember(caller, Remember(content=f"A note of {caller.email}.", visibility="private"))
 
     def read(caller: Caller) -> set[str]:
         found: set[str] = set()
@@ -175,14 +175,14 @@ def test_people_who_take_turns_on_a_connection_read_their_own_memories(alice: Ca
 
 
 def test_no_statement_is_prepared(alice: Caller) -> None:
-    services.remember(Remember(content="Stock is counted on Mondays."), caller=alice)
+    services.remember(alice, Remember(content="Stock is counted on Mondays."))
     for _ in range(8):
-        assert recall(RecallMemories(query="When is stock counted?"), caller=alice).hits
+        assert recall(alice, RecallMemories(query="When is stock counted?")).hits
     assert on_each_server_connection("SELECT count(*) FROM pg_prepared_statements") == [0] * SERVER_CONNECTIONS
 
 
 def test_long_lists_are_read_in_chunks_inside_and_outside_of_a_transaction(alice: Caller) -> None:
-    remember_many(caller=alice, facts=[{"content": f"Store {n} opens at {n % 12}."} for n in range(30)])
+    remember_many(alice, facts=[{"content": f"Store {n} opens at {n % 12}."} for n in range(30)])
 
     def read() -> int:
         with identity.acting_as(alice):
@@ -201,12 +201,12 @@ def test_one_process_carries_out_a_changeset(small_catalog: None, alice: Caller,
     assert other.acquire(f"changeset {changeset.pk.hex}")
     assert not other.has_session
     with pytest.raises(Conflict, match="by another request"):
-        resume(caller=cora, changeset_id=changeset.pk)
+        resume(cora, changeset_id=changeset.pk)
     other.is_killed()
     with pytest.raises(Conflict, match="by another request"):  # nobody knows yet that it has ended
-        resume(caller=cora, changeset_id=changeset.pk)
+        resume(cora, changeset_id=changeset.pk)
     Lease.objects.update(expires_at="2020-01-01T00:00:00Z")
-    assert resume(caller=cora, changeset_id=changeset.pk).changeset.state == "applied"
+    assert resume(cora, changeset_id=changeset.pk).changeset.state == "applied"
     assert not locks.is_locked("changeset", changeset.pk)
 
 

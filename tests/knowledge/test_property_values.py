@@ -54,7 +54,7 @@ def test_a_value_is_stored_by_the_type_of_the_property(
     define(kind)
     applied = apply(alice, cora, change("set_structured_property", "retention", detail))
     assert (applied.changeset.state, stored(either_catalog)) == ("applied", values)
-    undone = rollback.roll_back(caller=cora, changeset_id=applied.changeset.pk)
+    undone = rollback.roll_back(cora, changeset_id=applied.changeset.pk)
     assert (undone.conflicts, stored(either_catalog)) == ([], [])
 
 

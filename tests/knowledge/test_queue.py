@@ -34,7 +34,7 @@ TAG = {"action_type": "add_tag", "detail": "Training"}
 
 def propose(caller: Caller, text: str, **fields: Any) -> Insight:
     values: dict[str, Any] = {"category": "data_quality", "entity_urns": [ORDERS], **fields}
-    return capture(Capture.read({"insight_text": text, **values}), caller=caller).insight
+    return capture(caller, Capture.read({"insight_text": text, **values})).insight
 
 
 @pytest.fixture
@@ -112,8 +112,8 @@ def test_applying_an_insight_only_approves_its_near_duplicates(desk: Client, ali
 
 
 def test_the_closest_memory_is_one_that_the_curator_may_read(alice: Caller, olga: Caller, cora: Caller) -> None:
-    older = services.remember(Remember(content="The till export runs at 6 in the morning."), caller=alice).record
-    services.remember(Remember(content="The till export runs at 8 in the morning."), caller=olga)
+    older = services.remember(alice, Remember(content="The till export runs at 6 in the morning.")).record
+    services.remember(olga, Remember(content="The till export runs at 8 in the morning."))
     waiting = propose(alice, "The till export runs at 9 in the morning.")
     propose(alice, "The till export runs at 9 in the morning, daily.")  # a pending insight is not existing knowledge
     claim = closest_memories(cora, [waiting])[waiting.pk]
@@ -164,11 +164,11 @@ def test_a_curator_sets_the_memory_that_an_insight_replaces(
     desk.post(reverse("review-replace", args=[insight.pk]), {"record": fact.pk.hex})
     insight.refresh_from_db()
     assert insight.replaces_id == fact.pk
-    foreign = services.remember(Remember(content="What nobody else should see."), caller=olga).record
+    foreign = services.remember(olga, Remember(content="What nobody else should see.")).record
     with pytest.raises(NotFound):
-        set_replaced(caller=cora, insight_id=insight.pk, record_id=foreign.pk)
+        set_replaced(cora, insight_id=insight.pk, record_id=foreign.pk)
     with pytest.raises(Conflict):
-        set_replaced(caller=ada, insight_id=insight.pk, record_id=insight.pk)
+        set_replaced(ada, insight_id=insight.pk, record_id=insight.pk)
     desk.post(reverse("review-replace", args=[insight.pk]))
     insight.refresh_from_db()
     assert insight.replaces_id is None
@@ -178,9 +178,9 @@ def test_an_insight_can_replace_the_other_correction_of_its_memory(
     desk: Client, alice: Caller, cora: Caller, fact: MemoryRecord
 ) -> None:
     insight = propose(alice, "Revenue in the sales mart includes refunds now.")
-    set_replaced(caller=cora, insight_id=insight.pk, record_id=fact.pk)
+    set_replaced(cora, insight_id=insight.pk, record_id=fact.pk)
     operation = Supersede(record_id=fact.pk, content="Refunds are booked on the day of the return.")
-    correction = services.supersede(operation, caller=alice).record
+    correction = services.supersede(alice, operation).record
     page = desk.get(reverse("review-one", args=[insight.pk])).content.decode()
     assert "Refunds are booked on the day" in page
     assert page.count('data-key="s"') == 1
@@ -213,7 +213,7 @@ def test_approved_insights_are_applied_together_after_one_preview(desk: Client, 
     rows = [propose(alice, f"Till {n} trains.", suggested_actions=[{**TAG, "detail": f"Tag {n}"}]) for n in range(3)]
     impossible = propose(alice, "A column that is none.", suggested_actions=[{**TAG, "target": "column:none"}])
     for row in [*rows, impossible]:
-        decisions.approve(caller=cora, insight_id=row.pk)
+        decisions.approve(cora, insight_id=row.pk)
     form = {"act": "apply", "all": "1", "f-state": "approved", "back_to": "/review/all/?state=approved"}
     preview = desk.post(reverse("review-act"), form)
     page = preview.content.decode()
@@ -232,9 +232,9 @@ def test_approved_insights_are_applied_together_after_one_preview(desk: Client, 
 def test_applying_an_insight_twice_changes_nothing(alice: Caller, cora: Caller) -> None:
     """A batch that was killed after applying a row applies that row again."""
     insight = propose(alice, "Tills train.", suggested_actions=[TAG])
-    decisions.approve(caller=cora, insight_id=insight.pk)
-    first = suggested.apply(caller=cora, insight_id=insight.pk)
-    assert suggested.apply(caller=cora, insight_id=insight.pk) == first
+    decisions.approve(cora, insight_id=insight.pk)
+    first = suggested.apply(cora, insight_id=insight.pk)
+    assert suggested.apply(cora, insight_id=insight.pk) == first
 
 
 def test_the_list_makes_a_bounded_number_of_queries(
@@ -258,5 +258,5 @@ def test_more_than_a_month_is_not_more_than_a_week(alice: Caller, cora: Caller) 
 def test_own_insights_are_hidden_only_in_states_that_are_decided(alice: Caller, cora: Caller, ada: Caller) -> None:
     own = propose(cora, "Tills close at ten in Ghent.")
     assert (Queue(cora).ids(), Queue(ada).ids()) == ([], [own.pk])
-    decisions.approve(caller=ada, insight_id=own.pk)
+    decisions.approve(ada, insight_id=own.pk)
     assert Queue(cora, state="approved").ids() == [own.pk]

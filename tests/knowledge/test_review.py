@@ -39,7 +39,7 @@ DESCRIBE = {"action_type": "update_description", "target": "column:status", "det
 
 def propose(caller: Caller, text: str = CLAIM, **fields: Any) -> Insight:
     values: dict[str, Any] = {"category": "data_quality", "entity_urns": [ORDERS], "suggested_actions": [DESCRIBE]}
-    return capture(Capture.read({"insight_text": text, **{**values, **fields}}), caller=caller).insight
+    return capture(caller, Capture.read({"insight_text": text, **{**values, **fields}})).insight
 
 
 def decide(client: Client, insight: Insight, action: str, **data: str) -> Any:
@@ -78,7 +78,7 @@ def test_the_page_explains_why_an_insight_cannot_be_applied(alice: Caller, desk:
 
 
 def test_a_correction_is_shown_as_a_diff_to_the_replaced_memory(alice: Caller, desk: Client) -> None:
-    old = services.remember(Remember(content="Closed orders never include cancelled ones."), caller=alice).record
+    old = services.remember(alice, Remember(content="Closed orders never include cancelled ones.")).record
     page = desk.get(reverse("review-one", args=[propose(alice, CLAIM, supersedes=old.pk.hex).pk])).content.decode()
     assert "<ins>" in page
     assert "<del>" in page
@@ -87,9 +87,9 @@ def test_a_correction_is_shown_as_a_diff_to_the_replaced_memory(alice: Caller, d
 
 def test_the_page_shows_related_memories_and_catalog_metadata(alice: Caller, desk: Client) -> None:
     near = services.remember(
-        Remember(content="Orders of test stores are left out.", entity_urns=[ORDERS]), caller=alice
+        alice, Remember(content="Orders of test stores are left out.", entity_urns=[ORDERS])
     ).record
-    services.remember(Remember(content="The mart is rebuilt every night.", entity_urns=[MART]), caller=alice)
+    services.remember(alice, Remember(content="The mart is rebuilt every night.", entity_urns=[MART]))
     page = desk.get(reverse("review-one", args=[propose(alice).pk]))
     assert [record.pk for record in page.context["case"].neighbors] == [near.pk]
     assert page.context["case"].evidence["entities"][0]["description"] == "Table sales.orders."
@@ -169,7 +169,7 @@ def test_the_queue_wraps_around_and_can_be_filtered(alice: Caller, cora: Caller)
 
 def test_a_batch_is_decided_and_undone_together(alice: Caller, desk: Client, cora: Caller) -> None:
     rows = [propose(alice, f"Fact number {n} about the tills of Ghent.") for n in range(3)]
-    decisions.reject(caller=cora, insight_id=rows[2].pk)
+    decisions.reject(cora, insight_id=rows[2].pk)
     form = {"act": "approve", "ids": [row.pk.hex for row in rows], "note": "all alike", "back_to": "/review/all/"}
     response = desk.post(reverse("start-batch"), form, follow=True)
     batch = Batch.objects.get()
@@ -229,7 +229,7 @@ def test_the_number_of_queries_does_not_grow(alice: Caller, desk: Client, django
     insight = propose(alice, entity_urns=[ORDERS, MART], suggested_actions=actions)
     for n in range(12):
         propose(alice, f"Fact number {n} about the tills of Ghent.")
-        services.remember(Remember(content=f"Neighbor number {n} of the orders.", entity_urns=[ORDERS]), caller=alice)
+        services.remember(alice, Remember(content=f"Neighbor number {n} of the orders.", entity_urns=[ORDERS]))
     address = reverse("review-one", args=[insight.pk])
     desk.get(address)
     with django_assert_max_num_queries(23):
@@ -257,8 +257,8 @@ def test_an_approved_insight_stays_valid_until_its_edit_is_approved(
     alice: Caller, bob: Caller, cora: Caller, desk: Client
 ) -> None:
     insight = propose(alice)
-    decisions.approve(caller=cora, insight_id=insight.pk)
-    edited = services.revise(Revise(record_id=insight.pk, content="Something that nobody has approved."), caller=alice)
+    decisions.approve(cora, insight_id=insight.pk)
+    edited = services.revise(alice, Revise(record_id=insight.pk, content="Something that nobody has approved."))
     assert "waits for a curator" in edited.pending_message
     insight = Insight.objects.get(pk=insight.pk)
     assert (insight.state, insight.record.content) == ("approved", CLAIM)
@@ -267,23 +267,23 @@ def test_an_approved_insight_stays_valid_until_its_edit_is_approved(
     page = desk.get(reverse("review-one", args=[insight.pk])).content.decode()
     assert "nobody has approved" in page
     with pytest.raises(Conflict, match="an edit of"):
-        preview(Apply.read({"insight_ids": [insight.pk.hex], "changes": [DESCRIBE], "entity_urn": ORDERS}), caller=cora)
-    decisions.reject(caller=cora, insight_id=insight.pk, notes="no")
+        preview(cora, Apply.read({"insight_ids": [insight.pk.hex], "changes": [DESCRIBE], "entity_urn": ORDERS}))
+    decisions.reject(cora, insight_id=insight.pk, notes="no")
     insight = Insight.objects.get(pk=insight.pk)
     assert (insight.state, insight.record.content, insight.pending_edit) == ("approved", CLAIM, {})
-    services.revise(Revise(record_id=insight.pk, content="Something better, to be approved."), caller=alice)
-    decisions.approve(caller=cora, insight_id=insight.pk)
+    services.revise(alice, Revise(record_id=insight.pk, content="Something better, to be approved."))
+    decisions.approve(cora, insight_id=insight.pk)
     insight = Insight.objects.get(pk=insight.pk)
     assert (insight.record.content, insight.pending_edit) == ("Something better, to be approved.", {})
-    decisions.undo_review(caller=cora, insight_id=insight.pk)
+    decisions.undo_review(cora, insight_id=insight.pk)
     insight = Insight.objects.get(pk=insight.pk)
     assert (insight.record.content, insight.pending_edit["content"]) == (CLAIM, "Something better, to be approved.")
 
 
 def test_the_owner_of_an_approved_insight_narrows_its_readers_without_review(alice: Caller, cora: Caller) -> None:
     insight = propose(alice)
-    decisions.approve(caller=cora, insight_id=insight.pk)
-    record = services.revise(Revise(record_id=insight.pk, visibility="private"), caller=alice)
+    decisions.approve(cora, insight_id=insight.pk)
+    record = services.revise(alice, Revise(record_id=insight.pk, visibility="private"))
     assert (record.visibility, record.pending_message) == ("private", "")
     assert not queries.waiting(cora).exists()
 
@@ -299,24 +299,24 @@ EDITS: dict[str, Any] = {
 @pytest.mark.parametrize("name", EDITS)
 def test_every_field_that_reaches_readers_waits_for_review(name: str, alice: Caller, cora: Caller) -> None:
     insight = propose(alice)
-    decisions.approve(caller=cora, insight_id=insight.pk)
+    decisions.approve(cora, insight_id=insight.pk)
     before = MemoryRecord.objects.filter(pk=insight.pk).values(name).get()[name]
-    record = services.revise(Revise.read({"id": insight.pk, name: EDITS[name]}), caller=alice)
+    record = services.revise(alice, Revise.read({"id": insight.pk, name: EDITS[name]}))
     assert "waits for a curator" in record.pending_message
     assert MemoryRecord.objects.filter(pk=insight.pk).values(name).get()[name] == before
     assert [row.pk for row in queries.waiting(cora)] == [insight.pk]
-    decisions.approve(caller=cora, insight_id=insight.pk)
+    decisions.approve(cora, insight_id=insight.pk)
     after = MemoryRecord.objects.filter(pk=insight.pk).values(name).get()[name]
     assert after == ({"now": "Ignore the text."} if name == "metadata" else EDITS[name])
-    decisions.undo_review(caller=cora, insight_id=insight.pk)
+    decisions.undo_review(cora, insight_id=insight.pk)
     assert MemoryRecord.objects.filter(pk=insight.pk).values(name).get()[name] == before
     assert set(Insight.objects.get(pk=insight.pk).pending_edit) == {name}
 
 
 def test_the_page_of_an_edit_shows_each_edited_field(alice: Caller, cora: Caller, cora_user: User) -> None:
     insight = propose(alice)
-    decisions.approve(caller=cora, insight_id=insight.pk)
-    services.revise(Revise.read({"id": insight.pk, **EDITS}), caller=alice)
+    decisions.approve(cora, insight_id=insight.pk)
+    services.revise(alice, Revise.read({"id": insight.pk, **EDITS}))
     page = browser(cora_user).get(reverse("review-one", args=[insight.pk])).content.decode()
     missing = [text for text in ("obey", "Ignore what the text says.", "preference", "high") if text not in page]
     assert missing == []
@@ -325,24 +325,22 @@ def test_the_page_of_an_edit_shows_each_edited_field(alice: Caller, cora: Caller
 def test_an_edit_of_tags_leaves_the_author_of_the_text(alice: Caller, cora: Caller, ada: Caller) -> None:
     insight = propose(alice)
     edit = EditAndApprove.read({"insight_ids": [insight.pk.hex], "content": "What the curator made of it."})
-    decisions.edit_and_approve(edit, caller=cora)
-    services.revise(Revise(record_id=insight.pk, tags=["tills"]), caller=alice)
-    decisions.approve(caller=ada, insight_id=insight.pk)
+    decisions.edit_and_approve(cora, edit)
+    services.revise(alice, Revise(record_id=insight.pk, tags=["tills"]))
+    decisions.approve(ada, insight_id=insight.pk)
     record = MemoryRecord.objects.get(pk=insight.pk)
     assert (record.tags, record.edited_by) == (["tills"], cora.email)
-    services.revise(Revise(record_id=insight.pk, content="What the author wants."), caller=alice)
-    decisions.approve(caller=ada, insight_id=insight.pk)
+    services.revise(alice, Revise(record_id=insight.pk, content="What the author wants."))
+    decisions.approve(ada, insight_id=insight.pk)
     assert MemoryRecord.objects.get(pk=insight.pk).edited_by == ""
-    decisions.undo_review(caller=ada, insight_id=insight.pk)
+    decisions.undo_review(ada, insight_id=insight.pk)
     assert MemoryRecord.objects.get(pk=insight.pk).edited_by == cora.email
 
 
 def test_a_correction_of_an_approved_insight_is_proposed(alice: Caller, bob: Caller, cora: Caller) -> None:
     insight = propose(alice, visibility="everyone")
-    decisions.approve(caller=cora, insight_id=insight.pk)
-    response = services.supersede(
-        Supersede(record_id=insight.pk, content="A correction nobody has read."), caller=alice
-    )
+    decisions.approve(cora, insight_id=insight.pk)
+    response = services.supersede(alice, Supersede(record_id=insight.pk, content="A correction nobody has read."))
     assert "waits for a curator" in response.note
     assert (response.record.visibility, response.record.supersedes_id) == ("private", None)
     proposed = Insight.objects.get(pk=response.record.pk)
@@ -353,8 +351,8 @@ def test_a_correction_of_an_approved_insight_is_proposed(alice: Caller, bob: Cal
 
 def test_a_forgotten_insight_cannot_be_applied_or_reopened(alice: Caller, cora: Caller, desk: Client) -> None:
     insight = propose(alice)
-    decisions.approve(caller=cora, insight_id=insight.pk)
-    services.forget(Forget(record_id=insight.pk), caller=alice)
+    decisions.approve(cora, insight_id=insight.pk)
+    services.forget(alice, Forget(record_id=insight.pk))
     decide(desk, insight, "apply")
     desk.post(reverse("review-undo", args=[insight.pk]))
     insight.refresh_from_db()
@@ -373,7 +371,7 @@ def test_a_rejection_needs_a_reason(alice: Caller, desk: Client) -> None:
 
 def test_undoing_a_rejection_creates_no_second_proposal(alice: Caller, cora: Caller, desk: Client) -> None:
     insight = propose(alice)
-    decisions.reject(caller=cora, insight_id=insight.pk)
+    decisions.reject(cora, insight_id=insight.pk)
     propose(alice)
     desk.post(reverse("review-undo", args=[insight.pk]))
     insight.refresh_from_db()
@@ -384,7 +382,7 @@ def test_curators_decide_only_for_their_own_personas(
     alice: Caller, cora: Caller, olga_user: User, curators: Any
 ) -> None:
     insight = propose(alice, visibility="everyone")
-    decisions.approve(caller=cora, insight_id=insight.pk)
+    decisions.approve(cora, insight_id=insight.pk)
     olga_user.groups.add(curators)
     client = browser(User.objects.get(pk=olga_user.pk))
     assert client.get(reverse("review-one", args=[insight.pk])).status_code == 200  # everyone may read it
@@ -396,15 +394,11 @@ def test_curators_decide_only_for_their_own_personas(
 
 
 def test_the_tables_show_no_private_text_of_others(alice: Caller, cora_user: User) -> None:
-    secret = services.remember(
-        Remember(content="A private thought of Alice.", visibility="private"), caller=alice
-    ).record
+    secret = services.remember(alice, Remember(content="A private thought of Alice.", visibility="private")).record
     shared = services.supersede(
-        Supersede(record_id=secret.pk, content="A shared correction.", visibility="persona"), caller=alice
+        alice, Supersede(record_id=secret.pk, content="A shared correction.", visibility="persona")
     )
-    replaced = services.remember(
-        Remember(content="Another private thought.", visibility="private"), caller=alice
-    ).record
+    replaced = services.remember(alice, Remember(content="Another private thought.", visibility="private")).record
     insight = propose(alice, supersedes=replaced.pk.hex)
     User.objects.get(pk=cora_user.pk).groups.first().permissions.add(  # type: ignore[union-attr]
         *Permission.objects.filter(codename__in=["view_memoryrecord", "view_insight", "view_tombstone"])
@@ -428,7 +422,7 @@ def test_unstorable_form_values_cause_no_server_error(alice_user: User, address:
 
 @pytest.mark.parametrize("page", ["foo", "//evil.example", "https://evil.example/", "/\\evil.example"])
 def test_a_form_never_redirects_to_another_site(alice: Caller, alice_user: User, page: str) -> None:
-    fact = services.remember(Remember(content="A fact about the tills."), caller=alice).record
+    fact = services.remember(alice, Remember(content="A fact about the tills.")).record
     response = browser(alice_user).post(reverse("change-memory", args=[fact.pk, "useful"]), {"next": page})
     assert response["Location"] == reverse("memory", args=[fact.pk])
 
@@ -458,8 +452,8 @@ def test_changed_columns_of_an_approved_insight_are_reviewed(
     alice: Caller, cora: Caller, name: str, value: list[Any]
 ) -> None:
     insight = propose(alice)
-    decisions.approve(caller=cora, insight_id=insight.pk)
-    edited = services.revise(Revise.read({"record_id": insight.pk, name: value}), caller=alice)
+    decisions.approve(cora, insight_id=insight.pk)
+    edited = services.revise(alice, Revise.read({"record_id": insight.pk, name: value}))
     assert "waits for a curator" in edited.pending_message
     insight = Insight.objects.get(pk=insight.pk)
     assert getattr(insight.record, name) != value
@@ -468,11 +462,11 @@ def test_changed_columns_of_an_approved_insight_are_reviewed(
 
 def test_nobody_approves_their_own_edit(alice: Caller, cora: Caller) -> None:
     insight = propose(alice)
-    decisions.approve(caller=cora, insight_id=insight.pk)
+    decisions.approve(cora, insight_id=insight.pk)
     edited = "Something that nobody has approved."
-    services.revise(Revise(record_id=insight.pk, content=edited), caller=replace(cora, is_admin=True))  # until today
+    services.revise(replace(cora, is_admin=True), Revise(record_id=insight.pk, content=edited))  # until today
     with pytest.raises(Forbidden, match="is your own"):
-        decisions.approve(caller=cora, insight_id=insight.pk)
+        decisions.approve(cora, insight_id=insight.pk)
     assert Insight.objects.get(pk=insight.pk).record.content == CLAIM
 
 
@@ -482,9 +476,7 @@ def test_a_pending_insight_is_not_moved_to_another_persona(
     insight = propose(alice)
     PersonaMembership.objects.create(user=alice_user, persona=personas["supply"])
     with pytest.raises(Conflict, match="waits for review"):
-        services.reassign(
-            Reassign(record_id=insight.pk, persona="supply"), caller=build_caller(alice_user, channel="test")
-        )
+        services.reassign(build_caller(alice_user, channel="test"), Reassign(record_id=insight.pk, persona="supply"))
     assert MemoryRecord.objects.get(pk=insight.pk).persona == "sales"
 
 
@@ -494,7 +486,7 @@ def test_the_memory_of_a_withdrawn_or_rejected_proposal_leads_back_to_review(ali
     with pytest.raises(Conflict, match="was withdrawn from review"):
         memory_manage(alice, "share", id=record, visibility="everyone")
     assert memory_manage(alice, "restore", id=record)["status"] == "active"
-    decisions.reject(caller=cora, insight_id=record, notes="not true")
+    decisions.reject(cora, insight_id=record, notes="not true")
     with pytest.raises(Conflict, match="appeal with a reason"):
         memory_manage(alice, "update", id=record, tags=["a"])
     with pytest.raises(Conflict, match="appeal with a reason"):

@@ -39,7 +39,7 @@ DESCRIBE = {"action_type": "update_description", "target": "column:status", "det
 
 def propose(caller: Caller, text: str = "Closed orders include cancelled ones.", **fields: Any) -> Insight:
     values: dict[str, Any] = {"category": "data_quality", "entity_urns": [ORDERS], **fields}
-    return capture(Capture.read({"insight_text": text, **values}), caller=caller).insight
+    return capture(caller, Capture.read({"insight_text": text, **values})).insight
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def decide(desk: Client, insight: Insight, act: str, **data: str) -> Any:
 
 
 def test_a_snoozed_insight_returns_by_itself(insight: Insight, cora: Caller, carl: Caller) -> None:
-    snooze(caller=cora, insight_id=insight.pk, until=later(), notes="After the audit")
+    snooze(cora, insight_id=insight.pk, until=later(), notes="After the audit")
     assert Queue(carl).ids() == []
     assert Queue(carl, state="snoozed").ids() == [insight.pk]
     Insight.objects.filter(pk=insight.pk).update(snoozed_until=timezone.now())
@@ -94,40 +94,40 @@ def test_a_snoozed_insight_returns_by_itself(insight: Insight, cora: Caller, car
 @pytest.mark.parametrize("days", [-1, 0, 400])
 def test_a_snooze_ends_within_a_year(insight: Insight, cora: Caller, days: int) -> None:
     with pytest.raises(Invalid, match="until"):
-        snooze(caller=cora, insight_id=insight.pk, until=later(days))
+        snooze(cora, insight_id=insight.pk, until=later(days))
 
 
 def test_only_pending_insights_of_others_can_be_snoozed(insight: Insight, alice: Caller, cora: Caller) -> None:
     with pytest.raises(Forbidden):
-        snooze(caller=alice, insight_id=insight.pk, until=later())
-    decisions.approve(caller=cora, insight_id=insight.pk)
+        snooze(alice, insight_id=insight.pk, until=later())
+    decisions.approve(cora, insight_id=insight.pk)
     with pytest.raises(Conflict, match="approved"):
-        snooze(caller=cora, insight_id=insight.pk, until=later())
+        snooze(cora, insight_id=insight.pk, until=later())
 
 
 def test_a_colleague_sees_the_snooze_before_deciding_and_a_decision_ends_it(
     insight: Insight, cora: Caller, carl: Caller
 ) -> None:
     seen = version_of(insight)
-    snooze(caller=cora, insight_id=insight.pk, until=later())
+    snooze(cora, insight_id=insight.pk, until=later())
     with pytest.raises(ChangedMeanwhile, match=r"cora@example\.org snoozed it on"):
-        decisions.approve(caller=carl, insight_id=insight.pk, seen=seen)
-    decisions.approve(caller=carl, insight_id=insight.pk, seen=seen, override=True)
+        decisions.approve(carl, insight_id=insight.pk, seen=seen)
+    decisions.approve(carl, insight_id=insight.pk, seen=seen, override=True)
     insight.refresh_from_db()
     assert (insight.state, insight.snoozed_until) == ("approved", None)
 
 
 def test_every_curator_ends_a_snooze(insight: Insight, cora: Caller, carl: Caller) -> None:
     first = later(2)
-    snooze(caller=cora, insight_id=insight.pk, until=first)
-    snooze(caller=cora, insight_id=insight.pk, until=later(9))
-    decisions.undo_review(caller=cora, insight_id=insight.pk)
+    snooze(cora, insight_id=insight.pk, until=first)
+    snooze(cora, insight_id=insight.pk, until=later(9))
+    decisions.undo_review(cora, insight_id=insight.pk)
     rows = Insight.objects.filter(pk=insight.pk)
     assert rows.get().snoozed_until == first  # undo restores the earlier snooze
-    decisions.undo_review(caller=carl, insight_id=insight.pk)
+    decisions.undo_review(carl, insight_id=insight.pk)
     assert rows.get().snoozed_until is None
     with pytest.raises(Conflict, match="no decision to undo"):
-        decisions.undo_review(caller=carl, insight_id=insight.pk)
+        decisions.undo_review(carl, insight_id=insight.pk)
 
 
 @pytest.mark.parametrize("data", [{}, {"date": "tomorrow"}, {"date": "2020-01-01"}, {"until": "9999"}])
@@ -166,12 +166,12 @@ def test_the_next_page_offers_to_undo_each_decision(
 def test_a_question_that_was_answered_cannot_be_undone(
     insight: Insight, alice: Caller, cora: Caller, carl: Caller
 ) -> None:
-    clarifications.request_changes(caller=cora, insight_id=insight.pk, notes="Since when?")
+    clarifications.request_changes(cora, insight_id=insight.pk, notes="Since when?")
     with pytest.raises(Forbidden, match=r"cora@example\.org"):
-        decisions.undo_review(caller=carl, insight_id=insight.pk)
-    clarifications.answer(AnswerQuestion(insight_id=insight.pk, notes="Since March."), caller=alice)
+        decisions.undo_review(carl, insight_id=insight.pk)
+    clarifications.answer(alice, AnswerQuestion(insight_id=insight.pk, notes="Since March."))
     with pytest.raises(Conflict, match="no decision to undo"):
-        decisions.undo_review(caller=cora, insight_id=insight.pk)
+        decisions.undo_review(cora, insight_id=insight.pk)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_the_conflict_names_the_colleague_and_offers_to_keep_their_decision(
 ) -> None:
     other = propose(alice, "The till export runs at six.")
     fields = seen_fields(desk, insight)
-    decisions.reject(caller=carl, insight_id=insight.pk, notes="Too vague")
+    decisions.reject(carl, insight_id=insight.pk, notes="Too vague")
     page = decide(desk, insight, "approve", **fields)
     text = page.content.decode()
     for part in ("Carl Curator rejected it on", "Keep theirs", reverse("review-one", args=[other.pk]), "override"):
@@ -241,8 +241,8 @@ def test_a_curator_is_told_that_a_colleague_has_applied_the_insight(
 ) -> None:
     insight = propose(alice, suggested_actions=[DESCRIBE])
     fields = seen_fields(desk, insight)
-    decisions.approve(caller=carl, insight_id=insight.pk)
-    suggested.apply(caller=carl, insight_id=insight.pk)
+    decisions.approve(carl, insight_id=insight.pk)
+    suggested.apply(carl, insight_id=insight.pk)
     page = decide(desk, insight, "apply", **fields)
     assert page.status_code == 409
     assert "Carl Curator applied it on" in page.content.decode()
@@ -273,9 +273,7 @@ def test_overdue_insights_are_marked_filtered_and_sorted(
 
 
 def rule(caller: Caller, **values: Any) -> AssignmentRule:
-    saved, _ = assignment.save_rule(
-        assignment.SaveRule.read({"persona": "sales", "assignee": CARL, **values}), caller=caller
-    )
+    saved, _ = assignment.save_rule(caller, assignment.SaveRule.read({"persona": "sales", "assignee": CARL, **values}))
     return saved
 
 
@@ -307,7 +305,7 @@ def test_a_rule_whose_curator_cannot_review_is_skipped(
 def test_insights_of_a_curator_who_cannot_review_any_more_are_unassigned(
     insight: Insight, cora: Caller, carl: Caller, carl_user: User
 ) -> None:
-    clarifications.reassign(caller=cora, insight_id=insight.pk, to=CARL)
+    clarifications.reassign(cora, insight_id=insight.pk, to=CARL)
     assert Queue.of(cora, {"assignee": "nobody"}).ids() == []
     carl_user.personas.clear()
     assert Queue.of(cora, {"assignee": "nobody"}).ids() == [insight.pk]
@@ -327,7 +325,7 @@ def test_rules_belong_to_the_curators_of_the_persona(alice: Caller, olga: Caller
     with pytest.raises(Conflict):
         rule(cora, category="data_quality")
     with pytest.raises(Forbidden):
-        assignment.delete_rule(caller=olga, rule_id=saved.pk)
+        assignment.delete_rule(olga, rule_id=saved.pk)
 
 
 def test_rules_are_edited_on_a_page(insight: Insight, cora: Caller, carl: Caller, desk: Client) -> None:

@@ -63,7 +63,7 @@ def test_a_degraded_search_is_reported(alice_user: User, fact: MemoryRecord, set
 
 
 def test_facets_count_and_filter(alice: Caller, alice_user: User, fact: MemoryRecord) -> None:
-    services.remember(Remember(content="She likes tables more than charts.", dimension="preference"), caller=alice)
+    services.remember(alice, Remember(content="She likes tables more than charts.", dimension="preference"))
     result = browser(alice_user).get(f"{HOME}?dimension=preference").context["result"]
     assert [record.dimension for record in result.records] == ["preference"]
     counts = {facet.name: {o.value: o.count for o in facet.options} for facet in result.facets}
@@ -75,7 +75,7 @@ def test_facets_count_and_filter(alice: Caller, alice_user: User, fact: MemoryRe
 
 def test_lists_are_paged_by_keyset(alice: Caller, alice_user: User) -> None:
     for n in range(25):
-        services.remember(Remember(content=f"Fact number {n} of many facts."), caller=alice)
+        services.remember(alice, Remember(content=f"Fact number {n} of many facts."))
     client, ids, url = browser(alice_user), [], HOME
     for size in (20, 5):
         result = client.get(url).context["result"]
@@ -103,7 +103,7 @@ def test_my_knowledge_makes_a_bounded_number_of_queries(
     alice: Caller, alice_user: User, django_assert_max_num_queries: Any
 ) -> None:
     for n in range(30):
-        services.remember(Remember(content=f"Fact number {n} of many facts."), caller=alice)
+        services.remember(alice, Remember(content=f"Fact number {n} of many facts."))
     client = browser(alice_user)
     with django_assert_max_num_queries(24):
         client.get(HOME)
@@ -111,7 +111,7 @@ def test_my_knowledge_makes_a_bounded_number_of_queries(
 
 def test_hostile_text_is_shown_as_text(alice: Caller, alice_user: User) -> None:
     hostile = "<script>alert(1)</script> [link](javascript:alert(1)) ![x](https://evil.example/x.png) **bold**"
-    record = services.remember(Remember(content=hostile, tags=['"><img src=x>']), caller=alice).record
+    record = services.remember(alice, Remember(content=hostile, tags=['"><img src=x>'])).record
     for url in (HOME, f"{HOME}?q=script", reverse("memory", args=[record.pk])):
         page = text(browser(alice_user), url)
         assert "<script>alert" not in page
@@ -132,7 +132,7 @@ def test_every_page_carries_the_content_security_policy(alice_user: User, fact: 
 
 def test_a_memory_shows_its_chain_as_word_diffs(alice: Caller, alice_user: User, fact: MemoryRecord) -> None:
     new = services.supersede(
-        Supersede(record_id=fact.pk, content="Revenue in the sales mart includes refunds."), caller=alice
+        alice, Supersede(record_id=fact.pk, content="Revenue in the sales mart includes refunds.")
     ).record
     page = text(browser(alice_user), reverse("memory", args=[new.pk]))
     assert '<del><span class="sr">removed </span>excludes</del>' in page
@@ -189,7 +189,7 @@ def test_a_memory_is_forgotten_restored_shared_verified_and_erased(alice_user: U
         client.post(change_url(fact, name), fields)
         fact.refresh_from_db()
         assert getattr(fact, column) == value
-    services.mark_stale(caller=system_caller(), record_id=fact.pk, reason="a column went")
+    services.mark_stale(system_caller(), record_id=fact.pk, reason="a column went")
     assert "a column went" in text(client, reverse("memory", args=[fact.pk]))
     client.post(change_url(fact, "verify"))
     fact.refresh_from_db()
@@ -288,8 +288,8 @@ def test_health_reports_degraded_services(db: None, settings: Any) -> None:
 
 def test_a_search_can_be_limited_to_an_earlier_time(alice: Caller, alice_user: User) -> None:
     start = timezone.now() - timedelta(days=30)
-    old = services.remember(Remember(content="Refunds are left out of revenue."), caller=alice, created_at=start).record
-    services.supersede(Supersede(record_id=old.pk, content="Refunds are part of revenue."), caller=alice)
+    old = services.remember(alice, Remember(content="Refunds are left out of revenue."), created_at=start).record
+    services.supersede(alice, Supersede(record_id=old.pk, content="Refunds are part of revenue."))
     client, then = browser(alice_user), (start + timedelta(days=3)).date().isoformat()
     page = text(client, f"{HOME}?q=refunds&as_of={then}")
     assert "left out of revenue" in page

@@ -60,22 +60,22 @@ def test_a_change_of_a_sensitive_tag_is_written_by_the_second_curator_only(
     assert (changeset.state, in_words(changeset.risks)) == ("waiting", ["changes the sensitive tag or term PII"])
     assert snapshot() == before
     with pytest.raises(Forbidden, match="another curator"):
-        approvals.approve(caller=cora, changeset_id=changeset.pk)
+        approvals.approve(cora, changeset_id=changeset.pk)
     with pytest.raises((Forbidden, NotFound)):
-        approvals.approve(caller=replace(olga, rights=cora.rights), changeset_id=changeset.pk)
+        approvals.approve(replace(olga, rights=cora.rights), changeset_id=changeset.pk)
     with pytest.raises(Forbidden):
-        approvals.approve(caller=alice, changeset_id=changeset.pk)
-    applied = approvals.approve(caller=second, changeset_id=changeset.pk, notes="Agreed.")
+        approvals.approve(alice, changeset_id=changeset.pk)
+    applied = approvals.approve(second, changeset_id=changeset.pk, notes="Agreed.")
     assert (applied.changeset.state, applied.insights_marked) == ("applied", 1)
     assert snapshot() != before
     assert [(row.by, row.verdict) for row in changeset.approvals.all()] == [
         (cora.email, "approved"),
         (second.email, "approved"),
     ]
-    rollback.roll_back(caller=cora, changeset_id=changeset.pk)
+    rollback.roll_back(cora, changeset_id=changeset.pk)
     assert snapshot() == before
     with pytest.raises(Conflict, match="does not wait"):
-        approvals.approve(caller=second, changeset_id=changeset.pk)
+        approvals.approve(second, changeset_id=changeset.pk)
 
 
 def test_declined_and_withdrawn_changesets_set_their_insights_free(
@@ -88,24 +88,24 @@ def test_declined_and_withdrawn_changesets_set_their_insights_free(
         preview_and_apply(again, second)
     for curator, verdict in ((second, "declined"), (cora, "withdrawn")):
         changeset = Changeset.objects.get(state=ChangesetState.WAITING)
-        approvals.decline(caller=curator, changeset_id=changeset.pk, notes="Not yet.")
+        approvals.decline(curator, changeset_id=changeset.pk, notes="Not yet.")
         insight.refresh_from_db()
         assert (insight.state, insight.changeset) == (InsightState.APPROVED, None)
         assert changeset.approvals.last().verdict == verdict  # type: ignore[union-attr]
         with pytest.raises(Conflict):
-            approvals.approve(caller=second, changeset_id=changeset.pk)
+            approvals.approve(second, changeset_id=changeset.pk)
         with pytest.raises(Conflict):
-            resume(caller=second, changeset_id=changeset.pk)
+            resume(second, changeset_id=changeset.pk)
         with pytest.raises(Conflict):
-            rollback.roll_back(caller=second, changeset_id=changeset.pk)
+            rollback.roll_back(second, changeset_id=changeset.pk)
         preview_and_apply(again, cora)
 
 
 def preview_and_apply(operation: Apply, caller: Caller) -> None:
     from knowledge.changesets.apply import apply as apply_changes
 
-    assert preview(operation, caller=caller).risks
-    apply_changes(operation, caller=caller)
+    assert preview(caller, operation).risks
+    apply_changes(caller, operation)
 
 
 def test_the_second_curator_approves_the_diff_that_the_first_one_saw(
@@ -117,7 +117,7 @@ def test_the_second_curator_approves_the_diff_that_the_first_one_saw(
     by_others = Write(described.urn, described.aspect, tuple(described.path), "add", "Somebody else's text.")
     pii.write(by_others, WriteRun("other", "other@example.org", {}))
     with pytest.raises(Conflict, match="has changed since"):
-        approvals.approve(caller=second, changeset_id=changeset.pk)
+        approvals.approve(second, changeset_id=changeset.pk)
     assert get_changeset(cora, changeset.pk).state == ChangesetState.WAITING
 
 
@@ -127,12 +127,12 @@ def test_a_memory_that_is_forgotten_or_erased_while_its_changeset_waits(
     changeset = propose(alice, cora).changeset
     record_id = changeset.insight_ids[0]
     with pytest.raises(Conflict, match="must decline it first"):
-        erase(Erase.read({"id": record_id, "confirm": True}), caller=alice)
-    services.forget(Forget.read({"id": record_id}), caller=alice)
+        erase(alice, Erase.read({"id": record_id, "confirm": True}))
+    services.forget(alice, Forget.read({"id": record_id}))
     with pytest.raises(Conflict, match="archived"):
-        approvals.approve(caller=second, changeset_id=changeset.pk)
-    approvals.decline(caller=second, changeset_id=changeset.pk)
-    erase(Erase.read({"id": record_id, "confirm": True}), caller=alice)
+        approvals.approve(second, changeset_id=changeset.pk)
+    approvals.decline(second, changeset_id=changeset.pk)
+    erase(alice, Erase.read({"id": record_id, "confirm": True}))
     assert not MemoryRecord.objects.filter(pk=record_id).exists()
 
 
@@ -140,14 +140,14 @@ def test_readers_and_derived_entities_count(
     small_catalog: None, alice: Caller, cora: Caller, second: Caller, ada: Caller
 ) -> None:
     rule: dict[str, Any] = {"readers": 2, "derived": None, "sensitive": []}
-    approvals.save_rule(approvals.SaveApprovalRule.read(rule), caller=ada)
+    approvals.save_rule(ada, approvals.SaveApprovalRule.read(rule))
     assert apply(alice, cora, change("update_description", detail="First.")).changeset.state == "applied"
     record = approved(alice, cora).record
     for reader in ("one@example.org", "two@example.org", "two@example.org"):
         Impression.objects.create(record=record, connection=reader, to=reader, tool="query_sql", version="1")
     changeset = apply(alice, cora, change("update_description", detail="Second.")).changeset
     assert changeset.risks == [{"kind": "readers", "count": 2, "limit": 2}]
-    approvals.save_rule(approvals.SaveApprovalRule.read({**rule, "readers": None, "derived": 1}), caller=ada)
+    approvals.save_rule(ada, approvals.SaveApprovalRule.read({**rule, "readers": None, "derived": 1}))
     changeset = apply(alice, cora, change("update_description", detail="Third.")).changeset
     assert [risk["kind"] for risk in changeset.risks] == ["derived"]
 
@@ -159,13 +159,13 @@ def test_only_admins_set_the_rule_and_see_who_agrees(
         with pytest.raises(Invalid):
             approvals.SaveApprovalRule.read(values)
     with pytest.raises(Forbidden):
-        approvals.save_rule(approvals.SaveApprovalRule.read({"readers": 5}), caller=cora)
+        approvals.save_rule(cora, approvals.SaveApprovalRule.read({"readers": 5}))
     with pytest.raises(Forbidden):
         approvals.agreement(cora)
     assert not ApprovalRule.objects.exists()
-    approvals.approve(caller=second, changeset_id=propose(alice, cora).changeset.pk)
-    approvals.decline(caller=second, changeset_id=apply(alice, cora, change("remove_tag", "", PII)).changeset.pk)
-    approvals.decline(caller=cora, changeset_id=apply(alice, cora, change("remove_tag", "", PII)).changeset.pk)
+    approvals.approve(second, changeset_id=propose(alice, cora).changeset.pk)
+    approvals.decline(second, changeset_id=apply(alice, cora, change("remove_tag", "", PII)).changeset.pk)
+    approvals.decline(cora, changeset_id=apply(alice, cora, change("remove_tag", "", PII)).changeset.pk)
     (row,) = approvals.agreement(ada)
     # She approved an insight that the other one applied, and her changeset was approved; another was declined.
     assert (row.curator, row.confirmed, row.contradicted) == (cora.email, 2, 1)
@@ -180,5 +180,5 @@ def test_curators_are_notified_until_one_has_decided(
 
     changeset = propose(alice, cora).changeset
     assert told() == [(second.email, "second_approval")]
-    approvals.decline(caller=second, changeset_id=changeset.pk)
+    approvals.decline(second, changeset_id=changeset.pk)
     assert told() == [(cora.email, "changeset_declined")]

@@ -34,7 +34,7 @@ def test_a_value_stays_until_the_last_insight_that_rests_on_it_is_rolled_back(
     assert (result["reverted_changes"], result["kept_changes"][0]["relied_on_by"]) == ([], [relying])
     assert TAG in snapshot()
     assert Insight.objects.get(pk=relying).state == "applied"
-    rollback.roll_back(caller=cora, changeset_id=second.changeset.pk)
+    rollback.roll_back(cora, changeset_id=second.changeset.pk)
     assert snapshot() == before
 
 
@@ -44,9 +44,9 @@ def test_a_created_entity_stays_while_another_changeset_relies_on_it(
     definition = change("define_structured_property", "shared.owner_team", "The team that owns it.")
     before = snapshot()
     first, second = (apply(alice, cora, definition) for _ in range(2))
-    rollback.roll_back(caller=cora, changeset_id=first.changeset.pk)
+    rollback.roll_back(cora, changeset_id=first.changeset.pk)
     assert "shared.owner_team" in snapshot()
-    rollback.roll_back(caller=cora, changeset_id=second.changeset.pk)
+    rollback.roll_back(cora, changeset_id=second.changeset.pk)
     assert snapshot() == before
 
 
@@ -56,9 +56,9 @@ def test_a_later_changeset_does_not_bring_back_a_value_that_was_rolled_back(
     before = snapshot()
     first = apply(alice, cora, change("update_description", detail="The first text."))
     second = apply(alice, cora, change("update_description", detail="The second text."))
-    rollback.roll_back(caller=cora, changeset_id=first.changeset.pk, skip_conflicts=True)
+    rollback.roll_back(cora, changeset_id=first.changeset.pk, skip_conflicts=True)
     assert "The second text." in snapshot()
-    rollback.roll_back(caller=cora, changeset_id=second.changeset.pk)
+    rollback.roll_back(cora, changeset_id=second.changeset.pk)
     assert snapshot() == before
 
 
@@ -75,7 +75,7 @@ def test_a_value_that_others_write_during_the_rollback_is_not_overwritten(
         note(row, outcome, error)
 
     monkeypatch.setattr(rollback, "note", note_and_interfere)
-    result = rollback.roll_back(caller=cora, changeset_id=applied.changeset.pk)
+    result = rollback.roll_back(cora, changeset_id=applied.changeset.pk)
     assert "Mine now." in snapshot()
     assert TAG not in snapshot()
     assert [row.aspect for row in result.conflicts] == ["editableDatasetProperties"]
@@ -96,8 +96,8 @@ def test_resuming_checks_the_insights_again(
         partial = apply(alice, cora, CASES["update_description"], CASES["add_tag"])
     assert partial.changeset.state == "partial"
     (insight_id,) = partial.changeset.insight_ids
-    services.forget(Forget.read({"record_id": insight_id}), caller=alice)
+    services.forget(alice, Forget.read({"record_id": insight_id}))
     with pytest.raises(Conflict, match="archived"):
-        resume(caller=cora, changeset_id=partial.changeset.pk)
+        resume(cora, changeset_id=partial.changeset.pk)
     assert TAG not in snapshot()
-    rollback.roll_back(caller=cora, changeset_id=partial.changeset.pk)
+    rollback.roll_back(cora, changeset_id=partial.changeset.pk)

@@ -62,7 +62,7 @@ def test_memories_about_its_data_set_are_attached_to_a_file(
     alice: Caller, bob: Caller, olga: Caller, lake: DeclaredSource
 ) -> None:
     fact = Remember.read({"content": "Refunds are missing before May.", "entity_urns": [urn(LAKE_ORDERS)]})
-    services.remember(fact, caller=alice)
+    services.remember(alice, fact)
     for tool, arguments in (
         (object_read, {"key": "orders/2026/05.csv"}),
         (object_info, {"key": "orders/2026/05.csv"}),

@@ -39,11 +39,11 @@ def candidates(*texts: str, **fields: Any) -> list[dict[str, Any]]:
 
 
 def stage(caller: Caller, *texts: str, session: str = "s1") -> staging.Staged:
-    return staging.stage(StageCandidates.read({"session": session, "candidates": candidates(*texts)}), caller=caller)
+    return staging.stage(caller, StageCandidates.read({"session": session, "candidates": candidates(*texts)}))
 
 
 def staged(caller: Caller, text: str = REFUNDS, **places: str) -> Suggestion:
-    staging.stage(StageCandidates.read({"session": "s1", "candidates": candidates(text), **places}), caller=caller)
+    staging.stage(caller, StageCandidates.read({"session": "s1", "candidates": candidates(text), **places}))
     return queries.suggestions(caller).get(text=text)
 
 
@@ -67,7 +67,7 @@ def test_staging_again_changes_nothing_and_counts_further_sessions(alice: Caller
 
 
 def test_what_a_person_remembers_already_and_secrets_are_left_out(alice: Caller, bob: Caller) -> None:
-    services.remember(Remember(content=LATE), caller=alice)
+    services.remember(alice, Remember(content=LATE))
     secret = "From now on revenue is read with password=hunter2222 from the mart."
     assert stage(alice, LATE, secret) == staging.Staged(known=1, left_out=1)
     assert stage(bob, LATE).staged == 1
@@ -102,13 +102,13 @@ def test_bad_candidates_are_refused_as_a_whole(fields: dict[str, Any], fault: st
 def test_nothing_is_remembered_before_it_is_kept(alice: Caller, bob: Caller) -> None:
     suggestion = staged(alice, repository="github.com/fern/mart", program="claude-code")
     assert not MemoryRecord.objects.exists()
-    kept = decisions.keep(Keep(suggestion_id=suggestion.pk), caller=alice)
+    kept = decisions.keep(alice, Keep(suggestion_id=suggestion.pk))
     record = kept.record
     assert (record.content, record.created_by, record.visibility) == (REFUNDS, alice.email, "private")
     assert (record.category, record.tags) == ("correction", ["repo:github.com/fern/mart"])
     assert waiting(alice) == []
     with pytest.raises(Conflict, match="was kept already"):
-        decisions.keep(Keep(suggestion_id=suggestion.pk), caller=alice)
+        decisions.keep(alice, Keep(suggestion_id=suggestion.pk))
     assert not MemoryRecord.objects.visible_to(bob).exists()
 
 
@@ -116,7 +116,7 @@ def test_keeping_as_an_insight_waits_for_review(alice: Caller) -> None:
     suggestion = staged(alice)
     edited = "Net revenue excludes refunds and vouchers."
     kept = decisions.keep(
-        Keep(suggestion_id=suggestion.pk, keep_as="insight", content=edited, visibility="persona"), caller=alice
+        alice, Keep(suggestion_id=suggestion.pk, keep_as="insight", content=edited, visibility="persona")
     )
     insight = Insight.objects.get(pk=kept.record.pk)
     assert (insight.state, insight.record.content, insight.wanted_visibility) == ("pending", edited, "persona")
@@ -124,38 +124,38 @@ def test_keeping_as_an_insight_waits_for_review(alice: Caller) -> None:
 
 def test_each_decision_can_be_undone(alice: Caller) -> None:
     kept, gone, never = (staged(alice, text) for text in (REFUNDS, LATE, "We decided that Nord belongs to KUE."))
-    record = decisions.keep(Keep(suggestion_id=kept.pk), caller=alice).record
-    decisions.discard(Discard.read(ids(gone)), caller=alice)
-    decisions.never_again(NeverAgain.read(ids(never)), caller=alice)
+    record = decisions.keep(alice, Keep(suggestion_id=kept.pk)).record
+    decisions.discard(alice, Discard.read(ids(gone)))
+    decisions.never_again(alice, NeverAgain.read(ids(never)))
     assert waiting(alice) == []
-    decisions.undo(UndoDecisions.read(ids(kept, gone, never)), caller=alice)
+    decisions.undo(alice, UndoDecisions.read(ids(kept, gone, never)))
     assert len(waiting(alice)) == 3
     record.refresh_from_db()
     assert record.status == Status.ARCHIVED
-    assert decisions.keep(Keep(suggestion_id=kept.pk), caller=alice).existing is False
+    assert decisions.keep(alice, Keep(suggestion_id=kept.pk)).existing is False
 
 
 def test_keeping_what_exists_already_and_undoing_it_leaves_the_memory_alone(alice: Caller) -> None:
     suggestion = staged(alice)
-    record = services.remember(Remember(content=REFUNDS), caller=alice).record
-    assert decisions.keep(Keep(suggestion_id=suggestion.pk), caller=alice).existing
-    decisions.undo(UndoDecisions.read(ids(suggestion)), caller=alice)
+    record = services.remember(alice, Remember(content=REFUNDS)).record
+    assert decisions.keep(alice, Keep(suggestion_id=suggestion.pk)).existing
+    decisions.undo(alice, UndoDecisions.read(ids(suggestion)))
     record.refresh_from_db()
     assert record.status == Status.ACTIVE
 
 
 def test_a_memory_that_has_changed_since_is_not_archived_by_an_undo(alice: Caller) -> None:
     suggestion, other = staged(alice), staged(alice, LATE)
-    record = decisions.keep(Keep(suggestion_id=suggestion.pk), caller=alice).record
-    decisions.discard(Discard.read(ids(other)), caller=alice)
-    services.revise(Revise(record_id=record.pk, content="Net revenue excludes refunds and tax."), caller=alice)
+    record = decisions.keep(alice, Keep(suggestion_id=suggestion.pk)).record
+    decisions.discard(alice, Discard.read(ids(other)))
+    services.revise(alice, Revise(record_id=record.pk, content="Net revenue excludes refunds and tax."))
     with pytest.raises(Conflict, match="changed since"):
-        decisions.undo(UndoDecisions.read(ids(suggestion, other)), caller=alice)
+        decisions.undo(alice, UndoDecisions.read(ids(suggestion, other)))
     assert waiting(alice) == []
 
 
 def test_never_again_holds_for_texts_like_it(alice: Caller, bob: Caller) -> None:
-    decisions.never_again(NeverAgain.read(ids(staged(alice))), caller=alice)
+    decisions.never_again(alice, NeverAgain.read(ids(staged(alice))))
     again = "Net revenue always excludes the refunds, which are in refund_eur"
     other = "Net revenue includes refunds, which are in refund_eur."
     assert stage(alice, REFUNDS, again, other, session="s9") == staging.Staged(staged=1, known=2)
@@ -164,12 +164,12 @@ def test_never_again_holds_for_texts_like_it(alice: Caller, bob: Caller) -> None
 
 
 def test_a_question_is_kept_with_its_answer_only(alice: Caller) -> None:
-    staging.stage_questions([("Nothing is known about: trial customers", "Asked 5 times.")], caller=alice)
+    staging.stage_questions(alice, [("Nothing is known about: trial customers", "Asked 5 times.")])
     (suggestion,) = queries.waiting(alice)
     with pytest.raises(Invalid, match="content"):
-        decisions.keep(Keep(suggestion_id=suggestion.pk), caller=alice)
+        decisions.keep(alice, Keep(suggestion_id=suggestion.pk))
     answer = "Trial customers are those without an invoice."
-    assert decisions.keep(Keep(suggestion_id=suggestion.pk, content=answer), caller=alice).record.content == answer
+    assert decisions.keep(alice, Keep(suggestion_id=suggestion.pk, content=answer)).record.content == answer
 
 
 # -- doors -----------------------------------------------------------------------------------------------------
@@ -246,15 +246,15 @@ def test_one_notification_a_day_that_ends_with_the_last_decision(alice: Caller, 
     first, second = staged(alice), staged(alice, LATE)
     staged(bob)
     notice = Notification.objects.get(person__email=alice.email, kind="suggested")
-    decisions.discard(Discard.read(ids(first)), caller=alice)
+    decisions.discard(alice, Discard.read(ids(first)))
     assert Notification.objects.filter(pk=notice.pk).exists()
-    decisions.discard(Discard.read(ids(second)), caller=alice)
+    decisions.discard(alice, Discard.read(ids(second)))
     assert not Notification.objects.filter(pk=notice.pk).exists()
 
 
 def test_suggestions_expire_unless_they_are_never_to_come_again(alice: Caller) -> None:
     old, never = staged(alice), staged(alice, LATE)
-    decisions.never_again(NeverAgain.read(ids(never)), caller=alice)
+    decisions.never_again(alice, NeverAgain.read(ids(never)))
     Suggestion.objects.filter(pk=old.pk).update(expires_at=timezone.now() - timedelta(minutes=1))
     assert retention.delete_expired()["suggestions"] == 1
     assert list(queries.suggestions(alice).values_list("text", flat=True)) == [LATE]
@@ -262,8 +262,8 @@ def test_suggestions_expire_unless_they_are_never_to_come_again(alice: Caller) -
 
 def test_erasing_the_memory_erases_the_suggestion(alice: Caller) -> None:
     suggestion = staged(alice)
-    record = decisions.keep(Keep(suggestion_id=suggestion.pk), caller=alice).record
-    erase(Erase(record_id=record.pk, confirm=True), caller=alice)
+    record = decisions.keep(alice, Keep(suggestion_id=suggestion.pk)).record
+    erase(alice, Erase(record_id=record.pk, confirm=True))
     assert not Suggestion.objects.exists()
 
 
@@ -272,9 +272,7 @@ def test_erasing_the_memory_erases_the_suggestion(alice: Caller) -> None:
 
 def test_finished_conversations_have_suggestions(alice: Caller, alice_user: User) -> None:
     messages = [{"role": "ai", "content": "Revenue was 1.8 M."}, {"role": "human", "content": f"No, {REFUNDS}"}]
-    store_messages(
-        StoreMessages.read({"user_id": alice.email, "conversation_id": "c1", "messages": messages}), caller=alice
-    )
+    store_messages(alice, StoreMessages.read({"user_id": alice.email, "conversation_id": "c1", "messages": messages}))
     assert conversations.stage_finished() == "0 conversations read, 0 suggestions"
     MemoryRecord.objects.update(created_at=timezone.now() - timedelta(hours=1))
     assert conversations.stage_finished() == "1 conversations read, 1 suggestions"
@@ -288,7 +286,7 @@ def test_finished_conversations_have_suggestions(alice: Caller, alice_user: User
 def test_a_question_that_is_asked_again_and_again_without_an_answer(alice: Caller, bob: Caller) -> None:
     def ask(caller: Caller, question: str, hits: int) -> None:
         audit.record(
-            caller=caller, tool="memory_recall", outcome="ok", duration_ms=1, arguments={"query": question},
+            caller, tool="memory_recall", outcome="ok", duration_ms=1, arguments={"query": question},
             answer={"memories": [], "count": hits}, request_chars=1, response_chars=1,
         )  # fmt: skip
 
@@ -310,5 +308,5 @@ def test_a_question_that_is_asked_again_and_again_without_an_answer(alice: Calle
 def test_unknown_ids_are_refused(alice: Caller, bob: Caller) -> None:
     own, others = staged(alice), staged(bob, LATE)
     with pytest.raises(NotFound, match="no such suggestion"):
-        decisions.discard(Discard.read(ids(own, others)), caller=alice)
+        decisions.discard(alice, Discard.read(ids(own, others)))
     assert waiting(alice) == [REFUNDS]

@@ -27,7 +27,7 @@ def attach(term: str, *urns: str) -> None:
 
 
 def users_of_created(cora: Caller, applied: Applied) -> list[CatalogUsage]:
-    return rollback.roll_back_preview(caller=cora, changeset_id=applied.changeset.pk).used
+    return rollback.roll_back_preview(cora, changeset_id=applied.changeset.pk).used
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_references_of_the_changeset_itself_are_no_use(created: tuple[Applied, s
     applied, _ = created
     preview = apply_knowledge(cora, "rollback", changeset_id=applied.changeset.pk, dry_run=True)
     assert "removed_in_use" not in preview
-    result = rollback.roll_back(caller=cora, changeset_id=applied.changeset.pk)
+    result = rollback.roll_back(cora, changeset_id=applied.changeset.pk)
     assert (result.changeset.state, result.used) == ("rolled_back", [])
 
 
@@ -75,7 +75,7 @@ def test_a_created_property_and_a_document_have_users_too(small_catalog: None, a
     cost = "urn:li:structuredProperty:cost.center"
     put(MART, "structuredProperties", {"properties": [{"propertyUrn": cost, "values": [{"string": "x"}]}]})
     put("urn:li:document:x", "documentInfo", {"title": "Seasons", "relatedDocuments": [{"document": document}]})
-    result = rollback.roll_back(caller=cora, changeset_id=applied.changeset.pk)
+    result = rollback.roll_back(cora, changeset_id=applied.changeset.pk)
     assert sorted(map(str, result.used)) == [
         "Center is used by sales.mart",
         "Two selling seasons is used by Seasons",

@@ -43,7 +43,7 @@ def set_deprecated(is_deprecated: bool) -> None:
 
 def remember(caller: Caller, **fields: Any) -> MemoryRecord:
     fields = {"content": TEXT, "entity_urns": [ORDERS], **fields}
-    return services.remember(Remember.read(fields), caller=caller).record
+    return services.remember(caller, Remember.read(fields)).record
 
 
 def state_of(record: MemoryRecord) -> str:
@@ -98,7 +98,7 @@ def test_an_ended_memory_is_counted_and_one_that_was_shown_is_withdrawn(small_ca
     first = attach_memories(caller, ENTITY_CALL)
     assert first
     assert [memory["content"] for memory in first.data["memory_context"]] == [TEXT]
-    services.revise(Revise(record_id=record.pk, valid_until=timezone.now()), caller=alice)
+    services.revise(alice, Revise(record_id=record.pk, valid_until=timezone.now()))
     second = attach_memories(caller, ENTITY_CALL)
     assert second
     assert second.data["not_shown"] == {"stale": 0, "waiting_for_review": 0, "not_valid_now": 1}
@@ -115,20 +115,20 @@ def test_the_owner_of_an_approved_insight_asks_and_a_curator_extends(
 ) -> None:
     end = timezone.now() + timedelta(days=3)
     fields = {"category": "data_quality", "insight_text": TEXT, "entity_urns": [ORDERS], "valid_until": end}
-    insight = capture(Capture.read(fields), caller=alice).insight
+    insight = capture(alice, Capture.read(fields)).insight
     later = end + timedelta(days=1)
-    lifecycle.edit(Edit.read({"insight_id": insight.pk, "valid_until": later}), caller=alice)
-    decisions.approve(caller=cora, insight_id=insight.pk, override=True)
-    record = validity.extend(Extend(record_id=insight.pk, by="month"), caller=alice)
+    lifecycle.edit(alice, Edit.read({"insight_id": insight.pk, "valid_until": later}))
+    decisions.approve(cora, insight_id=insight.pk, override=True)
+    record = validity.extend(alice, Extend(record_id=insight.pk, by="month"))
     assert "waits for a curator" in record.pending_message
     assert MemoryRecord.objects.get(pk=insight.pk).valid_until == later
     assert set(Insight.objects.get(pk=insight.pk).pending_edit) == {"valid_until"}
-    decisions.approve(caller=cora, insight_id=insight.pk, override=True)
+    decisions.approve(cora, insight_id=insight.pk, override=True)
     approved = MemoryRecord.objects.get(pk=insight.pk).valid_until
     assert approved
     assert approved > later + timedelta(days=27)
     for outsider, refusal in ((bob, Forbidden), (olga, NotFound)):
         with pytest.raises(refusal):
-            validity.extend(Extend(record_id=insight.pk, by="month"), caller=outsider)
-    assert validity.extend(Extend(record_id=insight.pk, by="no_end"), caller=cora).valid_until is None
-    assert undo.undo(caller=cora, record_id=insight.pk, change="extend").valid_until == approved
+            validity.extend(outsider, Extend(record_id=insight.pk, by="month"))
+    assert validity.extend(cora, Extend(record_id=insight.pk, by="no_end")).valid_until is None
+    assert undo.undo(cora, record_id=insight.pk, change="extend").valid_until == approved

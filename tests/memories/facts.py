@@ -12,7 +12,7 @@ from memories.operations import Supersede
 
 
 def correct(caller: Caller, record: MemoryRecord, text: str) -> MemoryRecord:
-    return services.supersede(Supersede(record_id=record.pk, content=text), caller=caller).record
+    return services.supersede(caller, Supersede(record_id=record.pk, content=text)).record
 
 
 def remember(caller: Caller, content: str = "Revenue excludes refunds.", **fields: Any) -> str:

@@ -19,9 +19,7 @@ pytestmark = pytest.mark.django_db
 
 
 def create_memories(caller: Caller, count: int) -> list[MemoryRecord]:
-    return [
-        services.remember(Remember(content=f"Fact {n} about the tills."), caller=caller).record for n in range(count)
-    ]
+    return [services.remember(caller, Remember(content=f"Fact {n} about the tills.")).record for n in range(count)]
 
 
 def statuses(rows: list[MemoryRecord]) -> set[str]:
@@ -31,34 +29,34 @@ def statuses(rows: list[MemoryRecord]) -> set[str]:
 def test_each_row_has_an_outcome_and_a_batch_is_undone_once(alice: Caller, bob: Caller) -> None:
     alice_rows, bob_row = (
         create_memories(alice, 3),
-        services.remember(Remember(content="A fact of Bob’s own."), caller=bob).record,
+        services.remember(bob, Remember(content="A fact of Bob’s own.")).record,
     )
     ids = [row.pk for row in [*alice_rows, bob_row]]
     nobody = uuid.uuid4()
-    batch = bulk_actions.start(caller=alice, act="forget", unit_ids=[*ids, nobody])
+    batch = bulk_actions.start(alice, act="forget", unit_ids=[*ids, nobody])
     assert batch.finished_at
     outcome = dict(zip(batch.unit_ids, batch.outcomes, strict=True))
     assert {outcome[row.pk] for row in alice_rows} == {""}
     assert "another user" in outcome[bob_row.pk]
     assert "no such memory" in outcome[nobody]
-    undone = bulk_actions.undo(caller=alice, batch_id=batch.pk)
+    undone = bulk_actions.undo(alice, batch_id=batch.pk)
     assert (len(undone.unit_ids), statuses(alice_rows)) == (3, {"active"})
     with pytest.raises(Conflict, match="already undone"):
-        bulk_actions.undo(caller=alice, batch_id=batch.pk)
+        bulk_actions.undo(alice, batch_id=batch.pk)
 
 
 def test_a_long_batch_runs_in_slices(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk_actions, "AT_ONCE", 2)
     monkeypatch.setattr(bulk_actions, "SLICE_S", -1)
     rows = create_memories(alice, 5)
-    batch = bulk_actions.start(caller=alice, act="forget", unit_ids=[row.pk for row in rows])
+    batch = bulk_actions.start(alice, act="forget", unit_ids=[row.pk for row in rows])
     assert (batch.outcomes, batch.finished_at) == ([], None)
     clock = iter([0.0, 0.0, 9.0] * 9)
     monkeypatch.setattr(bulk_actions, "SLICE_S", 1)
     monkeypatch.setattr(bulk_actions, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    assert len(bulk_actions.resume(caller=alice, batch_id=batch.pk).outcomes) == 2
-    assert len(bulk_actions.resume(caller=alice, batch_id=batch.pk).outcomes) == 4
-    result = bulk_actions.resume(caller=alice, batch_id=batch.pk)
+    assert len(bulk_actions.resume(alice, batch_id=batch.pk).outcomes) == 2
+    assert len(bulk_actions.resume(alice, batch_id=batch.pk).outcomes) == 4
+    result = bulk_actions.resume(alice, batch_id=batch.pk)
     assert result.finished_at
     assert statuses(rows) == {"archived"}
 
@@ -68,7 +66,7 @@ def test_a_batch_whose_persona_is_lost_ends_with_the_reason(
 ) -> None:
     monkeypatch.setattr(bulk_actions, "SLICE_S", -1)
     rows = create_memories(alice, 3)
-    batch = bulk_actions.start(caller=alice, act="forget", unit_ids=[row.pk for row in rows])
+    batch = bulk_actions.start(alice, act="forget", unit_ids=[row.pk for row in rows])
     PersonaMembership.objects.filter(user__email=alice.email, persona=personas["sales"]).delete()
     bulk_actions.finish(batch.pk)
     batch.refresh_from_db()
@@ -84,29 +82,29 @@ def test_a_failure_keeps_rows_and_outcomes_consistent(alice: Caller, monkeypatch
     def fail_at_the_third(caller: Caller, unit: uuid.UUID, options: bulk_actions.ActionInput) -> Any:
         if unit == rows[2].pk:
             raise RuntimeError("the power went")
-        return services.forget(Forget(record_id=unit), caller=caller)
+        return services.forget(caller, Forget(record_id=unit))
 
     monkeypatch.setitem(
         bulk_actions.BULK_ACTIONS, "forget", bulk_actions.BulkAction("Forgotten", fail_at_the_third, "restore")
     )
     with pytest.raises(RuntimeError):
-        bulk_actions.start(caller=alice, act="forget", unit_ids=[row.pk for row in rows])
+        bulk_actions.start(alice, act="forget", unit_ids=[row.pk for row in rows])
     assert Batch.objects.get().outcomes == []
     assert statuses(rows) == {"active"}
 
 
 def test_only_its_owner_finds_a_batch(alice: Caller, olga: Caller) -> None:
-    batch = bulk_actions.start(caller=alice, act="verify", unit_ids=[row.pk for row in create_memories(alice, 1)])
+    batch = bulk_actions.start(alice, act="verify", unit_ids=[row.pk for row in create_memories(alice, 1)])
     for operation in (bulk_actions.get_batch, bulk_actions.resume, bulk_actions.undo):
         with pytest.raises(NotFound):
-            operation(caller=olga, batch_id=batch.pk)
+            operation(olga, batch_id=batch.pk)
 
 
 def test_a_batch_without_inverse_cannot_be_undone(alice: Caller) -> None:
-    batch = bulk_actions.start(caller=alice, act="forget", unit_ids=[row.pk for row in create_memories(alice, 1)])
-    batch = bulk_actions.undo(caller=alice, batch_id=batch.pk)
+    batch = bulk_actions.start(alice, act="forget", unit_ids=[row.pk for row in create_memories(alice, 1)])
+    batch = bulk_actions.undo(alice, batch_id=batch.pk)
     with pytest.raises(Conflict, match="can't be undone"):
-        bulk_actions.undo(caller=alice, batch_id=batch.pk)
+        bulk_actions.undo(alice, batch_id=batch.pk)
 
 
 @pytest.mark.parametrize(("arguments", "field"), [({"act": "erase"}, "act"), ({"unit_ids": []}, "ids")])
@@ -118,18 +116,18 @@ def test_an_error_names_the_invalid_argument(alice: Caller, arguments: dict[str,
 
 def test_a_running_batch_cannot_be_undone(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk_actions, "SLICE_S", -1)
-    batch = bulk_actions.start(caller=alice, act="forget", unit_ids=[row.pk for row in create_memories(alice, 2)])
+    batch = bulk_actions.start(alice, act="forget", unit_ids=[row.pk for row in create_memories(alice, 2)])
     with pytest.raises(Conflict, match="still running"):
-        bulk_actions.undo(caller=alice, batch_id=batch.pk)
+        bulk_actions.undo(alice, batch_id=batch.pk)
 
 
 def test_a_row_that_needs_no_change_is_left_out_by_undo(alice: Caller) -> None:
     rows = create_memories(alice, 2)
-    services.share(Share(record_id=rows[0].pk, visibility="everyone"), caller=alice)
-    batch = bulk_actions.start(caller=alice, act="share", unit_ids=[row.pk for row in rows], choice="everyone")
+    services.share(alice, Share(record_id=rows[0].pk, visibility="everyone"))
+    batch = bulk_actions.start(alice, act="share", unit_ids=[row.pk for row in rows], choice="everyone")
     outcome = dict(zip(batch.unit_ids, batch.outcomes, strict=True))
     assert outcome == {rows[0].pk: bulk_actions.UNCHANGED, rows[1].pk: ""}
-    bulk_actions.undo(caller=alice, batch_id=batch.pk)
+    bulk_actions.undo(alice, batch_id=batch.pk)
     visibilities = dict(MemoryRecord.objects.values_list("pk", "visibility"))
     assert visibilities == {rows[0].pk: "everyone", rows[1].pk: "persona"}
 
@@ -137,11 +135,11 @@ def test_a_row_that_needs_no_change_is_left_out_by_undo(alice: Caller) -> None:
 def test_tags_are_added_and_removed_and_undone(alice: Caller) -> None:
     rows = create_memories(alice, 3)
     for row, tags in zip(rows, (["old"], ["old", "tills"], []), strict=True):
-        services.revise(Revise(record_id=row.pk, tags=tags), caller=alice)
+        services.revise(alice, Revise(record_id=row.pk, tags=tags))
     choice = '{"add": ["tills"], "remove": ["old"]}'
-    batch = bulk_actions.start(caller=alice, act="retag", unit_ids=[row.pk for row in rows], choice=choice)
+    batch = bulk_actions.start(alice, act="retag", unit_ids=[row.pk for row in rows], choice=choice)
     assert [list(row.tags) for row in MemoryRecord.objects.all()] == [["tills"]] * 3
-    bulk_actions.undo(caller=alice, batch_id=batch.pk)
+    bulk_actions.undo(alice, batch_id=batch.pk)
     assert {row.pk: row.tags for row in MemoryRecord.objects.all()} == {
         rows[0].pk: ["old"], rows[1].pk: ["old", "tills"], rows[2].pk: [],
     }  # fmt: skip
@@ -150,23 +148,23 @@ def test_tags_are_added_and_removed_and_undone(alice: Caller) -> None:
 @pytest.mark.parametrize("choice", ["", "[]", "{", '{"add": []}', '{"add": "x"}', '{"add": [1]}', '{"add": [""]}'])
 def test_an_invalid_choice_of_tags_changes_nothing(alice: Caller, choice: str) -> None:
     (row,) = create_memories(alice, 1)
-    batch = bulk_actions.start(caller=alice, act="retag", unit_ids=[row.pk], choice=choice)
+    batch = bulk_actions.start(alice, act="retag", unit_ids=[row.pk], choice=choice)
     assert batch.outcomes[0]
     assert MemoryRecord.objects.get().tags == []
 
 
 def test_a_preview_says_what_would_change_and_changes_nothing(alice: Caller, bob: Caller) -> None:
     rows = create_memories(alice, 3)
-    services.forget(Forget(record_id=rows[0].pk), caller=alice)
-    foreign = services.remember(Remember(content="A fact of Bob’s own."), caller=bob).record
+    services.forget(alice, Forget(record_id=rows[0].pk))
+    foreign = services.remember(bob, Remember(content="A fact of Bob’s own.")).record
     ids = [foreign.pk, *(row.pk for row in rows)]
     before = list(MemoryRecord.objects.order_by("pk").values("status", "updated_at"))
-    result = preview(caller=alice, act="forget", unit_ids=ids)
+    result = preview(alice, act="forget", unit_ids=ids)
     assert set(result.changed) == {rows[1].pk, rows[2].pk}
     assert dict(result.skipped)[rows[0].pk] == bulk_actions.UNCHANGED
     assert "another user" in dict(result.skipped)[foreign.pk]
     assert list(MemoryRecord.objects.order_by("pk").values("status", "updated_at")) == before
-    batch = bulk_actions.start(caller=alice, act="forget", unit_ids=ids)
+    batch = bulk_actions.start(alice, act="forget", unit_ids=ids)
     assert batch.outcomes == result.outcomes  # the action itself does what its preview says
 
 
@@ -175,5 +173,5 @@ def test_a_preview_that_takes_long_leaves_rows_unchecked(alice: Caller, monkeypa
     monkeypatch.setattr("memories.writing.bulk_preview.LIMIT_S", 1.0)
     clock = iter([0.0, 0.0, 9.0])
     monkeypatch.setattr("memories.writing.bulk_preview.time", SimpleNamespace(monotonic=lambda: next(clock)))
-    result = preview(caller=alice, act="verify", unit_ids=[row.pk for row in create_memories(alice, 5)])
+    result = preview(alice, act="verify", unit_ids=[row.pk for row in create_memories(alice, 5)])
     assert (len(result.changed), result.unchecked) == (2, 3)

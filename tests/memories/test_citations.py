@@ -35,7 +35,7 @@ CORRECTED = "Revenue in the sales mart excludes refunds and gift cards."
 
 def note(caller: Caller, *records: MemoryRecord, **values: Any) -> CitingDocument:
     ids = [record.pk for record in records]
-    return cite(Cite(address=ADDRESS, title="Margins", memory_ids=ids, **values), caller=caller).document
+    return cite(caller, Cite(address=ADDRESS, title="Margins", memory_ids=ids, **values)).document
 
 
 def state(caller: Caller, document: CitingDocument) -> list[Mapping[str, Any]]:
@@ -53,7 +53,7 @@ def notices() -> list[tuple[str, str]]:
 def acknowledge(caller: Caller, document: CitingDocument) -> None:
     rows = queries.cited_by(caller, document)
     until = queries.last_change(caller, queries.document(caller, document.pk), rows)
-    change(ChangeCiting(document_id=document.pk, acknowledged_until=until), caller=caller)
+    change(caller, ChangeCiting(document_id=document.pk, acknowledged_until=until))
 
 
 # -- registering ---------------------------------------------------------------------------------------------
@@ -71,28 +71,28 @@ def test_a_text_is_searched_for_addresses_of_memories_of_this_installation_only(
 
 
 def test_registering_again_replaces_what_a_document_cites(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
-    other = services.remember(Remember(content="Gift cards are booked as revenue."), caller=alice).record
-    third = services.remember(Remember(content="Margins are net of freight."), caller=alice).record
-    first = cite(Cite(address=ADDRESS, title="Margins", memory_ids=[fact.pk, other.pk]), caller=bob)
+    other = services.remember(alice, Remember(content="Gift cards are booked as revenue.")).record
+    third = services.remember(alice, Remember(content="Margins are net of freight.")).record
+    first = cite(bob, Cite(address=ADDRESS, title="Margins", memory_ids=[fact.pk, other.pk]))
     assert (list(first.added), first.kept, first.removed) == ([fact.pk, other.pk], [], [])
     text = f"Net: commonplace://memory/{third.pk.hex}, and commonplace://memory/{other.pk.hex}."
-    second = cite(Cite(address=ADDRESS, text=text), caller=bob)
+    second = cite(bob, Cite(address=ADDRESS, text=text))
     assert second.document == first.document
     assert second.document.title == "Margins"
     assert (list(second.added), list(second.kept), list(second.removed)) == ([third.pk], [other.pk], [fact.pk])
     # The same address of another person is another document.
-    assert cite(Cite(address=ADDRESS, memory_ids=[fact.pk]), caller=alice).document != first.document
+    assert cite(alice, Cite(address=ADDRESS, memory_ids=[fact.pk])).document != first.document
 
 
 def test_unknown_and_unreadable_memories_are_not_found_alike(alice: Caller, olga: Caller, fact: MemoryRecord) -> None:
-    own = services.remember(Remember(content="Our warehouses count on Mondays."), caller=olga).record
+    own = services.remember(olga, Remember(content="Our warehouses count on Mondays.")).record
     missing = UUID(int=1)
-    found = cite(Cite(address=ADDRESS, memory_ids=[fact.pk, missing, own.pk]), caller=olga)
+    found = cite(olga, Cite(address=ADDRESS, memory_ids=[fact.pk, missing, own.pk]))
     assert (list(found.added), list(found.not_found)) == ([own.pk], [fact.pk, missing])
     messages = []
     for pk in (fact.pk, missing):
         with pytest.raises(NotFound) as caught:
-            cite(Cite(address="elsewhere", memory_ids=[pk]), caller=olga)
+            cite(olga, Cite(address="elsewhere", memory_ids=[pk]))
         messages.append(caught.value.message)
     assert messages[0] == messages[1]
     assert [row.address for row in CitingDocument.objects.all()] == [ADDRESS]
@@ -123,7 +123,7 @@ def test_bad_input_names_the_field_and_stores_nothing(
     values: dict[str, Any], field: str, alice: Caller, fact: MemoryRecord
 ) -> None:
     with pytest.raises(Invalid) as caught:
-        cite(Cite.read({"address": ADDRESS, "memory_ids": [fact.pk.hex], **values}), caller=alice)
+        cite(alice, Cite.read({"address": ADDRESS, "memory_ids": [fact.pk.hex], **values}))
     assert caught.value.field == field
     assert not CitingDocument.objects.exists()
 
@@ -136,7 +136,7 @@ def test_a_correction_is_told_with_both_texts_and_its_undo_takes_that_back(
 ) -> None:
     document = note(bob, fact)
     assert state(bob, document) == [{"state": "current", "reason": "", "text": fact.content}]
-    correction = services.supersede(Supersede(record_id=fact.pk, content=CORRECTED), caller=alice).record
+    correction = services.supersede(alice, Supersede(record_id=fact.pk, content=CORRECTED)).record
     assert notices() == [(bob.email, alice.email)]
     (row,) = state(bob, document)
     assert row == {
@@ -146,8 +146,8 @@ def test_a_correction_is_told_with_both_texts_and_its_undo_takes_that_back(
         "new_text": CORRECTED,
         "replaced_by": correction.pk.hex,
     }
-    services.forget(Forget(record_id=correction.pk), caller=alice)
-    services.restore(Restore(record_id=fact.pk), caller=alice)
+    services.forget(alice, Forget(record_id=correction.pk))
+    services.restore(alice, Restore(record_id=fact.pk))
     assert state(bob, document)[0]["state"] == "current"
     assert notices() == []
 
@@ -156,47 +156,47 @@ def test_an_acknowledged_correction_is_what_the_document_cites_from_then_on(
     alice: Caller, bob: Caller, fact: MemoryRecord
 ) -> None:
     document = note(bob, fact)
-    correction = services.supersede(Supersede(record_id=fact.pk, content=CORRECTED), caller=alice).record
+    correction = services.supersede(alice, Supersede(record_id=fact.pk, content=CORRECTED)).record
     seen = queries.last_change(bob, document, queries.cited_by(bob, document))
-    newer = services.supersede(Supersede(record_id=correction.pk, content=f"{CORRECTED} Really."), caller=alice).record
-    change(ChangeCiting(document_id=document.pk, acknowledged_until=seen), caller=bob)
+    newer = services.supersede(alice, Supersede(record_id=correction.pk, content=f"{CORRECTED} Really.")).record
+    change(bob, ChangeCiting(document_id=document.pk, acknowledged_until=seen))
     # Bob has not seen the newer correction, so it stays open.
     (row,) = state(bob, document)
     assert (row["state"], row["text"], row["new_text"]) == ("outdated", CORRECTED, newer.content)
     acknowledge(bob, document)
     assert state(bob, document) == [{"state": "current", "reason": "", "text": newer.content}]
     assert notices() == []
-    services.revise(Revise(record_id=newer.pk, content="Revenue includes everything."), caller=alice)
+    services.revise(alice, Revise(record_id=newer.pk, content="Revenue includes everything."))
     (row,) = state(bob, document)
     assert (row["reason"], row["text"], row["new_text"]) == ("edited", newer.content, "Revenue includes everything.")
     assert notices() == [(bob.email, alice.email)]
-    services.revise(Revise(record_id=newer.pk, content=newer.content), caller=alice)
+    services.revise(alice, Revise(record_id=newer.pk, content=newer.content))
     assert (state(bob, document)[0]["state"], notices()) == ("current", [])
 
 
 def test_staleness_archiving_and_their_ends(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
     document = note(bob, fact)
-    services.mark_stale(caller=alice, record_id=fact.pk, reason="the column was renamed")
+    services.mark_stale(alice, record_id=fact.pk, reason="the column was renamed")
     assert state(bob, document)[0]["reason"] == "stale"
     acknowledge(bob, document)
     assert (state(bob, document)[0]["state"], notices()) == ("acknowledged", [])
-    services.verify(Verify(record_id=fact.pk), caller=alice)
+    services.verify(alice, Verify(record_id=fact.pk))
     assert state(bob, document)[0]["state"] == "current"
-    services.forget(Forget(record_id=fact.pk), caller=alice)
+    services.forget(alice, Forget(record_id=fact.pk))
     assert (state(bob, document)[0]["reason"], len(notices())) == ("archived", 1)
-    undo(caller=alice, record_id=fact.pk, change="forget")
+    undo(alice, record_id=fact.pk, change="forget")
     assert (state(bob, document)[0]["state"], notices()) == ("current", [])
 
 
 def test_many_changes_make_one_notification_until_it_is_read(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
-    other = services.remember(Remember(content="Gift cards are booked as revenue."), caller=alice).record
+    other = services.remember(alice, Remember(content="Gift cards are booked as revenue.")).record
     document = note(bob, fact, other)
     for record in (fact, other):
-        services.forget(Forget(record_id=record.pk), caller=alice)
+        services.forget(alice, Forget(record_id=record.pk))
     assert notices() == [(bob.email, alice.email)]
-    services.restore(Restore(record_id=fact.pk), caller=alice)
+    services.restore(alice, Restore(record_id=fact.pk))
     assert len(notices()) == 1  # the other memory is still archived
-    remove(RemoveCiting(document_id=document.pk), caller=bob)
+    remove(bob, RemoveCiting(document_id=document.pk))
     assert (notices(), Citation.objects.count()) == ([], 0)
 
 
@@ -204,9 +204,9 @@ def test_who_may_no_longer_read_the_memory_learns_only_that_it_changed(
     alice: Caller, bob: Caller, fact: MemoryRecord
 ) -> None:
     document = note(bob, fact)
-    services.share(Share(record_id=fact.pk, visibility="private"), caller=alice)
+    services.share(alice, Share(record_id=fact.pk, visibility="private"))
     assert state(bob, document) == [{"state": "current"}]
-    services.supersede(Supersede(record_id=fact.pk, content=CORRECTED), caller=alice)
+    services.supersede(alice, Supersede(record_id=fact.pk, content=CORRECTED))
     assert state(bob, document) == [{"state": "outdated"}]
     assert notices() == [(bob.email, alice.email)]
     acknowledge(bob, document)
@@ -217,7 +217,7 @@ def test_a_correction_that_the_author_may_not_read_shows_no_new_text(
     alice: Caller, bob: Caller, fact: MemoryRecord
 ) -> None:
     document = note(bob, fact)
-    services.supersede(Supersede(record_id=fact.pk, content=CORRECTED, visibility="private"), caller=alice)
+    services.supersede(alice, Supersede(record_id=fact.pk, content=CORRECTED, visibility="private"))
     (row,) = state(bob, document)
     assert (row["reason"], row["text"], "new_text" in row, "replaced_by" in row) == (
         "superseded", fact.content, False, False,
@@ -225,9 +225,9 @@ def test_a_correction_that_the_author_may_not_read_shows_no_new_text(
 
 
 def test_an_erased_memory_leaves_only_its_number(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
-    other = services.remember(Remember(content="Gift cards are booked as revenue."), caller=alice).record
+    other = services.remember(alice, Remember(content="Gift cards are booked as revenue.")).record
     document = note(bob, fact, other)
-    erased = erasure.erase(Erase(record_id=fact.pk, confirm=True), caller=alice)
+    erased = erasure.erase(alice, Erase(record_id=fact.pk, confirm=True))
     assert erased.removed == {"citations": 1}
     found = queries.document(bob, document.pk)
     assert (found.cited, found.changed, found.erased) == (1, 1, 1)  # type: ignore[attr-defined]  # annotated
@@ -240,7 +240,7 @@ def test_the_end_of_its_validity_outdates_a_citation_and_its_extension_renews_it
     alice: Caller, bob: Caller, fact: MemoryRecord
 ) -> None:
     soon = timezone.now() + timedelta(hours=1)
-    services.revise(Revise(record_id=fact.pk, valid_until=soon), caller=alice)
+    services.revise(alice, Revise(record_id=fact.pk, valid_until=soon))
     document = note(bob, fact)
     assert state(bob, document)[0]["state"] == "current"
     changes.note_ends()
@@ -248,7 +248,7 @@ def test_the_end_of_its_validity_outdates_a_citation_and_its_extension_renews_it
     MemoryRecord.objects.filter(pk=fact.pk).update(valid_until=timezone.now())
     changes.note_ends()
     assert (state(bob, document)[0]["reason"], len(notices())) == ("invalid", 1)
-    services.revise(Revise(record_id=fact.pk, valid_until=soon), caller=alice)
+    services.revise(alice, Revise(record_id=fact.pk, valid_until=soon))
     assert (state(bob, document)[0]["state"], notices()) == ("current", [])
 
 
@@ -259,8 +259,8 @@ def test_others_neither_see_nor_change_a_document(alice: Caller, bob: Caller, ol
     document = note(bob, fact)
     attempts: list[Callable[[Caller], object]] = [
         lambda by: queries.document(by, document.pk),
-        lambda by: change(ChangeCiting(document_id=document.pk, title="Mine"), caller=by),
-        lambda by: remove(RemoveCiting(document_id=document.pk), caller=by),
+        lambda by: change(by, ChangeCiting(document_id=document.pk, title="Mine")),
+        lambda by: remove(by, RemoveCiting(document_id=document.pk)),
     ]
     for caller in (alice, olga):
         for attempt in attempts:
@@ -270,16 +270,16 @@ def test_others_neither_see_nor_change_a_document(alice: Caller, bob: Caller, ol
     reader = queries.citing(bob, fact)
     assert (reader.count, list(reader.documents)) == (None, [document])
     assert (queries.citing(alice, fact).count, queries.citing(alice, fact).documents) == (1, [])
-    change(ChangeCiting(document_id=document.pk, is_shared=True), caller=bob)
+    change(bob, ChangeCiting(document_id=document.pk, is_shared=True))
     assert list(queries.citing(alice, fact).documents) == [document]
 
 
 def test_a_hand_over_moves_documents(ada: Caller, alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
     document = note(bob, fact)
-    row = ownership.hand_over(caller=ada, old=bob.email, new=alice.email)
+    row = ownership.hand_over(ada, old=bob.email, new=alice.email)
     assert row.counts["citing documents"] == 1
     assert queries.document(alice, document.pk) == document
-    ownership.undo_hand_over(caller=ada, hand_over_id=row.pk)
+    ownership.undo_hand_over(ada, hand_over_id=row.pk)
     assert queries.document(bob, document.pk) == document
 
 

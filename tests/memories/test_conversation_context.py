@@ -24,7 +24,7 @@ AT = datetime(2026, 5, 7, 10, tzinfo=UTC)
 
 def store_thread(caller: Caller, thread: str, *lines: tuple[str, str], at: datetime = AT) -> list[MemoryRecord]:
     turns = [Turn(author, text, at + timedelta(minutes=n), n) for n, (author, text) in enumerate(lines)]
-    return store_turns(caller=caller, conversation_id=thread, turns=turns, tier="ltm")
+    return store_turns(caller, conversation_id=thread, turns=turns, tier="ltm")
 
 
 def order(result: Recall) -> list[MemoryRecord]:
@@ -46,7 +46,7 @@ def test_a_reply_is_found_by_the_words_of_the_question_before_it(alice: Caller) 
         ("Ben", "In a hut beside a lake."),
         ("Ann", "That sounds quiet."),
     )  # fmt: skip
-    result = recall(RecallMemories(query="holidays Norway", limit=3), caller=alice)
+    result = recall(alice, RecallMemories(query="holidays Norway", limit=3))
     assert result.ranking == "context with tokens"
     assert turns[1] in order(result)
 
@@ -55,13 +55,11 @@ def test_a_long_pause_separates_turns(alice: Caller, monkeypatch: pytest.MonkeyP
     store_unrelated_turns(alice)
     first = store_thread(alice, "one", ("Ann", "The holidays in Norway begin."))
     late = Turn("Ben", "In a hut beside a lake.", AT + timedelta(days=3), 1)
-    later = store_turns(caller=alice, conversation_id="one", turns=[late], tier="ltm")
-    scores = {
-        hit.record: hit.score for hit in recall(RecallMemories(query="holidays Norway", limit=50), caller=alice).hits
-    }
+    later = store_turns(alice, conversation_id="one", turns=[late], tier="ltm")
+    scores = {hit.record: hit.score for hit in recall(alice, RecallMemories(query="holidays Norway", limit=50)).hits}
     monkeypatch.setattr(conversation_context, "THREAD_PAUSE", timedelta(days=10))
     joined_scores = {
-        hit.record: hit.score for hit in recall(RecallMemories(query="holidays Norway", limit=50), caller=alice).hits
+        hit.record: hit.score for hit in recall(alice, RecallMemories(query="holidays Norway", limit=50)).hits
     }
     assert joined_scores[later[0]] > scores.get(later[0], 0.0) + 0.1
     assert first[0] in scores
@@ -71,45 +69,45 @@ def test_a_neighbor_that_the_caller_may_not_read_has_no_influence(alice: Caller,
     store_unrelated_turns(bob)
     store_thread(alice, "one", ("Ann", "The holidays in Norway begin."))  # private to Alice
     reply = Turn("Ben", "In a hut beside a lake.", AT, 1)
-    (turn,) = store_turns(caller=bob, conversation_id="one", turns=[reply], tier="ltm")
-    result = recall(RecallMemories(query="holidays Norway hut", limit=50), caller=bob)
+    (turn,) = store_turns(bob, conversation_id="one", turns=[reply], tier="ltm")
+    result = recall(bob, RecallMemories(query="holidays Norway hut", limit=50))
     assert {hit.record.created_by for hit in result.hits} == {bob.email}
     hit = next(hit for hit in result.hits if hit.record == turn)
-    without_context = recall(RecallMemories(query="hut", limit=50), caller=bob)
+    without_context = recall(bob, RecallMemories(query="hut", limit=50))
     assert hit.score < next(h.score for h in without_context.hits if h.record == turn)
 
 
 def test_turns_without_bits_are_ranked_without_tokens(alice: Caller) -> None:
     store_thread(alice, "one", ("Ann", "The holidays in Norway begin."), ("Ben", "In a hut."))
     Passage.objects.update(token_bits=None)
-    result = recall(RecallMemories(query="holidays Norway"), caller=alice)
+    result = recall(alice, RecallMemories(query="holidays Norway"))
     assert (result.ranking, len(result.hits)) == ("context", 2)
 
 
 def test_without_vectors_the_words_of_neighbors_still_count(alice: Caller, settings: Any) -> None:
     turns = store_thread(alice, "one", ("Ann", "The holidays in Norway begin."), ("Ben", "In a hut beside a lake."))
     settings.EMBEDDING_PROVIDER = "none"
-    result = recall(RecallMemories(query="holidays Norway"), caller=alice)
+    result = recall(alice, RecallMemories(query="holidays Norway"))
     assert (result.ranking, result.degraded, order(result)) == ("lexical", True, turns)
 
 
 def test_facts_are_ranked_without_context(alice: Caller) -> None:
-    services.remember(Remember(content="Orders close at ten."), caller=alice)
-    assert recall(RecallMemories(query="orders close"), caller=alice).ranking == "hybrid"
+    services.remember(alice, Remember(content="Orders close at ten."))
+    assert recall(alice, RecallMemories(query="orders close")).ranking == "hybrid"
 
 
 def test_turns_of_a_named_speaker_come_first(alice: Caller) -> None:
     turns = store_thread(alice, "one", ("Ann", "I like the green tea."), at=AT)
     turns += store_thread(alice, "two", ("Ben", "I like the green tea."), at=AT)
-    assert order(recall(RecallMemories(query="What tea does Ben like?"), caller=alice))[0] == turns[1]
-    assert order(recall(RecallMemories(query="What tea does Ann like?"), caller=alice))[0] == turns[0]
+    assert order(recall(alice, RecallMemories(query="What tea does Ben like?")))[0] == turns[1]
+    assert order(recall(alice, RecallMemories(query="What tea does Ann like?")))[0] == turns[0]
 
 
 def test_turns_of_a_named_date_come_first(alice: Caller) -> None:
     may = store_thread(alice, "one", ("Ann", "I like the green tea."), at=AT)
     june = store_thread(alice, "two", ("Ann", "I like the green tea."), at=AT.replace(month=6))
-    assert order(recall(RecallMemories(query="What tea was liked in June?"), caller=alice))[0] == june[0]
-    assert order(recall(RecallMemories(query="What tea was liked on 7 May?"), caller=alice))[0] == may[0]
+    assert order(recall(alice, RecallMemories(query="What tea was liked in June?")))[0] == june[0]
+    assert order(recall(alice, RecallMemories(query="What tea was liked on 7 May?")))[0] == may[0]
 
 
 @pytest.mark.parametrize(
@@ -157,15 +155,15 @@ def test_weights_of_a_question_sum_to_one_and_favour_rare_words() -> None:
 def test_conversations_of_one_name_are_separate_per_owner(alice: Caller, bob: Caller) -> None:
     store_unrelated_turns(bob)
     reply = Turn("Ben", "In a hut beside a lake.", AT, 1)
-    (turn,) = store_turns(caller=bob, conversation_id="one", turns=[reply], tier="ltm", visibility="persona")
+    (turn,) = store_turns(bob, conversation_id="one", turns=[reply], tier="ltm", visibility="persona")
     operation = {"query": "holidays Norway hut", "limit": 50}
-    before = {hit.record: hit.score for hit in recall(RecallMemories.read(operation), caller=bob).hits}[turn]
+    before = {hit.record: hit.score for hit in recall(bob, RecallMemories.read(operation)).hits}[turn]
     begin = Turn("Ann", "The lake begins here, and the sky.", AT, 0)
-    store_turns(caller=alice, conversation_id="one", turns=[begin], tier="ltm", visibility="persona")
-    after = next(hit for hit in recall(RecallMemories.read(operation), caller=bob).hits if hit.record == turn)
+    store_turns(alice, conversation_id="one", turns=[begin], tier="ltm", visibility="persona")
+    after = next(hit for hit in recall(bob, RecallMemories.read(operation)).hits if hit.record == turn)
     opening = Turn("Ann", "The lake begins here, and the sky.", AT, 0)
-    store_turns(caller=bob, conversation_id="one", turns=[opening], tier="ltm", visibility="persona")
-    joined = next(hit for hit in recall(RecallMemories.read(operation), caller=bob).hits if hit.record == turn)
+    store_turns(bob, conversation_id="one", turns=[opening], tier="ltm", visibility="persona")
+    joined = next(hit for hit in recall(bob, RecallMemories.read(operation)).hits if hit.record == turn)
     assert (after.score == pytest.approx(before, abs=0.02), joined.score == pytest.approx(after.score, abs=0.001)) == (
         True,
         False,

@@ -22,7 +22,7 @@ ADDRESS = "/admin/memories/memoryrecord/?_facets=True"
 
 
 def remember(caller: Caller, text: str, **fields: Any) -> None:
-    services.remember(Remember.read({"content": text, **fields}), caller=caller)
+    services.remember(caller, Remember.read({"content": text, **fields}))
 
 
 @pytest.fixture

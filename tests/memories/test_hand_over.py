@@ -28,15 +28,15 @@ pytestmark = pytest.mark.django_db
 
 
 def remember(caller: Caller, text: str, **fields: Any) -> MemoryRecord:
-    return services.remember(Remember.read({"content": text, **fields}), caller=caller).record
+    return services.remember(caller, Remember.read({"content": text, **fields})).record
 
 
 def hand_over(ada: Caller, old: Caller, new: Caller) -> HandOver:
-    return ownership.hand_over(caller=ada, old=old.email, new=new.email)
+    return ownership.hand_over(ada, old=old.email, new=new.email)
 
 
 def undo(ada: Caller, row: HandOver) -> dict[str, int]:
-    return ownership.undo_hand_over(caller=ada, hand_over_id=row.pk)
+    return ownership.undo_hand_over(ada, hand_over_id=row.pk)
 
 
 def owners() -> dict[str, str]:
@@ -61,7 +61,7 @@ def test_an_undo_takes_back_only_what_was_moved_and_is_still_there(alice: Caller
     kept, erased, moved_on = (remember(alice, f"This is fact number {n}.") for n in range(3))
     row = hand_over(ada, alice, bob)
     remember(bob, "This is a fact of Bob.")
-    erasure.erase(Erase(record_id=erased.pk, confirm=True), caller=bob)
+    erasure.erase(bob, Erase(record_id=erased.pk, confirm=True))
     MemoryRecord.objects.filter(pk=moved_on.pk).update(created_by="carl@example.org")
     assert undo(ada, row) == {"memories": 1, "kept": 2}
     kept.refresh_from_db()
@@ -92,7 +92,7 @@ def test_the_archived_duplicate_is_erased_with_the_memory_that_stayed(alice: Cal
     mine = remember(alice, "Orders close at ten.", visibility="private")
     theirs = remember(bob, "Orders close at ten.")
     row = hand_over(ada, alice, bob)
-    erased = erasure.erase(Erase(record_id=theirs.pk, confirm=True), caller=bob)
+    erased = erasure.erase(bob, Erase(record_id=theirs.pk, confirm=True))
     assert (erased.removed, erased.same_words) == ({"memories": 1}, {})
     assert not MemoryRecord.objects.exists()
     assert undo(ada, row) == {"kept": 1}
@@ -105,20 +105,20 @@ def test_both_memories_of_a_hand_over_are_separate_otherwise(alice: Caller, bob:
     theirs = remember(bob, "Orders close at ten.")
     row = hand_over(ada, alice, bob)
     if act == "erase the copy":
-        erasure.erase(Erase(record_id=mine.pk, confirm=True), caller=bob)
+        erasure.erase(bob, Erase(record_id=mine.pk, confirm=True))
         assert MemoryRecord.objects.get().pk == theirs.pk
         return
     if act == "undo the hand-over":
         undo(ada, row)
     else:
-        services.forget(Forget(record_id=theirs.pk), caller=bob)
-        services.restore(Restore(record_id=mine.pk), caller=bob)
-    erasure.erase(Erase(record_id=theirs.pk, confirm=True), caller=bob)
+        services.forget(bob, Forget(record_id=theirs.pk))
+        services.restore(bob, Restore(record_id=mine.pk))
+    erasure.erase(bob, Erase(record_id=theirs.pk, confirm=True))
     assert MemoryRecord.objects.get().pk == mine.pk
 
 
 def test_a_proposal_is_no_duplicate_of_the_heirs_memory(alice: Caller, bob: Caller, ada: Caller) -> None:
-    insight = capture(Capture(insight_text="Orders close at ten.", category="correction"), caller=alice).insight
+    insight = capture(alice, Capture(insight_text="Orders close at ten.", category="correction")).insight
     remember(bob, "Orders close at ten.")
     assert hand_over(ada, alice, bob).counts == {"memories": 1}
     insight.record.refresh_from_db()
@@ -127,8 +127,8 @@ def test_a_proposal_is_no_duplicate_of_the_heirs_memory(alice: Caller, bob: Call
 
 def test_archived_and_superseded_memories_move_too(alice: Caller, bob: Caller, ada: Caller) -> None:
     old = remember(alice, "Orders close at nine.")
-    new = services.supersede(Supersede(record_id=old.pk, content="Orders close at ten."), caller=alice).record
-    services.forget(Forget(record_id=remember(alice, "Nobody needs this fact.").pk), caller=alice)
+    new = services.supersede(alice, Supersede(record_id=old.pk, content="Orders close at ten.")).record
+    services.forget(alice, Forget(record_id=remember(alice, "Nobody needs this fact.").pk))
     assert hand_over(ada, alice, bob).counts == {"memories": 3}
     old.refresh_from_db()
     assert (old.created_by, old.superseded_by) == (bob.email, new.pk)
@@ -205,11 +205,11 @@ def test_only_admins_hand_over_and_take_back(alice: Caller, bob: Caller, olga: C
     row = hand_over(ada, alice, bob)
     for caller in (alice, bob, olga):
         with pytest.raises(Forbidden):
-            ownership.hand_over(caller=caller, old=bob.email, new=caller.email)
+            ownership.hand_over(caller, old=bob.email, new=caller.email)
         with pytest.raises(Forbidden):
-            ownership.undo_hand_over(caller=caller, hand_over_id=row.pk)
+            ownership.undo_hand_over(caller, hand_over_id=row.pk)
     with pytest.raises(NotFound):
-        ownership.undo_hand_over(caller=ada, hand_over_id="00000000-0000-0000-0000-000000000000")
+        ownership.undo_hand_over(ada, hand_over_id="00000000-0000-0000-0000-000000000000")
 
 
 def test_the_command_moves_and_takes_back(alice: Caller, bob: Caller) -> None:

@@ -22,12 +22,12 @@ pytestmark = pytest.mark.django_db
 
 
 def remember(caller: Caller, text: str, visibility: str = "persona") -> MemoryRecord:
-    return services.remember(Remember(content=text, visibility=visibility), caller=caller).record
+    return services.remember(caller, Remember(content=text, visibility=visibility)).record
 
 
 def seen_by(caller: Caller, query: str) -> Any:
     """Return all that recall tells a caller."""
-    found = recall(RecallMemories(query=query, strategy="lexical"), caller=caller)
+    found = recall(caller, RecallMemories(query=query, strategy="lexical"))
     return responses.recall_response(found, explain=True)
 
 
@@ -106,24 +106,24 @@ def test_code_without_a_caller_knows_only_words_of_several_people(alice: Caller,
 def test_messages_name_no_memory_that_the_caller_may_not_read(alice: Caller, bob: Caller, olga: Caller) -> None:
     old = remember(alice, "Orders come twice a day.", "everyone")
     correction = Supersede(record_id=old.pk, content="Orders come at night, says the audit.", visibility="private")
-    new = services.supersede(correction, caller=alice).record
+    new = services.supersede(alice, correction).record
     proposal = {"insight_text": "Orders come hourly.", "category": "data_quality", "supersedes": old.pk.hex}
     with pytest.raises(Conflict, match=r"was superseded|already corrected") as hidden:
-        capture(Capture.read(proposal), caller=olga)
+        capture(olga, Capture.read(proposal))
     assert new.pk.hex not in hidden.value.message
     with pytest.raises(Conflict, match=new.pk.hex):
-        capture(Capture.read({**proposal, "insight_text": "Orders come weekly."}), caller=alice)
+        capture(alice, Capture.read({**proposal, "insight_text": "Orders come weekly."}))
 
 
 def test_a_curator_learns_no_id_of_a_private_correction(alice: Caller, bob: Caller) -> None:
     curator = replace(bob, email="cleo@example.org", rights=frozenset({"curate"}))
     old = remember(alice, "Orders come twice a day.")
-    feedback.mark(MarkFeedback(record_id=old.pk, verdict="wrong"), caller=alice)
+    feedback.mark(alice, MarkFeedback(record_id=old.pk, verdict="wrong"))
     correction = Supersede(record_id=old.pk, content="Orders come at night, says the audit.", visibility="private")
-    new = services.supersede(correction, caller=alice).record
+    new = services.supersede(alice, correction).record
     MemoryRecord.objects.filter(pk=old.pk).update(status="stale")  # as if the correction had not superseded it
     with pytest.raises(Conflict, match=r"was superseded|already corrected") as hidden:
-        services.supersede(Supersede(record_id=old.pk, content="Orders come hourly."), caller=curator)
+        services.supersede(curator, Supersede(record_id=old.pk, content="Orders come hourly."))
     assert new.pk.hex not in hidden.value.message
 
 
@@ -134,11 +134,11 @@ def test_a_recount_follows_edits_and_changes_of_readers(alice: Caller, bob: Call
 
     record = remember(alice, "The zandwort is open.")
     assert known_to(bob) == {"zandwort": 1, "hazelnut": 0}
-    services.share(Share(record_id=record.pk, visibility="private"), caller=alice)
+    services.share(alice, Share(record_id=record.pk, visibility="private"))
     assert (known_to(bob)["zandwort"], known_to(alice)["zandwort"]) == (0, 1)
-    services.revise(Revise(record_id=record.pk, content="The hazelnut is open."), caller=alice)
+    services.revise(alice, Revise(record_id=record.pk, content="The hazelnut is open."))
     remember(alice, "Another hazelnut.", "private")
     assert known_to(alice) == {"zandwort": 0, "hazelnut": 2}
-    services.forget(Forget(record_id=record.pk), caller=alice)
+    services.forget(alice, Forget(record_id=record.pk))
     assert known_to(alice) == {"zandwort": 0, "hazelnut": 1}
     assert term_statistics.refresh() == term_statistics.refresh()

@@ -12,22 +12,16 @@ pytestmark = pytest.mark.django_db
 
 
 def test_a_chain_is_the_same_from_any_of_its_memories(alice: Caller, fact: MemoryRecord) -> None:
-    second = services.supersede(Supersede(record_id=fact.pk, content="Revenue includes refunds."), caller=alice).record
-    third = services.supersede(
-        Supersede(record_id=second.pk, content="Revenue includes half of them."), caller=alice
-    ).record
+    second = services.supersede(alice, Supersede(record_id=fact.pk, content="Revenue includes refunds.")).record
+    third = services.supersede(alice, Supersede(record_id=second.pk, content="Revenue includes half of them.")).record
     for link in (fact, second, third):
         link.refresh_from_db()
         assert chain(alice, link) == [fact, second, third]
 
 
 def test_history_lists_edits_and_corrections_together(alice: Caller, fact: MemoryRecord) -> None:
-    services.revise(
-        Revise(record_id=fact.pk, content="Revenue excludes refunds and tax.", reason="precise"), caller=alice
-    )
-    services.supersede(
-        Supersede(record_id=fact.pk, content="Revenue includes refunds.", reason="new rule"), caller=alice
-    )
+    services.revise(alice, Revise(record_id=fact.pk, content="Revenue excludes refunds and tax.", reason="precise"))
+    services.supersede(alice, Supersede(record_id=fact.pk, content="Revenue includes refunds.", reason="new rule"))
     fact.refresh_from_db()
     changes = [(change.change, change.reason) for change in history(alice, fact)]
     assert changes == [("supersede", "new rule"), ("remember", ""), ("revise", "precise"), ("remember", "")]
@@ -41,16 +35,16 @@ def test_history_lists_edits_and_corrections_together(alice: Caller, fact: Memor
 
 def test_a_colleague_never_reads_what_was_private_before(alice: Caller, bob: Caller) -> None:
     record = services.remember(
-        Remember(content="The secret is forty-two, tell nobody.", visibility="private"), caller=alice
+        alice, Remember(content="The secret is forty-two, tell nobody.", visibility="private")
     ).record
-    services.revise(Revise(record_id=record.pk, content="There is a secret number."), caller=alice)
-    services.share(Share(record_id=record.pk, visibility="persona"), caller=alice)
+    services.revise(alice, Revise(record_id=record.pk, content="There is a secret number."))
+    services.share(alice, Share(record_id=record.pk, visibility="persona"))
     record.refresh_from_db()
     assert "forty-two" not in str(history(bob, record))
     assert "forty-two" in str(history(alice, record))
 
 
 def test_a_chain_ends_at_a_private_memory_of_another_user(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
-    second = services.supersede(Supersede(record_id=fact.pk, content="Revenue includes refunds."), caller=alice).record
-    services.share(Share(record_id=fact.pk, visibility="private"), caller=alice)
+    second = services.supersede(alice, Supersede(record_id=fact.pk, content="Revenue includes refunds.")).record
+    services.share(alice, Share(record_id=fact.pk, visibility="private"))
     assert chain(bob, second) == [second]

@@ -29,7 +29,7 @@ MODEL = "deterministic-384"
 def gap(alice: Caller, settings: Any) -> MemoryRecord:
     """A memory saved while the embedder was unavailable."""
     settings.EMBEDDING_PROVIDER = "none"
-    record = services.remember(Remember(content="Saved while the embedder was away."), caller=alice).record
+    record = services.remember(alice, Remember(content="Saved while the embedder was away.")).record
     settings.EMBEDDING_PROVIDER = "deterministic"
     return record
 
@@ -47,7 +47,7 @@ def test_an_embedded_memory_is_no_gap(fact: MemoryRecord) -> None:
 
 
 def test_missing_vectors_other_models_and_changed_texts_are_gaps(alice: Caller) -> None:
-    ids = [services.remember(Remember(content=f"A fact with number {n}."), caller=alice).record.pk for n in range(4)]
+    ids = [services.remember(alice, Remember(content=f"A fact with number {n}.")).record.pk for n in range(4)]
     Passage.objects.filter(record=ids[0]).delete()
     MemoryRecord.objects.filter(pk=ids[1]).update(embedding_model="another")
     MemoryRecord.objects.filter(pk=ids[2]).update(content="Edited behind the service's back.")
@@ -57,7 +57,7 @@ def test_missing_vectors_other_models_and_changed_texts_are_gaps(alice: Caller) 
 
 def test_a_run_compares_the_texts_of_one_part_of_the_rows(alice: Caller) -> None:
     """Missing vectors and other models are found at once, changed texts and lost passages within a day."""
-    ids = [services.remember(Remember(content=f"A fact with number {n}."), caller=alice).record.pk for n in range(4)]
+    ids = [services.remember(alice, Remember(content=f"A fact with number {n}.")).record.pk for n in range(4)]
     MemoryRecord.objects.filter(pk=ids[0]).update(embedding_text_hash=None)
     MemoryRecord.objects.filter(pk=ids[1]).update(embedding_model="another")
     MemoryRecord.objects.filter(pk=ids[2]).update(content="Edited behind the service's back.")
@@ -74,7 +74,7 @@ def test_a_run_compares_the_texts_of_one_part_of_the_rows(alice: Caller) -> None
 
 
 def test_archived_memories_need_no_vector(alice: Caller, gap: MemoryRecord) -> None:
-    services.forget(Forget(record_id=gap.pk), caller=alice)
+    services.forget(alice, Forget(record_id=gap.pk))
     IndexJob.objects.all().delete()
     assert indexing.reconcile(MODEL) == 0
 
@@ -237,7 +237,7 @@ def test_a_text_that_changes_while_a_worker_embeds_it_is_embedded_later(
         encoded = encode(texts, **options)
         monkeypatch.undo()
         settings.EMBEDDING_PROVIDER = "none"
-        services.revise(Revise(record_id=gap.pk, content="Edited while the worker was busy."), caller=alice)
+        services.revise(alice, Revise(record_id=gap.pk, content="Edited while the worker was busy."))
         settings.EMBEDDING_PROVIDER = "deterministic"
         return encoded
 

@@ -46,30 +46,28 @@ def test_short_texts_and_identifiers_have_no_language(text: str) -> None:
 )
 def test_a_fact_is_recalled_by_words_of_its_language(alice: Caller, language: str, question: str) -> None:
     for text in FACTS.values():
-        remember(Remember(content=text), caller=alice)
-    best = recall(RecallMemories(query=question, strategy="lexical"), caller=alice).hits[0]
+        remember(alice, Remember(content=text))
+    best = recall(alice, RecallMemories(query=question, strategy="lexical")).hits[0]
     assert best.record.language == language
 
 
 @pytest.mark.django_db
 def test_a_given_language_is_kept_until_the_text_changes(alice: Caller) -> None:
-    record = remember(Remember(content="Nettoumsatz: ohne Retouren", language="de"), caller=alice).record
+    record = remember(alice, Remember(content="Nettoumsatz: ohne Retouren", language="de")).record
     assert record.language == "de"
-    revise(Revise(record_id=record.pk, content=FACTS["es"]), caller=alice)
+    revise(alice, Revise(record_id=record.pk, content=FACTS["es"]))
     record.refresh_from_db()
     assert record.language == "es"
 
 
 @pytest.mark.django_db(transaction=True)
 def test_rebuilding_detects_the_language_of_older_memories(alice: Caller) -> None:
-    record = remember(Remember(content=FACTS["de"]), caller=alice).record
+    record = remember(alice, Remember(content=FACTS["de"])).record
     MemoryRecord.objects.filter(pk=record.pk).update(language="")
     call_command("rebuild_search")
     record.refresh_from_db()
     assert record.language == "de"
-    hits = recall(
-        RecallMemories(query="Wie hoch waren die Umsätze mit Gutscheinen?", strategy="lexical"), caller=alice
-    ).hits
+    hits = recall(alice, RecallMemories(query="Wie hoch waren die Umsätze mit Gutscheinen?", strategy="lexical")).hits
     assert [hit.record.pk for hit in hits] == [record.pk]
 
 
@@ -77,12 +75,12 @@ def test_rebuilding_detects_the_language_of_older_memories(alice: Caller) -> Non
 def test_a_memory_that_is_edited_during_the_detection_keeps_the_language_of_its_new_text(
     alice: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record = remember(Remember(content=FACTS["de"]), caller=alice).record
+    record = remember(alice, Remember(content=FACTS["de"])).record
     MemoryRecord.objects.filter(pk=record.pk).update(language="")
 
     def edit_meanwhile(text: str) -> str:
         monkeypatch.undo()
-        revise(Revise(record_id=record.pk, content=FACTS["es"], language="es"), caller=alice)
+        revise(alice, Revise(record_id=record.pk, content=FACTS["es"], language="es"))
         return language_of(text)
 
     monkeypatch.setattr(language_backfill, "language_of", edit_meanwhile)

@@ -30,6 +30,7 @@ def facts(alice: Caller, bob: Caller, olga: Caller) -> list[MemoryRecord]:
     for n in range(60):
         rows.append(
             services.remember(
+                dice.choice([alice, bob, olga]),
                 Remember(
                     content=f"Fact {n} about the tills.",
                     dimension=dice.choice(["knowledge", "event"]),
@@ -37,12 +38,11 @@ def facts(alice: Caller, bob: Caller, olga: Caller) -> list[MemoryRecord]:
                     tags=dice.sample(["tax", "till", "stock"], k=2),
                     visibility=dice.choice(["persona", "private", "everyone"]),
                 ),
-                caller=dice.choice([alice, bob, olga]),
                 created_at=START + timedelta(minutes=n // 3),
             ).record
         )
     for row in rows[::9]:
-        services.forget(Forget(record_id=row.pk), caller=replace(alice, is_admin=True))
+        services.forget(replace(alice, is_admin=True), Forget(record_id=row.pk))
     return rows
 
 

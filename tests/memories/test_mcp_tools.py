@@ -133,7 +133,7 @@ def test_update_validates_and_sets_columns(alice: Caller) -> None:
 
 def test_a_memory_from_remember_to_erase(alice: Caller) -> None:
     id = remember(alice)
-    services.mark_stale(caller=system_caller(), record_id=id, reason="a column went")
+    services.mark_stale(system_caller(), record_id=id, reason="a column went")
     stale = memory_manage(alice, "review_stale")
     assert [(r["id"], r["stale_reason"]) for r in stale["records"]] == [(id, "a column went")]
     assert memory_manage(alice, "verify", id=id, note="looked")["status"] == "active"
@@ -165,7 +165,7 @@ def test_lists_are_scoped_filtered_and_paged(alice: Caller, bob: Caller, olga: C
 
 
 def test_the_stale_review_is_scoped(alice: Caller, olga: Caller, ada: Caller) -> None:
-    services.mark_stale(caller=system_caller(), record_id=remember(alice), reason="gone")
+    services.mark_stale(system_caller(), record_id=remember(alice), reason="gone")
     assert memory_manage(olga, "review_stale")["total"] == 0
     assert memory_manage(ada, "review_stale")["total"] == 1
 

@@ -35,7 +35,7 @@ QUESTIONS = [
 
 @pytest.fixture
 def stored(alice: Caller) -> dict[str, MemoryRecord]:
-    records = {name: remember(Remember(content=text), caller=alice).record for name, text in TEXTS.items()}
+    records = {name: remember(alice, Remember(content=text)).record for name, text in TEXTS.items()}
     term_statistics.refresh()
     return records
 
@@ -44,7 +44,7 @@ def stored(alice: Caller) -> dict[str, MemoryRecord]:
 @pytest.mark.parametrize("strategy", ["lexical", "auto"])
 @pytest.mark.parametrize(("question", "right"), QUESTIONS)
 def test_recall(alice: Caller, stored: dict[str, MemoryRecord], question: str, right: str, strategy: str) -> None:
-    found = recall(RecallMemories(query=question, strategy=strategy), caller=alice)
+    found = recall(alice, RecallMemories(query=question, strategy=strategy))
     assert found.hits[0].record == stored[right]
 
 
@@ -76,5 +76,5 @@ def test_graph(alice: Caller) -> None:
 
 @pytest.mark.django_db
 def test_the_review_list(alice: Caller, ada: Caller) -> None:
-    capture(Capture.read({"insight_text": TEXTS["till"], "category": "data_quality", "entity_urns": []}), caller=alice)
+    capture(alice, Capture.read({"insight_text": TEXTS["till"], "category": "data_quality", "entity_urns": []}))
     assert [Queue(caller=ada, q=q).rows.count() for q in ("9099", "９０９９", "9098")] == [1, 1, 0]

@@ -54,7 +54,7 @@ def test_pruning_is_a_dry_run_by_default(alice: Caller) -> None:
     assert (response["pruned"], response["dry_run"], archived_texts()) == (1, True, set())
     assert memory_prune(alice, dry_run=False)["pruned"] == 1
     assert archived_texts() == {"old"}
-    services.restore(Restore(record_id=MemoryRecord.objects.get(content="old").pk), caller=alice)
+    services.restore(alice, Restore(record_id=MemoryRecord.objects.get(content="old").pk))
     assert archived_texts() == set()
 
 
@@ -86,17 +86,17 @@ def test_only_own_unshared_and_unmarked_notes_are_pruned(alice: Caller, bob: Cal
     for text in ("shared", "verified", "useful", "corrected", "noted by bob"):
         store_note(bob if "bob" in text else alice, f"{text} text of ten")
     record = {text: MemoryRecord.objects.get(content__startswith=text) for text in ("shared", "verified", "useful")}
-    services.share(Share(record_id=record["shared"].pk, visibility="everyone"), caller=alice)
-    services.verify(Verify(record_id=record["verified"].pk), caller=alice)
-    feedback.mark(MarkFeedback(record_id=record["useful"].pk, verdict="useful"), caller=alice)
+    services.share(alice, Share(record_id=record["shared"].pk, visibility="everyone"))
+    services.verify(alice, Verify(record_id=record["verified"].pk))
+    feedback.mark(alice, MarkFeedback(record_id=record["useful"].pk, verdict="useful"))
     services.supersede(
+        alice,
         Supersede(
             record_id=MemoryRecord.objects.get(content__startswith="corrected").pk,
             content="a corrected text of some length",
         ),
-        caller=alice,
     )
-    fact = services.remember(Remember(content="A fact that was remembered, not noted."), caller=alice).record
+    fact = services.remember(alice, Remember(content="A fact that was remembered, not noted.")).record
     MemoryRecord.objects.update(created_at=timezone.now() - LONG_AGO)
     for caller in (alice, ada):  # also an admin prunes only their own notes
         assert memory_prune(caller, days=0, dry_run=False)["pruned"] == 0
@@ -111,7 +111,7 @@ def test_a_pruned_note_that_is_restored_by_mistake_keeps_its_purge_date(alice: C
     record.refresh_from_db()
     purge_after = record.purge_after
     assert purge_after is not None
-    assert services.restore(Restore(record_id=record.pk), caller=alice).purge_after is None
-    undo.undo(caller=alice, record_id=record.pk, change="restore")
+    assert services.restore(alice, Restore(record_id=record.pk)).purge_after is None
+    undo.undo(alice, record_id=record.pk, change="restore")
     record.refresh_from_db()
     assert (record.status, record.purge_after) == (Status.ARCHIVED, purge_after)

@@ -16,6 +16,7 @@ from foundation.operations.fields import Columns, Content, Id, JsonObject, OneOf
 from foundation.operations.operation import Operation, validate
 from foundation.people.caller import Caller
 from foundation.tools.declaration import Tool, ToolResponse
+from memories.operations import MemoryChanges, MemoryFields
 from memory_project.mcp.server import enabled_tools
 
 ID = "0" * 32
@@ -83,6 +84,10 @@ def test_an_error_names_the_first_invalid_field_and_the_allowed_values(arguments
     with pytest.raises(Invalid) as caught:
         Keep.read({**required, **arguments})
     assert caught.value.message.startswith(message)
+
+
+def test_each_field_of_a_memory_can_be_changed() -> None:
+    assert set(MemoryFields.model_fields) <= set(MemoryChanges.model_fields)
 
 
 class Plan(Operation):

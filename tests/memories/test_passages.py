@@ -46,10 +46,10 @@ def test_a_short_text_is_one_passage() -> None:
 @pytest.mark.django_db
 @pytest.mark.parametrize("position", [0, 25, 50])
 def test_a_sentence_at_any_position_is_found_and_quoted(alice: Caller, position: int) -> None:
-    record = services.remember(Remember(content=long_text(position)), caller=alice).record
+    record = services.remember(alice, Remember(content=long_text(position))).record
     for n in range(5):
-        services.remember(Remember(content=long_text(0, f"Invoice {n} was paid in cash at the till.")), caller=alice)
-    result = recall(RecallMemories(query="vouchers expire ninety days gift"), caller=alice)
+        services.remember(alice, Remember(content=long_text(0, f"Invoice {n} was paid in cash at the till.")))
+    result = recall(alice, RecallMemories(query="vouchers expire ninety days gift"))
     assert result.hits[0].record == record
     assert NEEDLE in result.hits[0].quotation
     assert len(result.hits[0].quotation) < 400
@@ -61,14 +61,10 @@ def test_a_sentence_at_any_position_is_found_and_quoted(alice: Caller, position:
 @pytest.mark.django_db
 def test_texts_that_share_only_their_beginning_are_no_duplicates(alice: Caller) -> None:
     beginning = " ".join(FILLER[:22])
-    services.remember(
-        Remember(content=beginning + " Vouchers expire. Stamps are free. Maps are green. " * 20), caller=alice
-    )
-    result = services.remember(
-        Remember(content=beginning + " Taxes rise. Boats sink slowly. Cats sleep. " * 20), caller=alice
-    )
+    services.remember(alice, Remember(content=beginning + " Vouchers expire. Stamps are free. Maps are green. " * 20))
+    result = services.remember(alice, Remember(content=beginning + " Taxes rise. Boats sink slowly. Cats sleep. " * 20))
     assert result.similar == []
-    duplicate = services.remember(Remember(content=f"{result.record.content} Taxes rise."), caller=alice)
+    duplicate = services.remember(alice, Remember(content=f"{result.record.content} Taxes rise."))
     assert [near.record for near in duplicate.similar] == [result.record]
 
 
@@ -81,20 +77,20 @@ def test_the_whole_cosine_is_that_of_the_less_similar_side() -> None:
 
 @pytest.mark.django_db
 def test_passages_are_updated_and_deleted_with_their_record(alice: Caller) -> None:
-    record = services.remember(Remember(content=long_text(3)), caller=alice).record
+    record = services.remember(alice, Remember(content=long_text(3))).record
     assert Passage.objects.filter(record=record).count() > 5
-    services.revise(Revise(record_id=record.pk, content="Vouchers expire after a year."), caller=alice)
+    services.revise(alice, Revise(record_id=record.pk, content="Vouchers expire after a year."))
     assert [(p.start, p.stop) for p in Passage.objects.filter(record=record)] == [(0, 29)]
-    erasure.erase(Erase(record_id=record.pk, confirm=True), caller=alice)
+    erasure.erase(alice, Erase(record_id=record.pk, confirm=True))
     assert not Passage.objects.exists()
 
 
 @pytest.mark.django_db
 def test_an_outsider_finds_no_passages(alice: Caller, olga: Caller, settings: Any) -> None:
-    services.remember(Remember(content=long_text(3)), caller=alice)
+    services.remember(alice, Remember(content=long_text(3)))
     for rows in (20_000, 0):
         settings.RECALL_EXACT_SCAN_ROWS = rows
-        assert recall(RecallMemories(query="vouchers expire"), caller=olga).hits == []
+        assert recall(olga, RecallMemories(query="vouchers expire")).hits == []
 
 
 @pytest.mark.django_db
@@ -102,7 +98,7 @@ def test_a_quotation_of_a_named_speaker_starts_at_the_first_letter(alice: Caller
     """The speaker's name is embedded with the text, and is no part of the quotation."""
     operation = {"user_id": alice.email, "conversation_id": "monday"}
     message = {"role": "human", "author": "Melanie of the night shift", "content": long_text(25)}
-    store_messages(StoreMessages.read({**operation, "messages": [message]}), caller=alice)
-    (hit,) = recall(RecallMemories(query="vouchers expire ninety days gift"), caller=alice).hits
+    store_messages(alice, StoreMessages.read({**operation, "messages": [message]}))
+    (hit,) = recall(alice, RecallMemories(query="vouchers expire ninety days gift")).hits
     found = Passage.objects.filter(record=hit.record, start__gt=0)
     assert hit.quotation in [hit.record.spoken[passage.start : passage.stop].strip() for passage in found]

@@ -34,7 +34,7 @@ def test_a_missing_value_is_an_error() -> None:
 
 def test_a_condition_has_the_same_meaning_in_hand_written_sql(alice: Caller, olga: Caller) -> None:
     for text in ("Half of the orders, 50% of them.", "All of the orders, 100% of them."):
-        services.remember(Remember(content=text), caller=alice)
+        services.remember(alice, Remember(content=text))
     rows = MemoryRecord.objects.visible_to(alice).filter(content__contains="50% of")
     for caller, expected in ((alice, 1), (olga, 0)):
         rows = MemoryRecord.objects.visible_to(caller).filter(content__contains="50% of")
@@ -45,7 +45,7 @@ def test_a_condition_has_the_same_meaning_in_hand_written_sql(alice: Caller, olg
 
 
 def test_querysets_of_all_rows_and_of_none_become_conditions(alice: Caller, olga: Caller, ada: Caller) -> None:
-    services.remember(Remember(content="Half of the orders, 50% of them.", visibility="private"), caller=alice)
+    services.remember(alice, Remember(content="Half of the orders, 50% of them.", visibility="private"))
     everything = condition(MemoryRecord.objects.visible_to(ada))
     nothing = condition(MemoryRecord.objects.visible_to(olga).filter(pk__in=[]))
     for (sql, params), expected in ((everything, 1), (nothing, 0)):
@@ -55,7 +55,7 @@ def test_querysets_of_all_rows_and_of_none_become_conditions(alice: Caller, olga
 
 
 def test_several_querysets_are_read_in_one_query(alice: Caller, django_assert_num_queries: object) -> None:
-    services.remember(Remember(content="Half of the orders, 50% of them."), caller=alice)
+    services.remember(alice, Remember(content="Half of the orders, 50% of them."))
     statement = CompiledQuery()
     matches = statement.table(MemoryRecord.objects.visible_to(alice).filter(content__contains="50%").values("pk"))
     none = statement.table(MemoryRecord.objects.none().values("pk"))

@@ -36,7 +36,7 @@ def library(alice: Caller) -> dict[str, MemoryRecord]:
         "identifier": ("The column sales_2024.orders.orderTotal is in cents.", []),
     }
     records = {
-        key: services.remember(Remember(content=text, entity_urns=urns, tags=[key]), caller=alice).record
+        key: services.remember(alice, Remember(content=text, entity_urns=urns, tags=[key])).record
         for key, (text, urns) in texts.items()
     }
     term_statistics.refresh()
@@ -48,7 +48,7 @@ def records_of(result: Recall) -> list[MemoryRecord]:
 
 
 def test_semantic_recall_combines_cosine_and_coverage(alice: Caller, library: dict[str, MemoryRecord]) -> None:
-    result = recall(RecallMemories(query="which revenue excludes refunds", strategy="semantic"), caller=alice)
+    result = recall(alice, RecallMemories(query="which revenue excludes refunds", strategy="semantic"))
     assert (result.ranking, result.degraded) == ("hybrid", False)
     best = result.hits[0]
     assert best.record == library["refunds"]
@@ -58,71 +58,67 @@ def test_semantic_recall_combines_cosine_and_coverage(alice: Caller, library: di
 
 def test_an_outsider_finds_nothing_with_any_strategy(olga: Caller, library: dict[str, MemoryRecord]) -> None:
     for strategy in STRATEGIES:
-        assert recall(RecallMemories(query="refunds", entity_urns=[ORDERS], strategy=strategy), caller=olga).hits == []
+        assert recall(olga, RecallMemories(query="refunds", entity_urns=[ORDERS], strategy=strategy)).hits == []
 
 
 def test_a_colleague_finds_memories_of_the_persona(bob: Caller, library: dict[str, MemoryRecord]) -> None:
-    assert records_of(recall(RecallMemories(query="refunds"), caller=bob))[0] == library["refunds"]
+    assert records_of(recall(bob, RecallMemories(query="refunds")))[0] == library["refunds"]
 
 
 @pytest.mark.parametrize("part", ["orders", "sales_2024", "total", "orderTotal", "sales_2024.orders"])
 def test_identifiers_are_found_by_their_parts(alice: Caller, library: dict[str, MemoryRecord], part: str) -> None:
-    assert library["identifier"] in records_of(recall(RecallMemories(query=part, strategy="lexical"), caller=alice))
+    assert library["identifier"] in records_of(recall(alice, RecallMemories(query=part, strategy="lexical")))
 
 
 def test_recall_without_embedder_is_lexical_and_degraded(
     alice: Caller, library: dict[str, MemoryRecord], settings: Any
 ) -> None:
     settings.EMBEDDING_PROVIDER = "none"
-    result = recall(RecallMemories(query="excludes refunds", strategy="semantic"), caller=alice)
+    result = recall(alice, RecallMemories(query="excludes refunds", strategy="semantic"))
     assert (result.ranking, result.degraded) == ("lexical", True)
     assert "results are lexical-only (exact-term matches), not semantic" in result.note
     assert records_of(result) == [library["refunds"]]
-    assert not recall(RecallMemories(query="excludes refunds", strategy="lexical"), caller=alice).degraded
+    assert not recall(alice, RecallMemories(query="excludes refunds", strategy="lexical")).degraded
 
 
 def test_memories_without_vector_are_found_by_words(alice: Caller, library: dict[str, MemoryRecord]) -> None:
     Passage.objects.filter(record=library["refunds"]).delete()
-    result = recall(RecallMemories(query="refunds"), caller=alice)
+    result = recall(alice, RecallMemories(query="refunds"))
     assert result.hits[0].record == library["refunds"]
     assert result.hits[0].cosine is None
 
 
 def test_a_memory_matches_with_some_of_the_words(alice: Caller, library: dict[str, MemoryRecord]) -> None:
     assert library["refunds"] in records_of(
-        recall(RecallMemories(query="are refunds booked monthly", strategy="lexical"), caller=alice)
+        recall(alice, RecallMemories(query="are refunds booked monthly", strategy="lexical"))
     )
 
 
 def test_unknown_words_find_nothing(alice: Caller, library: dict[str, MemoryRecord]) -> None:
-    assert recall(RecallMemories(query="zzqx wvvk jjpt"), caller=alice).hits == []
+    assert recall(alice, RecallMemories(query="zzqx wvvk jjpt")).hits == []
 
 
 def test_entity_recall_needs_no_query_and_excludes_stale_memories(
     alice: Caller, library: dict[str, MemoryRecord]
 ) -> None:
-    assert set(records_of(recall(RecallMemories(entity_urns=[ORDERS], strategy="entity"), caller=alice))) == {
+    assert set(records_of(recall(alice, RecallMemories(entity_urns=[ORDERS], strategy="entity")))) == {
         library["refunds"],
         library["tax"],
     }
-    services.mark_stale(caller=system_caller(), record_id=library["tax"].pk, reason="changed")
-    assert records_of(recall(RecallMemories(entity_urns=[ORDERS], strategy="entity"), caller=alice)) == [
-        library["refunds"]
-    ]
-    with_stale = recall(RecallMemories(entity_urns=[ORDERS], strategy="entity", include_stale=True), caller=alice)
+    services.mark_stale(system_caller(), record_id=library["tax"].pk, reason="changed")
+    assert records_of(recall(alice, RecallMemories(entity_urns=[ORDERS], strategy="entity"))) == [library["refunds"]]
+    with_stale = recall(alice, RecallMemories(entity_urns=[ORDERS], strategy="entity", include_stale=True))
     assert set(records_of(with_stale)) == {library["refunds"], library["tax"]}
 
 
 def test_include_stale_excludes_superseded_and_archived_memories(
     alice: Caller, library: dict[str, MemoryRecord]
 ) -> None:
-    services.supersede(
-        Supersede(record_id=library["refunds"].pk, content="Revenue includes refunds since May."), caller=alice
-    )
-    services.forget(Forget(record_id=library["tax"].pk), caller=alice)
+    services.supersede(alice, Supersede(record_id=library["refunds"].pk, content="Revenue includes refunds since May."))
+    services.forget(alice, Forget(record_id=library["tax"].pk))
     statuses = {
         hit.status
-        for hit in recall(RecallMemories(query="revenue refunds tax sales mart", include_stale=True), caller=alice).hits
+        for hit in recall(alice, RecallMemories(query="revenue refunds tax sales mart", include_stale=True)).hits
     }
     assert statuses == {Status.ACTIVE}
 
@@ -134,33 +130,31 @@ def test_graph_recall_includes_neighbors_and_ranks_by_distance(
         def related_entities(self, caller: Caller, urns: Sequence[str]) -> tuple[dict[str, int], str]:
             return {STOCK: 1}, ""
 
-    monkeypatch.setattr(extensions, "_extensions", {"lineage": Lineage()})
-    result = recall(RecallMemories(entity_urns=[ORDERS], strategy="graph"), caller=alice)
+    monkeypatch.setattr(extensions.EXTENSIONS, "_by_path", {"lineage": Lineage()})
+    result = recall(alice, RecallMemories(entity_urns=[ORDERS], strategy="graph"))
     assert records_of(result)[-1] == library["stock"]
     assert [hit.bonus for hit in result.hits] == [1.0, 1.0, 0.5]
 
 
 def test_auto_has_one_order_and_a_limit_keeps_the_best(alice: Caller, library: dict[str, MemoryRecord]) -> None:
-    complete = recall(RecallMemories(query="gross amounts with tax", entity_urns=[STOCK], limit=10), caller=alice)
+    complete = recall(alice, RecallMemories(query="gross amounts with tax", entity_urns=[STOCK], limit=10))
     scores = [hit.score for hit in complete.hits]
     assert scores == sorted(scores, reverse=True)
     assert set(records_of(complete)[:2]) == {library["tax"], library["stock"]}
     for limit in (1, 2, 3):
         assert (
-            records_of(
-                recall(RecallMemories(query="gross amounts with tax", entity_urns=[STOCK], limit=limit), caller=alice)
-            )
+            records_of(recall(alice, RecallMemories(query="gross amounts with tax", entity_urns=[STOCK], limit=limit)))
             == records_of(complete)[:limit]
         )
 
 
 def test_filters_apply_before_the_limit(alice: Caller, library: dict[str, MemoryRecord]) -> None:
     for n in range(15):
-        services.remember(Remember(content=f"Refunds, refunds, refunds: rule {n}."), caller=alice)
-    services.remember(Remember(content="She prefers refunds in a table.", dimension="preference"), caller=alice)
-    result = recall(RecallMemories(query="refunds", limit=1), caller=alice, filters=Filters(dimension="preference"))
+        services.remember(alice, Remember(content=f"Refunds, refunds, refunds: rule {n}."))
+    services.remember(alice, Remember(content="She prefers refunds in a table.", dimension="preference"))
+    result = recall(alice, RecallMemories(query="refunds", limit=1), filters=Filters(dimension="preference"))
     assert [hit.record.dimension for hit in result.hits] == ["preference"]
-    assert records_of(recall(RecallMemories(query="refunds"), caller=alice, filters=Filters(tags=["refunds"]))) == [
+    assert records_of(recall(alice, RecallMemories(query="refunds"), filters=Filters(tags=["refunds"]))) == [
         library["refunds"]
     ]
 
@@ -168,10 +162,10 @@ def test_filters_apply_before_the_limit(alice: Caller, library: dict[str, Memory
 def test_equal_scores_have_a_fixed_order(alice: Caller, settings: Any) -> None:
     moment = timezone.now()
     for n in range(8):
-        services.remember(Remember(content=f"Returns wait, case {n}."), caller=alice, created_at=moment)
-    first = records_of(recall(RecallMemories(query="returns", strategy="lexical"), caller=alice))
+        services.remember(alice, Remember(content=f"Returns wait, case {n}."), created_at=moment)
+    first = records_of(recall(alice, RecallMemories(query="returns", strategy="lexical")))
     assert all(
-        records_of(recall(RecallMemories(query="returns", strategy="lexical"), caller=alice)) == first for _ in range(3)
+        records_of(recall(alice, RecallMemories(query="returns", strategy="lexical"))) == first for _ in range(3)
     )
     assert [r.pk for r in first] == sorted(r.pk for r in first)
 
@@ -179,16 +173,14 @@ def test_equal_scores_have_a_fixed_order(alice: Caller, settings: Any) -> None:
 def test_index_search_returns_the_same_as_an_exact_scan(
     alice: Caller, library: dict[str, MemoryRecord], settings: Any
 ) -> None:
-    exact = records_of(recall(RecallMemories(query="refunds of revenue"), caller=alice))
+    exact = records_of(recall(alice, RecallMemories(query="refunds of revenue")))
     settings.RECALL_EXACT_SCAN_ROWS = 0
-    assert records_of(recall(RecallMemories(query="refunds of revenue"), caller=alice)) == exact
+    assert records_of(recall(alice, RecallMemories(query="refunds of revenue"))) == exact
 
 
 def test_an_admin_recalls_private_memories_of_others(alice: Caller, ada: Caller) -> None:
-    record = services.remember(
-        Remember(content="Vouchers expire after a year.", visibility="private"), caller=alice
-    ).record
-    assert records_of(recall(RecallMemories(query="vouchers expire"), caller=ada)) == [record]
+    record = services.remember(alice, Remember(content="Vouchers expire after a year.", visibility="private")).record
+    assert records_of(recall(ada, RecallMemories(query="vouchers expire"))) == [record]
 
 
 def test_word_weights_of_a_large_scope_use_only_its_own_rows(
@@ -198,45 +190,45 @@ def test_word_weights_of_a_large_scope_use_only_its_own_rows(
     monkeypatch.setattr(ranking, "_estimated_rows", lambda: 100.0)
     settings.RECALL_EXACT_SCAN_ROWS = 0
     for n in range(6):
-        services.remember(Remember(content=f"Region {n} has its returns late.", visibility="private"), caller=alice)
-    services.remember(Remember(content="Region 7 pays by voucher.", visibility="private"), caller=alice)
+        services.remember(alice, Remember(content=f"Region {n} has its returns late.", visibility="private"))
+    services.remember(alice, Remember(content="Region 7 pays by voucher.", visibility="private"))
 
     def coverages() -> list[tuple[Any, float]]:
-        hits = recall(RecallMemories(query="voucher returns", strategy="lexical"), caller=alice).hits
+        hits = recall(alice, RecallMemories(query="voucher returns", strategy="lexical")).hits
         return [(hit.record.pk, hit.coverage) for hit in hits]
 
     before = coverages()
     for n in range(20):
-        services.remember(Remember(content=f"The voucher {n} is void.", visibility="private"), caller=olga)
+        services.remember(olga, Remember(content=f"The voucher {n} is void.", visibility="private"))
     term_statistics.refresh()
     assert coverages() == before != []
 
 
 def test_a_word_too_common_to_search_by_still_counts_in_the_score(alice: Caller, settings: Any) -> None:
     for n in range(12):
-        services.remember(Remember(content=f"Region {n} has its returns late."), caller=alice)
-    services.remember(Remember(content="Region 7 pays by voucher, returns included."), caller=alice)
+        services.remember(alice, Remember(content=f"Region {n} has its returns late."))
+    services.remember(alice, Remember(content="Region 7 pays by voucher, returns included."))
     term_statistics.refresh()
-    exact = recall(RecallMemories(query="voucher returns", strategy="lexical"), caller=alice).hits[0]
+    exact = recall(alice, RecallMemories(query="voucher returns", strategy="lexical")).hits[0]
     settings.RECALL_EXACT_SCAN_ROWS = 0
     with pytest.MonkeyPatch.context() as patch:
         # The search uses only the rare word; the common one counts in the rows found.
         patch.setattr(term_statistics, "CANDIDATE_ROWS", 5)
-        hits = recall(RecallMemories(query="voucher returns", strategy="lexical"), caller=alice).hits
+        hits = recall(alice, RecallMemories(query="voucher returns", strategy="lexical")).hits
     assert [hit.record for hit in hits] == [exact.record]
     assert hits[0].coverage == pytest.approx(1.0)
 
 
 def test_a_query_of_common_words_finds_rows_that_contain_all(alice: Caller, settings: Any) -> None:
     settings.RECALL_EXACT_SCAN_ROWS = 0
-    both = services.remember(Remember(content="Returns and refunds are late."), caller=alice).record
+    both = services.remember(alice, Remember(content="Returns and refunds are late.")).record
     for n in range(5):
-        services.remember(Remember(content=f"Returns of region {n}."), caller=alice)
-        services.remember(Remember(content=f"Refunds of region {n}."), caller=alice)
+        services.remember(alice, Remember(content=f"Returns of region {n}."))
+        services.remember(alice, Remember(content=f"Refunds of region {n}."))
     term_statistics.refresh()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(term_statistics, "CANDIDATE_ROWS", 3)
-        assert records_of(recall(RecallMemories(query="refunds returns", strategy="lexical"), caller=alice)) == [both]
+        assert records_of(recall(alice, RecallMemories(query="refunds returns", strategy="lexical"))) == [both]
 
 
 @pytest.mark.parametrize(
@@ -265,13 +257,13 @@ def test_a_scope_is_scanned_if_it_is_a_small_share_of_all_rows(
 )
 def test_a_recall_error_names_the_field(alice: Caller, arguments: dict[str, Any], field: str) -> None:
     with pytest.raises(Invalid) as caught:
-        recall(RecallMemories.read(arguments), caller=alice)
+        recall(alice, RecallMemories.read(arguments))
     assert caught.value.field == field
 
 
 def test_recall_rejects_a_filter_with_an_unknown_dimension(alice: Caller) -> None:
     with pytest.raises(Invalid) as caught:
-        recall(RecallMemories(query="x"), caller=alice, filters=Filters(dimension="fact"))
+        recall(alice, RecallMemories(query="x"), filters=Filters(dimension="fact"))
     assert caught.value.field == "dimension"
 
 
@@ -279,10 +271,10 @@ def test_recall_rejects_a_filter_with_an_unknown_dimension(alice: Caller) -> Non
 @hypothesis_settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_text_is_a_valid_query(alice: Caller, query: str) -> None:
     if query.strip():
-        recall(RecallMemories(query=query, strategy="lexical"), caller=alice)
+        recall(alice, RecallMemories(query=query, strategy="lexical"))
     else:
         with pytest.raises(Invalid, match="query"):
-            recall(RecallMemories.read({"query": query, "strategy": "lexical"}), caller=alice)
+            recall(alice, RecallMemories.read({"query": query, "strategy": "lexical"}))
 
 
 # -- as of ------------------------------------------------------------------------------------------------
@@ -290,38 +282,38 @@ def test_any_text_is_a_valid_query(alice: Caller, query: str) -> None:
 
 def test_as_of_returns_text_and_status_of_that_time(alice: Caller) -> None:
     start = timezone.now() - timedelta(days=30)
-    old = services.remember(Remember(content="Refunds are left out of revenue."), caller=alice, created_at=start).record
+    old = services.remember(alice, Remember(content="Refunds are left out of revenue."), created_at=start).record
     new = services.supersede(
+        alice,
         Supersede(record_id=old.pk, content="Refunds are part of revenue."),
-        caller=alice,
         created_at=start + timedelta(days=10),
     ).record
-    services.revise(Revise(record_id=new.pk, content="Refunds are part of revenue, vouchers too."), caller=alice)
-    services.forget(Forget(record_id=new.pk), caller=alice)
+    services.revise(alice, Revise(record_id=new.pk, content="Refunds are part of revenue, vouchers too."))
+    services.forget(alice, Forget(record_id=new.pk))
 
     def at(days: int) -> list[tuple[str, str]]:
-        result = recall(RecallMemories(query="refunds of revenue", as_of=start + timedelta(days=days)), caller=alice)
+        result = recall(alice, RecallMemories(query="refunds of revenue", as_of=start + timedelta(days=days)))
         return [(hit.content, hit.status) for hit in result.hits]
 
     assert at(-1) == []
     assert at(5) == [("Refunds are left out of revenue.", "active")]
     assert at(15) == [("Refunds are part of revenue.", "active")]
     assert at(31) == []
-    assert "as of" in recall(RecallMemories(query="refunds", as_of=start), caller=alice).note
+    assert "as of" in recall(alice, RecallMemories(query="refunds", as_of=start)).note
 
 
 def test_as_of_never_returns_texts_that_were_private_then(alice: Caller, bob: Caller) -> None:
     start = timezone.now() - timedelta(days=3)
     record = services.remember(
+        alice,
         Remember(content="The salary list is in the secret folder.", visibility="private"),
-        caller=alice,
         created_at=start,
     ).record
-    services.revise(Revise(record_id=record.pk, content="The list is in the public folder."), caller=alice)
-    services.share(Share(record_id=record.pk, visibility="persona"), caller=alice)
+    services.revise(alice, Revise(record_id=record.pk, content="The list is in the public folder."))
+    services.share(alice, Share(record_id=record.pk, visibility="persona"))
     then = start + timedelta(days=1)
-    assert recall(RecallMemories(query="list in the folder", as_of=then), caller=bob).hits == []
-    assert len(recall(RecallMemories(query="list in the folder", as_of=then), caller=alice).hits) == 1
+    assert recall(bob, RecallMemories(query="list in the folder", as_of=then)).hits == []
+    assert len(recall(alice, RecallMemories(query="list in the folder", as_of=then)).hits) == 1
 
 
 # -- term statistics --------------------------------------------------------------------------------------
@@ -329,9 +321,9 @@ def test_as_of_never_returns_texts_that_were_private_then(alice: Caller, bob: Ca
 
 def test_rare_words_weigh_more_and_unknown_words_most(alice: Caller, bob: Caller, olga: Caller) -> None:
     for caller in (alice, bob, olga):  # words of fewer than three users would count as unknown
-        services.remember(Remember(content="Refunds are sales of a kind."), caller=caller)
+        services.remember(caller, Remember(content="Refunds are sales of a kind."))
         for n in range(5):
-            services.remember(Remember(content=f"The sales of region {n} come late."), caller=caller)
+            services.remember(caller, Remember(content=f"The sales of region {n} come late."))
     term_statistics.refresh()
     terms = {term.lexeme: term for term in term_statistics.query_terms("sales refunds xylophone")}
     assert terms["xylophon"].idf > terms["refund"].idf > terms["sale"].idf
@@ -360,47 +352,43 @@ def test_in_a_large_scope_common_words_do_not_hide_a_rare_one(
     monkeypatch.setattr(ranking, "FOUND", ranking.FOUND.replace("2000", "5"))
     settings.RECALL_EXACT_SCAN_ROWS = 0
     for n in range(20):
-        services.remember(Remember(content=f"sales.orders has the load {n} of shipments."), caller=alice)
-    rare = services.remember(Remember(content="The zephyrine is in the basement."), caller=alice).record
+        services.remember(alice, Remember(content=f"sales.orders has the load {n} of shipments."))
+    rare = services.remember(alice, Remember(content="The zephyrine is in the basement.")).record
     term_statistics.refresh()
-    assert rare in records_of(recall(RecallMemories(query=query, strategy="lexical"), caller=alice))
+    assert rare in records_of(recall(alice, RecallMemories(query=query, strategy="lexical")))
 
 
 def test_a_rare_name_is_found_despite_a_typo_of_one_letter(alice: Caller) -> None:
-    record = services.remember(Remember(content="Quintessa keeps the ledger of the depot."), caller=alice).record
-    services.remember(Remember(content="Somebody else keeps the ledger of the shop."), caller=alice)
+    record = services.remember(alice, Remember(content="Quintessa keeps the ledger of the depot.")).record
+    services.remember(alice, Remember(content="Somebody else keeps the ledger of the shop."))
     term_statistics.refresh()
     for typo in ("quintesa", "quintezsa", "qiuntessa", "quintessaa"):
-        result = recall(RecallMemories(query=typo, strategy="lexical"), caller=alice)
+        result = recall(alice, RecallMemories(query=typo, strategy="lexical"))
         assert records_of(result) == [record], typo
 
 
 def test_similar_words_are_searched_only_in_the_scope_of_the_caller(alice: Caller, olga: Caller) -> None:
-    services.remember(Remember(content="Quintessa keeps the ledger of the depot.", visibility="private"), caller=alice)
-    services.remember(Remember(content="The ledger of the shop is kept here.", visibility="private"), caller=olga)
+    services.remember(alice, Remember(content="Quintessa keeps the ledger of the depot.", visibility="private"))
+    services.remember(olga, Remember(content="The ledger of the shop is kept here.", visibility="private"))
     term_statistics.refresh()
-    with_typo = recall(RecallMemories(query="quintesa ledger", strategy="lexical"), caller=olga)
-    with_unknown_word = recall(RecallMemories(query="zzzzzzzz ledger", strategy="lexical"), caller=olga)
+    with_typo = recall(olga, RecallMemories(query="quintesa ledger", strategy="lexical"))
+    with_unknown_word = recall(olga, RecallMemories(query="zzzzzzzz ledger", strategy="lexical"))
     assert [hit.score for hit in with_typo.hits] == [hit.score for hit in with_unknown_word.hits]
 
 
 def test_an_identifier_matches_as_a_whole_and_in_parts(alice: Caller) -> None:
-    complete = services.remember(
-        Remember(content="The column customer_id is hashed in web.sessions."), caller=alice
-    ).record
-    parts = services.remember(
-        Remember(content="A customer shows an id card in sessions on the web."), caller=alice
-    ).record
+    complete = services.remember(alice, Remember(content="The column customer_id is hashed in web.sessions.")).record
+    parts = services.remember(alice, Remember(content="A customer shows an id card in sessions on the web.")).record
     for query in ("customer_id", "web.sessions"):
-        assert records_of(recall(RecallMemories(query=query, strategy="lexical"), caller=alice)) == [complete, parts]
-    assert complete in records_of(recall(RecallMemories(query="customer", strategy="lexical"), caller=alice))
+        assert records_of(recall(alice, RecallMemories(query=query, strategy="lexical"))) == [complete, parts]
+    assert complete in records_of(recall(alice, RecallMemories(query="customer", strategy="lexical")))
 
 
 def test_of_equal_scores_the_newest_comes_first(alice: Caller) -> None:
     for days in (2, 3, 1):
         created_at = timezone.now() - timedelta(days=days)
-        services.remember(Remember(content=f"Returns wait, case {days}."), caller=alice, created_at=created_at)
-    answer = recall(RecallMemories(query="returns", strategy="lexical"), caller=alice)
+        services.remember(alice, Remember(content=f"Returns wait, case {days}."), created_at=created_at)
+    answer = recall(alice, RecallMemories(query="returns", strategy="lexical"))
     assert [record.content[-2] for record in records_of(answer)] == ["1", "2", "3"]
 
 
@@ -408,16 +396,16 @@ def test_of_equal_scores_the_newest_comes_first(alice: Caller) -> None:
 
 
 def test_the_id_of_a_memory_finds_it_first(alice: Caller, olga: Caller, fact: MemoryRecord) -> None:
-    services.remember(Remember(content=f"The memory {fact.pk.hex} was discussed on Monday."), caller=alice)
+    services.remember(alice, Remember(content=f"The memory {fact.pk.hex} was discussed on Monday."))
     for written in (fact.pk.hex, str(fact.pk), f" {str(fact.pk).upper()} "):
-        hits = recall(RecallMemories(query=written), caller=alice).hits
+        hits = recall(alice, RecallMemories(query=written)).hits
         assert hits[0].record == fact
         assert hits[0].score == 1.0
-    assert fact not in [hit.record for hit in recall(RecallMemories(query=fact.pk.hex), caller=olga).hits]
+    assert fact not in [hit.record for hit in recall(olga, RecallMemories(query=fact.pk.hex)).hits]
     unknown = memory_recall(alice, query="0" * 32).data
     assert (unknown["memories"], "no memory that you may read has this id, or" in unknown["note"]) == ([], True)
-    newer = services.supersede(Supersede(record_id=fact.pk, content="Revenue includes refunds."), caller=alice).record
-    (hit,) = [hit for hit in recall(RecallMemories(query=fact.pk.hex), caller=alice).hits if hit.record == fact]
+    newer = services.supersede(alice, Supersede(record_id=fact.pk, content="Revenue includes refunds.")).record
+    (hit,) = [hit for hit in recall(alice, RecallMemories(query=fact.pk.hex)).hits if hit.record == fact]
     assert (hit.status, hit.record.superseded_by) == (Status.SUPERSEDED, newer.pk)
 
 
@@ -434,4 +422,4 @@ def test_what_is_weak_is_shown_as_weak_instead_of_nothing(
     settings.RECALL_DISTANT_SCORE = 0.89
     silent = memory_recall(alice, query=asked).data
     assert (silent["memories"], "below_threshold" in silent["left_out"]) == ([], True)
-    assert recall(RecallMemories(query=asked), caller=alice).hits == []  # only agents get it
+    assert recall(alice, RecallMemories(query=asked)).hits == []  # only agents get it

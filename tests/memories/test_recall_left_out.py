@@ -25,9 +25,9 @@ def closing_times(alice: Caller) -> list[MemoryRecord]:
         Remember(content=f"Orders close at {hour}.", entity_urns=[ORDERS])
         for hour in ("eight", "nine", "ten", "six", "four")
     ]
-    records = [services.remember(fact, caller=alice).record for fact in facts]
+    records = [services.remember(alice, fact).record for fact in facts]
     for record in records[3:]:
-        services.mark_stale(caller=system_caller(), record_id=record.pk, reason="a column was removed")
+        services.mark_stale(system_caller(), record_id=record.pk, reason="a column was removed")
     return records
 
 
@@ -41,7 +41,7 @@ def test_stale_memories_that_were_left_out_are_counted(
 ) -> None:
     asked = {"query": "orders close"} if strategy not in ("entity", "graph") else {"entity_urns": [ORDERS]}
     operation = RecallMemories.read({**asked, "strategy": strategy, "limit": limit})
-    result = recall(operation, caller=alice)
+    result = recall(alice, operation)
     response = recall_response(result)
     assert response["left_out"] == {"stale": 2}
     assert "left out: 2 stale" in as_text(response)
@@ -49,14 +49,14 @@ def test_stale_memories_that_were_left_out_are_counted(
 
 def test_auto_counts_stale_memories_about_an_entity(alice: Caller, closing_times: list[MemoryRecord]) -> None:
     asked = {"query": "closing time of orders", "entity_urns": [ORDERS]}
-    assert recall(RecallMemories.read(asked), caller=alice).left_out == {"stale": 2}
+    assert recall(alice, RecallMemories.read(asked)).left_out == {"stale": 2}
 
 
 def test_a_question_off_the_subject_finds_nothing_and_hears_how_much_was_compared(
     alice: Caller, closing_times: list[MemoryRecord], settings: Any
 ) -> None:
     settings.RECALL_MIN_SCORE = 0.9
-    response = recall_response(recall(RecallMemories(query="Who painted a sunrise?"), caller=alice))
+    response = recall_response(recall(alice, RecallMemories(query="Who painted a sunrise?")))
     assert (response["memories"], response["left_out"]) == ([], {"below_threshold": 3})
     assert response["note"].startswith("nothing relevant found: at least 3 memories were compared")
     assert "left out: 3 below threshold" in as_text(response)
@@ -65,6 +65,6 @@ def test_a_question_off_the_subject_finds_nothing_and_hears_how_much_was_compare
 def test_the_default_threshold_silences_what_shares_no_word_and_little_meaning(
     alice: Caller, closing_times: list[MemoryRecord]
 ) -> None:
-    result = recall(RecallMemories(query="Who painted a sunrise?"), caller=alice)
+    result = recall(alice, RecallMemories(query="Who painted a sunrise?"))
     assert all(hit.score > 0.2 for hit in result.hits)
     assert result.below > 0

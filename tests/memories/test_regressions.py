@@ -38,27 +38,23 @@ def chain(alice: Caller, fact: MemoryRecord) -> tuple[MemoryRecord, MemoryRecord
 
 def test_sharing_with_everyone_does_not_reveal_earlier_states(alice: Caller, olga: Caller) -> None:
     start = timezone.now() - timedelta(days=2)
-    record = services.remember(Remember(content="The secret plan of sales."), caller=alice, created_at=start).record
-    services.revise(Revise(record_id=record.pk, content="A plan of sales for all.", reason="hide it"), caller=alice)
-    services.share(Share(record_id=record.pk, visibility="everyone"), caller=alice)
+    record = services.remember(alice, Remember(content="The secret plan of sales."), created_at=start).record
+    services.revise(alice, Revise(record_id=record.pk, content="A plan of sales for all.", reason="hide it"))
+    services.share(alice, Share(record_id=record.pk, visibility="everyone"))
     record.refresh_from_db()
     assert "secret" not in str(history(olga, record))
-    assert recall(RecallMemories(query="plan of sales", as_of=start + timedelta(days=1)), caller=olga).hits == []
+    assert recall(olga, RecallMemories(query="plan of sales", as_of=start + timedelta(days=1))).hits == []
     assert (
-        recall(RecallMemories(query="plan of sales", as_of=start + timedelta(days=1)), caller=alice)
-        .hits[0]
-        .content[:10]
+        recall(alice, RecallMemories(query="plan of sales", as_of=start + timedelta(days=1))).hits[0].content[:10]
         == "The secret"
     )
 
 
 def test_as_of_returns_tags_and_category_of_that_time(alice: Caller) -> None:
     start = timezone.now() - timedelta(days=2)
-    record = services.remember(
-        Remember(content="Refunds are left out.", tags=["old"]), caller=alice, created_at=start
-    ).record
-    services.revise(Revise(record_id=record.pk, tags=["new"], category="correction"), caller=alice)
-    (hit,) = recall(RecallMemories(query="refunds", as_of=start + timedelta(days=1)), caller=alice).hits
+    record = services.remember(alice, Remember(content="Refunds are left out.", tags=["old"]), created_at=start).record
+    services.revise(alice, Revise(record_id=record.pk, tags=["new"], category="correction"))
+    (hit,) = recall(alice, RecallMemories(query="refunds", as_of=start + timedelta(days=1))).hits
     assert (hit.record.tags, hit.record.category) == (["old"], "business_context")
 
 
@@ -67,16 +63,16 @@ def test_metadata_nested_too_deep_is_rejected(alice: Caller) -> None:
     for _ in range(300):
         deep = {"a": deep}
     with pytest.raises(Invalid, match="nested too deep"):
-        services.remember(Remember.read({"content": "Nested beyond reason.", "metadata": deep}), caller=alice)
-    services.remember(Remember(content="A backslash and u0000 as text.", metadata={"text": "\\u0000"}), caller=alice)
+        services.remember(alice, Remember.read({"content": "Nested beyond reason.", "metadata": deep}))
+    services.remember(alice, Remember(content="A backslash and u0000 as text.", metadata={"text": "\\u0000"}))
 
 
 def test_undoing_a_hand_over_keeps_memories_of_the_heir(alice: Caller, bob: Caller, ada: Caller) -> None:
-    services.remember(Remember(content="This is a fact of Alice's."), caller=alice)
-    services.remember(Remember(content="This is a fact of Bob's."), caller=bob)
-    moved = ownership.hand_over(caller=ada, old=alice.email, new=bob.email)
+    services.remember(alice, Remember(content="This is a fact of Alice's."))
+    services.remember(bob, Remember(content="This is a fact of Bob's."))
+    moved = ownership.hand_over(ada, old=alice.email, new=bob.email)
     assert moved.counts == {"memories": 1}
-    assert ownership.undo_hand_over(caller=ada, hand_over_id=moved.pk) == {"memories": 1, "kept": 0}
+    assert ownership.undo_hand_over(ada, hand_over_id=moved.pk) == {"memories": 1, "kept": 0}
     assert set(MemoryRecord.objects.values_list("created_by", "content")) == {
         (alice.email, "This is a fact of Alice's."),
         (bob.email, "This is a fact of Bob's."),
@@ -89,12 +85,12 @@ def test_undoing_a_hand_over_keeps_memories_of_the_heir(alice: Caller, bob: Call
 def test_restoring_both_ends_of_a_chain_leaves_one_active_memory(alice: Caller, fact: MemoryRecord) -> None:
     new = correct(alice, fact, "Revenue includes refunds.")
     for record in (new, fact):
-        services.forget(Forget(record_id=new.pk), caller=alice) if record is new else services.restore(
-            Restore(record_id=fact.pk), caller=alice
+        services.forget(alice, Forget(record_id=new.pk)) if record is new else services.restore(
+            alice, Restore(record_id=fact.pk)
         )
-    services.forget(Forget(record_id=fact.pk), caller=alice)
-    services.restore(Restore(record_id=new.pk), caller=alice)
-    services.restore(Restore(record_id=fact.pk), caller=alice)
+    services.forget(alice, Forget(record_id=fact.pk))
+    services.restore(alice, Restore(record_id=new.pk))
+    services.restore(alice, Restore(record_id=fact.pk))
     assert current_statuses(fact, new) == [Status.SUPERSEDED, Status.ACTIVE]
 
 
@@ -102,20 +98,20 @@ def test_forgetting_the_middle_of_a_chain_does_not_reactivate_the_first(
     alice: Caller, chain: tuple[MemoryRecord, ...]
 ) -> None:
     first, second, third = chain
-    services.forget(Forget(record_id=second.pk), caller=alice)
+    services.forget(alice, Forget(record_id=second.pk))
     with pytest.raises(Conflict, match=third.pk.hex):
-        services.restore(Restore.read({"record_id": first.pk}), caller=alice)
+        services.restore(alice, Restore.read({"record_id": first.pk}))
     with pytest.raises(Conflict):
         correct(alice, first, "Revenue is something else.")
-    erasure.erase(Erase(record_id=second.pk, confirm=True), caller=alice)
+    erasure.erase(alice, Erase(record_id=second.pk, confirm=True))
     assert current_statuses(first, third) == [Status.SUPERSEDED, Status.ACTIVE]
 
 
 def test_erasing_the_middle_of_a_chain_whose_first_is_forgotten(alice: Caller, chain: tuple[MemoryRecord, ...]) -> None:
     first, second, third = chain
-    services.forget(Forget(record_id=first.pk), caller=alice)
-    erasure.erase(Erase(record_id=second.pk, confirm=True), caller=alice)
-    services.restore(Restore(record_id=first.pk), caller=alice)
+    services.forget(alice, Forget(record_id=first.pk))
+    erasure.erase(alice, Erase(record_id=second.pk, confirm=True))
+    services.restore(alice, Restore(record_id=first.pk))
     assert current_statuses(first, third) == [Status.SUPERSEDED, Status.ACTIVE]
     first.refresh_from_db()
     assert first.superseded_by == third.pk
@@ -123,22 +119,22 @@ def test_erasing_the_middle_of_a_chain_whose_first_is_forgotten(alice: Caller, c
 
 def test_erasing_the_last_correction_leaves_no_dangling_reference(alice: Caller, fact: MemoryRecord) -> None:
     new = correct(alice, fact, "Revenue includes refunds.")
-    erasure.erase(Erase(record_id=new.pk, confirm=True), caller=alice)
+    erasure.erase(alice, Erase(record_id=new.pk, confirm=True))
     fact.refresh_from_db()
     assert (fact.status, fact.superseded_by) == (Status.ARCHIVED, None)
-    services.restore(Restore(record_id=fact.pk), caller=alice)
+    services.restore(alice, Restore(record_id=fact.pk))
     correct(alice, fact, "Revenue includes nothing at all.")
 
 
 def test_restoring_a_text_that_was_remembered_again_names_the_new_memory(alice: Caller, fact: MemoryRecord) -> None:
-    services.forget(Forget(record_id=fact.pk), caller=alice)
-    again = services.remember(Remember(content=fact.content), caller=alice).record
+    services.forget(alice, Forget(record_id=fact.pk))
+    again = services.remember(alice, Remember(content=fact.content)).record
     with pytest.raises(Conflict, match=again.pk.hex):
-        services.restore(Restore.read({"record_id": fact.pk}), caller=alice)
+        services.restore(alice, Restore.read({"record_id": fact.pk}))
 
 
 def test_remembering_a_duplicate_names_the_fields_that_differ(alice: Caller, fact: MemoryRecord) -> None:
-    result = services.remember(Remember(content=fact.content, visibility="private", tags=["new"]), caller=alice)
+    result = services.remember(alice, Remember(content=fact.content, visibility="private", tags=["new"]))
     assert "visibility is 'persona'" in result.note
     assert "tags is []" in result.note
 
@@ -149,9 +145,9 @@ def test_concurrent_restores_corrections_and_archivals_cause_no_deadlock(alice: 
     operations: list[Callable[[], Any]] = []
     for n in range(6):
         operations += [
-            lambda: services.restore(Restore(record_id=new.pk), caller=alice),
+            lambda: services.restore(alice, Restore(record_id=new.pk)),
             partial(correct, alice, fact, f"Revenue is defined by rule {n}."),
-            lambda: services.forget(Forget(record_id=new.pk), caller=alice),
+            lambda: services.forget(alice, Forget(record_id=new.pk)),
         ]
     results = run_concurrently(*operations)
     failed = {type(result).__name__ for result in results if isinstance(result, Exception)}
@@ -164,7 +160,7 @@ def test_concurrent_restores_corrections_and_archivals_cause_no_deadlock(alice: 
 def test_concurrent_revisions_have_valid_periods(alice: Caller, fact: MemoryRecord) -> None:
     texts = [f"Revenue excludes refunds, rule {n}." for n in range(8)]
     run_concurrently(
-        *[partial(services.revise, Revise(record_id=fact.pk, content=text), caller=alice) for text in texts],
+        *[partial(services.revise, alice, Revise(record_id=fact.pk, content=text)) for text in texts],
         lambda: correct(alice, fact, "Revenue includes refunds."),
     )
     assert [r for r in fact.revisions.all() if r.valid_to < r.valid_from] == []
@@ -174,11 +170,11 @@ def test_concurrent_revisions_have_valid_periods(alice: Caller, fact: MemoryReco
 
 
 def test_different_line_endings_are_no_change(alice: Caller) -> None:
-    record = services.remember(Remember(content="First line\nsecond line"), caller=alice).record
-    services.revise(Revise(record_id=record.pk, content="First line\r\nsecond line"), caller=alice)
+    record = services.remember(alice, Remember(content="First line\nsecond line")).record
+    services.revise(alice, Revise(record_id=record.pk, content="First line\r\nsecond line"))
     assert not record.revisions.exists()
     with pytest.raises(Invalid, match="comma"):
-        services.revise(Revise.read({"record_id": record.pk, "tags": ["north, south"]}), caller=alice)
+        services.revise(alice, Revise.read({"record_id": record.pk, "tags": ["north, south"]}))
 
 
 def test_huge_offsets_are_rejected(alice: Caller) -> None:
@@ -192,15 +188,15 @@ def test_huge_offsets_are_rejected(alice: Caller) -> None:
 def test_scores_reveal_nothing_about_private_texts_of_others(alice: Caller, olga: Caller) -> None:
     from memories.retrieval import term_statistics
 
-    services.remember(Remember(content="The zyxprobe is a public thing."), caller=olga)
+    services.remember(olga, Remember(content="The zyxprobe is a public thing."))
 
     def coverage() -> float:
-        return recall(RecallMemories(query="zyxprobe salarylist", strategy="lexical"), caller=olga).hits[0].coverage
+        return recall(olga, RecallMemories(query="zyxprobe salarylist", strategy="lexical")).hits[0].coverage
 
     term_statistics.refresh()
     before = coverage()
     for n in range(3):
-        services.remember(Remember(content=f"The salarylist number {n} is secret.", visibility="private"), caller=alice)
+        services.remember(alice, Remember(content=f"The salarylist number {n} is secret.", visibility="private"))
     term_statistics.refresh()
     assert coverage() == before
 
@@ -215,24 +211,24 @@ def test_scores_reveal_nothing_about_words_of_few_users(alice: Caller, bob: Call
         return idf
 
     for n in range(30):
-        services.remember(Remember(content=f"The ordinary number {n} is public."), caller=olga)
+        services.remember(olga, Remember(content=f"The ordinary number {n} is public."))
     unknown = weight("salarylist")
     for n, caller in enumerate((alice, alice, bob)):
-        services.remember(Remember(content=f"The salarylist number {n} is for sales."), caller=caller)
+        services.remember(caller, Remember(content=f"The salarylist number {n} is for sales."))
     assert weight("salarylist") == pytest.approx(unknown, rel=0.1)  # only the total number of rows has changed
-    services.remember(Remember(content="The salarylist number 4 is for admins."), caller=ada)
+    services.remember(ada, Remember(content="The salarylist number 4 is for admins."))
     four = weight("salarylist")
     assert four < unknown * 0.9
-    services.remember(Remember(content="The salarylist number 5 is for admins."), caller=ada)
+    services.remember(ada, Remember(content="The salarylist number 5 is for admins."))
     # counts of four and five are rounded to the same value
     assert weight("salarylist") == pytest.approx(four, rel=0.02)
 
 
 def test_the_reason_of_a_private_correction_is_hidden(alice: Caller, olga: Caller) -> None:
-    record = services.remember(Remember(content="A plan for all to read.", visibility="everyone"), caller=alice).record
+    record = services.remember(alice, Remember(content="A plan for all to read.", visibility="everyone")).record
     services.supersede(
+        alice,
         Supersede(record_id=record.pk, content="The plan is dropped.", visibility="private", reason="layoffs"),
-        caller=alice,
     )
     record.refresh_from_db()
     assert "layoffs" not in str(history(olga, record))

@@ -41,7 +41,7 @@ def notices() -> list[tuple[str, str]]:
 def test_one_call_reports_several_memories_and_repeating_it_adds_nothing(
     alice: Caller, bob: Caller, fact: MemoryRecord
 ) -> None:
-    other = services.remember(Remember(content="Gift cards are booked as revenue."), caller=alice).record
+    other = services.remember(alice, Remember(content="Gift cards are booked as revenue.")).record
     call = {"used": [fact.pk.hex, other.pk.hex, fact.pk.hex], "outdated": [other.pk.hex], "note": "since May"}
     assert memory_feedback(bob, **call) == {"reported": {"used": 2, "outdated": 1}, "repeated": 0, "withdrawn": 0}
     assert memory_feedback(bob, **call) == {"reported": {}, "repeated": 3, "withdrawn": 0}
@@ -54,10 +54,10 @@ def test_one_call_reports_several_memories_and_repeating_it_adds_nothing(
 
 
 def test_a_report_changes_neither_recall_nor_status(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
-    before = [(hit.record.pk, hit.score) for hit in recall(RecallMemories(query="refunds"), caller=bob).hits]
+    before = [(hit.record.pk, hit.score) for hit in recall(bob, RecallMemories(query="refunds")).hits]
     for caller in (alice, bob):
-        report(ReportMemories(used=[fact.pk], wrong=[fact.pk], outdated=[fact.pk]), caller=caller)
-    assert [(hit.record.pk, hit.score) for hit in recall(RecallMemories(query="refunds"), caller=bob).hits] == before
+        report(caller, ReportMemories(used=[fact.pk], wrong=[fact.pk], outdated=[fact.pk]))
+    assert [(hit.record.pk, hit.score) for hit in recall(bob, RecallMemories(query="refunds")).hits] == before
     fact.refresh_from_db()
     assert (fact.status, fact.revisions.count()) == ("active", 0)
 
@@ -66,7 +66,7 @@ def test_a_report_changes_neither_recall_nor_status(alice: Caller, bob: Caller, 
 def test_a_memory_of_others_is_refused_like_a_missing_one_and_nothing_is_stored(
     name: str, olga: Caller, fact: MemoryRecord
 ) -> None:
-    own = services.remember(Remember(content="Our warehouses count on Mondays."), caller=olga).record
+    own = services.remember(olga, Remember(content="Our warehouses count on Mondays.")).record
     messages = []
     for foreign in (fact.pk.hex, REFUSED):
         with pytest.raises(NotFound) as caught:
@@ -98,21 +98,21 @@ def test_a_person_can_make_a_limited_number_of_reports_a_day(
     bob: Caller, fact: MemoryRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reports, "MAX_A_DAY", 2)
-    report(ReportMemories(used=[fact.pk], wrong=[fact.pk]), caller=bob)
-    report(ReportMemories(used=[fact.pk]), caller=bob)  # a repetition
+    report(bob, ReportMemories(used=[fact.pk], wrong=[fact.pk]))
+    report(bob, ReportMemories(used=[fact.pk]))  # a repetition
     with pytest.raises(TooManyRequests) as caught:
-        report(ReportMemories(outdated=[fact.pk]), caller=bob)
+        report(bob, ReportMemories(outdated=[fact.pk]))
     assert 0 < caught.value.retry_after_s <= 86_400
     Report.objects.update(day=timezone.now().date() - timedelta(days=1))
-    report(ReportMemories(outdated=[fact.pk]), caller=bob)
+    report(bob, ReportMemories(outdated=[fact.pk]))
 
 
 def test_owner_and_curators_see_who_doubts_a_memory_but_not_who_uses_it(
     alice: Caller, bob: Caller, curator: Caller, olga: Caller, fact: MemoryRecord
 ) -> None:
-    services.share(Share(record_id=fact.pk, visibility="everyone"), caller=alice)
-    report(ReportMemories(used=[fact.pk], outdated=[fact.pk], note="since May"), caller=olga)
-    report(ReportMemories(used=[fact.pk]), caller=bob)
+    services.share(alice, Share(record_id=fact.pk, visibility="everyone"))
+    report(olga, ReportMemories(used=[fact.pk], outdated=[fact.pk], note="since May"))
+    report(bob, ReportMemories(used=[fact.pk]))
     for caller in (alice, curator):
         found = reports_about(caller, fact)
         assert (found.used, found.used_by, found.own) == (2, 2, 0)
@@ -128,17 +128,17 @@ def test_owner_and_curators_see_who_doubts_a_memory_but_not_who_uses_it(
 def test_two_people_within_a_month_put_a_memory_into_the_queue(
     alice: Caller, bob: Caller, olga: Caller, curator: Caller, fact: MemoryRecord
 ) -> None:
-    services.share(Share(record_id=fact.pk, visibility="everyone"), caller=alice)
-    report(ReportMemories(wrong=[fact.pk], outdated=[fact.pk]), caller=bob)
+    services.share(alice, Share(record_id=fact.pk, visibility="everyone"))
+    report(bob, ReportMemories(wrong=[fact.pk], outdated=[fact.pk]))
     assert not stale_review.needs_verification(alice).exists()
-    report(ReportMemories(outdated=[fact.pk], note="moved"), caller=olga)
+    report(olga, ReportMemories(outdated=[fact.pk], note="moved"))
     assert list(stale_review.needs_verification(alice)) == [fact]
     (request,) = stale_review.verification_requests(curator, 5)
     assert {one.by for one in request.reports} == {bob.email, olga.email}
     assert not stale_review.needs_verification(bob).exists()
     Report.objects.filter(by=bob.email).update(at=timezone.now() - timedelta(days=31))
     assert not stale_review.needs_verification(alice).exists()
-    report(ReportMemories(withdraw=[fact.pk]), caller=olga)
+    report(olga, ReportMemories(withdraw=[fact.pk]))
     assert (Report.objects.filter(by=olga.email).exists(), notices()) == (False, [(alice.email, bob.email)])
 
 
@@ -146,12 +146,12 @@ def test_withdrawing_a_report_leaves_the_notification_about_that_of_somebody_els
     alice: Caller, bob: Caller, curator: Caller, fact: MemoryRecord
 ) -> None:
     for caller in (bob, curator, alice):
-        report(ReportMemories(wrong=[fact.pk]), caller=caller)
+        report(caller, ReportMemories(wrong=[fact.pk]))
     assert notices() == [(alice.email, bob.email)]  # one unread notification is enough, and none is about one's own
-    report(ReportMemories(withdraw=[fact.pk]), caller=alice)
-    report(ReportMemories(withdraw=[fact.pk]), caller=bob)
+    report(alice, ReportMemories(withdraw=[fact.pk]))
+    report(bob, ReportMemories(withdraw=[fact.pk]))
     assert notices() == [(alice.email, curator.email)]
-    report(ReportMemories(withdraw=[fact.pk]), caller=curator)
+    report(curator, ReportMemories(withdraw=[fact.pk]))
     assert notices() == []
 
 
@@ -160,22 +160,22 @@ def test_verifying_or_rewording_a_memory_settles_its_reports(
     settled_by: str, alice: Caller, bob: Caller, curator: Caller, fact: MemoryRecord
 ) -> None:
     for caller in (bob, curator):
-        report(ReportMemories(wrong=[fact.pk]), caller=caller)
+        report(caller, ReportMemories(wrong=[fact.pk]))
     if settled_by == "verify":
-        services.verify(Verify(record_id=fact.pk), caller=alice)
+        services.verify(alice, Verify(record_id=fact.pk))
     else:
-        services.revise(Revise(record_id=fact.pk, content="Revenue includes refunds since May."), caller=alice)
+        services.revise(alice, Revise(record_id=fact.pk, content="Revenue includes refunds since May."))
     fact.refresh_from_db()
     assert not stale_review.needs_verification(alice).exists()
     assert [one.is_settled for one in reports_about(alice, fact).doubts] == [True, True]
     assert notices() == []  # nobody had read them
     if settled_by == "revise":  # the same report on the same day, about the new text
-        assert report(ReportMemories(wrong=[fact.pk]), caller=bob).added == {"wrong": 1}
+        assert report(bob, ReportMemories(wrong=[fact.pk])).added == {"wrong": 1}
         assert notices() == [(alice.email, bob.email)]
 
 
 def test_the_week_lists_reports_about_ones_own_memories(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
-    report(ReportMemories(wrong=[fact.pk], used=[fact.pk], note="no"), caller=bob)
+    report(bob, ReportMemories(wrong=[fact.pk], used=[fact.pk], note="no"))
     (doubt,) = analyst.doubts(alice, last_seven_days())
     assert (doubt.by, doubt.note, doubt.record) == (bob.email, "no", fact)
     assert not analyst.doubts(bob, last_seven_days())
@@ -184,7 +184,7 @@ def test_the_week_lists_reports_about_ones_own_memories(alice: Caller, bob: Call
 def test_the_page_of_a_memory_shows_reports_and_withdraws_ones_own(
     alice_user: User, bob: Caller, bob_user: User, fact: MemoryRecord, client: Client
 ) -> None:
-    report(ReportMemories(wrong=[fact.pk], used=[fact.pk], note="<b>refunds</b> are in"), caller=bob)
+    report(bob, ReportMemories(wrong=[fact.pk], used=[fact.pk], note="<b>refunds</b> are in"))
     client.force_login(alice_user)
     page = client.get(f"/memories/{fact.pk.hex}/").content.decode()
     assert "used 1, wrong 1, outdated 0" in page
@@ -199,7 +199,7 @@ def test_the_page_of_a_memory_shows_reports_and_withdraws_ones_own(
 def test_the_admin_filters_reported_memories(
     ada_user: User, bob: Caller, curator: Caller, fact: MemoryRecord, client: Client
 ) -> None:
-    report(ReportMemories(wrong=[fact.pk], note="refunds are in"), caller=bob)
+    report(bob, ReportMemories(wrong=[fact.pk], note="refunds are in"))
     client.force_login(ada_user)
     address = "/admin/memories/memoryrecord/"
 
@@ -209,25 +209,25 @@ def test_the_admin_filters_reported_memories(
     assert (count("?reported=1"), count("?reported=2")) == (1, 0)
     client.post(address, {"choose-columns": "save", "column": ["fact", "reported"]})
     assert '<td class="field-reported">1</td>' in client.get(address).content.decode()
-    report(ReportMemories(outdated=[fact.pk]), caller=curator)
+    report(curator, ReportMemories(outdated=[fact.pk]))
     assert count("?reported=2") == 1
     assert "refunds are in" in client.get(f"{address}{fact.pk}/change/").content.decode()
 
 
 def test_reports_go_with_their_memory_and_with_time(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
-    report(ReportMemories(used=[fact.pk], wrong=[fact.pk]), caller=bob)
+    report(bob, ReportMemories(used=[fact.pk], wrong=[fact.pk]))
     Report.objects.update(at=timezone.now() - timedelta(days=31))
     retention.delete_expired()
     assert list(Report.objects.values_list("verdict", flat=True)) == ["wrong"]
-    erasure.erase(Erase(record_id=fact.pk, confirm=True), caller=alice)
+    erasure.erase(alice, Erase(record_id=fact.pk, confirm=True))
     assert not Report.objects.exists()
 
 
 def test_reports_follow_their_memory_to_its_heir_and_keep_their_author(
     alice: Caller, bob: Caller, olga: Caller, ada: Caller, fact: MemoryRecord
 ) -> None:
-    report(ReportMemories(wrong=[fact.pk], note="no"), caller=bob)
-    ownership.hand_over(caller=ada, old=alice.email, new=olga.email)
+    report(bob, ReportMemories(wrong=[fact.pk], note="no"))
+    ownership.hand_over(ada, old=alice.email, new=olga.email)
     fact.refresh_from_db()
     assert [one.by for one in reports_about(olga, fact).doubts] == [bob.email]
     with identity.acting_as(alice):
@@ -237,4 +237,4 @@ def test_reports_follow_their_memory_to_its_heir_and_keep_their_author(
 def test_a_report_needs_a_person(fact: MemoryRecord) -> None:
     nobody = Caller(email="", persona="", personas=frozenset())
     with pytest.raises(DomainError):
-        report(ReportMemories(used=[fact.pk]), caller=nobody)
+        report(nobody, ReportMemories(used=[fact.pk]))

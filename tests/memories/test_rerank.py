@@ -44,7 +44,7 @@ class Stub(BaseHTTPRequestHandler):
 @pytest.fixture
 def endpoint(alice: Caller, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for text in (FIRST, LATE):
-        services.remember(Remember(content=text), caller=alice)
+        services.remember(alice, Remember(content=text))
     monkeypatch.setattr(rerank, "_breaker", ModelBreaker())
     Stub.delay_s, Stub.bodies = 0.0, []
     server = ThreadingHTTPServer(("127.0.0.1", 0), Stub)
@@ -60,7 +60,7 @@ def endpoint(alice: Caller, settings: Any, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 def test_reranking_changes_the_order_and_is_reported(alice: Caller, endpoint: None) -> None:
-    result = recall(RecallMemories(query="orders close", limit=1), caller=alice)
+    result = recall(alice, RecallMemories(query="orders close", limit=1))
     assert (result.ranking, [hit.content for hit in result.hits]) == ("hybrid, reranked", [LATE])
     (body,) = Stub.bodies
     assert (body["query"], body["model"], sorted(body["documents"])) == ("orders close", "judge", sorted([FIRST, LATE]))
@@ -68,11 +68,11 @@ def test_reranking_changes_the_order_and_is_reported(alice: Caller, endpoint: No
 
 def test_a_slow_endpoint_leaves_the_order_unchanged(alice: Caller, endpoint: None, settings: Any) -> None:
     Stub.delay_s, settings.RERANK_TIMEOUT_S = 0.5, 0.1
-    result = recall(RecallMemories(query="orders close"), caller=alice)
+    result = recall(alice, RecallMemories(query="orders close"))
     assert (result.ranking, result.degraded, result.hits[0].content) == ("hybrid", True, FIRST)
     assert "not reranked" in result.note
 
 
 def test_reranking_is_off_by_default(alice: Caller, endpoint: None, settings: Any) -> None:
     settings.RERANK_PROVIDER = "none"
-    assert (recall(RecallMemories(query="orders close"), caller=alice).ranking, Stub.bodies) == ("hybrid", [])
+    assert (recall(alice, RecallMemories(query="orders close")).ranking, Stub.bodies) == ("hybrid", [])

@@ -38,7 +38,7 @@ def scopes(personas: object) -> None:
 
 
 def remember(caller: Caller, content: str, **fields: object) -> MemoryRecord:
-    return services.remember(Remember.read({"content": content, **fields}), caller=caller).record
+    return services.remember(caller, Remember.read({"content": content, **fields})).record
 
 
 @pytest.mark.parametrize(
@@ -77,14 +77,14 @@ def test_a_scope_that_nobody_has_is_refused_with_the_allowed_ones(
     kept = remember(alice, "Revenue is gross of refunds here.")
     calls: list[Callable[[], object]] = [
         lambda: remember(alice, "Revenue is net of refunds here.", scope=given),
-        lambda: remember_many(caller=alice, facts=[{"content": "Revenue is net of refunds.", "scope": given}]),
-        lambda: services.revise(Revise.read({"id": kept.pk, "scope": given}), caller=alice),
+        lambda: remember_many(alice, facts=[{"content": "Revenue is net of refunds.", "scope": given}]),
+        lambda: services.revise(alice, Revise.read({"id": kept.pk, "scope": given})),
         lambda: services.supersede(
-            Supersede.read({"id": kept.pk, "content": "Revenue is net.", "scope": given}), caller=alice
+            alice, Supersede.read({"id": kept.pk, "content": "Revenue is net.", "scope": given})
         ),
-        lambda: rescope(Rescope.read({"id": kept.pk, "scope": given}), caller=alice),
+        lambda: rescope(alice, Rescope.read({"id": kept.pk, "scope": given})),
         lambda: capturing.capture(
-            Capture.read({"category": "correction", "insight_text": "Revenue is net.", "scope": given}), caller=alice
+            alice, Capture.read({"category": "correction", "insight_text": "Revenue is net.", "scope": given})
         ),
     ]
     for call in calls:
@@ -102,11 +102,11 @@ def test_only_who_may_edit_a_memory_says_where_it_holds_and_it_can_be_undone(
     refusals: list[tuple[Caller, type[DomainError]]] = [(bob, Forbidden), (olga, NotFound)]
     for caller, refusal in refusals:
         with pytest.raises(refusal):
-            rescope(Rescope.read({"id": record.pk, "scope": "domain:finance"}), caller=caller)
-    assert rescope(Rescope.read({"id": record.pk, "scope": "persona:sales"}), caller=alice).scope == "persona:sales"
-    assert undo(caller=alice, record_id=record.pk, change="rescope").scope == "purpose:board"
+            rescope(caller, Rescope.read({"id": record.pk, "scope": "domain:finance"}))
+    assert rescope(alice, Rescope.read({"id": record.pk, "scope": "persona:sales"})).scope == "persona:sales"
+    assert undo(alice, record_id=record.pk, change="rescope").scope == "purpose:board"
     with pytest.raises(Conflict):
-        undo(caller=alice, record_id=record.pk, change="rescope")
+        undo(alice, record_id=record.pk, change="rescope")
 
 
 def test_a_correction_inherits_the_scope_also_of_a_removed_purpose(scopes: None, alice: Caller) -> None:
@@ -116,15 +116,15 @@ def test_a_correction_inherits_the_scope_also_of_a_removed_purpose(scopes: None,
     assert labels([record.scope]) == {"purpose:board": "Board"}
     Purpose.objects.all().delete()
     corrected = services.supersede(
-        Supersede.read({"id": record.pk, "content": "Revenue is net of refunds and tax."}), caller=alice
+        alice, Supersede.read({"id": record.pk, "content": "Revenue is net of refunds and tax."})
     ).record
     assert corrected.scope == "purpose:board"
     assert labels([corrected.scope]) == {"purpose:board": "board (removed)"}
-    assert services.revise(Revise.read({"id": corrected.pk, "scope": ""}), caller=alice).scope == ""
+    assert services.revise(alice, Revise.read({"id": corrected.pk, "scope": ""})).scope == ""
 
 
 def recalled(caller: Caller, **arguments: object) -> dict[str, object]:
-    response = recall_response(recall(RecallMemories.read(arguments), caller=caller))
+    response = recall_response(recall(caller, RecallMemories.read(arguments)))
     return {**response, "text": as_text(response)}
 
 
@@ -150,7 +150,7 @@ def test_without_an_entity_contradicting_texts_need_the_question_and_others_do_n
 
 def test_an_import_keeps_scopes_and_refuses_rows_whose_scope_nobody_has(scopes: None, alice: Caller) -> None:
     given = [{"content": f"Revenue of channel {n} is net.", "scope": scope} for n, scope in enumerate(SCOPES_OF_ROWS)]
-    stored = [record.scope for record, _ in remember_many(caller=alice, facts=given)]
+    stored = [record.scope for record, _ in remember_many(alice, facts=given)]
     assert stored == ["purpose:board", "persona:sales", ""]
     assert problem_of(alice, "memory", given[0]) == ""
     assert "nobody has" in problem_of(alice, "memory", {**given[0], "scope": "purpose:none"})

@@ -24,7 +24,7 @@ VISIBILITIES = ("private", "persona", "everyone")
 
 
 def remember(caller: Caller, text: str, visibility: str = "persona") -> MemoryRecord:
-    return services.remember(Remember(content=text, visibility=visibility), caller=caller).record
+    return services.remember(caller, Remember(content=text, visibility=visibility)).record
 
 
 def counts() -> set[tuple[object, ...]]:
@@ -49,23 +49,23 @@ def test_counts_follow_every_kind_of_change(alice: Caller, bob: Caller, olga: Ca
     assert_counts_are_those_of_all_memories()
     assert Lexeme.objects.filter(lexeme="refund", rough=True, people=3).exists()
 
-    services.revise(Revise(record_id=edited.pk, content="Refunds of the harbor's stock are net."), caller=alice)
+    services.revise(alice, Revise(record_id=edited.pk, content="Refunds of the harbor's stock are net."))
     services.supersede(
-        Supersede(record_id=corrected.pk, content="Vouchers are no refunds in Leith.", reason="wrong"), caller=bob
+        bob, Supersede(record_id=corrected.pk, content="Vouchers are no refunds in Leith.", reason="wrong")
     )
-    services.share(Share(record_id=shared.pk, visibility="everyone"), caller=alice)
+    services.share(alice, Share(record_id=shared.pk, visibility="everyone"))
     assert_counts_are_those_of_all_memories()
 
-    services.forget(Forget(record_id=forgotten.pk), caller=olga)
-    erasure.erase(Erase(record_id=erased.pk, confirm=True), caller=alice)
+    services.forget(olga, Forget(record_id=forgotten.pk))
+    erasure.erase(alice, Erase(record_id=erased.pk, confirm=True))
     assert_counts_are_those_of_all_memories()
     assert not Lexeme.objects.filter(lexeme="refund", rough=True).exists()  # two people are too few
     assert not Lexeme.objects.filter(lexeme="zandwort").exists()
 
-    services.restore(Restore(record_id=forgotten.pk), caller=olga)
-    moved = ownership.hand_over(caller=ada, old=alice.email, new=olga.email)
+    services.restore(olga, Restore(record_id=forgotten.pk))
+    moved = ownership.hand_over(ada, old=alice.email, new=olga.email)
     assert_counts_are_those_of_all_memories()
-    ownership.undo_hand_over(caller=ada, hand_over_id=moved.pk)
+    ownership.undo_hand_over(ada, hand_over_id=moved.pk)
     assert_counts_are_those_of_all_memories()
 
 
@@ -140,6 +140,6 @@ def test_only_triggers_write_changes_and_nobody_reads_those_of_others(alice: Cal
 def test_changes_are_noted_after_the_text_search_was_rebuilt(alice: Caller) -> None:
     record = remember(alice, "The zandwort of the depot.")
     call_command("rebuild_search", verbosity=0)
-    services.revise(Revise(record_id=record.pk, content="The vouchers of the harbor."), caller=alice)
+    services.revise(alice, Revise(record_id=record.pk, content="The vouchers of the harbor."))
     assert_counts_are_those_of_all_memories()
     assert not Lexeme.objects.filter(lexeme="zandwort").exists()

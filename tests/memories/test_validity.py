@@ -36,11 +36,11 @@ QUARTER = "FY2026-Q3"
 
 
 def remember(caller: Caller, **fields: Any) -> MemoryRecord:
-    return services.remember(Remember.read({"content": TEXT, **fields}), caller=caller).record
+    return services.remember(caller, Remember.read({"content": TEXT, **fields})).record
 
 
 def revise(caller: Caller, record: MemoryRecord, **fields: Any) -> MemoryRecord:
-    return services.revise(Revise.read({"id": record.pk, **fields}), caller=caller)
+    return services.revise(caller, Revise.read({"id": record.pk, **fields}))
 
 
 def days(count: int) -> datetime:
@@ -49,12 +49,12 @@ def days(count: int) -> datetime:
 
 def found(caller: Caller, **fields: Any) -> list[MemoryRecord]:
     operation = RecallMemories.read({"query": "tills of the shop in Oslo", **fields})
-    return [hit.record for hit in recall(operation, caller=caller).hits]
+    return [hit.record for hit in recall(caller, operation).hits]
 
 
 @pytest.fixture
 def quarter(ada: Caller) -> str:
-    periods.open_period(OpenPeriod(name=QUARTER), caller=ada)
+    periods.open_period(ada, OpenPeriod(name=QUARTER))
     return f"period:{QUARTER}"
 
 
@@ -67,12 +67,12 @@ def test_outside_of_its_validity_a_memory_is_left_out_and_counted(alice: Caller,
     revise(alice, record, valid_until=days(-1))
     late = remember(alice, content="The shop in Oslo will count its tills once.", valid_from=days(3))
     assert found(bob) == []
-    result = recall(RecallMemories(query="tills of the shop in Oslo"), caller=bob)
+    result = recall(bob, RecallMemories(query="tills of the shop in Oslo"))
     assert result.left_out == {"expired": 1, "not_yet_valid": 1}
     assert "left out: 1 expired, 1 not yet valid" in as_text(recall_response(result))
     (old, new) = sorted(found(bob, include_stale=True), key=lambda row: row.created_at)
     assert (old, old.validity, new, new.validity) == (record, "expired", late, "not_yet_valid")
-    response = recall_response(recall(RecallMemories(query="tills in Oslo", include_stale=True), caller=bob))
+    response = recall_response(recall(bob, RecallMemories(query="tills in Oslo", include_stale=True)))
     states = {memory["id"]: memory.get("validity") for memory in response["memories"]}
     assert states == {record.pk.hex: "expired", late.pk.hex: "not_yet_valid"}
 
@@ -86,7 +86,7 @@ def test_lists_of_active_memories_leave_it_out_and_others_show_it(alice: Caller,
 
     assert (listed(bob, "active"), listed(bob, "expired"), listed(bob, "not_yet_valid")) == ([], [record], [])
     assert listed(olga, "expired") == []
-    services.forget(Forget(record_id=record.pk), caller=alice)
+    services.forget(alice, Forget(record_id=record.pk))
     assert (listed(bob, "expired"), listed(bob, "archived")) == ([], [record])
 
 
@@ -100,7 +100,7 @@ def test_as_of_sees_what_was_valid_then(alice: Caller) -> None:
     assert found(alice, as_of=before) == [record]  # it had a later end then
     assert found(alice, as_of=timezone.now()) == []
     assert found(alice, as_of=timezone.now(), include_stale=True) == [record]
-    validity.extend(Extend(record_id=record.pk, by="no_end"), caller=alice)
+    validity.extend(alice, Extend(record_id=record.pk, by="no_end"))
     assert found(alice) == [record]
 
 
@@ -155,16 +155,16 @@ def test_an_edit_is_compared_with_the_stored_bound(alice: Caller) -> None:
 def test_the_same_text_again_tells_that_it_is_no_longer_valid(alice: Caller) -> None:
     record = remember(alice)
     revise(alice, record, valid_until=days(-1))
-    again = services.remember(Remember(content=TEXT), caller=alice)
+    again = services.remember(alice, Remember(content=TEXT))
     assert (again.existing, again.record, "no longer valid" in again.note) == (True, record, True)
 
 
 def test_a_correction_inherits_what_has_not_ended(alice: Caller) -> None:
     record = remember(alice, valid_from=days(-1), valid_until=days(5))
-    new = services.supersede(Supersede(record_id=record.pk, content=f"{TEXT} Really."), caller=alice)
+    new = services.supersede(alice, Supersede(record_id=record.pk, content=f"{TEXT} Really."))
     assert (new.record.valid_from, new.record.valid_until) == (record.valid_from, record.valid_until)
     revise(alice, new.record, valid_until=days(-1) + timedelta(hours=1))
-    last = services.supersede(Supersede(record_id=new.record.pk, content=f"{TEXT} Always."), caller=alice)
+    last = services.supersede(alice, Supersede(record_id=new.record.pk, content=f"{TEXT} Always."))
     assert (last.record.validity, last.record.valid_until, "has no end" in last.note) == ("", None, True)
 
 
@@ -176,26 +176,26 @@ def test_an_extension_is_undone_and_stays_in_the_history(alice: Caller, bob: Cal
     end = record.valid_until
     for outsider, refusal in ((bob, Forbidden), (olga, NotFound)):
         with pytest.raises(refusal):
-            validity.extend(Extend(record_id=record.pk, by="month"), caller=outsider)
-    extended = validity.extend(Extend(record_id=record.pk, by="quarter"), caller=alice)
+            validity.extend(outsider, Extend(record_id=record.pk, by="month"))
+    extended = validity.extend(alice, Extend(record_id=record.pk, by="quarter"))
     assert end
     assert extended.valid_until
     assert timedelta(88) < extended.valid_until - end < timedelta(93)
     with pytest.raises(Forbidden):
-        undo.undo(caller=bob, record_id=record.pk, change="extend")
-    undone = undo.undo(caller=alice, record_id=record.pk, change="extend")
+        undo.undo(bob, record_id=record.pk, change="extend")
+    undone = undo.undo(alice, record_id=record.pk, change="extend")
     assert undone.valid_until == end
     changes = MemoryRevision.objects.order_by("pk").values_list("change", flat=True)
     assert list(changes) == ["extend", "undo"]
     revise(alice, record, valid_until="")
     with pytest.raises(Conflict, match="no end"):
-        validity.extend(Extend(record_id=record.pk, by="month"), caller=alice)
+        validity.extend(alice, Extend(record_id=record.pk, by="month"))
 
 
 def test_a_month_after_an_end_long_ago_counts_from_today(alice: Caller) -> None:
     record = remember(alice)
     revise(alice, record, valid_until=days(-300))
-    extended = validity.extend(Extend(record_id=record.pk, by="month"), caller=alice)
+    extended = validity.extend(alice, Extend(record_id=record.pk, by="month"))
     assert extended.valid_until
     assert days(27) < extended.valid_until < days(32)
 
@@ -206,20 +206,20 @@ def test_a_month_after_an_end_long_ago_counts_from_today(alice: Caller) -> None:
 def test_a_period_that_ends_takes_its_memories_along(alice: Caller, bob: Caller, ada: Caller, quarter: str) -> None:
     record, other = remember(alice, valid_while=quarter), remember(bob, content=f"{TEXT} Often.", valid_while=quarter)
     archived = remember(alice, content=f"{TEXT} Rarely.", valid_while=quarter)
-    services.forget(Forget(record_id=archived.pk), caller=alice)
+    services.forget(alice, Forget(record_id=archived.pk))
     before = timezone.now()
     with pytest.raises(Forbidden):
-        periods.end_period(EndPeriod(name=QUARTER), caller=bob)
-    assert periods.end_period(EndPeriod(name=QUARTER), caller=ada)[1] == 3
+        periods.end_period(bob, EndPeriod(name=QUARTER))
+    assert periods.end_period(ada, EndPeriod(name=QUARTER))[1] == 3
     assert found(bob) == []
     assert set(found(bob, as_of=before)) == {record, other}
-    services.restore(Restore(record_id=archived.pk), caller=alice)
+    services.restore(alice, Restore(record_id=archived.pk))
     assert found(bob) == []
     with pytest.raises(Invalid, match="has ended already"):
         remember(alice, content=f"{TEXT} Always.", valid_while=quarter)
     with pytest.raises(Conflict, match="has ended already"):
-        periods.end_period(EndPeriod(name=QUARTER), caller=ada)
-    assert periods.reopen_period(ReopenPeriod(name=QUARTER), caller=ada)[1] == 3
+        periods.end_period(ada, EndPeriod(name=QUARTER))
+    assert periods.reopen_period(ada, ReopenPeriod(name=QUARTER))[1] == 3
     assert set(found(bob)) == {record, other, archived}
 
 
@@ -228,14 +228,14 @@ def test_extending_drops_a_condition_that_has_ended_and_undo_brings_it_back(
 ) -> None:
     record = remember(alice, valid_while=quarter)
     with pytest.raises(Conflict, match="no end"):
-        validity.extend(Extend(record_id=record.pk, by="month"), caller=alice)
-    periods.end_period(EndPeriod(name=QUARTER), caller=ada)
-    extended = validity.extend(Extend(record_id=record.pk, by="no_end"), caller=alice)
+        validity.extend(alice, Extend(record_id=record.pk, by="month"))
+    periods.end_period(ada, EndPeriod(name=QUARTER))
+    extended = validity.extend(alice, Extend(record_id=record.pk, by="no_end"))
     assert (extended.validity, extended.valid_while, extended.valid_until) == ("", "", None)
-    assert undo.undo(caller=alice, record_id=record.pk, change="extend").validity == "expired"
-    validity.extend(Extend(record_id=record.pk, by="month"), caller=alice)
-    periods.reopen_period(ReopenPeriod(name=QUARTER), caller=ada)
-    undone = undo.undo(caller=alice, record_id=record.pk, change="extend")  # the condition holds again
+    assert undo.undo(alice, record_id=record.pk, change="extend").validity == "expired"
+    validity.extend(alice, Extend(record_id=record.pk, by="month"))
+    periods.reopen_period(ada, ReopenPeriod(name=QUARTER))
+    undone = undo.undo(alice, record_id=record.pk, change="extend")  # the condition holds again
     assert (undone.validity, undone.valid_while) == ("", quarter)
 
 
@@ -244,6 +244,6 @@ def test_only_admins_open_periods_and_names_are_unique(alice: Caller, ada: Calle
     with pytest.raises(DomainError):
         OpenPeriod.read({"name": name})
     with pytest.raises(Forbidden):
-        periods.open_period(OpenPeriod(name="other"), caller=alice)
+        periods.open_period(alice, OpenPeriod(name="other"))
     with pytest.raises(Conflict):
-        periods.open_period(OpenPeriod(name=QUARTER), caller=ada)
+        periods.open_period(ada, OpenPeriod(name=QUARTER))

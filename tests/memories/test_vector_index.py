@@ -28,7 +28,7 @@ COUNT = 120
 def library(alice: Caller, monkeypatch: pytest.MonkeyPatch) -> list[MemoryRecord]:
     monkeypatch.setattr(vector_index, "TRAINED_FROM", 100)
     facts = [{"content": f"Store {n} counts its stock on day {n % 28} of each month."} for n in range(COUNT)]
-    return [record for record, _ in remember_many(caller=alice, facts=facts)]
+    return [record for record, _ in remember_many(alice, facts=facts)]
 
 
 @pytest.fixture(autouse=True)
@@ -108,7 +108,7 @@ def test_a_large_scope_is_searched_with_the_index(
     alice: Caller, olga: Caller, library: list[MemoryRecord], settings: Any
 ) -> None:
     query = "Store 17 counts its stock on day 17 of each month."
-    exact = [hit.record.pk for hit in recall(RecallMemories(query=query), caller=alice).hits]
+    exact = [hit.record.pk for hit in recall(alice, RecallMemories(query=query)).hits]
     settings.RECALL_EXACT_SCAN_ROWS = 0
     vector_index.train()
     vector = np.asarray(Passage.objects.get(record=library[17]).vector, dtype=np.float32)
@@ -117,7 +117,7 @@ def test_a_large_scope_is_searched_with_the_index(
         cursor.execute("SET enable_seqscan = off")
         cursor.execute(f"EXPLAIN SELECT id FROM memory_passages WHERE NOT short_term ORDER BY {order} LIMIT 5")  # noqa: S608
         assert "passage_vectors" in cursor.fetchone()[0] + "".join(row[0] for row in cursor.fetchall())
-        assert [hit.record.pk for hit in recall(RecallMemories(query=query), caller=alice).hits] == exact
+        assert [hit.record.pk for hit in recall(alice, RecallMemories(query=query)).hits] == exact
         assert near_duplicates.similar_to(alice, vector[None], threshold=0.99)[0].record == library[17]
         assert near_duplicates.similar_to(olga, vector[None], threshold=0.0) == []
         cursor.execute("RESET enable_seqscan")
@@ -126,8 +126,8 @@ def test_a_large_scope_is_searched_with_the_index(
 def test_new_passages_are_found_at_once(alice: Caller, library: list[MemoryRecord], settings: Any) -> None:
     vector_index.train()
     settings.RECALL_EXACT_SCAN_ROWS = 0
-    new = services.remember(Remember(content="Gift vouchers are sold in Lisbon alone."), caller=alice).record
-    assert recall(RecallMemories(query="Gift vouchers are sold in Lisbon alone."), caller=alice).hits[0].record == new
+    new = services.remember(alice, Remember(content="Gift vouchers are sold in Lisbon alone.")).record
+    assert recall(alice, RecallMemories(query="Gift vouchers are sold in Lisbon alone.")).hits[0].record == new
 
 
 def test_a_role_that_does_not_own_the_tables_gets_an_explanation(

@@ -37,27 +37,27 @@ SECRET = "The private number of Alice is forty-two."
 
 
 def make_world(alice: Caller, bob: Caller, ada: Caller) -> None:
-    first = services.remember(Remember(content="Revenue excludes gift cards.", tags=["a b", "7"]), caller=alice).record
-    services.revise(Revise(record_id=first.pk, summary="Without gift cards"), caller=alice)
-    services.supersede(Supersede(record_id=first.pk, content="Revenue includes gift cards now."), caller=alice)
-    fact = services.remember(Remember(content="=Stores 9001 to 9099 are tills: 1/2"), caller=alice).record
-    services.verify(Verify(record_id=fact.pk, note="asked"), caller=alice)
-    services.verify(Verify(record_id=fact.pk), caller=ada)
-    feedback.mark(MarkFeedback(record_id=fact.pk, verdict="useful", note="yes"), caller=bob)
-    feedback.mark(MarkFeedback(record_id=fact.pk, verdict="useful"), caller=alice)
+    first = services.remember(alice, Remember(content="Revenue excludes gift cards.", tags=["a b", "7"])).record
+    services.revise(alice, Revise(record_id=first.pk, summary="Without gift cards"))
+    services.supersede(alice, Supersede(record_id=first.pk, content="Revenue includes gift cards now."))
+    fact = services.remember(alice, Remember(content="=Stores 9001 to 9099 are tills: 1/2")).record
+    services.verify(alice, Verify(record_id=fact.pk, note="asked"))
+    services.verify(ada, Verify(record_id=fact.pk))
+    feedback.mark(bob, MarkFeedback(record_id=fact.pk, verdict="useful", note="yes"))
+    feedback.mark(alice, MarkFeedback(record_id=fact.pk, verdict="useful"))
     for caller in (alice, bob):
-        reports.report(ReportMemories(used=[fact.pk], outdated=[fact.pk], note="moved"), caller=caller)
-    cite(Cite(address="https://docs.example.org/tills", memory_ids=[fact.pk]), caller=alice)
-    services.remember(Remember(content=SECRET, visibility="private", metadata={"k": [1, None]}), caller=alice)
-    gone = services.remember(Remember(content="A fact that was forgotten again."), caller=alice).record
-    services.forget(Forget(record_id=gone.pk), caller=alice)
-    services.remember(Remember(content="A fact of Bob about orders."), caller=bob)
-    rejected = capture(Capture(category="correction", insight_text="Orders have no taxes."), caller=alice).insight
-    decisions.reject(caller=ada, insight_id=rejected.pk, notes="they have")
-    capture(Capture(category="correction", insight_text="Orders are counted by day."), caller=alice)
+        reports.report(caller, ReportMemories(used=[fact.pk], outdated=[fact.pk], note="moved"))
+    cite(alice, Cite(address="https://docs.example.org/tills", memory_ids=[fact.pk]))
+    services.remember(alice, Remember(content=SECRET, visibility="private", metadata={"k": [1, None]}))
+    gone = services.remember(alice, Remember(content="A fact that was forgotten again.")).record
+    services.forget(alice, Forget(record_id=gone.pk))
+    services.remember(bob, Remember(content="A fact of Bob about orders."))
+    rejected = capture(alice, Capture(category="correction", insight_text="Orders have no taxes.")).insight
+    decisions.reject(ada, insight_id=rejected.pk, notes="they have")
+    capture(alice, Capture(category="correction", insight_text="Orders are counted by day."))
     texts = ("Orders below 1 EUR are test orders.", "Refunds are booked two days late.")
     found = [{"kind": "decision", "text": text, "evidence": "", "entities": ["sales.orders"]} for text in texts]
-    staging.stage(StageCandidates.read({"session": "s1", "candidates": found}), caller=alice)
+    staging.stage(alice, StageCandidates.read({"session": "s1", "candidates": found}))
     talk.make_conversation(alice)
     talk.make_graph(alice)
     _make_rare_rows(alice, fact)
@@ -90,7 +90,7 @@ def _make_rare_rows(alice: Caller, fact: MemoryRecord) -> None:
 def exported(caller: Caller, scope: str = "person", persona: str = "") -> list[Values]:
     """Return the lines of an export, as they are in the file."""
     out = io.BytesIO()
-    write_lines(export_rows(scope_of(caller=caller, scope=scope, persona=persona)), out)
+    write_lines(export_rows(scope_of(caller, scope=scope, persona=persona)), out)
     return [json.loads(line) for line in out.getvalue().splitlines()]
 
 

@@ -66,7 +66,7 @@ from memory_project.models import User
 
 user = User.objects.get(email="alice@example.org")
 caller = build_caller(user, channel="rest")
-token = create_token(caller=system_caller(), user=user, name="t")[1]
+token = create_token(system_caller(), user=user, name="t")[1]
 client = Client(SERVER_NAME="localhost", headers={"authorization": f"Bearer {token}"})
 
 def send(method, path, body):
@@ -86,11 +86,11 @@ revised = [revise("2027-02-28"), revise("2027-03-31")]
 refused = send("post", "", {"content": "Orders are counted by day.", "review_by": "soon"})
 stored = client.get(path).json()["memory"]["review_by"]
 corrected = services.supersede(
-    Supersede.read({"record_id": made["id"], "content": "Refunds are booked three days late."}), caller=caller
+    caller, Supersede.read({"record_id": made["id"], "content": "Refunds are booked three days late."})
 ).record
 proposal = Capture.read({"category": "correction", "insight_text": "Orders have no taxes.", "review_by": "2027-05-01"})
-captured = capture(proposal, caller=caller).insight
-rows = list(export_rows(scope_of(caller=caller, scope="person")))
+captured = capture(caller, proposal).insight
+rows = list(export_rows(scope_of(caller, scope="person")))
 exported = [row["review_by"] for row in rows if row["kind"] == "memory" and row["id"] == corrected.pk.hex]
 (imported,) = comma_separated.read(io.BytesIO(b"content,review_by\\nTills are counted at night.,2027-06-01"), "a.csv")
 print(json.dumps({

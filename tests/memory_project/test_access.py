@@ -69,7 +69,7 @@ def test_the_admin_uses_the_portal_sign_in(alice_user: User) -> None:
 
 def test_a_user_ends_other_sessions_and_tokens_together(alice_user: User) -> None:
     this_browser, other_browser = browser(alice_user), browser(alice_user)
-    create_token(caller=system_caller(), user=alice_user, name="laptop")
+    create_token(system_caller(), user=alice_user, name="laptop")
     assert this_browser.post(reverse("account"), {"act": "end", "revoke_tokens": "on"}).status_code == 302
     assert this_browser.get(reverse("account")).status_code == 200
     assert other_browser.get(reverse("account")).status_code == 302
@@ -78,7 +78,7 @@ def test_a_user_ends_other_sessions_and_tokens_together(alice_user: User) -> Non
 
 @pytest.mark.parametrize(("form", "revoked"), [({}, False), ({"revoke_tokens": "on"}, True)])
 def test_a_new_password_offers_to_revoke_tokens(alice_user: User, form: dict[str, str], revoked: bool) -> None:
-    create_token(caller=system_caller(), user=alice_user, name="laptop")
+    create_token(system_caller(), user=alice_user, name="laptop")
     client = browser(alice_user)
     assert "Also revoke my API token" in " ".join(client.get(reverse("account")).content.decode().split())
     passwords = {
@@ -92,12 +92,12 @@ def test_a_new_password_offers_to_revoke_tokens(alice_user: User, form: dict[str
 
 def test_an_admin_ends_sessions_and_tokens_of_a_user(ada_user: User, alice_user: User, bob_user: User) -> None:
     alice_browser = browser(alice_user)
-    create_token(caller=system_caller(), user=alice_user, name="laptop")
+    create_token(system_caller(), user=alice_user, name="laptop")
     browser(ada_user).post(reverse("admin:person-act", args=[alice_user.pk, "end-access"]))
     assert alice_browser.get(reverse("account")).status_code == 302
     assert ApiToken.objects.get().revoked_at
     with pytest.raises(Forbidden):
-        people.end_sessions(caller=build_caller(bob_user, channel="test"), person=alice_user)
+        people.end_sessions(build_caller(bob_user, channel="test"), person=alice_user)
 
 
 def test_the_reset_mail_links_our_own_address(alice_user: User, settings: object) -> None:

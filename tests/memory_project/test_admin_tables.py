@@ -121,12 +121,12 @@ def test_people_choose_their_own_columns(ada_user: User, bob_user: User, fact: M
 
 
 def test_a_dropped_column_does_not_break_a_list(ada: Caller, ada_user: User, fact: MemoryRecord) -> None:
-    preferences.save(caller=ada, key="columns memories.memoryrecord", value=["gone", "tags"])
+    preferences.save(ada, key="columns memories.memoryrecord", value=["gone", "tags"])
     assert "column-tags" in text(browser(ada_user).get(reverse(MEMORIES)))
-    preferences.save(caller=ada, key="columns memories.memoryrecord", value={"odd": 1})
+    preferences.save(ada, key="columns memories.memoryrecord", value={"odd": 1})
     assert "column-fact" in text(browser(ada_user).get(reverse(MEMORIES)))
     with pytest.raises(Invalid):
-        preferences.save(caller=ada, key="x", value="y" * 5_000)
+        preferences.save(ada, key="x", value="y" * 5_000)
 
 
 def test_secrets_are_no_columns(ada_user: User) -> None:
@@ -169,7 +169,7 @@ def test_dates_lead_from_years_to_days(ada_user: User, fact: MemoryRecord) -> No
 
 def test_an_estimated_count_says_so(ada_user: User, alice: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
-        services.remember(Remember(content=f"Fact number {number} of a few."), caller=alice)
+        services.remember(alice, Remember(content=f"Fact number {number} of a few."))
     client = browser(ada_user)
     assert "3 rows" in text(client.get(reverse(MEMORIES)))
     monkeypatch.setattr(lists.EstimatedPaginator, "max_count", 2)
@@ -185,7 +185,7 @@ def test_a_search_finds_the_same_whether_it_remembers_its_rows_or_not(
 ) -> None:
     monkeypatch.setattr(lists, "MAX_FOUND", most)
     for text_ in ("Tills close at ten.", "The TILL drawer is short.", "Orders ship at noon."):
-        services.remember(Remember(content=text_), caller=alice)
+        services.remember(alice, Remember(content=text_))
     client = browser(ada_user)
     page = text(client.get(reverse(MEMORIES), {"q": "till"}))
     assert ("2 rows" in page, "drawer" in page, "noon" in page) == (True, True, False)
@@ -197,7 +197,7 @@ def test_the_list_needs_as_many_queries_for_more_rows(
     ada_user: User, alice: Caller, django_assert_max_num_queries: Any
 ) -> None:
     for number in range(12):
-        services.remember(Remember(content=f"Fact number {number} of a few."), caller=alice)
+        services.remember(alice, Remember(content=f"Fact number {number} of a few."))
     client = browser(ada_user)
     client.get(reverse(MEMORIES))
     with django_assert_max_num_queries(12):
@@ -216,7 +216,7 @@ def test_more_rows_than_were_confirmed_are_confirmed_again(ada_user: User, alice
     client, address = browser(ada_user), reverse(MEMORIES)
     form = {"action": "forget", ACTION_CHECKBOX_NAME: [str(fact.pk)], "select_across": "1"}
     assert 'name="expected" value="1"' in text(client.post(address, form))
-    services.remember(Remember(content="A fact that came in between."), caller=alice)
+    services.remember(alice, Remember(content="A fact that came in between."))
     question = client.post(address, {**form, "confirm": "1", "expected": "1"})
     assert (question.status_code, "2 rows match by now, and not 1" in text(question)) == (400, True)
     assert not Batch.objects.exists()
@@ -241,7 +241,7 @@ def test_a_row_offers_the_actions_that_apply(ada_user: User, alice: Caller, fact
 
 
 def test_an_action_on_a_page_concerns_its_row_alone(ada_user: User, alice: Caller, fact: MemoryRecord) -> None:
-    other = services.remember(Remember(content="Orders come twice a day."), caller=alice).record
+    other = services.remember(alice, Remember(content="Orders come twice a day.")).record
     form = {"action": "forget", ACTION_CHECKBOX_NAME: [str(other.pk)], "select_across": "1", "confirm": "1"}
     client = browser(ada_user)
     client.post(row_page(fact), form)
@@ -260,7 +260,7 @@ def test_staff_without_rights_get_no_actions_of_curators(bob_user: User, fact: M
 
 def test_the_history_says_who_when_why_and_what(ada_user: User, alice: Caller, fact: MemoryRecord) -> None:
     correction = Supersede(record_id=fact.pk, content="Revenue in the sales mart includes refunds.", reason="measured")
-    new = services.supersede(correction, caller=alice).record
+    new = services.supersede(alice, correction).record
     page = text(browser(ada_user).get(row_page(new)))
     history = page.partition('id="history"')[2]
     assert '<del><span class="sr">removed </span>excludes</del>' in history
@@ -282,7 +282,7 @@ def test_the_page_of_a_row_needs_as_many_queries_for_more_history(
 ) -> None:
     for number in range(6):
         text_now = f"Revenue in the sales mart excludes refunds, version {number}."
-        services.revise(Revise(record_id=fact.pk, content=text_now), caller=alice)
+        services.revise(alice, Revise(record_id=fact.pk, content=text_now))
     client = browser(ada_user)
     client.get(row_page(fact))
     with django_assert_max_num_queries(18):
@@ -325,15 +325,15 @@ def test_a_test_ends_though_the_source_keeps_sending(otto: Caller, monkeypatch: 
     monkeypatch.setattr(source_health, "TIME_LIMIT_S", 0.05)
     monkeypatch.setattr(sources, "open_upstream", lambda caller, model: Slow())
     text = 'base_url = "https://crm.example"\n[models.people]\nendpoint = "people"\n'
-    assert "did not answer within 0.05 s" in source_health.try_declaration(caller=otto, name="crm", text=text).error
+    assert "did not answer within 0.05 s" in source_health.try_declaration(otto, name="crm", text=text).error
     assert Slow.closed
 
 
 def test_only_operators_test_sources_and_webhooks(alice: Caller, personas: dict[str, Persona]) -> None:
     with pytest.raises(Forbidden):
-        source_health.try_declaration(caller=alice, name="crm", text="")
+        source_health.try_declaration(alice, name="crm", text="")
     with pytest.raises(Forbidden):
-        chat_channel.try_out(caller=alice, persona=personas["sales"], url="https://hooks.example/x")
+        chat_channel.try_out(alice, persona=personas["sales"], url="https://hooks.example/x")
 
 
 def test_the_address_of_a_webhook_is_written_only(
@@ -393,9 +393,9 @@ def test_operators_change_schedules_and_an_upgrade_keeps_it(otto: Caller, otto_u
     row.refresh_from_db()
     assert (row.minutes, row.repeats) == (90, schedules.PAUSED)
     with pytest.raises(Conflict):
-        schedules.run_soon(caller=otto, name=row.name)
+        schedules.run_soon(otto, name=row.name)
     assert "greater than or equal to 1" in text(client.post(address, {"minutes": "0"}))
-    schedules.change_schedule(caller=otto, name=row.name, minutes=60, is_paused=False)
+    schedules.change_schedule(otto, name=row.name, minutes=60, is_paused=False)
     schedules.update_schedules()  # as after each migration
     row.refresh_from_db()
     assert (row.minutes, row.repeats) == (60, schedules.FOREVER)
@@ -410,10 +410,10 @@ def test_only_known_schedules_are_changed_and_only_by_operators(
     assert browser(otto_user).post(row_page(own), {"minutes": "90"}).status_code == 403
     assert browser(cora_user).get(row_page(own)).status_code == 403
     with pytest.raises(Forbidden):
-        schedules.change_schedule(caller=alice, name="send webhooks", minutes=5, is_paused=False)
+        schedules.change_schedule(alice, name="send webhooks", minutes=5, is_paused=False)
     for minutes in (0, 50_000):
         with pytest.raises(Invalid):
-            schedules.change_schedule(caller=otto, name="send webhooks", minutes=minutes, is_paused=False)
+            schedules.change_schedule(otto, name="send webhooks", minutes=minutes, is_paused=False)
 
 
 # -- people ---------------------------------------------------------------------------------------------------
@@ -451,13 +451,13 @@ def test_a_hand_over_is_confirmed_and_not_repeated(
 def test_the_undo_enables_only_an_account_that_the_hand_over_has_disabled(
     ada: Caller, alice_user: User, bob_user: User, fact: MemoryRecord
 ) -> None:
-    people.deactivate(caller=ada, person=alice_user)
-    moved = people.offboard(caller=ada, person=alice_user, to=bob_user.email)
-    people.undo_offboarding(caller=ada, person=alice_user, hand_over_id=moved.pk)
+    people.deactivate(ada, person=alice_user)
+    moved = people.offboard(ada, person=alice_user, to=bob_user.email)
+    people.undo_offboarding(ada, person=alice_user, hand_over_id=moved.pk)
     assert not User.objects.get(pk=alice_user.pk).is_active
-    people.activate(caller=ada, person=alice_user)
-    moved = people.offboard(caller=ada, person=alice_user, to=bob_user.email)
-    people.activate(caller=ada, person=alice_user)
-    people.deactivate(caller=ada, person=alice_user)
-    people.undo_offboarding(caller=ada, person=alice_user, hand_over_id=moved.pk)
+    people.activate(ada, person=alice_user)
+    moved = people.offboard(ada, person=alice_user, to=bob_user.email)
+    people.activate(ada, person=alice_user)
+    people.deactivate(ada, person=alice_user)
+    people.undo_offboarding(ada, person=alice_user, hand_over_id=moved.pk)
     assert not User.objects.get(pk=alice_user.pk).is_active  # it was disabled again for another reason

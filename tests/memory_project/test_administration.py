@@ -113,7 +113,7 @@ def test_failures_are_grouped_retried_and_dismissed(ada: Caller, ada_user: User,
 
 
 def test_reindexing_queues_every_row(ada: Caller, fact: MemoryRecord) -> None:
-    assert index_status.reindex(caller=ada, kind="memory") == 1
+    assert index_status.reindex(ada, kind="memory") == 1
     assert {row.kind: row.verdict for row in index_status.coverage("any")} == {
         "catalog text": "healthy",
         "finding": "healthy",
@@ -130,12 +130,12 @@ def test_only_admins_manage_the_index(alice: Caller) -> None:
         partial(index_status.dismiss, kind="memory", cause=""),
     ):
         with pytest.raises(Forbidden):
-            action(caller=alice)
+            action(alice)
 
 
 def test_an_unknown_kind_is_rejected(ada: Caller) -> None:
     with pytest.raises(Invalid) as caught:
-        index_status.reindex(caller=ada, kind="things")
+        index_status.reindex(ada, kind="things")
     assert caught.value.field == "kind"
 
 

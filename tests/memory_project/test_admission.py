@@ -180,7 +180,7 @@ def test_a_waiting_request_notices_that_its_client_has_gone_and_keeps_the_body()
 
 
 def token_of(user: User) -> str:
-    return create_token(caller=system_caller(), user=user, name="test")[1]
+    return create_token(system_caller(), user=user, name="test")[1]
 
 
 LIST_TOOLS = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
@@ -191,7 +191,7 @@ ACCEPT = {"Accept": "application/json, text/event-stream"}
 def test_recognizing_a_token_or_session_costs_one_query(
     alice_user: User, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
-    token, text = create_token(caller=system_caller(), user=alice_user, name="test")
+    token, text = create_token(system_caller(), user=alice_user, name="test")
     client = Client()
     client.force_login(alice_user)
     for find, key, owner in (
@@ -204,7 +204,7 @@ def test_recognizing_a_token_or_session_costs_one_query(
             assert find(key) == owner
     with django_assert_num_queries(0):
         assert owner_of_token("not one of ours") == owner_of_token("cpl_" + "x" * 10_000) == ""
-    revoke_token(caller=system_caller(), token_id=token.pk)
+    revoke_token(system_caller(), token_id=token.pk)
     assert owner_of_token(text) == ""
 
 

@@ -303,19 +303,19 @@ def test_rate_limits_are_announced(alice_user: User) -> None:
 
 
 def test_a_token_is_stored_as_a_hash_and_can_expire_and_be_revoked(alice: Caller, alice_user: User) -> None:
-    token, text = create_token(caller=alice, user=alice_user, name="laptop")
+    token, text = create_token(alice, user=alice_user, name="laptop")
     assert text not in str(ApiToken.objects.values().get())
     assert find_token(text) == token
     ApiToken.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
     assert find_token(text) is None
     ApiToken.objects.update(expires_at=None)
     assert find_token(text) == token
-    revoke_token(caller=alice, token_id=token.pk)
+    revoke_token(alice, token_id=token.pk)
     assert find_token(text) is None
 
 
 def test_a_token_of_a_deactivated_account_is_invalid(alice: Caller, alice_user: User) -> None:
-    _, text = create_token(caller=alice, user=alice_user, name="laptop")
+    _, text = create_token(alice, user=alice_user, name="laptop")
     User.objects.update(is_active=False)
     assert find_token(text) is None
 
@@ -324,17 +324,17 @@ def test_users_create_tokens_only_for_themselves_and_without_rights(
     alice: Caller, alice_user: User, bob_user: User
 ) -> None:
     with pytest.raises(Forbidden):
-        create_token(caller=alice, user=bob_user, name="x")
+        create_token(alice, user=bob_user, name="x")
     with pytest.raises(Forbidden):
-        create_token(caller=alice, user=alice_user, name="x", graph="supply")
+        create_token(alice, user=alice_user, name="x", graph="supply")
     with pytest.raises(Forbidden):
-        create_token(caller=alice, user=alice_user, name="x", persona="supply")
+        create_token(alice, user=alice_user, name="x", persona="supply")
     with pytest.raises(Forbidden):
-        create_token(caller=alice, user=alice_user, name="x", rights=["act_for_users"])
+        create_token(alice, user=alice_user, name="x", rights=["act_for_users"])
     with pytest.raises(Invalid):
-        create_token(caller=system_caller(), user=alice_user, name="x", rights=["fly"])
+        create_token(system_caller(), user=alice_user, name="x", rights=["fly"])
     with pytest.raises(Invalid):
-        create_token(caller=alice, user=alice_user, name="")
+        create_token(alice, user=alice_user, name="")
 
 
 # -- OpenAPI document --------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("small_catalog")
 
 
 def remember(caller: Caller, content: str, **fields: Any) -> MemoryRecord:
-    return services.remember(Remember(content=content, **fields), caller=caller).record
+    return services.remember(caller, Remember(content=content, **fields)).record
 
 
 def page(user: User, q: str, status: int = 200, **params: str) -> Any:
@@ -52,7 +52,7 @@ def test_the_page_explains_itself_before_a_question(alice_user: User) -> None:
 def test_hits_say_why_they_were_found_and_mark_the_words(alice: Caller, alice_user: User) -> None:
     record = remember(alice, "A refund is booked in the month of the return.", confidence="high")
     remember(alice, "Stores close at ten.")
-    services.verify(Verify(record_id=record.pk), caller=alice)
+    services.verify(alice, Verify(record_id=record.pk))
     response = page(alice_user, "When are refunds booked?")
     found = response.context["answer"].memories[0]
     assert found.hit.record == record
@@ -67,7 +67,7 @@ def test_hits_say_why_they_were_found_and_mark_the_words(alice: Caller, alice_us
 
 def test_insights_documents_and_entities_are_listed(alice: Caller, alice_user: User) -> None:
     text = {"insight_text": "Rows of sales.orders appear two days late.", "category": "data_quality"}
-    capture(Capture.read({**text, "entity_urns": [ORDERS]}), caller=alice)
+    capture(alice, Capture.read({**text, "entity_urns": [ORDERS]}))
     response = page(alice_user, "orders late")
     answer = response.context["answer"]
     assert [found.insight is not None for found in answer.memories] == [True]
@@ -197,7 +197,7 @@ def test_the_number_of_queries_does_not_grow(
 ) -> None:
     for number in range(10):
         record = remember(alice, f"Refunds of store {number} are booked late.", entity_urns=[ORDERS])
-        services.verify(Verify(record_id=record.pk), caller=alice)
+        services.verify(alice, Verify(record_id=record.pk))
     client = browser(alice_user)
     client.get(reverse("ask"), {"q": "refunds"})
     found = client.get(reverse("ask"), {"q": "refunds"}).context["answer"].recall

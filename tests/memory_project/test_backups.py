@@ -122,7 +122,7 @@ def test_erased_memories_are_listed_beside_every_reachable_backup(
     elsewhere = listed(folder, "elsewhere.backup")
     Path(elsewhere.path).rename(folder / "moved")
     with django_capture_on_commit_callbacks(execute=True):
-        erasure.erase(Erase(record_id=fact.pk, confirm=True), caller=ada)
+        erasure.erase(ada, Erase(record_id=fact.pk, confirm=True))
     assert erased.erased_since(Path(here.path)) == [fact.pk]
     assert not erased.list_beside(Path(elsewhere.path)).exists()
 
@@ -140,7 +140,7 @@ def test_wiped_memories_are_listed_too(
 ) -> None:
     here = listed(folder, "here.backup")
     with django_capture_on_commit_callbacks(execute=True):
-        request_wipe(Wipe(user_id=alice.email, confirm=True), caller=replace(alice, rights=frozenset({WIPE})))
+        request_wipe(replace(alice, rights=frozenset({WIPE})), Wipe(user_id=alice.email, confirm=True))
     assert erased.erased_since(Path(here.path)) == [fact.pk]
 
 

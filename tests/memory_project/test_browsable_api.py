@@ -30,7 +30,7 @@ def browser(alice_user: User) -> Client:
 
 
 def remember(caller: Caller, content: str) -> MemoryRecord:
-    return services.remember(Remember(content=content), caller=caller).record
+    return services.remember(caller, Remember(content=content)).record
 
 
 def test_browsers_get_pages_and_programs_get_json(browser: Client, alice_user: User) -> None:

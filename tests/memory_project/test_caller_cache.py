@@ -49,7 +49,7 @@ def cache() -> Iterator[CallerCache]:
 
 @pytest.fixture
 def text(alice_user: User) -> str:
-    return create_token(caller=system_caller(), user=alice_user, name="test")[1]
+    return create_token(system_caller(), user=alice_user, name="test")[1]
 
 
 def found(cache: CallerCache, text: str) -> Caller | None:
@@ -87,7 +87,7 @@ def join_curators(user: User) -> None:
 
 
 CHANGES: dict[str, Callable[[User, ApiToken], object]] = {
-    "revoked": lambda user, token: revoke_token(caller=system_caller(), token_id=token.pk),
+    "revoked": lambda user, token: revoke_token(system_caller(), token_id=token.pk),
     "another expiry": lambda user, token: ApiToken.objects.update(expires_at=timezone.now() - timedelta(days=1)),
     "other rights": lambda user, token: ApiToken.objects.update(rights=["wipe"]),
     "deleted by hand": lambda user, token: by_hand("DELETE FROM memory_project_apitoken"),
@@ -108,7 +108,7 @@ CHANGES: dict[str, Callable[[User, ApiToken], object]] = {
 def test_any_change_ends_what_is_kept(cache: CallerCache, alice_user: User) -> None:
     for name, change in CHANGES.items():
         User.objects.update(is_active=True, is_superuser=False)
-        token, text = create_token(caller=system_caller(), user=alice_user, name=name)
+        token, text = create_token(system_caller(), user=alice_user, name=name)
         before = kept(cache, text)
         change(alice_user, token)
         assert until(partial(lost, cache, text)), name
@@ -208,7 +208,7 @@ def test_calls_over_http_need_no_query_to_know_their_caller_until_the_token_is_r
     monkeypatch.setattr("memory_project.mcp.auth.find_token", counted)
     monkeypatch.setattr(registry, "REFRESH_S", 600.0)
     assert until(lambda: cache.is_on)
-    outsider = create_token(caller=system_caller(), user=olga_user, name="test")[1]
+    outsider = create_token(system_caller(), user=olga_user, name="test")[1]
     fact = {"command": "remember", "content": "Refunds are booked on Fridays."}
     over_http(http, text, lambda client: client.call_tool("memory_manage", fact))
 
@@ -227,7 +227,7 @@ def test_calls_over_http_need_no_query_to_know_their_caller_until_the_token_is_r
     refused = over_http(http, text, lambda client: client.call_tool("memory_manage", fact))
     assert content_of(refused)["code"] == "forbidden"
     assert until(lambda: owners(text) and found(cache, text))
-    revoke_token(caller=system_caller(), token_id=ApiToken.objects.get(user__email="alice@example.org").pk)
+    revoke_token(system_caller(), token_id=ApiToken.objects.get(user__email="alice@example.org").pk)
     assert until(lambda: found(cache, text) is None)
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     assert httpx2.post(f"{http}/mcp", json=body, headers={"Authorization": f"Bearer {text}"}).status_code == 401

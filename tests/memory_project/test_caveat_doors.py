@@ -41,7 +41,7 @@ def call(caller: Caller, tool: str, **arguments: Any) -> Any:
 def shared(alice: Caller, ada: Caller) -> MemoryRecord:
     """A verified caveat of Alice that everybody may read."""
     record = caveat(alice, "amount", visibility="everyone")
-    services.verify(Verify(record_id=record.pk), caller=ada)
+    services.verify(ada, Verify(record_id=record.pk))
     return record
 
 

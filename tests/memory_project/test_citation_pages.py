@@ -51,7 +51,7 @@ def test_a_document_is_registered_read_and_acknowledged_in_the_browser(
     browser: Client, alice: Caller, bob: Caller, fact: MemoryRecord
 ) -> None:
     document = registered(browser, fact)
-    services.supersede(Supersede(record_id=fact.pk, content=CORRECTED), caller=alice)
+    services.supersede(alice, Supersede(record_id=fact.pk, content=CORRECTED))
     group = lists.group_page(bob).groups[0]
     assert group.sentence == "Alice Arden changed memories that a document of yours cites"
     assert group.notices[0].text == f"{HOSTILE}: 1 memory that it cites has changed"
@@ -103,7 +103,7 @@ def test_the_page_of_a_memory_tells_its_owner_a_number_and_readers_what_is_share
     browser: Client, alice_user: User, olga_user: User, alice: Caller, fact: MemoryRecord
 ) -> None:
     document = registered(browser, fact)
-    services.share(Share(record_id=fact.pk, visibility="everyone"), caller=alice)
+    services.share(alice, Share(record_id=fact.pk, visibility="everyone"))
     owner, reader = Client(), Client()
     owner.force_login(alice_user)
     reader.force_login(olga_user)
@@ -125,7 +125,7 @@ def test_rest_registers_shows_changes_and_removes(bob_user: User, alice: Caller,
     body = response.json()
     assert (body["added"], body["not_found"]) == ([fact.pk.hex], ["0" * 32])
     one = f"{API}{body['document_id']}/"
-    services.supersede(Supersede(record_id=fact.pk, content=CORRECTED), caller=alice)
+    services.supersede(alice, Supersede(record_id=fact.pk, content=CORRECTED))
     assert [row["changed"] for row in sender.get(f"{API}?has_changes=true").json()["items"]] == [1]
     (row,) = sender.get(one).json()["memories"]
     assert (row["state"], row["new_text"]) == ("outdated", CORRECTED)
@@ -159,11 +159,9 @@ def test_many_documents_are_told_in_few_queries(
     counts = []
     for number in (1, 20):
         for n in range(number):
-            cite(Cite(address=f"{ADDRESS}/{number}/{n}", memory_ids=[fact.pk]), caller=bob)
+            cite(bob, Cite(address=f"{ADDRESS}/{number}/{n}", memory_ids=[fact.pk]))
         with django_assert_max_num_queries(60) as found:
-            fact = services.supersede(
-                Supersede(record_id=fact.pk, content=f"{CORRECTED} {number}"), caller=alice
-            ).record
+            fact = services.supersede(alice, Supersede(record_id=fact.pk, content=f"{CORRECTED} {number}")).record
         counts.append(len(found))
     assert counts[0] == counts[1]
     assert Notification.objects.filter(kind="cited", read_at=None).count() == 21

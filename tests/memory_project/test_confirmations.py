@@ -95,7 +95,7 @@ def test_without_consent_nothing_happens(
 @pytest.mark.parametrize("mode", MODES)
 def test_what_changed_while_the_person_thought_is_asked_anew(alice: Caller, fact: MemoryRecord, mode: str) -> None:
     def revise() -> None:
-        services.revise(Revise(record_id=fact.pk, content="Revenue includes refunds."), caller=alice)
+        services.revise(alice, Revise(record_id=fact.pk, content="Revenue includes refunds."))
 
     result = Person(before=revise).call(alice, "memory_manage", erase(fact), mode)
     assert content_of(result)["code"] == "conflict"
@@ -120,7 +120,7 @@ def test_a_client_without_elicitation_passes_confirm(alice: Caller, fact: Memory
 
 def test_a_text_cannot_imitate_the_question(alice: Caller, fact: MemoryRecord) -> None:
     hostile = 'x"\n\nNothing will be erased.\u202e'
-    services.revise(Revise(record_id=fact.pk, content=hostile), caller=alice)
+    services.revise(alice, Revise(record_id=fact.pk, content=hostile))
     person = Person("decline")
     person.call(alice, "memory_manage", erase(fact))
     (question,) = person.questions
@@ -133,7 +133,7 @@ def test_a_text_cannot_imitate_the_question(alice: Caller, fact: MemoryRecord) -
 def test_deleting_and_wiping_conversations(alice: Caller, mode: str) -> None:
     messages = [{"role": "human", "content": "I always report revenue without refunds."}]
     operation = StoreMessages.read({"user_id": alice.email, "conversation_id": "s1", "messages": messages})
-    turns.store_messages(operation, caller=alice)
+    turns.store_messages(alice, operation)
     person = Person()
     window = {"user_id": alice.email, "time_range": {"start": "2020-01-01T00:00:00Z"}}
     deleted = person.call(alice, "delete_memory", window, mode)
@@ -200,7 +200,7 @@ def over_http(
 
 def test_the_stateless_server_asks_in_the_result(http: str, alice_user: User, fact: MemoryRecord) -> None:
     with override_settings(ALLOWED_HOSTS=["127.0.0.1"]):
-        _, token = create_token(caller=system_caller(), user=alice_user, name="agent")
+        _, token = create_token(system_caller(), user=alice_user, name="agent")
         person = Person()
         assert over_http(http, token, "memory_manage", erase(fact), person, "legacy").is_error
         assert person.questions == []  # no request of the server reaches a client of an earlier revision
@@ -223,8 +223,8 @@ def test_the_answer_of_another_connection_is_refused(
                 except MCPError as error:
                     return error
 
-    _, own = create_token(caller=system_caller(), user=alice_user, name="agent")
-    _, admins = create_token(caller=system_caller(), user=ada_user, name="agent")
+    _, own = create_token(system_caller(), user=alice_user, name="agent")
+    _, admins = create_token(system_caller(), user=ada_user, name="agent")
     asked = asyncio.run(round_trip(own))
     answer = {"input_responses": {"confirm": ElicitResult(action="accept", content={"confirm": True})}}
     refused = asyncio.run(round_trip(admins, request_state=asked.request_state, **answer))

@@ -27,7 +27,7 @@ API = "/api/v1/contradictions/"
 
 
 def remember(caller: Caller, content: str, **fields: Any) -> MemoryRecord:
-    return services.remember(Remember.read({"content": content, **fields}), caller=caller).record
+    return services.remember(caller, Remember.read({"content": content, **fields})).record
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_of_two_people_who_settle_a_pair_at_once_the_second_learns_of_the_first(
         try:
             with identity.acting_as(caller):
                 operation = GiveVerdict.read({"contradiction_id": pair.pk, "verdict": verdict})
-                outcomes.append(verdicts.give_verdict(operation, caller=caller).state)
+                outcomes.append(verdicts.give_verdict(caller, operation).state)
         except Conflict as error:
             outcomes.append(error.fault)
         finally:

@@ -37,7 +37,7 @@ QUESTIONS = "/api/v1/interview/questions/"
 def orders(db: None, alice: Caller) -> None:
     put(ORDERS, "datasetProperties", {})
     fact = Remember.read({"content": "Orders from Bern are late.", "entity_urns": [ORDERS]})
-    services.remember(fact, caller=alice)
+    services.remember(alice, fact)
     computation.compute()
 
 
@@ -134,7 +134,7 @@ def test_a_curator_asks_from_the_list_and_the_person_answers_on_the_page(
 
 
 def test_a_curator_takes_a_question_back(cora: Caller, cora_user: User, alice: Caller) -> None:
-    (question,) = interviews.ask(AskQuestions.read({"person": alice.email, "entity_urn": ORDERS}), caller=cora)
+    (question,) = interviews.ask(cora, AskQuestions.read({"person": alice.email, "entity_urn": ORDERS}))
     signed_in(cora_user).post(reverse("take-back-question"), {"question": question.pk.hex})
     assert state() == "closed"
     assert not questions.open_questions(alice).exists()
@@ -148,9 +148,9 @@ def test_the_debt_is_computed_by_a_command(capsys: Any, alice: Caller) -> None:
 
 def test_wiping_a_person_deletes_their_questions_and_hides_whom_they_asked(alice: Caller, cora: Caller) -> None:
     for person, asker in ((alice, cora), (cora, cora)):
-        interviews.ask(AskQuestions.read({"person": person.email, "entity_urn": ORDERS}), caller=asker)
+        interviews.ask(asker, AskQuestions.read({"person": person.email, "entity_urn": ORDERS}))
     EntityUse.objects.create(urn=ORDERS, persona="sales", owner=cora.email, week="2026-01-05", calls=1)
-    wipe.request_wipe(Wipe(user_id=cora.email, confirm=True), caller=replace(cora, rights=cora.rights | {WIPE}))
+    wipe.request_wipe(replace(cora, rights=cora.rights | {WIPE}), Wipe(user_id=cora.email, confirm=True))
     left = InterviewQuestion.objects.get()
     assert left.owner == alice.email
     assert left.asked_by != cora.email

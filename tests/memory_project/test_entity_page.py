@@ -37,18 +37,18 @@ def page(client: Client, tab: str, urn: str = ORDERS, *, htmx: bool = False, sta
 
 
 def remember(caller: Caller, text: str) -> Any:
-    return services.remember(Remember(content=text, entity_urns=[ORDERS]), caller=caller).record
+    return services.remember(caller, Remember(content=text, entity_urns=[ORDERS])).record
 
 
 def add_rows(alice: Caller, word: str) -> None:
     for n in range(4):
         first = remember(alice, f"Fact {word} {n} about the orders of a day.")
         correction = Supersede(record_id=first.pk, content=f"Corrected {word} {n}.", entity_urns=[ORDERS])
-        services.supersede(correction, caller=alice)
+        services.supersede(alice, correction)
         insight = Capture(insight_text=f"Insight {word} {n} on orders.", category="correction", entity_urns=[ORDERS])
-        capture(insight, caller=alice)
+        capture(alice, insight)
         LocalCatalog().put(ORDERS, "datasetProperties", {"name": "orders", "description": f"{word} {n}"}, {})
-        create_entities(CreateEntities(entities=[{"name": f"Orders {word} {n}", "urn": ORDERS}]), caller=alice)
+        create_entities(alice, CreateEntities(entities=[{"name": f"Orders {word} {n}", "urn": ORDERS}]))
 
 
 def test_each_tab_has_at_most_12_queries_however_many_rows_there_are(alice: Caller, alice_user: User) -> None:
@@ -104,7 +104,7 @@ def test_columns_are_searched_and_paged(alice_user: User) -> None:
 def test_the_history_is_filtered_by_kind_and_can_be_continued(alice: Caller, alice_user: User) -> None:
     first = remember(alice, "Orders are loaded at ten.")
     services.supersede(
-        Supersede(record_id=first.pk, content="Orders are loaded at eleven.", entity_urns=[ORDERS]), caller=alice
+        alice, Supersede(record_id=first.pk, content="Orders are loaded at eleven.", entity_urns=[ORDERS])
     )
     put(ORDERS, "globalTags", {"tags": []})
     put(ORDERS, "globalTags", {"tags": [{"tag": "urn:li:tag:pii"}]})
@@ -149,7 +149,7 @@ def test_other_people_see_neither_private_memories_nor_their_number(
     alice: Caller, alice_user: User, bob_user: User
 ) -> None:
     services.remember(
-        Remember(content="A private fact about orders.", entity_urns=[ORDERS], visibility="private"), caller=alice
+        alice, Remember(content="A private fact about orders.", entity_urns=[ORDERS], visibility="private")
     )
     for user, count in ((alice_user, "1"), (bob_user, "0")):
         for tab in TABS:

@@ -50,7 +50,7 @@ def test_a_tool_counts_what_its_caller_may_read(
 ) -> None:
     for text, visibility in (("Orders are counted once.", "persona"), ("Orders have a secret.", "private")):
         operation = Remember(content=text, entity_urns=[ORDERS], category="data_quality", visibility=visibility)
-        services.remember(operation, caller=alice)
+        services.remember(alice, operation)
     (counted,) = call(bob_user, ("count_memories", {"entity_urn": ORDERS}))
     assert counted == {"total": 1, "by_category": {"data_quality": 1}}
     counted, refused = call(

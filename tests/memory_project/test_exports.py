@@ -187,13 +187,13 @@ def test_a_person_without_permission_is_refused(
     alice: Caller, scope: str, persona: str, error: type[Exception]
 ) -> None:
     with pytest.raises(error):
-        services.start_export(caller=alice, scope=scope, persona=persona)
+        services.start_export(alice, scope=scope, persona=persona)
     assert not Export.objects.exists()
 
 
 def test_an_unknown_persona_is_refused(ada: Caller) -> None:
     with pytest.raises(NotFound, match="persona"):
-        scope_of(caller=ada, scope="persona", persona="nobody")
+        scope_of(ada, scope="persona", persona="nobody")
 
 
 # -- formats -------------------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ def test_an_unknown_persona_is_refused(ada: Caller) -> None:
 def written(caller: Caller, name: str) -> bytes:
     out = io.BytesIO()
     wanted = FORMATS[name]
-    wanted.write(export_rows(scope_of(caller=caller, scope="person"), names=wanted.kinds), out)
+    wanted.write(export_rows(scope_of(caller, scope="person"), names=wanted.kinds), out)
     return out.getvalue()
 
 
@@ -216,7 +216,7 @@ def test_a_zip_file_has_the_lines(alice: Caller, bob: Caller, ada: Caller) -> No
 def test_markdown_notes_have_safe_names_front_matter_and_links(alice: Caller, bob: Caller, ada: Caller) -> None:
     make_world(alice, bob, ada)
     for title in ("../../etc/passwd is a path here", "CON: <a|b>? #tag [[x]] ^1 %2f\nsecond line", "..... ..... ....."):
-        memories.remember(Remember(content=title), caller=alice)
+        memories.remember(alice, Remember(content=title))
     archive = zipfile.ZipFile(io.BytesIO(written(alice, "markdown")))
     names = archive.namelist()
     assert len(set(names)) == len(names) == MemoryRecord.objects.filter(created_by=alice.email).count()
@@ -259,7 +259,7 @@ def test_parquet_has_types(alice: Caller, bob: Caller, ada: Caller, tmp_path: Pa
 
 
 def finished(caller: Caller, **options: Any) -> Export:
-    export = services.start_export(caller=caller, **options)
+    export = services.start_export(caller, **options)
     services.write(export.pk)
     export.refresh_from_db()
     return export
@@ -271,8 +271,8 @@ def test_the_exports_of_a_person_stand_in_the_queue_once(
     queued: list[UUID] = []
     monkeypatch.setattr(services, "_queue", queued.append)
     with django_capture_on_commit_callbacks(execute=True):
-        mine = [services.start_export(caller=alice, format=name).pk for name in ("zip", "jsonl", "csv")]
-        other = services.start_export(caller=bob).pk
+        mine = [services.start_export(alice, format=name).pk for name in ("zip", "jsonl", "csv")]
+        other = services.start_export(bob).pk
     assert queued == [mine[0], other]
     for export_id in mine:
         services.write(export_id)
@@ -285,7 +285,7 @@ def test_exports_that_lost_their_place_in_the_queue_get_another(
     queued: list[UUID] = []
     monkeypatch.setattr(services, "_queue", queued.append)
     first, _, written, _ = (
-        services.start_export(caller=caller, format=name) for caller in (alice, bob) for name in ("zip", "jsonl")
+        services.start_export(caller, format=name) for caller in (alice, bob) for name in ("zip", "jsonl")
     )
     Export.objects.filter(pk=written.pk).update(state=ExportState.RUNNING)
     assert services.queue_stranded() == 0
@@ -302,8 +302,8 @@ def test_a_deleted_export_makes_way_for_the_next(
     queued: list[UUID] = []
     monkeypatch.setattr(services, "_queue", queued.append)
     with django_capture_on_commit_callbacks(execute=True):
-        first, second = (services.start_export(caller=alice, format=name).pk for name in ("zip", "jsonl"))
-        services.delete_export(caller=alice, export_id=first)
+        first, second = (services.start_export(alice, format=name).pk for name in ("zip", "jsonl"))
+        services.delete_export(alice, export_id=first)
     services.write(first)
     assert queued == [first, second]
 
@@ -348,12 +348,12 @@ def test_a_file_goes_with_an_erased_memory_in_every_format(alice: Caller, bob: C
     other, exports = finished(bob), [finished(alice, format=name) for name in FORMATS]
     record = MemoryRecord.objects.get(content=SECRET)
     paths = [files.path_of(export) for export in exports]
-    erasure.erase(Erase(record_id=record.pk, confirm=True), caller=alice)
+    erasure.erase(alice, Erase(record_id=record.pk, confirm=True))
     for export, _path in zip(exports, paths, strict=True):
         export.refresh_from_db()
         assert (export.state, "was erased" in export.error) == (ExportState.FAILED, True)
         with pytest.raises(Conflict):
-            services.open_export(caller=alice, export_id=export.pk)
+            services.open_export(alice, export_id=export.pk)
     other.refresh_from_db()
     assert other.state == ExportState.DONE
 
@@ -363,7 +363,7 @@ def test_the_files_are_deleted_when_the_erasure_is_committed(alice: Caller, bob:
     make_world(alice, bob, ada)
     export = finished(alice)
     record = MemoryRecord.objects.get(content=SECRET)
-    erasure.erase(Erase(record_id=record.pk, confirm=True), caller=alice)
+    erasure.erase(alice, Erase(record_id=record.pk, confirm=True))
     assert list(files.folder().glob("*/*")) == []
     export.refresh_from_db()
     assert export.rows_total == export.rows_done > 20  # saved by a connection of its own
@@ -373,14 +373,14 @@ def test_an_erasure_while_a_file_is_written_writes_it_again(
     alice: Caller, bob: Caller, ada: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_world(alice, bob, ada)
-    export, record = services.start_export(caller=alice, format="jsonl"), MemoryRecord.objects.get(content=SECRET)
+    export, record = services.start_export(alice, format="jsonl"), MemoryRecord.objects.get(content=SECRET)
     original, runs = services._write_file, []
 
     def write_and_erase(export: Export) -> int:
         size = original(export)
         runs.append(SECRET in files.path_of(export).read_text())
         if len(runs) == 1:
-            erasure.erase(Erase(record_id=record.pk, confirm=True), caller=alice)
+            erasure.erase(alice, Erase(record_id=record.pk, confirm=True))
         return size
 
     monkeypatch.setattr(services, "_write_file", write_and_erase)
@@ -395,7 +395,7 @@ def test_the_file_of_a_persona_goes_when_a_memory_is_shared_no_longer(
     alice: Caller, ada: Caller, fact: MemoryRecord
 ) -> None:
     export = finished(ada, scope="persona", persona="sales")
-    memories.share(Share(record_id=fact.pk, visibility="private"), caller=alice)
+    memories.share(alice, Share(record_id=fact.pk, visibility="private"))
     export.refresh_from_db()
     assert export.state == ExportState.FAILED
 
@@ -405,17 +405,17 @@ def test_files_go_with_the_account_and_after_a_day(
 ) -> None:
     first, second = finished(alice), finished(ada)
     with django_capture_on_commit_callbacks(execute=True):
-        people.deactivate(caller=ada, person=alice_user)
+        people.deactivate(ada, person=alice_user)
     assert not files.path_of(first).exists()
     Export.objects.filter(pk=second.pk).update(expires_at=timezone.now() - timedelta(minutes=1))
     with pytest.raises(NotFound):
-        services.open_export(caller=ada, export_id=second.pk)
+        services.open_export(ada, export_id=second.pk)
     assert services.delete_expired() == 1
     assert not files.path_of(second).exists()
 
 
 def test_a_person_who_has_lost_the_permission_gets_no_file(ada: Caller, ada_user: User, fact: MemoryRecord) -> None:
-    export = services.start_export(caller=ada, scope="installation")
+    export = services.start_export(ada, scope="installation")
     User.objects.filter(pk=ada_user.pk).update(is_superuser=False)
     services.write(export.pk)
     export.refresh_from_db()
@@ -488,9 +488,9 @@ def test_a_list_exports_what_its_filters_show_and_not_only_the_page(
     alice: Caller, bob: Caller, alice_user: User, client: Client
 ) -> None:
     for number in range(25):
-        memories.remember(Remember(content=f"Fact number {number} about tills.", tags=["tills"]), caller=alice)
-    memories.remember(Remember(content="A private fact of Bob.", visibility="private", tags=["tills"]), caller=bob)
-    memories.remember(Remember(content="Another fact of Alice."), caller=alice)
+        memories.remember(alice, Remember(content=f"Fact number {number} about tills.", tags=["tills"]))
+    memories.remember(bob, Remember(content="A private fact of Bob.", visibility="private", tags=["tills"]))
+    memories.remember(alice, Remember(content="Another fact of Alice."))
     client.force_login(alice_user)
     rows = list(downloaded(client.get(reverse("my-knowledge"), {"tag": "tills", "export": "csv"})))
     assert len(rows) == 25
@@ -514,7 +514,7 @@ def test_an_admin_list_exports_its_filter_and_nothing_without_permission(
     alice: Caller, bob: Caller, alice_user: User, ada_user: User, client: Client
 ) -> None:
     for caller in (alice, bob):
-        memories.remember(Remember(content=f"=A private fact of {caller.email}.", visibility="private"), caller=caller)
+        memories.remember(caller, Remember(content=f"=A private fact of {caller.email}.", visibility="private"))
     address = reverse("admin:memories_memoryrecord_changelist")
     client.force_login(ada_user)
     query = {"created_by": alice.email, "export": "csv"}

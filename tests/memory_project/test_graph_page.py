@@ -46,12 +46,10 @@ def page(user: User, **params: Any) -> str:
 def web(alice: Caller) -> None:
     names = ["Report", "Orders", "Tills", HOSTILE]
     create_entities(
-        CreateEntities(entities=[{"name": name, "observations": [f"about {name}"]} for name in names]), caller=alice
+        alice, CreateEntities(entities=[{"name": name, "observations": [f"about {name}"]} for name in names])
     )
     pairs = [("Report", "Orders"), ("Tills", "Orders"), ("Tills", HOSTILE)]
-    create_relations(
-        CreateRelations(relations=[{"from": a, "to": b, "relationType": "uses"} for a, b in pairs]), caller=alice
-    )
+    create_relations(alice, CreateRelations(relations=[{"from": a, "to": b, "relationType": "uses"} for a, b in pairs]))
 
 
 def number(name: str) -> int:
@@ -109,7 +107,7 @@ def test_the_page_is_searched_and_shows_earlier_states(alice_user: User, alice: 
     assert "No results for" in page(alice_user, q="zeppelin")
     Graph.objects.update(created_at=timezone.now() - timedelta(days=9))
     Entity.objects.update(created_at=timezone.now() - timedelta(days=9))
-    delete_entities(DeleteEntities(entityNames=["Tills"]), caller=alice)
+    delete_entities(alice, DeleteEntities(entityNames=["Tills"]))
     assert "Tills" not in page(alice_user)
     assert "Tills" in page(alice_user, ago=3)
 
@@ -124,7 +122,7 @@ def test_an_invalid_address_shows_the_overview(alice_user: User, params: dict[st
 
 @pytest.mark.usefixtures("small_catalog")
 def test_the_page_of_a_catalog_entity_links_its_nodes(alice: Caller, alice_user: User, bob_user: User) -> None:
-    create_entities(CreateEntities(entities=[{"name": "The orders", "urn": ORDERS}]), caller=alice)
+    create_entities(alice, CreateEntities(entities=[{"name": "The orders", "urn": ORDERS}]))
     browser, outsider = Client(), Client()
     browser.force_login(alice_user)
     outsider.force_login(bob_user)
@@ -137,7 +135,7 @@ def test_the_page_of_a_catalog_entity_links_its_nodes(alice: Caller, alice_user:
 
 def put_large(alice: Caller, count: int = 300) -> Graph:
     """Create a graph whose first entity is a hub, and whose others are related to the next two."""
-    create_entities(CreateEntities(entities=[{"name": HOSTILE}]), caller=alice)
+    create_entities(alice, CreateEntities(entities=[{"name": HOSTILE}]))
     graph = Graph.objects.get()
     hub = Entity.objects.get()
     rows = [
@@ -188,7 +186,7 @@ def test_the_neighbors_of_a_hub_are_limited_and_the_others_counted(alice: Caller
 
 
 def test_the_graph_is_filtered_by_type(alice: Caller, alice_user: User, web: None) -> None:
-    create_entities(CreateEntities(entities=[{"name": "Ghent", "entityType": HOSTILE}]), caller=alice)
+    create_entities(alice, CreateEntities(entities=[{"name": "Ghent", "entityType": HOSTILE}]))
     html = page(alice_user, type=HOSTILE)
     assert html.count('class="node ') == 1
     assert "<script>alert" not in html
@@ -205,7 +203,7 @@ def test_an_entity_beyond_the_newest_ones_is_drawn_with_its_neighbors(
 
 
 def test_long_names_are_shortened(alice: Caller, alice_user: User) -> None:
-    create_entities(CreateEntities(entities=[{"name": f"{n} {'x' * 4_000}"} for n in range(9)]), caller=alice)
+    create_entities(alice, CreateEntities(entities=[{"name": f"{n} {'x' * 4_000}"} for n in range(9)]))
     assert len(page(alice_user)) < 60_000
 
 
@@ -223,7 +221,7 @@ def test_the_structure_is_cached_without_names_until_the_graph_changes(alice: Ca
     assert not any("graph_relations" in query["sql"] for query in queries.captured_queries)
     Entity.objects.filter(number=10).update(name="Renamed meanwhile")
     assert "Renamed meanwhile" in page(alice_user, cluster=10, depth=9)
-    create_entities(CreateEntities(entities=[{"name": "Brand-new"}]), caller=alice)
+    create_entities(alice, CreateEntities(entities=[{"name": "Brand-new"}]))
     number_of_new = number("Brand-new")
     graph = Graph.objects.get()
     assert number_of_new in drawing.structure_of(graph, drawing.contents_of(graph, None)).paths

@@ -97,10 +97,10 @@ def test_imported_turns_are_found_by_their_owner_only(alice: Caller, bob: Caller
     take_turns(alice, CHATGPT_TURNS)
     for caller, count in ((alice, 1), (bob, 0)):
         query = RecallConversations(user_id=caller.email, query="orders with at least one pallet", limit=1)
-        assert len(recall_conversations(query, caller=caller).results) == count
+        assert len(recall_conversations(caller, query).results) == count
 
 
 def test_deleted_turns_can_be_imported_again(alice: Caller) -> None:
     (kept, _) = take_turns(alice, CHATGPT_TURNS)
-    delete_memories(DeleteMemories(user_id=alice.email, memory_id=UUID(kept.reference)), caller=alice)
+    delete_memories(alice, DeleteMemories(user_id=alice.email, memory_id=UUID(kept.reference)))
     assert taken(take_turns(alice, CHATGPT_TURNS)) == ["kept", "duplicate"]

@@ -41,7 +41,7 @@ revenue   EXCLUDES refunds here.,,,d
 
 
 def staged(caller: Caller, text: str = CSV, name: str = "facts.csv", *, work: bool = True) -> Import:
-    created = staging.start(caller=caller, file=io.BytesIO(text.encode()), name=name)
+    created = staging.start(caller, file=io.BytesIO(text.encode()), name=name)
     if work:
         finish(created)
     return created
@@ -54,7 +54,7 @@ def finish(created: Import) -> None:
 
 def taken(caller: Caller, text: str = CSV, **options: Any) -> Import:
     created = staged(caller, text)
-    taking_over.start(caller=caller, import_id=created.pk, **options)
+    taking_over.start(caller, import_id=created.pk, **options)
     finish(created)
     return created
 
@@ -96,14 +96,14 @@ def test_a_second_import_of_the_same_file_stores_nothing(alice: Caller) -> None:
 
 def test_rows_are_left_out_and_chosen(alice: Caller) -> None:
     created = staged(alice)
-    assert report.choose_rows(caller=alice, import_id=created.pk, chosen=False) == 2
-    assert report.choose_rows(caller=alice, import_id=created.pk, chosen=True, text="third") == 1
-    assert report.choose_rows(caller=alice, import_id=created.pk, chosen=True, numbers=[2]) == 0  # it is refused
-    taking_over.start(caller=alice, import_id=created.pk, visibility="everyone")
+    assert report.choose_rows(alice, import_id=created.pk, chosen=False) == 2
+    assert report.choose_rows(alice, import_id=created.pk, chosen=True, text="third") == 1
+    assert report.choose_rows(alice, import_id=created.pk, chosen=True, numbers=[2]) == 0  # it is refused
+    taking_over.start(alice, import_id=created.pk, visibility="everyone")
     finish(created)
     assert [(record.content[:5], record.visibility) for record in MemoryRecord.objects.all()] == [("<b>Th", "everyone")]
     with pytest.raises(Conflict, match="any more"):
-        report.choose_rows(caller=alice, import_id=created.pk, chosen=True)
+        report.choose_rows(alice, import_id=created.pk, chosen=True)
 
 
 def test_a_later_version_corrects_the_memory_and_undo_brings_it_back(alice: Caller) -> None:
@@ -112,15 +112,15 @@ def test_a_later_version_corrects_the_memory_and_undo_brings_it_back(alice: Call
     created = staged(alice, later)
     assert dict(outcomes(created))["line 2"] == "conflicting"
     assert not created.rows.get(number=1).is_chosen
-    report.choose_rows(caller=alice, import_id=created.pk, chosen=True)
-    taking_over.start(caller=alice, import_id=created.pk)
+    report.choose_rows(alice, import_id=created.pk, chosen=True)
+    taking_over.start(alice, import_id=created.pk)
     finish(created)
     old = MemoryRecord.objects.get(content="Revenue excludes refunds here.")
     assert (old.status, MemoryRecord.objects.get(content__startswith="Revenue includes").supersedes_id) == (
         "superseded",
         old.pk,
     )
-    taking_over.start_undo(caller=alice, import_id=created.pk)
+    taking_over.start_undo(alice, import_id=created.pk)
     finish(created)
     old.refresh_from_db()
     assert (created.state, old.status) == (ImportState.UNDONE, "active")
@@ -129,11 +129,11 @@ def test_a_later_version_corrects_the_memory_and_undo_brings_it_back(alice: Call
 def test_a_later_version_keeps_what_its_file_does_not_state(alice: Caller) -> None:
     taken(alice, "id,content,tags,category\na,Ferries run late in winter months.,a;b,data_quality\n")
     old = MemoryRecord.objects.get(content__startswith="Ferries")
-    services.share(Share(record_id=old.pk, visibility="everyone"), caller=alice)
-    services.revise(Revise.read({"record_id": old.pk.hex, "dimension": "event", "tags": ["a", "mine"]}), caller=alice)
+    services.share(alice, Share(record_id=old.pk, visibility="everyone"))
+    services.revise(alice, Revise.read({"record_id": old.pk.hex, "dimension": "event", "tags": ["a", "mine"]}))
     created = staged(alice, "id,content\na,Ferries run late in all autumn months.\n")
-    report.choose_rows(caller=alice, import_id=created.pk, chosen=True)
-    taking_over.start(caller=alice, import_id=created.pk, visibility="persona")  # for rows that name none
+    report.choose_rows(alice, import_id=created.pk, chosen=True)
+    taking_over.start(alice, import_id=created.pk, visibility="persona")  # for rows that name none
     finish(created)
     new = MemoryRecord.objects.get(supersedes=old)
     found = (new.visibility, new.category, new.dimension, new.tags)
@@ -144,9 +144,9 @@ def test_an_import_whose_persona_is_lost_fails_and_lets_the_next_go_on(
     alice: Caller, personas: dict[str, Persona]
 ) -> None:
     first = staged(alice)
-    taking_over.start(caller=alice, import_id=first.pk)
+    taking_over.start(alice, import_id=first.pk)
     undone = taken(alice, "content\nA fact that is taken back again later.\n")
-    taking_over.start_undo(caller=alice, import_id=undone.pk)
+    taking_over.start_undo(alice, import_id=undone.pk)
     PersonaMembership.objects.filter(user__email=alice.email, persona=personas["sales"]).delete()
     finish(first)
     assert (first.state, "sales" in first.error) == (ImportState.FAILED, True)
@@ -157,7 +157,7 @@ def test_an_import_whose_persona_is_lost_fails_and_lets_the_next_go_on(
 
 def test_the_report_says_that_front_matter_was_not_read(alice: Caller) -> None:
     created = staged(alice, "---\ntitle: Refunds: the truth\n---\nRefunds are never part of revenue.\n", "a.md")
-    taking_over.start(caller=alice, import_id=created.pk)
+    taking_over.start(alice, import_id=created.pk)
     finish(created)
     row = created.rows.get()
     assert (row.outcome, row.reason.startswith("its front matter was not read: ")) == ("kept", True)
@@ -166,8 +166,8 @@ def test_the_report_says_that_front_matter_was_not_read(alice: Caller) -> None:
 def test_undo_takes_back_what_nobody_has_changed_since(alice: Caller) -> None:
     created = taken(alice)
     first, second = MemoryRecord.objects.order_by("content")
-    services.revise(Revise.read({"record_id": first.pk, "content": "Third fact, in other words."}), caller=alice)
-    taking_over.start_undo(caller=alice, import_id=created.pk)
+    services.revise(alice, Revise.read({"record_id": first.pk, "content": "Third fact, in other words."}))
+    taking_over.start_undo(alice, import_id=created.pk)
     finish(created)
     first.refresh_from_db()
     second.refresh_from_db()
@@ -183,11 +183,11 @@ def test_what_hangs_on_a_memory_counts_as_a_change(alice: Caller, bob: Caller) -
     checked, cited, marked, waived, plain = MemoryRecord.objects.order_by("content")
     MemoryCheck.objects.create(record=checked, author=alice.email, source="shop", sql="SELECT 1", expects="empty")
     Citation.objects.create(record=cited, document=CitingDocument.objects.create(created_by=alice.email, address="a:b"))
-    services.share(Share(record_id=marked.pk, visibility="persona"), caller=alice)
+    services.share(alice, Share(record_id=marked.pk, visibility="persona"))
     MemoryRevision.objects.filter(record=marked).delete()  # only the mark is left
     Feedback.objects.create(record=marked, by=bob.email, verdict="useful")
     CaveatWaiver.objects.create(record=waived, urn="urn:li:dataset:x", reason="no", by=alice.email, content_key="k")
-    taking_over.start_undo(caller=alice, import_id=created.pk)
+    taking_over.start_undo(alice, import_id=created.pk)
     finish(created)
     states = dict(MemoryRecord.objects.values_list("pk", "status"))
     assert [states[record.pk] for record in (checked, cited, marked, waived, plain)] == ["active"] * 4 + ["archived"]
@@ -214,7 +214,7 @@ def test_a_killed_worker_loses_and_repeats_no_row(alice: Caller, monkeypatch: py
     assert ImportRow.objects.filter(of=created).count() == staging.BATCH
     finish(created)
     assert (created.state, created.rows.count()) == (ImportState.PARSED, 20)
-    taking_over.start(caller=alice, import_id=created.pk)
+    taking_over.start(alice, import_id=created.pk)
     note, calls = taking_over._note, iter(range(100))
 
     def dying_after(*arguments: Any) -> None:
@@ -245,7 +245,7 @@ def test_an_import_is_worked_on_in_slices(alice: Caller, monkeypatch: pytest.Mon
 
 def test_the_owner_alone_sees_an_import(alice: Caller, bob: Caller, bob_user: User) -> None:
     created = staged(alice)
-    for act in (staging.get, lambda caller, pk: taking_over.start(caller=caller, import_id=pk)):
+    for act in (staging.get, lambda caller, pk: taking_over.start(caller, import_id=pk)):
         with pytest.raises(NotFound):
             act(bob, created.pk)
     browser = Client()
@@ -271,7 +271,7 @@ def test_an_unknown_file_is_refused(alice: Caller, content: str, name: str, mess
 
 def test_a_faulty_file_fails_with_its_reason(alice: Caller) -> None:
     content = b"content,colour\nA fact of a colour.,red"
-    created = staging.start(caller=alice, file=io.BytesIO(content), name="facts.csv", format="csv")
+    created = staging.start(alice, file=io.BytesIO(content), name="facts.csv", format="csv")
     finish(created)
     assert (created.state, "colour" in created.error) == (ImportState.FAILED, True)
     assert not files.path_of(created).exists()
@@ -287,7 +287,7 @@ def test_a_file_that_is_too_large_is_refused(alice: Caller, settings: Any) -> No
 def test_a_row_that_has_become_invalid_is_refused_alone(alice: Caller) -> None:
     created = staged(alice)
     created.rows.filter(number=1).update(data={"content": "short"})
-    taking_over.start(caller=alice, import_id=created.pk)
+    taking_over.start(alice, import_id=created.pk)
     finish(created)
     assert (created.state, created.rows.get(number=1).outcome, MemoryRecord.objects.count()) == ("done", "refused", 1)
 
@@ -295,7 +295,7 @@ def test_a_row_that_has_become_invalid_is_refused_alone(alice: Caller) -> None:
 def test_what_a_failed_import_has_stored_can_be_undone(alice: Caller) -> None:
     created = taken(alice)
     staging.fail(created, "the account lost its persona")
-    taking_over.start_undo(caller=alice, import_id=created.pk)
+    taking_over.start_undo(alice, import_id=created.pk)
     finish(created)
     assert set(MemoryRecord.objects.values_list("status", flat=True)) == {"archived"}
 
@@ -305,7 +305,7 @@ def test_an_erased_memory_leaves_the_rows_of_imports(alice: Caller) -> None:
     record = MemoryRecord.objects.get(content__startswith="Revenue")
     again = staged(alice)
     assert again.rows.filter(data__content__icontains="refunds").exists()
-    erasure.erase(Erase.read({"record_id": record.pk, "confirm": True}), caller=alice)
+    erasure.erase(alice, Erase.read({"record_id": record.pk, "confirm": True}))
     assert not again.rows.filter(existing=record.pk, data__has_key="content").exists()
     assert created.rows.get(reference=record.pk.hex).reason == "was erased"
 
@@ -399,9 +399,9 @@ def test_a_finished_import_is_announced_to_its_owners_webhooks(alice: Caller) ->
 
 def test_a_canceled_import_stays_canceled_though_a_slice_was_running(alice: Caller) -> None:
     created = staged(alice)
-    taking_over.start(caller=alice, import_id=created.pk)
+    taking_over.start(alice, import_id=created.pk)
     running = Import.objects.get(pk=created.pk)  # what a worker holds
-    taking_over.cancel(caller=alice, import_id=created.pk)
+    taking_over.cancel(alice, import_id=created.pk)
     with pytest.raises(staging.Stopped):
         taking_over.take(alice, running, until=float("inf"))
     created.refresh_from_db()
@@ -411,14 +411,14 @@ def test_a_canceled_import_stays_canceled_though_a_slice_was_running(alice: Call
     finish(created)
     assert created.state == "canceled"
     with pytest.raises(Conflict, match="can't be canceled any more"):
-        taking_over.cancel(caller=alice, import_id=created.pk)
+        taking_over.cancel(alice, import_id=created.pk)
 
 
 def test_an_undo_is_not_overwritten_by_a_slice_that_was_running(alice: Caller) -> None:
     created = staged(alice)
-    taking_over.start(caller=alice, import_id=created.pk)
+    taking_over.start(alice, import_id=created.pk)
     running = Import.objects.get(pk=created.pk)
-    taking_over.start_undo(caller=alice, import_id=created.pk)
+    taking_over.start_undo(alice, import_id=created.pk)
     with pytest.raises(staging.Stopped):
         taking_over.take(alice, running, until=float("inf"))
     finish(created)
@@ -428,9 +428,9 @@ def test_an_undo_is_not_overwritten_by_a_slice_that_was_running(alice: Caller) -
 def test_only_the_owner_and_operators_cancel(alice: Caller, bob: Caller, ada: Caller) -> None:
     first, second = staged(alice, work=False), staged(alice, name="more.csv", work=False)
     with pytest.raises(NotFound):
-        taking_over.cancel(caller=bob, import_id=first.pk)
-    taking_over.cancel(caller=ada, import_id=first.pk)
-    taking_over.cancel(caller=alice, import_id=second.pk)
+        taking_over.cancel(bob, import_id=first.pk)
+    taking_over.cancel(ada, import_id=first.pk)
+    taking_over.cancel(alice, import_id=second.pk)
     assert set(Import.objects.values_list("state", flat=True)) == {"canceled"}
 
 
@@ -440,7 +440,7 @@ def test_the_running_imports_of_a_person_are_limited(alice: Caller, bob: Caller,
     with pytest.raises(LimitReached, match=r"2 of your imports are running \(IMPORTS_AT_ONCE\)"):
         staged(alice, work=False)
     staged(bob, work=False)
-    taking_over.cancel(caller=alice, import_id=first.pk)
+    taking_over.cancel(alice, import_id=first.pk)
     staged(alice, work=False)
 
 
@@ -463,7 +463,7 @@ def test_one_task_for_each_person_however_many_imports_wait(
     queued.clear()
     tasks.go_on(mine[0].pk.hex)  # it is parsed, and waits for its owner
     assert queued == [mine[1].pk.hex]
-    taking_over.cancel(caller=alice, import_id=mine[1].pk)
+    taking_over.cancel(alice, import_id=mine[1].pk)
     tasks.go_on(mine[1].pk.hex)
     assert queued == [mine[1].pk.hex, mine[2].pk.hex]
     Import.objects.update(worked_at=timezone.now() - 2 * slices.IDLE, queued_at=timezone.now() - 2 * slices.LOST)

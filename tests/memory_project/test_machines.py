@@ -304,7 +304,7 @@ def test_an_upload_that_another_machine_has_says_which_setting_is_needed(machine
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("content\nRevenue excludes refunds.\n")
     with path.open("rb") as file:
-        staged = staging.start(caller=alice, file=file, name="facts.csv")
+        staged = staging.start(alice, file=file, name="facts.csv")
     machines("south")
     tasks.go_on(staged.pk.hex)
     assert "COMMONPLACE_FILES" in Import.objects.get(pk=staged.pk).error
@@ -318,12 +318,12 @@ def test_an_erased_memory_is_in_no_export_of_another_machine(
     machines: Any, alice: Caller, fact: MemoryRecord, django_capture_on_commit_callbacks: Any
 ) -> None:
     machines("north")
-    export = services.start_export(caller=alice)
+    export = services.start_export(alice)
     services.write(export.pk)
     path = files.path_of(export)
     machines("south")
     with pytest.raises(NotFound, match="COMMONPLACE_FILES"):
-        services.open_export(caller=alice, export_id=export.pk)
+        services.open_export(alice, export_id=export.pk)
     with django_capture_on_commit_callbacks(execute=True):
         assert services.delete_with_memory(fact.pk) == 1
     assert Export.objects.get(pk=export.pk).state == ExportState.FAILED

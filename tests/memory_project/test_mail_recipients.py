@@ -38,13 +38,13 @@ Meanwhile = Callable[[MemoryRecord, Caller, Caller, User], object]
 MEANWHILE: dict[str, Meanwhile] = {
     "persona lost": lambda record, alice, ada, bob: people.set_personas(bob, []),
     "made private": lambda record, alice, ada, bob: services.share(
-        Share(record_id=record.pk, visibility="private"), caller=alice
+        alice, Share(record_id=record.pk, visibility="private")
     ),
-    "forgotten": lambda record, alice, ada, bob: services.forget(Forget(record_id=record.pk), caller=alice),
-    "erased": lambda record, alice, ada, bob: erasure.erase(Erase(record_id=record.pk, confirm=True), caller=alice),
-    "deactivated": lambda record, alice, ada, bob: people.deactivate(caller=ada, person=bob),
+    "forgotten": lambda record, alice, ada, bob: services.forget(alice, Forget(record_id=record.pk)),
+    "erased": lambda record, alice, ada, bob: erasure.erase(alice, Erase(record_id=record.pk, confirm=True)),
+    "deactivated": lambda record, alice, ada, bob: people.deactivate(ada, person=bob),
     "mails turned off": lambda record, alice, ada, bob: inbox.choose(
-        caller=build_caller(bob, channel="test"), ways={"mentioned": "portal"}
+        build_caller(bob, channel="test"), ways={"mentioned": "portal"}
     ),
 }
 
@@ -77,9 +77,9 @@ def test_a_queued_notification_is_mailed_to_those_who_may_read_it_now(
     bob_user: User,
     django_capture_on_commit_callbacks: Any,
 ) -> None:
-    inbox.choose(caller=bob, ways={"mentioned": "mail"})
+    inbox.choose(bob, ways={"mentioned": "mail"})
     with django_capture_on_commit_callbacks(execute=True):
-        record = services.remember(Remember(content=TEXT), caller=alice).record
+        record = services.remember(alice, Remember(content=TEXT)).record
     if event in MEANWHILE:
         MEANWHILE[event](record, alice, ada, bob_user)
     Notification.objects.update(mail_at=timezone.now() - MAIL_DELAY)
@@ -92,9 +92,9 @@ def test_notifications_of_one_kind_become_one_mail_in_the_recipient_s_language(
     alice: Caller, ada: Caller, bob: Caller, bob_user: User
 ) -> None:
     User.objects.filter(pk=bob_user.pk).update(language="de")
-    inbox.choose(caller=bob, ways={"mentioned": "mail"})
+    inbox.choose(bob, ways={"mentioned": "mail"})
     for number in range(12):
-        services.remember(Remember(content=f"Hello @bob, number {number}."), caller=alice)
+        services.remember(alice, Remember(content=f"Hello @bob, number {number}."))
     Notification.objects.filter(pk=Notification.objects.latest("pk").pk).update(mail_at=timezone.now())
     with capture_language() as languages:
         assert notification_mails.send_due() == "1 sent"
@@ -108,8 +108,8 @@ def test_notifications_of_one_kind_become_one_mail_in_the_recipient_s_language(
 def test_a_mail_that_the_server_refuses_is_tried_again_for_a_day(
     alice: Caller, bob: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    inbox.choose(caller=bob, ways={"mentioned": "mail"})
-    services.remember(Remember(content=TEXT), caller=alice)
+    inbox.choose(bob, ways={"mentioned": "mail"})
+    services.remember(alice, Remember(content=TEXT))
     due = Notification.objects.all()
     due.update(mail_at=timezone.now())
     with monkeypatch.context() as broken:
@@ -122,9 +122,9 @@ def test_a_mail_that_the_server_refuses_is_tried_again_for_a_day(
 def test_a_mail_goes_to_the_address_that_the_account_has_when_it_is_sent(
     alice: Caller, bob: Caller, bob_user: User, django_capture_on_commit_callbacks: Any
 ) -> None:
-    inbox.choose(caller=bob, ways={"mentioned": "mail"})
+    inbox.choose(bob, ways={"mentioned": "mail"})
     with django_capture_on_commit_callbacks(execute=True):
-        services.remember(Remember(content=TEXT), caller=alice)
+        services.remember(alice, Remember(content=TEXT))
     User.objects.filter(pk=bob_user.pk).update(email="robert@example.org")
     Notification.objects.update(mail_at=timezone.now())
     notification_mails.send_due()
@@ -136,9 +136,9 @@ def test_a_mail_goes_to_the_address_that_the_account_has_when_it_is_sent(
 
 def overturn(alice: Caller, cora: Caller, ada: Caller) -> Insight:
     """Let Ada reject an insight of Alice that Cora has approved."""
-    insight = capture(Capture(insight_text="Margins exclude freight.", category="data_quality"), caller=alice).insight
-    decisions.approve(caller=cora, insight_id=insight.pk)
-    decisions.reject(caller=ada, insight_id=insight.pk, notes="They include it.", override=True)
+    insight = capture(alice, Capture(insight_text="Margins exclude freight.", category="data_quality")).insight
+    decisions.approve(cora, insight_id=insight.pk)
+    decisions.reject(ada, insight_id=insight.pk, notes="They include it.", override=True)
     return insight
 
 
@@ -159,9 +159,9 @@ def test_a_mail_about_an_overturned_decision_reveals_nothing_to_former_readers(
         case "no curator any more":
             cora_user.groups.clear()
         case "deactivated":
-            people.deactivate(caller=ada, person=cora_user)
+            people.deactivate(ada, person=cora_user)
         case "erased":
-            erasure.erase(Erase(record_id=insight.pk, confirm=True), caller=alice)
+            erasure.erase(alice, Erase(record_id=insight.pk, confirm=True))
     run_queued_tasks("memory_project.tasks.mail_overturned")
     addresses = {address for message in mail.outbox for address in message.to}
     expected = {"nothing": {cora.email, alice.email}, "erased": set()}.get(event, {alice.email})
@@ -203,10 +203,8 @@ def test_the_digest_is_written_for_each_person_when_it_is_sent(
 ) -> None:
     first = person_before(bob_user)
     changes = {
-        "deactivated": lambda: people.deactivate(caller=ada, person=bob_user),
-        "mails turned off": lambda: inbox.choose(
-            caller=build_caller(bob_user, channel="test"), ways={"digest": "none"}
-        ),
+        "deactivated": lambda: people.deactivate(ada, person=bob_user),
+        "mails turned off": lambda: inbox.choose(build_caller(bob_user, channel="test"), ways={"digest": "none"}),
         "persona lost": lambda: people.set_personas(bob_user, []),
     }
     during_the_first(monkeypatch, changes[event])
@@ -224,8 +222,8 @@ def test_the_digest_is_written_in_the_recipient_s_language_and_names_people(
     alice: Caller, cora: Caller, bob: Caller, bob_user: User, fact: MemoryRecord, on_monday: None
 ) -> None:
     User.objects.filter(pk=bob_user.pk).update(language="de")
-    insight = capture(Capture(insight_text="Margins exclude freight.", category="data_quality"), caller=bob).insight
-    clarifications.request_changes(caller=cora, insight_id=insight.pk, notes="Since <when>?")
+    insight = capture(bob, Capture(insight_text="Margins exclude freight.", category="data_quality")).insight
+    clarifications.request_changes(cora, insight_id=insight.pk, notes="Since <when>?")
     with capture_language() as languages:
         digest_and_alerts.send_digest()
     assert languages == {"de", "en"}
@@ -238,7 +236,7 @@ def test_the_digest_is_written_in_the_recipient_s_language_and_names_people(
 def test_the_digest_of_an_admin_quotes_no_private_memories_of_others(
     alice: Caller, ada_user: User, on_monday: None
 ) -> None:
-    services.remember(Remember(content="A private thought on margins.", visibility="private"), caller=alice)
+    services.remember(alice, Remember(content="A private thought on margins.", visibility="private"))
     digest_and_alerts.send_digest()
     assert not [message for message in mail.outbox if "private thought" in message.body]
 
@@ -247,7 +245,7 @@ def test_the_alert_goes_to_those_who_are_curators_when_it_is_sent(
     alice: Caller, ada: Caller, ada_user: User, cora_user: User, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.REVIEW_ALERT_HOURS = 48
-    insight = capture(Capture(insight_text="Margins exclude freight.", category="data_quality"), caller=alice).insight
+    insight = capture(alice, Capture(insight_text="Margins exclude freight.", category="data_quality")).insight
     MemoryRecord.objects.filter(pk=insight.pk).update(created_at=timezone.now() - timedelta(hours=49))
     staff = User.objects.filter(is_staff=True).order_by("pk")
     last = staff[len(staff) - 1]
@@ -262,8 +260,8 @@ def test_the_alert_goes_to_those_who_are_curators_when_it_is_sent(
 def test_a_webhook_counts_no_private_stale_memories(alice: Caller, ada: Caller) -> None:
     for visibility in ("private", "persona"):
         content = f"A margin that is {visibility}."
-        record = services.remember(Remember(content=content, visibility=visibility), caller=alice).record
-        services.mark_stale(caller=ada, record_id=record.pk, reason="a column was removed")
+        record = services.remember(alice, Remember(content=content, visibility=visibility)).record
+        services.mark_stale(ada, record_id=record.pk, reason="a column was removed")
     assert chat_channel.counts("sales")["stale"] == 1
 
 
@@ -271,15 +269,13 @@ def test_a_webhook_that_was_turned_off_while_others_were_sent_is_not_called(
     alice: Caller, ada: Caller, personas: dict[str, Persona], settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.WEBHOOK_HOSTS = ["hooks.example"]
-    hooks = [
-        chat_channel.save(caller=ada, persona=personas[name], url=f"https://hooks.example/{name}") for name in personas
-    ]
+    hooks = [chat_channel.save(ada, persona=personas[name], url=f"https://hooks.example/{name}") for name in personas]
     monkeypatch.setattr(chat_channel, "counts", lambda persona: {"waiting": 1, "approved": 0, "stale": 0})
     called = []
 
     def post(url: str, body: dict[str, str]) -> str:
         called.append(url)
-        chat_channel.save(caller=ada, persona=hooks[1].persona, url=hooks[1].url, is_on=False)
+        chat_channel.save(ada, persona=hooks[1].persona, url=hooks[1].url, is_on=False)
         return ""
 
     monkeypatch.setattr(chat_channel, "post", post)

@@ -110,7 +110,7 @@ def initialize(address: str, token: str, capabilities: dict[str, Any]) -> httpx2
 
 
 def test_session_id_carries_the_declaration_of_earlier_clients(http: str, alice_user: User) -> None:
-    _, token = create_token(caller=system_caller(), user=alice_user, name="apps")
+    _, token = create_token(system_caller(), user=alice_user, name="apps")
     session = initialize(http, token, {"extensions": {EXTENSION_ID: SETTINGS}}).headers["Mcp-Session-Id"]
     assert RECALL in post(http, token, {"method": "tools/list"}, session).text
     assert "ui://" not in post(http, token, {"method": "tools/list"}).text
@@ -129,7 +129,7 @@ def test_session_id_carries_the_declaration_of_earlier_clients(http: str, alice_
     ],
 )
 def test_malformed_declarations_are_left_to_the_sdk(http: str, alice_user: User, body: bytes) -> None:
-    _, token = create_token(caller=system_caller(), user=alice_user, name="apps")
+    _, token = create_token(system_caller(), user=alice_user, name="apps")
     headers = {"Authorization": f"Bearer {token}", "Accept": "application/json, text/event-stream"}
     answer = httpx2.post(f"{http}/mcp", content=body, headers={**headers, "Content-Type": "application/json"})
     assert 400 <= answer.status_code < 500

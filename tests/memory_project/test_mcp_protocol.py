@@ -27,9 +27,7 @@ PAGE = "https://inspector.example.org"
 
 @pytest.fixture
 def bearer(alice_user: User) -> dict[str, str]:
-    _, text = create_token(
-        caller=Caller(email="", persona="", personas=frozenset(), is_admin=True), user=alice_user, name="t"
-    )
+    _, text = create_token(Caller(email="", persona="", personas=frozenset(), is_admin=True), user=alice_user, name="t")
     return {"Authorization": f"Bearer {text}"}
 
 

@@ -216,7 +216,7 @@ def test_the_audit_of_a_read_survives_a_kill_and_is_cleared_by_erase(
                 pass
         process.kill()
     assert sorted(AuditEvent.objects.values_list("tool", flat=True)) == ["memory_manage", "memory_recall"]
-    erasure.erase(Erase(record_id=fact.pk, confirm=True), caller=alice)
+    erasure.erase(alice, Erase(record_id=fact.pk, confirm=True))
     assert AuditEvent.objects.get(tool="memory_manage").arguments == {"erased": True}
 
 
@@ -239,7 +239,7 @@ def test_stdio_does_not_start_without_identity(alice_user: User, arguments: list
 
 def test_http_serves_the_owner_of_the_token(http: str, alice_user: User, bob_user: User, olga_user: User) -> None:
     def token(user: User) -> str:
-        return create_token(caller=system_caller(), user=user, name="test")[1]
+        return create_token(system_caller(), user=user, name="test")[1]
 
     remember = {"command": "remember", "content": "Said over HTTP, by Alice."}
     over_http(http, token(alice_user), lambda client: client.call_tool("memory_manage", remember))
@@ -252,8 +252,8 @@ def test_http_serves_the_owner_of_the_token(http: str, alice_user: User, bob_use
     assert recalled(olga_user) == []
 
     # With the same server: revoked, made-up and missing tokens, and requests of a foreign page or host.
-    api_token, text = create_token(caller=system_caller(), user=alice_user, name="test")
-    revoke_token(caller=system_caller(), token_id=api_token.pk)
+    api_token, text = create_token(system_caller(), user=alice_user, name="test")
+    revoke_token(system_caller(), token_id=api_token.pk)
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     for wrong in ({"Authorization": f"Bearer {text}"}, {"Authorization": "Bearer cpl_made-up"}, {}):
         refused = httpx2.post(f"{http}/mcp", json=body, headers=wrong)
@@ -267,7 +267,7 @@ def test_http_serves_the_owner_of_the_token(http: str, alice_user: User, bob_use
 
 
 def test_http_connections_choose_their_tools(http: str, alice_user: User) -> None:
-    token = create_token(caller=system_caller(), user=alice_user, name="test")[1]
+    token = create_token(system_caller(), user=alice_user, name="test")[1]
 
     def tools(path: str = "", **headers: str) -> set[str]:
         listing = over_http(http, token, lambda client: client.list_tools(), path, **headers)
@@ -295,7 +295,7 @@ def test_http_connections_choose_their_tools(http: str, alice_user: User) -> Non
 
 
 def test_reading_connections_offer_only_the_commands_that_read(http: str, alice_user: User) -> None:
-    token = create_token(caller=system_caller(), user=alice_user, name="test")[1]
+    token = create_token(system_caller(), user=alice_user, name="test")[1]
     path = "/x/memory/readonly"
     listing = over_http(http, token, lambda client: client.list_tools(), path)
     manage = next(tool for tool in listing.tools if tool.name == "memory_manage")
@@ -314,7 +314,7 @@ def test_reading_connections_offer_only_the_commands_that_read(http: str, alice_
 
 
 def test_a_tool_of_another_toolset_names_the_way_to_it(http: str, alice_user: User) -> None:
-    token = create_token(caller=system_caller(), user=alice_user, name="test")[1]
+    token = create_token(system_caller(), user=alice_user, name="test")[1]
     call = {"query": "orders"}
     refused = over_http(http, token, lambda client: client.call_tool("catalog_search", call), "/x/memory")
     assert refused.is_error
@@ -322,7 +322,7 @@ def test_a_tool_of_another_toolset_names_the_way_to_it(http: str, alice_user: Us
 
 
 def test_schemas_of_responses_are_listed_on_request(http: str, alice_user: User) -> None:
-    token = create_token(caller=system_caller(), user=alice_user, name="test")[1]
+    token = create_token(system_caller(), user=alice_user, name="test")[1]
     for query, is_listed in (("", False), ("?output_schemas=true", True), ("?output_schemas=no", False)):
         tools = over_http(http, token, lambda client: client.list_tools(), query).tools
         assert {tool.output_schema is not None for tool in tools} == {is_listed}
@@ -330,7 +330,7 @@ def test_schemas_of_responses_are_listed_on_request(http: str, alice_user: User)
 
 def test_a_persona_denies_single_commands_and_has_toolsets_of_its_own(http: str, alice_user: User) -> None:
     Persona.objects.filter(name="sales").update(toolsets=["graph", "memory"], tools_deny=["memory_manage.e*"])
-    token = create_token(caller=system_caller(), user=alice_user, name="test", persona="sales")[1]
+    token = create_token(system_caller(), user=alice_user, name="test", persona="sales")[1]
     tools = {tool.name: tool for tool in over_http(http, token, lambda client: client.list_tools()).tools}
     assert "create_entities" in tools
     assert "capture_insight" not in tools
@@ -341,9 +341,9 @@ def test_a_persona_denies_single_commands_and_has_toolsets_of_its_own(http: str,
 
 
 def test_a_denied_command_is_denied_over_rest_and_as_a_resource_too(alice: Caller, alice_user: User) -> None:
-    record = services.remember(Remember(content="Revenue excludes refunds."), caller=alice).record
+    record = services.remember(alice, Remember(content="Revenue excludes refunds.")).record
     Persona.objects.filter(name="sales").update(tools_deny=["memory_manage.remember", "memory_manage.get"])
-    token = create_token(caller=system_caller(), user=alice_user, name="test", persona="sales")[1]
+    token = create_token(system_caller(), user=alice_user, name="test", persona="sales")[1]
     rest = RestClient(headers={"authorization": f"Bearer {token}"})
     fact = {"content": "Not by this persona."}
     assert rest.post("/api/v1/memories/", fact, content_type="application/json").status_code == 403
@@ -381,7 +381,7 @@ def test_reports_over_mcp_and_rest_need_a_connection_that_may_write(
 ) -> None:
     used = {"used": [fact.pk.hex], "outdated": [fact.pk.hex], "note": "since May"}
     tokens = {
-        user.email: create_token(caller=system_caller(), user=user, name="test")[1]
+        user.email: create_token(system_caller(), user=user, name="test")[1]
         for user in (alice_user, bob_user, olga_user)
     }
 
@@ -418,7 +418,7 @@ def test_reports_over_mcp_and_rest_need_a_connection_that_may_write(
 def test_memories_are_attached_to_a_response_unless_the_call_declines(
     alice: Caller, bob: Caller, small_catalog: None
 ) -> None:
-    services.remember(Remember(content="Orders close at ten.", entity_urns=[ORDERS]), caller=alice)
+    services.remember(alice, Remember(content="Orders close at ten.", entity_urns=[ORDERS]))
 
     async def call(client: Any) -> Any:
         return await client.call_tool("catalog_entity", {"urn": ORDERS})
@@ -441,7 +441,7 @@ def test_a_failing_extension_does_not_affect_the_response(
         def after_call(self, caller: Caller, call: Any) -> list[Any]:
             raise RuntimeError("the power went")
 
-    monkeypatch.setattr(extensions, "_extensions", {"broken": Broken()})
+    monkeypatch.setattr(extensions.EXTENSIONS, "_by_path", {"broken": Broken()})
     response = as_caller(alice, lambda client: client.call_tool("catalog_entity", {"urn": ORDERS}))
     assert (response.is_error, len(response.content)) == (False, 1)
 
@@ -465,7 +465,7 @@ def test_a_failing_extension_does_not_affect_the_response(
 def test_a_selection_of_tools_that_is_not_understood_is_refused(
     http: str, alice_user: User, url: str, headers: list[tuple[str, str]], message: str
 ) -> None:
-    token = create_token(caller=system_caller(), user=alice_user, name="test")[1]
+    token = create_token(system_caller(), user=alice_user, name="test")[1]
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     accept = [("Authorization", f"Bearer {token}"), ("Accept", "application/json, text/event-stream")]
     response = httpx2.post(f"{http}/mcp{url}", json=body, headers=[*accept, *headers])

@@ -32,7 +32,7 @@ def body(response: Any) -> str:
 
 def remember(caller: Caller, count: int, **fields: Any) -> list[MemoryRecord]:
     texts = [f"Till {n} of {caller.email} is closed at {n} o’clock." for n in range(count)]
-    return [services.remember(Remember.read({"content": text, **fields}), caller=caller).record for text in texts]
+    return [services.remember(caller, Remember.read({"content": text, **fields})).record for text in texts]
 
 
 # -- filters -------------------------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ def test_all_matching_memories_of_the_caller_are_selected_and_no_others(
 ) -> None:
     matching = remember(alice, 60, tags=["tills"])
     remember(bob, 3, tags=["tills"])
-    services.remember(Remember(content="A memory without the tag."), caller=alice)
+    services.remember(alice, Remember(content="A memory without the tag."))
     client = browser(alice_user)
     page = body(client.get(HOME, {"tag": "tills"}))
     assert ("63 memories" in page, "Select all 60 of your memories that match" in page) == (True, True)
@@ -86,7 +86,7 @@ def test_all_matching_memories_of_the_caller_are_selected_and_no_others(
 
 def test_a_preview_tells_what_is_skipped_and_why(alice_user: User, alice: Caller, bob: Caller) -> None:
     own, other = remember(alice, 2), remember(bob, 1)
-    services.revise(Revise(record_id=own[0].pk, visibility="everyone"), caller=alice)
+    services.revise(alice, Revise(record_id=own[0].pk, visibility="everyone"))
     ids = [row.pk.hex for row in [*own, *other]]
     form = {"act": "share", "ids": ids, "visibility": "everyone"}
     page = body(browser(alice_user).post(reverse("preview-batch"), form))
@@ -143,7 +143,7 @@ def test_an_excerpt_is_short_for_every_text(text: str, query: str) -> None:
 
 
 def test_my_knowledge_opens_with_the_default_view(alice_user: User, alice: Caller, bob: Caller) -> None:
-    view = saved_views.save(caller=alice, name="Mine", page="my-knowledge", query="owner=me")
+    view = saved_views.save(alice, name="Mine", page="my-knowledge", query="owner=me")
     client = browser(alice_user)
     assert client.get(HOME).status_code == 200
     client.post(reverse("default-view", args=[view.pk]), {"is_default": "1"})
@@ -151,27 +151,27 @@ def test_my_knowledge_opens_with_the_default_view(alice_user: User, alice: Calle
     assert client.get(HOME, {"all": "1"}).status_code == 200
     assert client.get(HOME, headers={"HX-Request": "true"}).status_code == 200
     with pytest.raises(NotFound):
-        default_views.set_default(caller=bob, view_id=view.pk, is_default=True)
+        default_views.set_default(bob, view_id=view.pk, is_default=True)
     client.post(reverse("default-view", args=[view.pk]), {"is_default": "0"})
     assert client.get(HOME).status_code == 200
 
 
 def test_a_default_view_goes_with_its_view(alice: Caller) -> None:
-    views = [saved_views.save(caller=alice, name=n, page="my-knowledge", query="owner=me") for n in "ab"]
+    views = [saved_views.save(alice, name=n, page="my-knowledge", query="owner=me") for n in "ab"]
     for view in views:
-        default_views.set_default(caller=alice, view_id=view.pk, is_default=True)
+        default_views.set_default(alice, view_id=view.pk, is_default=True)
     assert default_views.default_view(alice, "my-knowledge") == views[1]
-    saved_views.remove(caller=alice, view_id=views[1].pk)
+    saved_views.remove(alice, view_id=views[1].pk)
     assert default_views.default_view(alice, "my-knowledge") is None
 
 
 def test_a_view_is_renamed_by_its_owner(alice_user: User, alice: Caller, bob: Caller) -> None:
-    views = [saved_views.save(caller=alice, name=n, page="my-knowledge", query="owner=me") for n in "ab"]
-    saved_views.rename(caller=alice, view_id=views[0].pk, name="c")
+    views = [saved_views.save(alice, name=n, page="my-knowledge", query="owner=me") for n in "ab"]
+    saved_views.rename(alice, view_id=views[0].pk, name="c")
     with pytest.raises(Conflict, match="already the name"):
-        saved_views.rename(caller=alice, view_id=views[0].pk, name="b")
+        saved_views.rename(alice, view_id=views[0].pk, name="b")
     with pytest.raises(NotFound):
-        saved_views.rename(caller=bob, view_id=views[0].pk, name="x")
+        saved_views.rename(bob, view_id=views[0].pk, name="x")
     client = browser(alice_user)
     page = body(client.post(reverse("rename-view", args=[views[0].pk]), {"name": ""}, follow=True))
     assert "Name" in page
@@ -204,10 +204,10 @@ def test_counts_of_others_are_for_the_owner_and_admins(alice: Caller, bob: Calle
 
 
 def test_the_heading_is_the_claim(alice_user: User, alice: Caller) -> None:
-    short = services.remember(Remember(content="net_revenue leaves out <refunds> & tax."), caller=alice).record
+    short = services.remember(alice, Remember(content="net_revenue leaves out <refunds> & tax.")).record
     page = body(browser(alice_user).get(reverse("memory", args=[short.pk])))
     assert '<h1 class="fact" dir="auto">net_revenue leaves out &lt;refunds&gt; &amp; tax.</h1>' in page
-    long = services.remember(Remember(content="# Title\n\n**All** " + "words " * 60), caller=alice).record
+    long = services.remember(alice, Remember(content="# Title\n\n**All** " + "words " * 60)).record
     page = body(browser(alice_user).get(reverse("memory", args=[long.pk])))
     heading = re.search(r"<h1[^>]*>(.*?)</h1>", page)
     assert heading
@@ -221,7 +221,7 @@ def test_pages_need_few_queries_however_many_rows(
     alice_user: User, alice: Caller, fact: MemoryRecord, django_assert_max_num_queries: Any
 ) -> None:
     client = browser(alice_user)
-    saved_views.save(caller=alice, name="Mine", page="my-knowledge", query="owner=me")
+    saved_views.save(alice, name="Mine", page="my-knowledge", query="owner=me")
     remember(alice, 60, tags=["tills"])
     for address in (HOME, "/?tag=tills&owner=me", reverse("saved-views"), reverse("memory", args=[fact.pk])):
         client.get(address)

@@ -41,7 +41,7 @@ def text_of(response: Any) -> str:
 
 
 def propose(caller: Caller, text: str = "Tills close at ten in Ghent.") -> Any:
-    return capture(Capture(insight_text=text, category="data_quality"), caller=caller).insight
+    return capture(caller, Capture(insight_text=text, category="data_quality")).insight
 
 
 # -- the inbox -----------------------------------------------------------------------------------------------
@@ -51,13 +51,13 @@ def test_author_and_curator_are_notified_of_each_other_s_actions(
     alice: Caller, cora: Caller, alice_user: User, cora_user: User, bob_user: User
 ) -> None:
     insight = propose(alice)
-    clarifications.request_changes(caller=cora, insight_id=insight.pk, notes="Since when?")
+    clarifications.request_changes(cora, insight_id=insight.pk, notes="Since when?")
     assert kinds_of(alice_user) == ["needs_more"]
-    clarifications.answer(AnswerQuestion(insight_id=insight.pk, notes="Since March."), caller=alice)
+    clarifications.answer(alice, AnswerQuestion(insight_id=insight.pk, notes="Since March."))
     assert (kinds_of(alice_user), kinds_of(cora_user)) == ([], ["answered"])
-    decisions.reject(caller=cora, insight_id=insight.pk, notes="no")
+    decisions.reject(cora, insight_id=insight.pk, notes="no")
     assert kinds_of(alice_user) == ["rejected"]
-    decisions.appeal(Appeal(insight_id=insight.pk, notes="but yes"), caller=alice)
+    decisions.appeal(alice, Appeal(insight_id=insight.pk, notes="but yes"))
     # The question and the rejection have led to what follows them, so their notifications are gone.
     assert (kinds_of(alice_user), kinds_of(cora_user)) == ([], ["appealed"])
     assert kinds_of(bob_user) == []
@@ -66,10 +66,10 @@ def test_author_and_curator_are_notified_of_each_other_s_actions(
 def test_the_owner_is_notified_of_a_stale_memory_marked_by_others(
     alice: Caller, ada: Caller, alice_user: User, fact: MemoryRecord
 ) -> None:
-    services.mark_stale(caller=ada, record_id=fact.pk, reason="a column was removed")
+    services.mark_stale(ada, record_id=fact.pk, reason="a column was removed")
     assert kinds_of(alice_user) == ["stale"]
-    services.verify(Verify(record_id=fact.pk), caller=alice)
-    services.mark_stale(caller=alice, record_id=fact.pk, reason="I know better")
+    services.verify(alice, Verify(record_id=fact.pk))
+    services.mark_stale(alice, record_id=fact.pk, reason="I know better")
     assert kinds_of(alice_user) == []
 
 
@@ -77,11 +77,11 @@ def test_a_mention_notifies_only_users_who_may_read_the_text(
     alice: Caller, alice_user: User, bob_user: User, olga_user: User
 ) -> None:
     text = "Ask @bob or @olga@example.org or @nobody about refunds; write to x@bob."
-    record = services.remember(Remember(content=text), caller=alice).record
+    record = services.remember(alice, Remember(content=text)).record
     assert (kinds_of(bob_user), kinds_of(olga_user), kinds_of(alice_user)) == (["mentioned"], [], [])
-    services.revise(Revise(record_id=record.pk, content=f"{text} Again @bob."), caller=alice)
+    services.revise(alice, Revise(record_id=record.pk, content=f"{text} Again @bob."))
     assert kinds_of(bob_user) == ["mentioned"]  # no second notification while the first is unread
-    services.remember(Remember(content="For @bob alone it is not.", visibility="private"), caller=alice)
+    services.remember(alice, Remember(content="For @bob alone it is not.", visibility="private"))
     assert kinds_of(bob_user) == ["mentioned"]
 
 
@@ -89,7 +89,7 @@ def test_a_flood_of_notifications_is_grouped_and_none_is_dropped(
     alice: Caller, bob: Caller, bob_user: User, django_assert_num_queries: Any
 ) -> None:
     for number in range(27):
-        services.remember(Remember(content=f"Hello @bob, number {number} of many."), caller=alice)
+        services.remember(alice, Remember(content=f"Hello @bob, number {number} of many."))
     (group,) = lists.group_page(bob).groups
     assert (group.sentence, group.unread, group.readable) == ("Alice Arden mentioned you in 27 texts", 27, 27)
     client = browser(bob_user)
@@ -107,9 +107,9 @@ def test_a_group_marked_as_read_leaves_newer_notifications_unread(
     alice: Caller, bob: Caller, bob_user: User, olga_user: User
 ) -> None:
     for number in range(5):
-        services.remember(Remember(content=f"Hello @bob, number {number}."), caller=alice)
+        services.remember(alice, Remember(content=f"Hello @bob, number {number}."))
     (group,) = lists.group_page(bob).groups
-    services.remember(Remember(content="Hello @bob, one more."), caller=alice)
+    services.remember(alice, Remember(content="Hello @bob, one more."))
     browser(olga_user).post(reverse("read-news"), {"group": group.pk})
     assert inbox.unread(bob_user.pk).count() == 6
     client = browser(bob_user)
@@ -156,7 +156,7 @@ def test_a_group_names_the_entities_of_its_memories(alice: Caller, cora: Caller,
         operation = Capture(
             insight_text=f"Orders of till {number} are late.", category="data_quality", entity_urns=[urn]
         )
-        decisions.approve(caller=cora, insight_id=capture(operation, caller=alice).insight.pk)
+        decisions.approve(cora, insight_id=capture(alice, operation).insight.pk)
     (group,) = lists.group_page(alice).groups
     assert (group.count, group.readable, group.entities) == (5, 5, [(urn, 5)])
 
@@ -176,10 +176,10 @@ def test_a_decision_inserts_one_row_and_reads_no_row_per_notification(
 ) -> None:
     """A bulk decision on 5,000 insights must not take longer with each insight."""
     for number in range(10):
-        decisions.approve(caller=cora, insight_id=propose(alice, f"Tills of shop {number} close at ten.").pk)
+        decisions.approve(cora, insight_id=propose(alice, f"Tills of shop {number} close at ten.").pk)
     insight = propose(alice)
     with CaptureQueriesContext(connection) as captured:
-        decisions.approve(caller=cora, insight_id=insight.pk)
+        decisions.approve(cora, insight_id=insight.pk)
     statements = [query["sql"].split()[0] for query in captured if '"notifications"' in query["sql"]]
     assert statements == ["DELETE", "SELECT", "INSERT"]
     assert inbox.unread(alice_user.pk).count() == 11
@@ -191,21 +191,21 @@ def test_a_decision_inserts_one_row_and_reads_no_row_per_notification(
 def test_an_undo_deletes_the_unread_notification_of_the_decision(alice: Caller, cora: Caller, alice_user: User) -> None:
     insight = propose(alice)
     for decide in (decisions.approve, decisions.reject, decisions.approve):
-        decide(caller=cora, insight_id=insight.pk)
+        decide(cora, insight_id=insight.pk)
         assert len(kinds_of(alice_user)) == 1
-        decisions.undo_review(caller=cora, insight_id=insight.pk)
+        decisions.undo_review(cora, insight_id=insight.pk)
         assert kinds_of(alice_user) == []
 
 
 def test_an_undo_is_told_to_an_author_who_knows_of_the_decision(alice: Caller, cora: Caller, alice_user: User) -> None:
     insight = propose(alice)
-    decisions.approve(caller=cora, insight_id=insight.pk)
-    inbox.mark_read(caller=alice)
-    decisions.undo_review(caller=cora, insight_id=insight.pk)
+    decisions.approve(cora, insight_id=insight.pk)
+    inbox.mark_read(alice)
+    decisions.undo_review(cora, insight_id=insight.pk)
     assert kinds_of(alice_user) == ["approved", "taken_back"]
-    inbox.mark_read(caller=alice)
-    decisions.reject(caller=cora, insight_id=insight.pk)
-    decisions.undo_review(caller=cora, insight_id=insight.pk)
+    inbox.mark_read(alice)
+    decisions.reject(cora, insight_id=insight.pk)
+    decisions.undo_review(cora, insight_id=insight.pk)
     assert kinds_of(alice_user) == ["approved", "taken_back"]  # she knows already that it waits
     assert inbox.unread(alice_user.pk).count() == 0
 
@@ -214,9 +214,9 @@ def test_an_author_who_was_mailed_about_a_decision_is_told_of_its_undo(
     alice: Caller, cora: Caller, alice_user: User
 ) -> None:
     insight = propose(alice)
-    decisions.approve(caller=cora, insight_id=insight.pk)
+    decisions.approve(cora, insight_id=insight.pk)
     Notification.objects.update(mailed_at=timezone.now())
-    decisions.undo_review(caller=cora, insight_id=insight.pk)
+    decisions.undo_review(cora, insight_id=insight.pk)
     assert kinds_of(alice_user) == ["taken_back"]
 
 
@@ -224,11 +224,11 @@ def test_the_undo_of_an_edit_s_approval_leaves_the_approval_of_the_insight(
     alice: Caller, cora: Caller, alice_user: User
 ) -> None:
     insight = propose(alice)
-    decisions.approve(caller=cora, insight_id=insight.pk)
-    services.revise(Revise(record_id=insight.pk, content="Tills close at nine in Ghent."), caller=alice)
-    decisions.approve(caller=cora, insight_id=insight.pk)
+    decisions.approve(cora, insight_id=insight.pk)
+    services.revise(alice, Revise(record_id=insight.pk, content="Tills close at nine in Ghent."))
+    decisions.approve(cora, insight_id=insight.pk)
     assert kinds_of(alice_user) == ["approved", "edit_approved"]
-    decisions.undo_review(caller=cora, insight_id=insight.pk)
+    decisions.undo_review(cora, insight_id=insight.pk)
     assert kinds_of(alice_user) == ["approved"]
 
 
@@ -236,26 +236,26 @@ def test_a_decision_replaces_unread_notifications_that_it_settles(
     alice: Caller, cora: Caller, ada: Caller, alice_user: User, cora_user: User
 ) -> None:
     insight = propose(alice)
-    clarifications.request_changes(caller=cora, insight_id=insight.pk, notes="Since when?")
-    decisions.approve(caller=ada, insight_id=insight.pk)
+    clarifications.request_changes(cora, insight_id=insight.pk, notes="Since when?")
+    decisions.approve(ada, insight_id=insight.pk)
     assert kinds_of(alice_user) == ["approved"]
-    decisions.reject(caller=cora, insight_id=insight.pk, override=True)
+    decisions.reject(cora, insight_id=insight.pk, override=True)
     assert kinds_of(alice_user) == ["rejected"]
-    decisions.appeal(Appeal(insight_id=insight.pk, notes="but yes"), caller=alice)
+    decisions.appeal(alice, Appeal(insight_id=insight.pk, notes="but yes"))
     assert (kinds_of(alice_user), kinds_of(cora_user)) == ([], ["appealed"])
-    decisions.approve(caller=ada, insight_id=insight.pk)
+    decisions.approve(ada, insight_id=insight.pk)
     assert kinds_of(cora_user) == []
 
 
 def test_a_forgotten_or_verified_memory_leaves_no_unread_task(
     alice: Caller, ada: Caller, cora: Caller, alice_user: User, cora_user: User, fact: MemoryRecord
 ) -> None:
-    services.mark_stale(caller=ada, record_id=fact.pk, reason="a column was removed")
-    services.verify(Verify(record_id=fact.pk), caller=alice)
+    services.mark_stale(ada, record_id=fact.pk, reason="a column was removed")
+    services.verify(alice, Verify(record_id=fact.pk))
     assert kinds_of(alice_user) == []
     insight = propose(alice)
-    clarifications.request_changes(caller=cora, insight_id=insight.pk, notes="Since when?")
-    services.forget(Forget(record_id=insight.pk), caller=alice)
+    clarifications.request_changes(cora, insight_id=insight.pk, notes="Since when?")
+    services.forget(alice, Forget(record_id=insight.pk))
     assert kinds_of(alice_user) == []
 
 
@@ -263,7 +263,7 @@ def test_the_bell_counts_and_the_page_hides_inaccessible_texts(
     alice: Caller, cora: Caller, ada: Caller, alice_user: User, bob_user: User
 ) -> None:
     insight = propose(alice, "Tills <close> at ten.")
-    decisions.approve(caller=cora, insight_id=insight.pk)
+    decisions.approve(cora, insight_id=insight.pk)
     client = browser(alice_user)
     page = client.get(reverse("news")).content.decode()
     assert ("Notifications, 1 unread" in page, "&lt;close&gt;" in page) == (True, True)
@@ -274,15 +274,15 @@ def test_the_bell_counts_and_the_page_hides_inaccessible_texts(
     response = client.post(reverse("follow-news", args=[notice.pk]))
     assert response["Location"] == reverse("memory", args=[insight.pk])
     assert "Notifications, 1 unread" not in client.get(reverse("news")).content.decode()
-    services.reassign(Reassign(record_id=insight.pk, persona="supply"), caller=ada)
+    services.reassign(ada, Reassign(record_id=insight.pk, persona="supply"))
     MemoryRecord.objects.filter(pk=insight.pk).update(created_by="somebody@example.org")
     later_page = client.get(reverse("news")).content.decode()
     assert ("no longer have access" in " ".join(later_page.split()), "&lt;close&gt;" in later_page) == (True, False)
 
 
 def test_erasing_a_memory_deletes_its_notifications(alice: Caller, bob_user: User) -> None:
-    record = services.remember(Remember(content="For @bob: nothing."), caller=alice).record
-    erasure.erase(Erase(record_id=record.pk, confirm=True), caller=alice)
+    record = services.remember(alice, Remember(content="For @bob: nothing.")).record
+    erasure.erase(alice, Erase(record_id=record.pk, confirm=True))
     assert kinds_of(bob_user) == []
 
 
@@ -296,8 +296,8 @@ def test_users_choose_how_they_are_notified(
     alice_user.refresh_from_db()
     assert (alice_user.notify, alice_user.time_zone) == ({"approved": "mail", "rejected": "none"}, "Europe/Zurich")
     first, second = propose(alice), propose(alice, "Refunds come a day late.")
-    decisions.reject(caller=cora, insight_id=second.pk, notes="no")
-    decisions.approve(caller=cora, insight_id=first.pk)
+    decisions.reject(cora, insight_id=second.pk, notes="no")
+    decisions.approve(cora, insight_id=first.pk)
     (notice,) = Notification.objects.all()
     assert notice.mail_at is not None
     assert notification_mails.send_due() == "0 sent"  # it may become one mail with others
@@ -370,10 +370,10 @@ def test_a_webhook_receives_counts_and_a_link_but_no_text(
 ) -> None:
     propose(alice)
     with pytest.raises(Forbidden):
-        chat_channel.save(caller=cora, persona=personas["sales"], url="https://hooks.example/x")
-    chat_channel.save(caller=ada, persona=personas["sales"], url="https://hooks.example/x")
+        chat_channel.save(cora, persona=personas["sales"], url="https://hooks.example/x")
+    chat_channel.save(ada, persona=personas["sales"], url="https://hooks.example/x")
     # this persona has nothing to review
-    chat_channel.save(caller=ada, persona=personas["supply"], url="https://hooks.example/y")
+    chat_channel.save(ada, persona=personas["supply"], url="https://hooks.example/y")
     assert chat_channel.send_due() == "1 sent"
     assert chat_channel.send_due() == "0 sent"  # at most once a day
     (request,) = channel["requests"]
@@ -387,7 +387,7 @@ def test_a_redirect_is_not_followed_and_is_reported(
     channel: dict[str, Any], alice: Caller, ada: Caller, personas: dict[str, Persona]
 ) -> None:
     channel["status"] = 302
-    webhook = chat_channel.save(caller=ada, persona=personas["sales"], url="https://hooks.example/x")
+    webhook = chat_channel.save(ada, persona=personas["sales"], url="https://hooks.example/x")
     assert chat_channel.send(webhook) == "hooks.example responded with status 302"
     assert len(channel["requests"]) == 1
     row = Webhook.objects.get()

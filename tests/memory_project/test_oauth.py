@@ -492,9 +492,9 @@ def test_deactivating_a_person_ends_their_apps_for_good(
     browser: Client, client_id: str, alice_user: User, ada: Caller
 ) -> None:
     token = connected(browser, client_id)["access_token"]
-    people.deactivate(caller=ada, person=alice_user)
+    people.deactivate(ada, person=alice_user)
     assert find_token(token) is None
-    people.activate(caller=ada, person=alice_user)
+    people.activate(ada, person=alice_user)
     assert find_token(token) is None
 
 

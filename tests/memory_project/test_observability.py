@@ -216,10 +216,10 @@ def test_recalls_are_counted(alice: Caller, fact: MemoryRecord, settings: Any) -
         return float(instruments.DEGRADED._value.get())
 
     before = degraded()
-    recall(RecallMemories(query="refunds"), caller=alice)
+    recall(alice, RecallMemories(query="refunds"))
     assert degraded() == before
     settings.EMBEDDING_PROVIDER = "none"
-    recall(RecallMemories(query="refunds"), caller=alice)
+    recall(alice, RecallMemories(query="refunds"))
     assert degraded() == before + 1
 
 

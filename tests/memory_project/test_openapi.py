@@ -55,7 +55,7 @@ def test_answers_are_as_documented(
     small_catalog: None,  # noqa: F811
     open_connection: None,
 ) -> None:
-    token = create_token(caller=system_caller(), user=ada_user, name="t", rights=["administer"])[1]
+    token = create_token(system_caller(), user=ada_user, name="t", rights=["administer"])[1]
     headers = {"Authorization": f"Bearer {token}"}
     for operation in [operation for operation in OPERATIONS if tag in operation.definition.raw["tags"]]:
         for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):

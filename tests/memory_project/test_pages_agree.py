@@ -50,8 +50,8 @@ def test_a_memory_that_names_two_entities_is_asked_about_in_these_words(alice: C
 
 
 def test_all_counts_of_an_entity_s_memories_are_the_same(alice: Caller, alice_user: User, catalog: None) -> None:
-    services.remember(Remember(content="It is rebuilt at night.", entity_urns=[MART]), caller=alice)
-    services.remember(Remember(content="Loads of sales.mart are late on Tuesdays."), caller=alice)
+    services.remember(alice, Remember(content="It is rebuilt at night.", entity_urns=[MART]))
+    services.remember(alice, Remember(content="Loads of sales.mart are late on Tuesdays."))
     assert memory_counts(alice, [MART]) == {MART: (2, 0)}
     assert sum(event.kind == "claim" for event in entity_timeline(alice, MART, 10)) == 2
     shown = page(alice_user, f"/knowledge/entity/?urn={MART}&tab=lineage")
@@ -62,8 +62,8 @@ def test_the_week_names_the_stale_memories_beside_nothing_to_verify(
     alice: Caller, ada: Caller, alice_user: User
 ) -> None:
     assert "Nothing else to verify" in page(alice_user, "/week/")
-    record = services.remember(Remember(content="The mart is rebuilt every night."), caller=alice).record
-    services.mark_stale(caller=ada, record_id=record.pk, reason="orders was deprecated")
+    record = services.remember(alice, Remember(content="The mart is rebuilt every night.")).record
+    services.mark_stale(ada, record_id=record.pk, reason="orders was deprecated")
     assert "1 memory waits in the stale review." in page(alice_user, "/week/")
 
 
@@ -74,13 +74,13 @@ def test_the_example_of_the_import_page_is_accepted(alice: Caller, alice_user: U
     assert len(rows) == 2
     for row in rows:  # without an entity, which the catalog may lack
         assert (row.problem, row.data.get("entity_urns", [])) == ("", [])
-        services.remember(Remember.read({name: row.data[name] for name in ("content", "category")}), caller=alice)
+        services.remember(alice, Remember.read({name: row.data[name] for name in ("content", "category")}))
 
 
 def test_a_term_that_was_created_here_is_shown_by_its_name(alice: Caller, alice_user: User, catalog: None) -> None:
     urn = f"urn:li:glossaryTerm:{uuid4()}"
     put(urn, "glossaryTermInfo", {"name": "Gross margin", "definition": "Before tax.", "termSource": "INTERNAL"})
     fact = Remember(content="It is weighted by volume since May.", entity_urns=[urn])
-    shown = page(alice_user, f"/memories/{services.remember(fact, caller=alice).record.pk}/")
+    shown = page(alice_user, f"/memories/{services.remember(alice, fact).record.pk}/")
     assert ">Gross margin</a>" in shown
     assert f">{urn.rpartition(':')[2]}</a>" not in shown

@@ -58,7 +58,7 @@ def test_without_mail_an_invitation_link_is_shown_once(ada_user: User, personas:
 
 
 def test_an_invitation_is_sent_by_mail(ada: Caller, mail_server: None, personas: Any) -> None:
-    user, link, is_sent = people.invite(caller=ada, email="new@example.org", personas=["sales"])
+    user, link, is_sent = people.invite(ada, email="new@example.org", personas=["sales"])
     assert is_sent
     assert outbox.outbox[0].to == ["new@example.org"]
     assert link in outbox.outbox[0].body
@@ -77,7 +77,7 @@ def test_an_error_names_the_invalid_field_of_an_invitation(
     ada: Caller, alice_user: User, arguments: Any, error: Any, field: str
 ) -> None:
     with pytest.raises(error) as caught:
-        people.invite(caller=ada, **arguments)
+        people.invite(ada, **arguments)
     assert caught.value.field == field
     assert not User.objects.filter(email="new@example.org").exists()
 
@@ -85,24 +85,24 @@ def test_an_error_names_the_invalid_field_of_an_invitation(
 def test_offboarding_moves_memories_and_ends_access(
     ada: Caller, alice: Caller, alice_user: User, bob_user: User, fact: MemoryRecord
 ) -> None:
-    create_token(caller=alice, user=alice_user, name="laptop")
-    assert people.offboard(caller=ada, person=alice_user, to="Bob@example.org").counts == {"memories": 1}
+    create_token(alice, user=alice_user, name="laptop")
+    assert people.offboard(ada, person=alice_user, to="Bob@example.org").counts == {"memories": 1}
     fact.refresh_from_db()
     alice_user.refresh_from_db()
     assert (fact.created_by, alice_user.is_active) == ("bob@example.org", False)
     assert ApiToken.objects.get().revoked_at
     with pytest.raises(NotFound):
-        people.offboard(caller=ada, person=bob_user, to="alice@example.org")  # this account is deactivated
+        people.offboard(ada, person=bob_user, to="alice@example.org")  # this account is deactivated
     with pytest.raises(Conflict):
-        people.offboard(caller=ada, person=User.objects.get(email="ada@example.org"), to="bob@example.org")
+        people.offboard(ada, person=User.objects.get(email="ada@example.org"), to="bob@example.org")
 
 
 def test_membership_and_rights_are_changed_together(ada: Caller, alice_user: User) -> None:
-    people.change(caller=ada, person=alice_user, personas=["supply"], rights=["curator"])
+    people.change(ada, person=alice_user, personas=["supply"], rights=["curator"])
     changed = User.objects.get(pk=alice_user.pk)
     assert [(m.persona.name, m.is_default) for m in changed.memberships.all()] == [("supply", True)]
     assert changed.is_staff
-    people.change(caller=ada, person=changed, personas=["sales", "supply"], rights=[])
+    people.change(ada, person=changed, personas=["sales", "supply"], rights=[])
     changed = User.objects.get(pk=alice_user.pk)
     assert {(m.persona.name, m.is_default) for m in changed.memberships.all()} == {("sales", False), ("supply", True)}
     assert not changed.is_staff
@@ -110,12 +110,12 @@ def test_membership_and_rights_are_changed_together(ada: Caller, alice_user: Use
 
 def test_only_admins_manage_people(alice: Caller, alice_user: User, bob_user: User) -> None:
     for action in (
-        lambda: people.invite(caller=alice, email="new@example.org"),
-        lambda: people.reset(caller=alice, person=bob_user),
-        lambda: people.change(caller=alice, person=alice_user, personas=["supply"], rights=["curator"]),
-        lambda: people.offboard(caller=alice, person=bob_user, to="alice@example.org"),
-        lambda: people.deactivate(caller=alice, person=bob_user),
-        lambda: people.activate(caller=alice, person=bob_user),
+        lambda: people.invite(alice, email="new@example.org"),
+        lambda: people.reset(alice, person=bob_user),
+        lambda: people.change(alice, person=alice_user, personas=["supply"], rights=["curator"]),
+        lambda: people.offboard(alice, person=bob_user, to="alice@example.org"),
+        lambda: people.deactivate(alice, person=bob_user),
+        lambda: people.activate(alice, person=bob_user),
     ):
         with pytest.raises(Forbidden):
             action()
@@ -195,7 +195,7 @@ def test_the_digest_contains_only_memories_that_the_recipient_may_read(
     on_monday: None,
 ) -> None:
     settings.DIGEST = True
-    services.remember(Remember(content="A thought that is private.", visibility="private"), caller=alice)
+    services.remember(alice, Remember(content="A thought that is private.", visibility="private"))
     assert digest_and_alerts.send_digest() == "1 sent"
     (message,) = outbox.outbox
     assert message.to == [bob_user.email]
@@ -216,7 +216,7 @@ def test_no_digest_is_sent_to_users_who_turned_it_off(
     bob: Caller, bob_user: User, fact: MemoryRecord, mail_server: None, settings: Any, on_monday: None
 ) -> None:
     settings.DIGEST = True
-    inbox.choose(caller=bob, ways={"digest": "none"})
+    inbox.choose(bob, ways={"digest": "none"})
     assert digest_and_alerts.send_digest() == "0 sent"
 
 
@@ -235,7 +235,7 @@ def test_curators_are_alerted_once_a_day_about_old_pending_insights(
     alice: Caller, ada_user: User, mail_server: None, settings: Any
 ) -> None:
     settings.REVIEW_ALERT_HOURS = 48
-    captured = capture(Capture(insight_text="Orders come twice a day.", category="data_quality"), caller=alice).insight
+    captured = capture(alice, Capture(insight_text="Orders come twice a day.", category="data_quality")).insight
     assert digest_and_alerts.alert_about_reviews() == "not due"
     MemoryRecord.objects.filter(pk=captured.pk).update(created_at=timezone.now() - timedelta(hours=49))
     assert digest_and_alerts.alert_about_reviews() == "1 sent"
@@ -254,10 +254,10 @@ def test_a_rejection_notifies_the_author_and_the_approver(
     people.set_personas(olga_user, list(personas.values()))
     people.give_rights(olga_user, ["curator"])
     olga = build_caller(User.objects.get(pk=olga_user.pk), channel="test")
-    captured = capture(Capture(insight_text="Orders come twice a day.", category="data_quality"), caller=alice).insight
-    decisions.approve(caller=ada, insight_id=captured.pk)
+    captured = capture(alice, Capture(insight_text="Orders come twice a day.", category="data_quality")).insight
+    decisions.approve(ada, insight_id=captured.pk)
     with django_capture_on_commit_callbacks(execute=True):
-        decisions.reject(caller=olga, insight_id=captured.pk, notes="It is three times.", override=True)
+        decisions.reject(olga, insight_id=captured.pk, notes="It is three times.", override=True)
     assert run_queued_tasks("memory_project.tasks.mail_overturned") == [True, True]
     assert sorted(message.recipients()[0] for message in outbox.outbox) == ["ada@example.org", "alice@example.org"]
     assert "It is three times." in outbox.outbox[0].body
@@ -271,11 +271,11 @@ def test_an_unavailable_mail_server_does_not_prevent_an_invitation(
         raise ConnectionRefusedError("nobody there")
 
     monkeypatch.setattr("django.core.mail.EmailMessage.send", refuse)
-    user, link, is_sent = people.invite(caller=ada, email="new@example.org")
+    user, link, is_sent = people.invite(ada, email="new@example.org")
     assert (is_sent, User.objects.filter(pk=user.pk).exists()) == (False, True)
     assert link.startswith("http")
 
 
 def test_a_name_cannot_add_a_mail_header(ada: Caller, mail_server: None) -> None:
-    people.invite(caller=ada, email="new@example.org", name="x\nBcc: all@example.org")
+    people.invite(ada, email="new@example.org", name="x\nBcc: all@example.org")
     assert outbox.outbox[0].recipients() == ["new@example.org"]

@@ -125,7 +125,7 @@ OPERATORS_LISTS = {
 def test_deactivating_an_account_in_the_form_revokes_its_tokens(
     ada_user: User, helper_user: User, bob: Any, bob_user: User
 ) -> None:
-    token, _ = create_token(caller=bob, user=bob_user, name="laptop")
+    token, _ = create_token(bob, user=bob_user, name="laptop")
     PersonaMembership.objects.filter(user=bob_user).delete()
     browser(ada_user).post(change_page(bob_user), form_of(bob_user, is_active=False))
     bob_user.refresh_from_db()

@@ -59,7 +59,7 @@ def test_a_memory_form_accepts_the_name_of_an_entity(alice_user: User) -> None:
 
 
 def test_pickers_offer_matching_values(alice: Caller, alice_user: User, bob_user: User, olga_user: User) -> None:
-    services.remember(Remember(content="Orders close at night.", tags=["nightly", "<b>"]), caller=alice)
+    services.remember(alice, Remember(content="Orders close at night.", tags=["nightly", "<b>"]))
     client = browser(alice_user)
     assert f'data-value="{ORDERS}"' in text_of(client, "pick", "entity", q="orders")
     columns = text_of(client, "pick", "column", q="", about="sales.orders")
@@ -78,7 +78,7 @@ def test_pickers_offer_matching_values(alice: Caller, alice_user: User, bob_user
 def test_the_palette_finds_memories_entities_people_and_pages(
     alice: Caller, alice_user: User, bob_user: User, olga_user: User
 ) -> None:
-    services.remember(Remember(content="Orders <close> at night in Ghent."), caller=alice)
+    services.remember(alice, Remember(content="Orders <close> at night in Ghent."))
     page = text_of(browser(bob_user), "palette", q="orders")
     assert ("Orders &lt;close&gt; at night" in page, "sales.orders" in page) == (True, True)
     assert "Orders &lt;close&gt;" not in text_of(browser(olga_user), "palette", q="orders")
@@ -104,9 +104,9 @@ def options(page: str) -> list[tuple[str, str]]:
 
 
 def test_the_best_match_comes_first_whatever_its_kind(alice: Caller, alice_user: User) -> None:
-    services.remember(Remember(content="The stale orders of a review are left out."), caller=alice)
+    services.remember(alice, Remember(content="The stale orders of a review are left out."))
     Persona.objects.filter(name="sales").update(title="Orders and more")
-    create_entities(CreateEntities(entities=[{"name": "Orders to check"}]), caller=alice)
+    create_entities(alice, CreateEntities(entities=[{"name": "Orders to check"}]))
     client = browser(alice_user)
     client.post(reverse("save-view"), {"name": "Late orders", "page": "my-knowledge", "back_to": "/?tag=late"})
     found = options(text_of(client, "palette", q="orders"))
@@ -134,7 +134,7 @@ def caller_of(user: User) -> Caller:
 
 def test_what_was_chosen_for_the_same_letters_comes_first(alice: Caller, alice_user: User) -> None:
     client = browser(alice_user)
-    record = services.remember(Remember(content="Orders close at night."), caller=alice).record
+    record = services.remember(alice, Remember(content="Orders close at night.")).record
     chosen = client.get(reverse("palette"), {"q": "orders", "chosen": [f"memory:{record.pk}", "page:news"]})
     keys = [key for key, _ in options(" ".join(chosen.content.decode().split()))]
     assert keys[:3] == [f"memory:{record.pk}", "page:news", f"entity:{ORDERS}"]
@@ -144,8 +144,8 @@ def test_what_was_chosen_for_the_same_letters_comes_first(alice: Caller, alice_u
 def test_recent_items_are_only_those_that_may_still_be_read(
     alice: Caller, alice_user: User, bob_user: User, ada_user: User
 ) -> None:
-    secret = services.remember(Remember(content="A private fact.", visibility="private"), caller=alice).record
-    create_entities(CreateEntities(entities=[{"name": "Private node"}]), caller=alice)
+    secret = services.remember(alice, Remember(content="A private fact.", visibility="private")).record
+    create_entities(alice, CreateEntities(entities=[{"name": "Private node"}]))
     node = Entity.objects.get()
     keys = [
         f"memory:{secret.pk}", f"node:{node.pk}", f"entity:{ORDERS}", "page:admin:people", "memory:nonsense", "x",
@@ -164,8 +164,8 @@ def test_the_palette_is_scoped_and_shows_hostile_names_as_text(
     alice: Caller, alice_user: User, bob_user: User, ada_user: User
 ) -> None:
     hostile = '"><img src=x onerror=alert(1)> orders'
-    create_entities(CreateEntities(entities=[{"name": hostile}]), caller=alice)
-    capture(Capture(insight_text="Insights about orders are private.", category="correction"), caller=alice)
+    create_entities(alice, CreateEntities(entities=[{"name": hostile}]))
+    capture(alice, Capture(insight_text="Insights about orders are private.", category="correction"))
     store_turns(alice, "A long text about the orders of the day.", conversation="talk about orders")
     mine = text_of(browser(alice_user), "palette", q="orders")
     assert "<img" not in mine
@@ -189,9 +189,9 @@ def test_the_palette_has_at_most_12_queries(
     alice: Caller, ada: Caller, ada_user: User, alice_user: User, django_assert_max_num_queries: Any
 ) -> None:
     for n in range(6):
-        services.remember(Remember(content=f"Orders of day {n} close at night."), caller=alice)
-        capture(Capture(insight_text=f"Insight {n} about orders.", category="correction"), caller=alice)
-        create_entities(CreateEntities(entities=[{"name": f"Orders {n}"}]), caller=alice)
+        services.remember(alice, Remember(content=f"Orders of day {n} close at night."))
+        capture(alice, Capture(insight_text=f"Insight {n} about orders.", category="correction"))
+        create_entities(alice, CreateEntities(entities=[{"name": f"Orders {n}"}]))
     store_turns(alice, "A long text about the orders of the day.", conversation="talk about orders")
     keys = [
         f"entity:{ORDERS}",
@@ -229,7 +229,7 @@ def test_a_saved_view_is_in_the_navigation_with_its_count(
     alice: Caller, alice_user: User, bob_user: User, olga_user: User
 ) -> None:
     for number in range(3):
-        services.remember(Remember(content=f"Correction number {number} of all.", category="correction"), caller=alice)
+        services.remember(alice, Remember(content=f"Correction number {number} of all.", category="correction"))
     client = browser(bob_user)
     back = reverse("my-knowledge") + "?category=correction&after=x"
     client.post(reverse("save-view"), {"name": "Our <corrections>", "page": "my-knowledge", "back_to": back})
@@ -256,7 +256,7 @@ def test_an_invalid_view_is_rejected(bob_user: User, form: dict[str, str]) -> No
 def test_a_view_of_the_queue_counts_zero_for_users_who_do_not_curate(
     alice: Caller, bob_user: User, cora_user: User
 ) -> None:
-    capture(Capture(insight_text="Tills close at ten.", category="correction"), caller=alice)
+    capture(alice, Capture(insight_text="Tills close at ten.", category="correction"))
     for user, count in ((bob_user, 0), (cora_user, 1)):
         form = {"name": "Queue", "page": "review-list", "back_to": reverse("review-list") + "?category=correction"}
         client = browser(user)
@@ -268,7 +268,7 @@ def test_the_navigation_counts_up_to_a_limit_and_only_what_the_caller_may_read(
     alice: Caller, cora_user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in (10, 11, 12):
-        capture(Capture(insight_text=f"Tills close at {number}.", category="correction"), caller=alice)
+        capture(alice, Capture(insight_text=f"Tills close at {number}.", category="correction"))
     client = browser(cora_user)
     assert '<span class="count">3</span>' in text_of(client, "review-list")
     monkeypatch.setattr(queries, "MAX_BADGE", 2)

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("small_catalog")
 def test_the_first_steps_disappear_when_they_are_closed(alice_user: User, alice: Caller, bob_user: User) -> None:
     client = browser(alice_user)
     assert [step.is_done for step in client.get("/").context["first_steps"]] == [False] * 4
-    services.remember(Remember(content="A fact of my own."), caller=alice)
+    services.remember(alice, Remember(content="A fact of my own."))
     assert [step.is_done for step in client.get("/?q=fact").context["first_steps"]] == [True, True, False, False]
     client.post(reverse("close-first-run"))
     assert client.get("/").context["first_steps"] == []
@@ -48,11 +48,11 @@ def test_times_are_in_the_time_zone_of_the_user(alice: Caller, alice_user: User,
     assert "1 Jul 2026, 22:30:00 UTC" in text_of_page()
     client.cookies["zone"] = "Asia%2FTokyo"
     assert "2 Jul 2026, 07:30:00 JST" in text_of_page()
-    people.set_time_zone(caller=alice, name="Europe/Zurich")
+    people.set_time_zone(alice, name="Europe/Zurich")
     assert "2 Jul 2026, 00:30:00 CEST" in text_of_page()
     assert "02.07.2026, 00:30:00 CEST" in text_of_page(headers={"accept-language": "de-CH,de;q=0.9"})
     client.cookies["zone"] = "../../etc/passwd"
-    people.set_time_zone(caller=alice, name="")
+    people.set_time_zone(alice, name="")
     assert "1 Jul 2026, 22:30:00 UTC" in text_of_page(headers={"accept-language": "xx-nonsense;q=hello"})
 
 
@@ -66,10 +66,10 @@ def test_pages_are_in_the_language_of_the_account_or_else_the_browser(alice: Cal
 
     assert language() == "en"
     assert language(accept_language="fr,de-CH;q=0.8,en;q=0.5") == "de"
-    people.set_language(caller=alice, code="es")
+    people.set_language(alice, code="es")
     assert language(accept_language="de") == "es"
     with pytest.raises(Invalid, match="language"):
-        people.set_language(caller=alice, code="../de")
+        people.set_language(alice, code="../de")
 
 
 def test_ages_and_numbers_are_localized() -> None:
@@ -128,10 +128,10 @@ def test_sharing_and_moving_can_be_undone(ada: Caller, ada_user: User, alice: Ca
         ("share", "everyone", "visibility", "persona"),
         ("reassign", "supply", "persona", "sales"),
     ):
-        batch = bulk_actions.start(caller=ada, act=action, unit_ids=[fact.pk], choice=choice)
+        batch = bulk_actions.start(ada, act=action, unit_ids=[fact.pk], choice=choice)
         fact.refresh_from_db()
         assert getattr(fact, column) == choice
-        bulk_actions.undo(caller=ada, batch_id=batch.pk)
+        bulk_actions.undo(ada, batch_id=batch.pk)
         fact.refresh_from_db()
         assert getattr(fact, column) == before
     assert Batch.objects.count() == 4

@@ -84,7 +84,7 @@ def wait_until_audited(tool: str) -> AuditEvent:
 
 def test_an_ingest_over_http_stops_when_its_client_leaves(http: str, api: Api, alice_user: User) -> None:
     api.delay_s = 0.15
-    token = create_token(caller=system_caller(), user=alice_user, name="agent")[1]
+    token = create_token(system_caller(), user=alice_user, name="agent")[1]
     reports = cancelled_after(over_http(http, token), 3, "analysis_ingest", INGEST)
     assert reports[0][1:] == (60, "Ingested page 1/60 (2 records)")
     assert wait_until_audited("analysis_ingest").code == "cancelled"
@@ -137,4 +137,4 @@ def test_an_apply_stops_between_two_writes_and_can_be_resumed(
     changeset = Changeset.objects.get()
     written = changeset.changes.filter(outcome=ChangeOutcome.LANDED).count()
     assert (changeset.state, 2 <= written < total) == ("partial", True)
-    assert resume(caller=cora, changeset_id=changeset.pk).changeset.state == "applied"
+    assert resume(cora, changeset_id=changeset.pk).changeset.state == "applied"

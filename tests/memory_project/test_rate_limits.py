@@ -61,7 +61,7 @@ def test_limits_of_a_token_count_rest_and_mcp_together(
     http: str, alice_user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rate_limits, "MINUTE", 366 * rate_limits.DAY)
-    text = create_token(caller=system_caller(), user=alice_user, name="test", calls_per_minute=4)[1]
+    text = create_token(system_caller(), user=alice_user, name="test", calls_per_minute=4)[1]
     headers = {"authorization": f"Bearer {text}"}
     client = Client(headers=headers)
     assert client.get("/api/v1/memories/").status_code == 200
@@ -74,12 +74,12 @@ def test_limits_of_a_token_count_rest_and_mcp_together(
     assert int(refused["Retry-After"]) > 0
     assert "the limit is 4 calls a minute: wait " in refused.json()["detail"]
     assert over_http(http, text, lambda mcp: mcp.call_tool("memory_recall", {"query": "x"})).is_error
-    other = create_token(caller=system_caller(), user=alice_user, name="test")[1]
+    other = create_token(system_caller(), user=alice_user, name="test")[1]
     assert Client(headers={"authorization": f"Bearer {other}"}).get("/api/v1/memories/").status_code == 200
 
 
 def test_daily_limits_count_writing_rest_requests(alice_user: User) -> None:
-    text = create_token(caller=system_caller(), user=alice_user, name="test", writes_per_day=1)[1]
+    text = create_token(system_caller(), user=alice_user, name="test", writes_per_day=1)[1]
     client = Client(headers={"authorization": f"Bearer {text}"})
 
     def post(path: str, body: dict[str, Any]) -> int:

@@ -87,16 +87,16 @@ def test_whatever_takes_something_away_is_noted_in_its_transaction(alice: Caller
     assert not Barrier.objects.exists()  # nothing was taken away yet
     before = Barrier.objects.count
     with transaction.atomic():
-        services.share(Share(record_id=fact.pk, visibility="private"), caller=alice)
+        services.share(alice, Share(record_id=fact.pk, visibility="private"))
         assert before() == 1
         transaction.set_rollback(True)
     assert before() == 0
-    services.revise(Revise(record_id=fact.pk, content="Refunds are booked monthly."), caller=alice)
+    services.revise(alice, Revise(record_id=fact.pk, content="Refunds are booked monthly."))
     assert before() == 1
     Barrier.objects.all().delete()
     MemoryRecord.objects.filter(pk=fact.pk).update(access_count=5)
     assert before() == 0
-    erasure.erase(Erase(record_id=fact.pk, confirm=True), caller=alice)
+    erasure.erase(alice, Erase(record_id=fact.pk, confirm=True))
     assert before() == 1
 
 

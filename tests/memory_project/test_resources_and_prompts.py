@@ -37,7 +37,7 @@ ENTITY = f"commonplace://entity/{ORDERS}"
 
 
 def test_resources_are_limited_to_what_the_caller_may_read(alice: Caller, olga: Caller, small_catalog: None) -> None:
-    record = services.remember(Remember(content="Orders <close> at ten.", entity_urns=[ORDERS]), caller=alice).record
+    record = services.remember(alice, Remember(content="Orders <close> at ten.", entity_urns=[ORDERS])).record
     uri = f"commonplace://memory/{record.pk.hex}"
 
     async def read_all(client: Any) -> Any:
@@ -75,7 +75,7 @@ def test_resources_are_limited_to_what_the_caller_may_read(alice: Caller, olga: 
 
 
 def test_arguments_of_templates_are_completed(alice: Caller, olga: Caller, small_catalog: None) -> None:
-    record = services.remember(Remember(content="Orders close at ten."), caller=alice).record
+    record = services.remember(alice, Remember(content="Orders close at ten.")).record
     entity = ResourceTemplateReference(type="ref/resource", uri="commonplace://entity/{urn}")
     memory = ResourceTemplateReference(type="ref/resource", uri="commonplace://memory/{id}")
 
@@ -97,7 +97,7 @@ async def fault_of(client: Any, uri: str) -> str:
 
 
 def test_a_resource_is_denied_to_callers_who_may_not_use_its_tool(alice: Caller, small_catalog: None) -> None:
-    record = services.remember(Remember(content="Orders close at ten.", entity_urns=[ORDERS]), caller=alice).record
+    record = services.remember(alice, Remember(content="Orders close at ten.", entity_urns=[ORDERS])).record
     closed = replace(alice, tools_deny=("memory_*", "capture_*"))
 
     async def read_all(client: Any) -> Any:
@@ -115,7 +115,7 @@ def test_a_resource_is_denied_to_callers_who_may_not_use_its_tool(alice: Caller,
 
 
 def test_each_read_is_audited(alice: Caller, olga: Caller, small_catalog: None) -> None:
-    record = services.remember(Remember(content="Orders close at ten."), caller=alice).record
+    record = services.remember(alice, Remember(content="Orders close at ten.")).record
     uri = f"commonplace://memory/{record.pk.hex}"
     as_caller(alice, lambda client: client.read_resource(uri))
     as_caller(olga, lambda client: fault_of(client, uri))
@@ -159,12 +159,12 @@ def test_a_subscriber_receives_changes_of_readable_resources(
     alice: Caller, olga: Caller, small_catalog: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resource_watch, "POLL_S", 0.1)
-    record = services.remember(Remember(content="Orders close at ten.", entity_urns=[ORDERS]), caller=alice).record
+    record = services.remember(alice, Remember(content="Orders close at ten.", entity_urns=[ORDERS])).record
     uris = [f"commonplace://memory/{record.pk.hex}", ENTITY]
 
     def change() -> None:
-        services.revise(Revise(record_id=record.pk, content="Orders close at eleven."), caller=alice)
-        services.remember(Remember(content="Orders are counted at night.", entity_urns=[ORDERS]), caller=alice)
+        services.revise(alice, Revise(record_id=record.pk, content="Orders close at eleven."))
+        services.remember(alice, Remember(content="Orders are counted at night.", entity_urns=[ORDERS]))
 
     received = as_caller(alice, lambda client: events_of(client, uris, change))
     assert sorted(received) == sorted([*uris, ""])
@@ -177,7 +177,7 @@ def test_a_subscriber_learns_that_a_memory_has_ended(
     monkeypatch.setattr(resource_watch, "POLL_S", 0.1)
     ends = timezone.now() + timedelta(seconds=2)
     fact = Remember(content="Orders close at ten.", entity_urns=[ORDERS], valid_until=ends)
-    uris = [f"commonplace://memory/{services.remember(fact, caller=alice).record.pk.hex}", ENTITY]
+    uris = [f"commonplace://memory/{services.remember(alice, fact).record.pk.hex}", ENTITY]
     received = as_caller(alice, lambda client: events_of(client, uris, lambda: None))
     assert set(received) >= set(uris)  # the list of resources changes, too
 
@@ -187,9 +187,9 @@ def test_a_subscriber_learns_of_a_mark_on_a_memory_about_an_entity(
 ) -> None:
     monkeypatch.setattr(resource_watch, "POLL_S", 0.1)
     fact = Remember(content="Orders close at ten.", entity_urns=[ORDERS])
-    record = services.remember(fact, caller=alice).record
+    record = services.remember(alice, fact).record
     mark = MarkFeedback.read({"record_id": record.pk, "verdict": "wrong", "note": "They close at nine."})
-    received = as_caller(alice, lambda client: events_of(client, [ENTITY], lambda: feedback.mark(mark, caller=bob)))
+    received = as_caller(alice, lambda client: events_of(client, [ENTITY], lambda: feedback.mark(bob, mark)))
     assert ENTITY in received
 
 
@@ -197,10 +197,10 @@ def test_a_subscriber_over_http_receives_changes(
     http: str, alice: Caller, alice_user: User, small_catalog: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resource_watch, "POLL_S", 0.1)
-    token = create_token(caller=system_caller(), user=alice_user, name="test")[1]
+    token = create_token(system_caller(), user=alice_user, name="test")[1]
 
     def propose() -> None:
-        capture(Capture(insight_text="Refunds are late.", category="data_quality"), caller=alice)
+        capture(alice, Capture(insight_text="Refunds are late.", category="data_quality"))
 
     received = over_http(http, token, lambda client: events_of(client, [MINE], propose))
     assert sorted(received) == ["", MINE]
@@ -224,7 +224,7 @@ def test_a_client_of_the_old_protocol_can_subscribe(
     alice: Caller, small_catalog: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resource_watch, "POLL_S", 0.1)
-    record = services.remember(Remember(content="Orders close at ten."), caller=alice).record
+    record = services.remember(alice, Remember(content="Orders close at ten.")).record
     uri = f"commonplace://memory/{record.pk.hex}"
     received: list[str] = []
 
@@ -235,7 +235,7 @@ def test_a_client_of_the_old_protocol_can_subscribe(
     async def follow(client: Any) -> None:
         await client.subscribe_resource(uri)
         await in_another_thread(
-            lambda: services.revise(Revise(record_id=record.pk, content="Orders close at eleven."), caller=alice)
+            lambda: services.revise(alice, Revise(record_id=record.pk, content="Orders close at eleven."))
         )
         with anyio.move_on_after(3):
             while not received:
@@ -261,23 +261,19 @@ def test_the_last_visit_is_the_one_before_the_last_pause(alice: Caller) -> None:
 def test_the_session_prompt_lists_changes_about_the_caller_s_entities(
     alice: Caller, bob: Caller, olga: Caller, cora: Caller, small_catalog: None
 ) -> None:
-    services.remember(Remember(content="Orders close at ten.", entity_urns=[ORDERS]), caller=bob)
+    services.remember(bob, Remember(content="Orders close at ten.", entity_urns=[ORDERS]))
     proposal = capture(
-        Capture(insight_text="Amounts are gross.", category="data_quality", entity_urns=[ORDERS]), caller=bob
+        bob, Capture(insight_text="Amounts are gross.", category="data_quality", entity_urns=[ORDERS])
     ).insight
     since = timezone.now()
-    news = services.remember(
-        Remember(content="Orders are counted at night.", entity_urns=[ORDERS]), caller=alice
-    ).record
-    old = services.remember(Remember(content="Orders have no status.", entity_urns=[ORDERS]), caller=alice).record
-    services.mark_stale(caller=alice, record_id=old.pk, reason="they do now")
-    services.remember(Remember(content="Not about what Bob knows.", entity_urns=["urn:li:tag:x"]), caller=alice)
-    services.remember(
-        Remember(content="A text for every agent.", entity_urns=[ORDERS], visibility="everyone"), caller=olga
-    )
+    news = services.remember(alice, Remember(content="Orders are counted at night.", entity_urns=[ORDERS])).record
+    old = services.remember(alice, Remember(content="Orders have no status.", entity_urns=[ORDERS])).record
+    services.mark_stale(alice, record_id=old.pk, reason="they do now")
+    services.remember(alice, Remember(content="Not about what Bob knows.", entity_urns=["urn:li:tag:x"]))
+    services.remember(olga, Remember(content="A text for every agent.", entity_urns=[ORDERS], visibility="everyone"))
     put(ORDERS, "deprecation", {"deprecated": False, "note": "", "actor": "urn:li:corpuser:x"})
     put(ORDERS, "deprecation", {"deprecated": True, "note": "", "actor": "urn:li:corpuser:x"})
-    decisions.approve(caller=cora, insight_id=proposal.pk, notes="Seen in the ledger.")
+    decisions.approve(cora, insight_id=proposal.pk, notes="Seen in the ledger.")
 
     response = recent_changes.about_my_entities(bob, since)
     assert [entry["id"] for entry in response["new"]] == [news.pk.hex]

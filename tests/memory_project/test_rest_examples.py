@@ -22,7 +22,7 @@ VARIABLE = re.compile(r"\$(\w+)")
 
 
 def test_the_examples_answer_as_shown(alice_user: User) -> None:
-    variables = {"TOKEN": create_token(caller=system_caller(), user=alice_user, name="t")[1], "URL": "/api/v1"}
+    variables = {"TOKEN": create_token(system_caller(), user=alice_user, name="t")[1], "URL": "/api/v1"}
     blocks = BLOCKS.findall((ROOT / "docs" / "rest.md").read_text())
     assert [kind for kind, _ in blocks] == ["bash", "http"] * (len(blocks) // 2)
     for (_, command), (_, shown) in zip(blocks[::2], blocks[1::2], strict=True):

@@ -63,9 +63,7 @@ def imported(caller: Caller, rows: Sequence[Values]) -> list[tuple[ImportedRow, 
     for row in read(rows):
         kind = "memory" if row.kind == commonplace.RESTORED_MEMORY else row.kind
         outcome = (
-            TakeOverOutcome("refused", row.problem)
-            if row.problem
-            else restore(caller=caller, kind=kind, rows=[row.data])[0]
+            TakeOverOutcome("refused", row.problem) if row.problem else restore(caller, kind=kind, rows=[row.data])[0]
         )
         results.append((row, outcome))
     return results
@@ -158,13 +156,13 @@ def test_nobody_imports_over_the_rows_of_others(alice: Caller, olga: Caller, bob
 
 
 def test_nobody_imports_history_into_a_memory_of_others(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
-    services.revise(Revise(record_id=fact.pk, summary="Short"), caller=alice)
+    services.revise(alice, Revise(record_id=fact.pk, summary="Short"))
     rows = exported(alice)
     for row in rows:
         row["reason"] = "forged" if row["kind"] == "revision" else row.get("reason")
     rows = [row for row in rows if row["kind"] == "revision"]
     data = [{key: value for key, value in row.items() if key != "kind"} for row in rows]
-    (outcome,) = restore(caller=bob, kind="revision", rows=data)
+    (outcome,) = restore(bob, kind="revision", rows=data)
     assert (outcome.outcome, "isn't among your rows" in outcome.reason) == ("refused", True)
     assert not MemoryRevision.objects.filter(reason="forged").exists()
 
@@ -185,33 +183,33 @@ def test_an_approval_is_not_imported(alice: Caller, bob: Caller, ada: Caller) ->
 def memory_of(caller: Caller, **values: Any) -> Values:
     """Return a memory as an export of the caller would have it, with a new id."""
     text = f"A fact with the number {uuid.uuid4().int}."
-    record = services.remember(Remember(content=text), caller=caller).record
+    record = services.remember(caller, Remember(content=text)).record
     (row,) = [row for row in of_kind(exported(caller), "memory") if row["id"] == record.pk.hex]
     copied = copy.deepcopy(row) | {"id": uuid.uuid4().hex, "content": f"{text} Imported."} | values
     return {key: value for key, value in copied.items() if key != "kind"}
 
 
 def outcome_of(caller: Caller, **values: Any) -> TakeOverOutcome:
-    return restore(caller=caller, kind="memory", rows=[memory_of(caller, **values)])[0]
+    return restore(caller, kind="memory", rows=[memory_of(caller, **values)])[0]
 
 
 def test_a_memory_does_not_attach_itself_to_one_of_others(alice: Caller, bob: Caller, fact: MemoryRecord) -> None:
     """Erasing it would otherwise erase the other one, and superseding it would take its place."""
     for key in ("derived_from", "supersedes_id"):
         row = memory_of(bob, **{key: fact.pk.hex, "content": fact.content})
-        (outcome,) = restore(caller=bob, kind="memory", rows=[row])
+        (outcome,) = restore(bob, kind="memory", rows=[row])
         assert (outcome.outcome, "was dropped" in outcome.reason) == ("kept", True)
-        erasure.erase(Erase(record_id=row["id"], confirm=True), caller=bob)
+        erasure.erase(bob, Erase(record_id=row["id"], confirm=True))
         assert MemoryRecord.objects.filter(pk=fact.pk, superseded_by=None).exists()
     for values in ({"superseded_by": fact.pk.hex}, {"metadata": {"duplicate_of": fact.pk.hex}}):
         row = memory_of(bob, status="archived", **values)
-        (outcome,) = restore(caller=bob, kind="memory", rows=[row])
+        (outcome,) = restore(bob, kind="memory", rows=[row])
         assert (outcome.outcome, "was dropped" in outcome.reason) == ("kept", True)
         stored = MemoryRecord.objects.get(pk=row["id"])
         assert (stored.superseded_by, stored.metadata) == (None, {})
     quotation = {"id": "x", "place": "memories", "row": fact.pk.hex, "is_whole": True}
-    own = services.remember(Remember(content="A fact of Bob about stores."), caller=bob).record
-    (outcome,) = restore(caller=bob, kind="quotation", rows=[quotation | {"record_id": own.pk.hex}])
+    own = services.remember(bob, Remember(content="A fact of Bob about stores.")).record
+    (outcome,) = restore(bob, kind="quotation", rows=[quotation | {"record_id": own.pk.hex}])
     assert outcome.outcome == "refused"
 
 
@@ -239,22 +237,22 @@ def test_a_faulty_row_is_refused_and_named(alice: Caller, values: dict[str, Any]
 def test_a_faulty_row_spoils_no_other(alice: Caller) -> None:
     rows = [memory_of(alice), memory_of(alice, status="stale"), memory_of(alice), memory_of(alice)]
     rows[3]["id"] = rows[0]["id"]
-    found = restore(caller=alice, kind="memory", rows=rows)
+    found = restore(alice, kind="memory", rows=rows)
     assert [outcome.outcome for outcome in found] == ["kept", "refused", "kept", "duplicate"]
 
 
 def test_a_changed_row_is_conflicting_and_the_same_text_a_duplicate(alice: Caller) -> None:
     row = memory_of(alice)
-    assert restore(caller=alice, kind="memory", rows=[row])[0].outcome == "kept"
-    assert restore(caller=alice, kind="memory", rows=[row | {"summary": "Other"}])[0].outcome == "conflicting"
-    assert restore(caller=alice, kind="memory", rows=[row | {"access_count": 9}])[0].outcome == "duplicate"
-    found = restore(caller=alice, kind="memory", rows=[row | {"id": uuid.uuid4().hex}])[0]
+    assert restore(alice, kind="memory", rows=[row])[0].outcome == "kept"
+    assert restore(alice, kind="memory", rows=[row | {"summary": "Other"}])[0].outcome == "conflicting"
+    assert restore(alice, kind="memory", rows=[row | {"access_count": 9}])[0].outcome == "duplicate"
+    found = restore(alice, kind="memory", rows=[row | {"id": uuid.uuid4().hex}])[0]
     assert (found.outcome, found.reference) == ("duplicate", row["id"])
 
 
 def test_an_erased_memory_does_not_come_back(alice: Caller, fact: MemoryRecord, ada: Caller) -> None:
     rows, everything = exported(alice), exported(ada, "installation")
-    erasure.erase(Erase(record_id=fact.pk, confirm=True), caller=alice)
+    erasure.erase(alice, Erase(record_id=fact.pk, confirm=True))
     assert [outcome.reason for _, outcome in imported(alice, rows)] == ["was erased here for good"]
     assert restore_everything(ada, everything).counts == {("memory", "refused"): 1}
 
@@ -278,7 +276,7 @@ def test_only_admins_restore_an_installation(alice: Caller, ada: Caller, fact: M
     with pytest.raises(Forbidden):
         restore_everything(alice, rows)
     with pytest.raises(Forbidden):
-        restore(caller=alice, kind="memory", rows=[], keep_owners=True)
+        restore(alice, kind="memory", rows=[], keep_owners=True)
     empty_the_installation()
     User.objects.filter(email=alice.email).delete()
     report = restore_everything(ada, rows)
@@ -367,13 +365,13 @@ def test_the_pages_import_takes_an_export_over_and_undoes_it(
     make_world(alice, bob, ada)
     rows = exported(alice)
     empty_the_installation()
-    created = staging.start(caller=alice, file=as_file(rows), name="export.jsonl")
+    created = staging.start(alice, file=as_file(rows), name="export.jsonl")
     tasks.work(created, alice_user)
-    taking_over.start(caller=alice, import_id=created.pk)
+    taking_over.start(alice, import_id=created.pk)
     tasks.work(created, alice_user)
     assert created.rows.filter(outcome="kept").count() > 20
     assert MemoryRecord.objects.filter(content=SECRET, visibility="private").exists()
-    taking_over.start_undo(caller=alice, import_id=created.pk)
+    taking_over.start_undo(alice, import_id=created.pk)
     tasks.work(created, alice_user)
     assert not MemoryRecord.objects.filter(content=SECRET, status="active").exists()
 

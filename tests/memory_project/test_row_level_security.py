@@ -316,18 +316,18 @@ def test_a_service_has_a_name_with_a_reason() -> None:
 
 
 def test_passages_follow_their_memory(fact: MemoryRecord, alice: Caller, olga: Caller) -> None:
-    services.share(Share(record_id=fact.pk, visibility=Visibility.EVERYONE), caller=alice)
+    services.share(alice, Share(record_id=fact.pk, visibility=Visibility.EVERYONE))
     with identity.acting_as(olga):
         assert Passage.objects.filter(record=fact.pk).exists()
-    services.share(Share(record_id=fact.pk, visibility=Visibility.PRIVATE), caller=alice)
+    services.share(alice, Share(record_id=fact.pk, visibility=Visibility.PRIVATE))
     with identity.acting_as(olga):
         assert not Passage.objects.filter(record=fact.pk).exists()
 
 
 def test_an_earlier_private_state_stays_private(fact: MemoryRecord, alice: Caller, bob: Caller) -> None:
-    services.share(Share(record_id=fact.pk, visibility=Visibility.PRIVATE), caller=alice)
-    services.revise(Revise(record_id=fact.pk, content="Refunds are booked a day late."), caller=alice)
-    services.share(Share(record_id=fact.pk, visibility=Visibility.PERSONA), caller=alice)
+    services.share(alice, Share(record_id=fact.pk, visibility=Visibility.PRIVATE))
+    services.revise(alice, Revise(record_id=fact.pk, content="Refunds are booked a day late."))
+    services.share(alice, Share(record_id=fact.pk, visibility=Visibility.PERSONA))
     with identity.acting_as(bob):
         assert MemoryRecord.objects.filter(pk=fact.pk).exists()
         assert {row.visibility for row in MemoryRevision.objects.filter(record=fact.pk)} == {Visibility.PERSONA}
@@ -336,14 +336,14 @@ def test_an_earlier_private_state_stays_private(fact: MemoryRecord, alice: Calle
 def test_undo_and_tokens_know_states_that_the_caller_may_not_read(
     fact: MemoryRecord, alice: Caller, ada: Caller, bob: Caller
 ) -> None:
-    services.revise(Revise(record_id=fact.pk, content="Refunds are booked a day late."), caller=ada)
+    services.revise(ada, Revise(record_id=fact.pk, content="Refunds are booked a day late."))
     seen = memory_versions([fact])
-    services.share(Share(record_id=fact.pk, visibility=Visibility.PRIVATE), caller=alice)
-    services.share(Share(record_id=fact.pk, visibility=Visibility.PERSONA), caller=alice)
+    services.share(alice, Share(record_id=fact.pk, visibility=Visibility.PRIVATE))
+    services.share(alice, Share(record_id=fact.pk, visibility=Visibility.PERSONA))
     with identity.acting_as(bob):
         assert memory_versions([fact]) != seen
         with pytest.raises(Forbidden, match="alice"):
-            undo(caller=bob, record_id=fact.pk, change="share")
+            undo(bob, record_id=fact.pk, change="share")
 
 
 # -- the policies as the only filter --------------------------------------------------------------------------
@@ -356,7 +356,7 @@ def test_no_tool_reveals_a_memory_if_the_scopes_are_forgotten(alice: Caller, olg
     """Replay the recorded calls as an outsider, with every scope of memories, insights and graphs removed."""
     for visibility in (Visibility.PRIVATE, Visibility.PERSONA):
         text = f"Revenue of {SECRET} orders, {visibility}, excludes refunds."
-        services.remember(Remember(content=text, visibility=visibility), caller=alice)
+        services.remember(alice, Remember(content=text, visibility=visibility))
     for module in (
         "memories.models.record",
         "memories.models.revision",

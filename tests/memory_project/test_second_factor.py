@@ -165,7 +165,7 @@ def test_who_must_have_one_is_led_to_its_page(
         assert browser.get("/api/v1/memories/").status_code == 403
         assert browser.get("/api/v1/memories/", headers={"Authorization": "Basic x"}).status_code == 403
         user = User.objects.get(email=email)
-        _, text = create_token(caller=build_caller(user, channel="test"), user=user, name="laptop")
+        _, text = create_token(build_caller(user, channel="test"), user=user, name="laptop")
         assert Client().get("/api/v1/memories/", headers={"Authorization": f"Bearer {text}"}).status_code == 200
         assert browser.get("/no/such/page/").status_code in (302, 404)
 
@@ -186,7 +186,7 @@ def test_an_admin_removes_a_lost_factor(
     signed_in = Client()
     signed_in.force_login(with_app)
     with pytest.raises(Forbidden):
-        people.reset_second_factor(caller=bob, person=with_app)
+        people.reset_second_factor(bob, person=with_app)
     browser = Client()
     browser.force_login(ada_user)
     page = browser.post(reverse("admin:person-act", args=[with_app.pk, "reset-second-factor"]), follow=True)
@@ -196,7 +196,7 @@ def test_an_admin_removes_a_lost_factor(
     assert outbox.outbox[0].to == ["alice@example.org"]
     assert "ada@example.org" in outbox.outbox[0].body
     with pytest.raises(Conflict):
-        people.reset_second_factor(caller=ada, person=with_app)
+        people.reset_second_factor(ada, person=with_app)
 
 
 # -- routes --------------------------------------------------------------------------------------------------

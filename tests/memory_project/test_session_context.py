@@ -37,7 +37,7 @@ SESSION = {"session": "s1", "program": "claude-code"}
 
 
 def remember(caller: Caller, text: str, **fields: Any) -> MemoryRecord:
-    return services.remember(Remember.read({"content": text, **fields}), caller=caller).record
+    return services.remember(caller, Remember.read({"content": text, **fields})).record
 
 
 def texts(response: Any) -> list[str]:
@@ -73,7 +73,7 @@ def test_a_session_starts_with_a_briefing_on_its_repository_and_entities(
     alice: Caller, ada: Caller, tagged: MemoryRecord, bob_user: User, olga_user: User
 ) -> None:
     about_orders = remember(alice, "Orders leave out refunds since May.", entity_urns=[ORDERS])
-    services.verify(Verify(record_id=about_orders.pk), caller=ada)
+    services.verify(ada, Verify(record_id=about_orders.pk))
     remember(alice, "An aside that nobody asked about.", entity_urns=[REFUNDS])
     body = {**SESSION, "source": "startup", "repository": f"{REPOSITORY}.git", "entities": ["sales.orders", "unknown"]}
     response = post(client(bob_user), START, body)
@@ -125,7 +125,7 @@ def test_a_memory_comes_with_a_prompt_that_it_matches_once_a_session(
     assert texts(post(client(bob_user), PROMPT, body)) == []  # another token, the same session
     assert texts(post(bob, PROMPT, {**body, "session": "s2"})) == [record.content]
     assert texts(post(client(olga_user), PROMPT, body)) == []
-    services.revise(Revise(record_id=record.pk, content="Lapsing means no order for 100 days."), caller=alice)
+    services.revise(alice, Revise(record_id=record.pk, content="Lapsing means no order for 100 days."))
     assert texts(post(bob, PROMPT, body)) == ["Lapsing means no order for 100 days."]
     assert Impression.objects.filter(to=bob_user.email, tool="hooks/prompt").count() == 3
 
@@ -141,11 +141,9 @@ def test_a_stranger_cannot_push_a_text_into_sessions(olga: Caller, alice: Caller
     }
     bob = client(bob_user)
     assert [texts(post(bob, url, body)) for url, body in bodies.items()] == [[], [], []]
-    correction = services.supersede(
-        Supersede.read({"record_id": record.pk, "content": f"{text} Now.", **fields}), caller=olga
-    )
+    correction = services.supersede(olga, Supersede.read({"record_id": record.pk, "content": f"{text} Now.", **fields}))
     assert [texts(post(bob, url, body)) for url, body in bodies.items()] == [[], [], []]
-    services.verify(Verify(record_id=correction.record.pk), caller=ada)
+    services.verify(ada, Verify(record_id=correction.record.pk))
     assert all(texts(post(bob, url, {**body, "session": url})) for url, body in bodies.items())
 
 

@@ -148,7 +148,7 @@ def test_without_a_mapped_group_the_account_ends(
     issuer: FakeIssuer, groups: Any, alice_user: User, ada: Caller
 ) -> None:
     browser = sign_in(issuer, ALICE).client
-    create_token(caller=build_caller(alice_user, channel="test"), user=alice_user, name="laptop")
+    create_token(build_caller(alice_user, channel="test"), user=alice_user, name="laptop")
     response = sign_in(issuer, {**ALICE, "groups": []})
     assert "your account is disabled" in response.content.decode()
     alice_user.refresh_from_db()
@@ -159,7 +159,7 @@ def test_without_a_mapped_group_the_account_ends(
     assert is_signed_in(sign_in(issuer, ALICE).client)
     assert not is_signed_in(browser)
     # an account that an admin has deactivated stays so
-    people.deactivate(caller=ada, person=alice_user)
+    people.deactivate(ada, person=alice_user)
     assert not is_signed_in(sign_in(issuer, ALICE).client)
     sign_in(issuer, {**ALICE, "groups": []})
     assert not is_signed_in(sign_in(issuer, ALICE).client)

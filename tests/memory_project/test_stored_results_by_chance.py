@@ -51,7 +51,7 @@ class Company:
     def remember(self) -> None:
         text = f"The plain fact with the number {len(self.texts)} and the word {self.chance.random():.12f}."
         visibility = self.chance.choice(("persona", "everyone"))
-        saved = memories.remember(Remember(content=text, visibility=visibility), caller=self.caller("alice")).record
+        saved = memories.remember(self.caller("alice"), Remember(content=text, visibility=visibility)).record
         self.texts[saved.pk] = text
         self.visibilities[saved.pk] = visibility
 
@@ -60,13 +60,13 @@ class Company:
             record_id = self.chance.choice(list(self.visibilities))
             self.visibilities[record_id] = self.chance.choice(("private", "persona", "everyone"))
             operation = Share(record_id=record_id, visibility=self.visibilities[record_id])
-            memories.share(operation, caller=self.caller("alice"))
+            memories.share(self.caller("alice"), operation)
 
     def erase(self) -> None:
         if self.visibilities:
             record_id = self.chance.choice(list(self.visibilities))
             del self.visibilities[record_id]
-            erasure.erase(Erase(record_id=record_id, confirm=True), caller=self.caller("alice"))
+            erasure.erase(self.caller("alice"), Erase(record_id=record_id, confirm=True))
 
     def change_persona(self) -> None:
         membership = PersonaMembership.objects.filter(user=self.people["bob"], persona=self.persona)
@@ -86,7 +86,7 @@ class Company:
         scope = self.chance.choice((("persona", PERSONA), ("installation", ""), ("person", "")))
         options = dict(zip(("scope", "persona"), scope, strict=True))
         try:
-            export = services.start_export(caller=self.caller(name), format="jsonl", **options)
+            export = services.start_export(self.caller(name), format="jsonl", **options)
         except Forbidden:
             assert not self.may_export(name, scope[0])
             return
@@ -111,9 +111,9 @@ class Company:
         opened = 0
         for name, export in self.exports:
             with pytest.raises(DomainError):
-                services.open_export(caller=self.caller("ada" if name == "bob" else "bob"), export_id=export.pk)
+                services.open_export(self.caller("ada" if name == "bob" else "bob"), export_id=export.pk)
             try:
-                _export, file = services.open_export(caller=self.caller(name), export_id=export.pk)
+                _export, file = services.open_export(self.caller(name), export_id=export.pk)
             except Forbidden:
                 assert not self.may_export(name, export.scope)
                 continue

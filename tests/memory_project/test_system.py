@@ -91,7 +91,7 @@ def test_only_operators_and_admins_see_the_system_page(
     for user, status in ((otto_user, 200), (ada_user, 200), (cora_user, 403), (alice_user, 302)):
         assert browser(user).get(reverse("admin:system")).status_code == status, user
     with pytest.raises(Forbidden):
-        source_health.test(caller=cora, name="library")
+        source_health.test(cora, name="library")
     assert not SourceCheck.objects.exists()
 
 
@@ -142,10 +142,10 @@ def test_a_webhook_is_added_in_the_admin(settings: Any, otto_user: User, persona
 def test_an_offboarding_can_be_undone(
     alice: Caller, bob: Caller, ada: Caller, alice_user: User, bob_user: User, ada_user: User
 ) -> None:
-    record = services.remember(Remember(content="What Alice knew of refunds."), caller=alice).record
-    his_memory = services.remember(Remember(content="What Bob knew all along."), caller=bob).record
-    tokens.create_token(caller=alice, user=alice_user, name="laptop")
-    moved = people.offboard(caller=ada, person=alice_user, to="bob@example.org")
+    record = services.remember(alice, Remember(content="What Alice knew of refunds.")).record
+    his_memory = services.remember(bob, Remember(content="What Bob knew all along.")).record
+    tokens.create_token(alice, user=alice_user, name="laptop")
+    moved = people.offboard(ada, person=alice_user, to="bob@example.org")
     assert moved.counts == {"memories": 1}
     client = browser(ada_user)
     page = client.get(reverse("admin:person", args=[alice_user.pk])).content.decode()
@@ -158,16 +158,16 @@ def test_an_offboarding_can_be_undone(
     assert (record.created_by, his_memory.created_by) == ("alice@example.org", "bob@example.org")
     assert (alice_user.is_active, alice_user.api_tokens.get().revoked_at is not None) == (True, True)
     with pytest.raises(Conflict):
-        people.undo_offboarding(caller=ada, person=alice_user, hand_over_id=str(moved.pk))
+        people.undo_offboarding(ada, person=alice_user, hand_over_id=str(moved.pk))
     with pytest.raises(Forbidden):
-        people.undo_offboarding(caller=bob, person=alice_user, hand_over_id=str(moved.pk))
+        people.undo_offboarding(bob, person=alice_user, hand_over_id=str(moved.pk))
 
 
 def test_rights_are_granted_and_revoked(ada: Caller, alice_user: User) -> None:
     Group.objects.get_or_create(name="Curators")
-    people.change(caller=ada, person=alice_user, personas=["sales"], rights=["curator", "operator"])
+    people.change(ada, person=alice_user, personas=["sales"], rights=["curator", "operator"])
     alice_user.refresh_from_db()
     assert (people.rights_of(alice_user), alice_user.is_staff) == (["curator", "operator"], True)
-    people.change(caller=ada, person=alice_user, personas=["sales"], rights=[])
+    people.change(ada, person=alice_user, personas=["sales"], rights=[])
     alice_user.refresh_from_db()
     assert (people.rights_of(alice_user), alice_user.is_staff) == ([], False)

@@ -34,11 +34,11 @@ def text_of(response: Any) -> str:
 
 
 def about_orders(caller: Caller, text: str, **fields: Any) -> MemoryRecord:
-    return services.remember(Remember(content=text, entity_urns=[ORDERS], **fields), caller=caller).record
+    return services.remember(caller, Remember(content=text, entity_urns=[ORDERS], **fields)).record
 
 
 def propose(caller: Caller, text: str) -> Insight:
-    return capture(Capture(insight_text=text, category="data_quality", entity_urns=[ORDERS]), caller=caller).insight
+    return capture(caller, Capture(insight_text=text, category="data_quality", entity_urns=[ORDERS])).insight
 
 
 def test_the_page_shows_what_changed_about_entities_that_the_user_uses(
@@ -48,8 +48,8 @@ def test_the_page_shows_what_changed_about_entities_that_the_user_uses(
     about_orders(bob, "Orders of tills arrive late.")
     about_orders(bob, "A private thought on orders.", visibility="private")
     about_orders(olga, "Orders seen by supply alone.")
-    services.supersede(Supersede(record_id=mine.pk, content="Orders are counted at noon."), caller=ada)
-    services.remember(Remember(content="Nothing about a table."), caller=bob)
+    services.supersede(ada, Supersede(record_id=mine.pk, content="Orders are counted at noon."))
+    services.remember(bob, Remember(content="Nothing about a table."))
     page = text_of(browser(alice_user).get(reverse("this-week")))
     assert "corrected since</span>" in page
     for text in ("Orders of tills arrive late.", "Orders are counted at midnight."):
@@ -62,10 +62,10 @@ def test_the_page_shows_the_fate_of_insights_and_open_questions(
     alice: Caller, cora: Caller, alice_user: User, small_catalog: Any
 ) -> None:
     approved, rejected, asked = (propose(alice, f"Orders of till {number} come late.") for number in range(3))
-    decisions.approve(caller=cora, insight_id=approved.pk)
-    decisions.reject(caller=cora, insight_id=rejected.pk, notes="The <b>till</b> is closed.")
+    decisions.approve(cora, insight_id=approved.pk)
+    decisions.reject(cora, insight_id=rejected.pk, notes="The <b>till</b> is closed.")
     for question in ("Which till?", "Since when exactly?"):
-        clarifications.request_changes(caller=cora, insight_id=asked.pk, notes=question)
+        clarifications.request_changes(cora, insight_id=asked.pk, notes=question)
     response = browser(alice_user).get(reverse("this-week"))
     counts = {name: response.context["counts"][name] for name in ("proposed", "approved", "rejected", "applied")}
     assert counts == {"proposed": 3, "approved": 1, "rejected": 1, "applied": 0}
@@ -78,8 +78,8 @@ def test_a_past_week_shows_what_happened_then_and_nothing_that_waits_now(
     alice: Caller, cora: Caller, alice_user: User, small_catalog: Any
 ) -> None:
     insight, asked = propose(alice, "Orders come late."), propose(alice, "Orders come twice.")
-    decisions.approve(caller=cora, insight_id=insight.pk)
-    clarifications.request_changes(caller=cora, insight_id=asked.pk, notes="Since when?")
+    decisions.approve(cora, insight_id=insight.pk)
+    clarifications.request_changes(cora, insight_id=asked.pk, notes="Since when?")
     earlier = timezone.now() - timedelta(days=14)
     Insight.objects.filter(pk=insight.pk).update(reviewed_at=earlier)
     client = browser(alice_user)
@@ -120,7 +120,7 @@ def test_the_review_shows_ages_authors_and_curators_who_wait(
     propose(olga, "Orders of supply come late.")
     for insight, days in ((old, 5), (older, 40)):
         MemoryRecord.objects.filter(pk=insight.pk).update(created_at=timezone.now() - timedelta(days=days))
-    clarifications.reassign(caller=ada, insight_id=old.pk, to=cora.email)
+    clarifications.reassign(ada, insight_id=old.pk, to=cora.email)
     assert [count for _, count in curation.ages(cora).counts] == [1, 0, 1, 0, 0, 1]
     assert [(row.person, row.count) for row in curation.waiting_by(cora, "record__created_by")] == [(alice.email, 3)]
     assert [(row.person, row.count) for row in curation.waiting_by(cora, "assignee")] == [("", 2), (cora.email, 1)]
@@ -132,14 +132,14 @@ def test_agreement_counts_decisions_that_follow_another_curator_s(
     alice: Caller, cora: Caller, ada: Caller, small_catalog: Any
 ) -> None:
     overruled, confirmed, alone = (propose(alice, f"Orders of till {number} come late.") for number in range(3))
-    decisions.approve(caller=cora, insight_id=overruled.pk)
-    decisions.reject(caller=ada, insight_id=overruled.pk, notes="no", override=True)
-    decisions.reject(caller=cora, insight_id=confirmed.pk, notes="no")
-    decisions.appeal(Appeal(insight_id=confirmed.pk, notes="but yes"), caller=alice)
-    decisions.reject(caller=ada, insight_id=confirmed.pk, notes="still no")
-    decisions.approve(caller=cora, insight_id=alone.pk)
-    decisions.undo_review(caller=cora, insight_id=alone.pk)
-    decisions.approve(caller=cora, insight_id=alone.pk)
+    decisions.approve(cora, insight_id=overruled.pk)
+    decisions.reject(ada, insight_id=overruled.pk, notes="no", override=True)
+    decisions.reject(cora, insight_id=confirmed.pk, notes="no")
+    decisions.appeal(alice, Appeal(insight_id=confirmed.pk, notes="but yes"))
+    decisions.reject(ada, insight_id=confirmed.pk, notes="still no")
+    decisions.approve(cora, insight_id=alone.pk)
+    decisions.undo_review(cora, insight_id=alone.pk)
+    decisions.approve(cora, insight_id=alone.pk)
     weeks = curation.trend(cora, Week.current())
     assert len(weeks) == curation.WEEKS
     assert (weeks[-1].captured, weeks[-1].decided) == (3, 6)
@@ -153,7 +153,7 @@ def test_the_number_of_queries_does_not_grow(
     client = browser(cora_user)
     for number in range(12):
         about_orders(bob, f"Orders of shop {number} are late.")
-        decisions.approve(caller=cora, insight_id=propose(alice, f"Orders of till {number} come late.").pk)
+        decisions.approve(cora, insight_id=propose(alice, f"Orders of till {number} come late.").pk)
         asked = propose(cora, f"Orders of stall {number} come late.")
         Decision.objects.create(insight=asked, kind="needs_more", by=alice.email, notes="Since when?")
         Insight.objects.filter(pk=asked.pk).update(question_at=timezone.now())

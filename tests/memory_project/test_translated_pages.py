@@ -144,8 +144,8 @@ def remainder(text: str, data: list[str]) -> str:
 def world(small_catalog: None, alice: Caller, bob: Caller, ada: Caller) -> None:
     make_world(alice, bob, ada)
     make_world(ada, bob, ada)
-    stale = services.remember(Remember(content="Orders are counted twice in May."), caller=ada).record
-    services.mark_stale(caller=ada, record_id=stale.pk, reason="The table was rebuilt.")
+    stale = services.remember(ada, Remember(content="Orders are counted twice in May.")).record
+    services.mark_stale(ada, record_id=stale.pk, reason="The table was rebuilt.")
 
 
 @pytest.mark.django_db

@@ -42,11 +42,11 @@ def body(response: Any) -> str:
 
 
 def remember(caller: Caller, **fields: Any) -> MemoryRecord:
-    return services.remember(Remember.read({"content": TEXT, **fields}), caller=caller).record
+    return services.remember(caller, Remember.read({"content": TEXT, **fields})).record
 
 
 def end(caller: Caller, record: MemoryRecord, days: int = -1) -> None:
-    services.revise(Revise(record_id=record.pk, valid_until=timezone.now() + timedelta(days=days)), caller=caller)
+    services.revise(caller, Revise(record_id=record.pk, valid_until=timezone.now() + timedelta(days=days)))
 
 
 def kinds_of(user: User) -> list[str]:
@@ -88,7 +88,7 @@ def test_the_form_keeps_what_was_not_touched_and_names_a_wrong_end(alice_user: U
     record = MemoryRecord.objects.get()
     assert record.valid_until
     assert record.valid_until.isoformat().startswith(f"{day}T23:59:59")
-    services.revise(Revise(record_id=record.pk, valid_until=record.valid_until - timedelta(hours=5)), caller=alice)
+    services.revise(alice, Revise(record_id=record.pk, valid_until=record.valid_until - timedelta(hours=5)))
     own.post(reverse("edit-memory", args=[record.pk]), {**form, "valid_until": day, "confidence": "low"})
     record.refresh_from_db()
     assert (record.confidence, record.valid_until.hour) == ("low", 18)
@@ -169,14 +169,14 @@ def test_curators_hear_of_the_end_of_what_stands_in_the_catalog(
     small_catalog: None, alice: Caller, cora: Caller, ada: Caller, alice_user: User, bob_user: User, cora_user: User,
     ada_user: User,
 ) -> None:  # fmt: skip
-    periods.open_period(OpenPeriod(name="FY2026"), caller=ada)
+    periods.open_period(ada, OpenPeriod(name="FY2026"))
     fields = {"insight_text": TEXT, "category": "data_quality", "entity_urns": [ORDERS]}
-    insight = capture(Capture.read({**fields, "valid_while": "period:FY2026"}), caller=alice).insight
-    decisions.approve(caller=cora, insight_id=insight.pk)
+    insight = capture(alice, Capture.read({**fields, "valid_while": "period:FY2026"})).insight
+    decisions.approve(cora, insight_id=insight.pk)
     change = {"change_type": "update_description", "detail": TEXT}
-    apply(Apply.read({"insight_ids": [insight.pk], "changes": [change], "entity_urn": ORDERS}), caller=cora)
+    apply(cora, Apply.read({"insight_ids": [insight.pk], "changes": [change], "entity_urn": ORDERS}))
     Notification.objects.all().delete()
-    periods.end_period(PeriodOperation(name="FY2026"), caller=ada)
+    periods.end_period(ada, PeriodOperation(name="FY2026"))
     people = (alice_user, bob_user, cora_user, ada_user)
     assert [kinds_of(user) for user in people] == [["ended"], [], ["ended"], []]
     browser(alice_user).post(reverse("change-memory", args=[insight.pk, "extend"]), {"by": "month"})
@@ -206,7 +206,7 @@ def expire(record: MemoryRecord) -> None:
 
 
 def proposed(alice: Caller) -> Insight:
-    return capture(Capture(insight_text=TEXT, category="business_context", entity_urns=[ORDERS]), caller=alice).insight
+    return capture(alice, Capture(insight_text=TEXT, category="business_context", entity_urns=[ORDERS])).insight
 
 
 def tagging(insight: Insight) -> Apply:
@@ -220,27 +220,27 @@ def test_what_has_ended_is_neither_approved_nor_verified_nor_applied(
     insight = proposed(alice)
     expire(insight.record)
     with pytest.raises(Conflict, match="no longer valid: its owner can give it a later valid_until"):
-        decisions.approve(caller=cora, insight_id=insight.pk)
+        decisions.approve(cora, insight_id=insight.pk)
     with pytest.raises(Conflict, match="no longer valid: its owner can give it a later valid_until"):
-        services.verify(Verify(record_id=insight.pk), caller=alice)
+        services.verify(alice, Verify(record_id=insight.pk))
     MemoryRecord.objects.filter(pk=insight.pk).update(valid_until=None)
-    decisions.approve(caller=cora, insight_id=insight.pk)
+    decisions.approve(cora, insight_id=insight.pk)
     expire(insight.record)
     with pytest.raises(Conflict, match="no longer valid"):
-        apply(tagging(insight), caller=cora)
+        apply(cora, tagging(insight))
 
 
 def test_the_catalog_states_only_what_is_true_now(small_catalog: None, alice: Caller, cora: Caller) -> None:
     insight = proposed(alice)
     MemoryRecord.objects.filter(pk=insight.pk).update(valid_from=timezone.now() + timedelta(days=3))
-    decisions.approve(caller=cora, insight_id=insight.pk)  # a statement about later can be right today
+    decisions.approve(cora, insight_id=insight.pk)  # a statement about later can be right today
     with pytest.raises(Conflict, match="not valid yet"):
-        apply(tagging(insight), caller=cora)
+        apply(cora, tagging(insight))
 
 
 def test_an_import_says_that_what_it_finds_has_ended(alice: Caller) -> None:
     expire(remember(alice))
-    staged = staging.start(caller=alice, file=io.BytesIO(f"content\n{TEXT}\n".encode()), name="facts.csv")
+    staged = staging.start(alice, file=io.BytesIO(f"content\n{TEXT}\n".encode()), name="facts.csv")
     tasks.go_on(staged.pk.hex)
     reasons = list(ImportRow.objects.filter(of=staged).values_list("reason", flat=True))
     assert len(reasons) == 1

@@ -90,7 +90,7 @@ def receiver(server: Any, settings: Any) -> Any:
 
 def subscribe(caller: Caller, url: str, *kinds: str, with_texts: bool = False) -> tuple[Endpoint, str]:
     operation = CreateEndpoint(name="Tickets", url=url, kinds=list(kinds or KINDS), with_texts=with_texts)
-    return endpoints.create_endpoint(operation, caller=caller)
+    return endpoints.create_endpoint(caller, operation)
 
 
 def send() -> str:
@@ -109,7 +109,7 @@ def kinds(receiver: Any) -> list[str]:
 
 
 def propose(caller: Caller, text: str = "Tills close at ten in Ghent.") -> Any:
-    return capture(Capture(insight_text=text, category="data_quality"), caller=caller).insight
+    return capture(caller, Capture(insight_text=text, category="data_quality")).insight
 
 
 def let_pass(age: timedelta) -> None:
@@ -126,18 +126,18 @@ def let_pass(age: timedelta) -> None:
 
 def test_the_life_of_a_memory_is_reported(alice: Caller, fact: MemoryRecord, receiver: Any) -> None:
     subscribe(alice, receiver.url)
-    services.mark_stale(caller=alice, record_id=fact.pk, reason="a column was removed")
-    services.verify(Verify(record_id=fact.pk), caller=alice)
+    services.mark_stale(alice, record_id=fact.pk, reason="a column was removed")
+    services.verify(alice, Verify(record_id=fact.pk))
     assert kinds(receiver) == ["memory.stale", "memory.verified"]
     text = "Revenue in the sales mart includes refunds."
-    new = services.supersede(Supersede(record_id=fact.pk, content=text), caller=alice).record
+    new = services.supersede(alice, Supersede(record_id=fact.pk, content=text)).record
     ((kind, data),) = sent(receiver)
     assert (kind, data["memory_id"], data["correction_id"], data["status"]) == (
         "memory.corrected", fact.pk.hex, new.pk.hex, "superseded",
     )  # fmt: skip
     assert data["url"].endswith(reverse("memory", args=[fact.pk]))
-    services.forget(Forget(record_id=new.pk), caller=alice)
-    services.restore(Restore(record_id=new.pk), caller=alice)
+    services.forget(alice, Forget(record_id=new.pk))
+    services.restore(alice, Restore(record_id=new.pk))
     assert "memory.restored" in kinds(receiver)
 
 
@@ -148,19 +148,19 @@ def test_the_review_of_an_insight_is_reported_with_its_undo(
     insight = propose(alice)
     ((kind, data),) = sent(receiver)
     assert (kind, data["insight_id"], data["state"]) == ("insight.captured", insight.pk.hex, "pending")
-    decisions.approve(caller=cora, insight_id=insight.pk)
+    decisions.approve(cora, insight_id=insight.pk)
     assert [(data["decision"], data["state"]) for _, data in sent(receiver)] == [("approved", "approved")]
-    decisions.undo_review(caller=cora, insight_id=insight.pk)
+    decisions.undo_review(cora, insight_id=insight.pk)
     assert [(data["decision"], data["state"]) for _, data in sent(receiver)] == [("taken_back", "pending")]
-    decisions.reject(caller=cora, insight_id=insight.pk, notes="no")
-    decisions.appeal(Appeal(insight_id=insight.pk, notes="but yes"), caller=alice)
+    decisions.reject(cora, insight_id=insight.pk, notes="no")
+    decisions.appeal(alice, Appeal(insight_id=insight.pk, notes="but yes"))
     assert sorted(data["decision"] for _, data in sent(receiver)) == ["appealed", "rejected"]
 
 
 def test_events_belong_to_the_transaction_of_the_change(alice: Caller, fact: MemoryRecord, receiver: Any) -> None:
     subscribe(alice, receiver.url)
     with transaction.atomic():
-        services.mark_stale(caller=alice, record_id=fact.pk, reason="a column was removed")
+        services.mark_stale(alice, record_id=fact.pk, reason="a column was removed")
         assert Event.objects.exists()
         transaction.set_rollback(True)
     assert not Event.objects.exists()
@@ -168,9 +168,9 @@ def test_events_belong_to_the_transaction_of_the_change(alice: Caller, fact: Mem
 
 def test_nothing_is_stored_if_nobody_wants_it(alice: Caller, fact: MemoryRecord, receiver: Any) -> None:
     endpoint, _ = subscribe(alice, receiver.url, "insight.captured")
-    services.verify(Verify(record_id=fact.pk), caller=alice)
+    services.verify(alice, Verify(record_id=fact.pk))
     assert not Event.objects.exists()
-    endpoints.pause_endpoint(caller=alice, endpoint_id=endpoint.pk)
+    endpoints.pause_endpoint(alice, endpoint_id=endpoint.pk)
     propose(alice)
     assert not Event.objects.exists()
 
@@ -203,11 +203,11 @@ def test_only_readers_get_an_event_and_texts_only_on_request(
 ) -> None:
     subscribe(bob, receiver.url, with_texts=True)
     subscribe(olga, receiver.url, with_texts=True)
-    services.mark_stale(caller=alice, record_id=fact.pk, reason="a column was removed")
+    services.mark_stale(alice, record_id=fact.pk, reason="a column was removed")
     ((_, data),) = sent(receiver)
     assert (data["content"], data["stale_reason"]) == (fact.content, "a column was removed")
     subscribe(alice, receiver.url)
-    services.verify(Verify(record_id=fact.pk), caller=alice)
+    services.verify(alice, Verify(record_id=fact.pk))
     texts = [data.get("content") for _, data in sent(receiver)]
     assert sorted(texts, key=str) == [None, fact.content]
 
@@ -216,10 +216,10 @@ def test_the_right_to_read_is_checked_when_the_event_is_sent(
     alice: Caller, bob: Caller, fact: MemoryRecord, receiver: Any
 ) -> None:
     subscribe(bob, receiver.url, with_texts=True)
-    services.mark_stale(caller=alice, record_id=fact.pk, reason="a column was removed")
+    services.mark_stale(alice, record_id=fact.pk, reason="a column was removed")
     while sending.distribute():
         pass
-    services.share(Share(record_id=fact.pk, visibility=Visibility.PRIVATE), caller=alice)
+    services.share(alice, Share(record_id=fact.pk, visibility=Visibility.PRIVATE))
     assert sent(receiver) == []
     (delivery,) = Delivery.objects.all()
     assert (delivery.state, delivery.error) == (DeliveryState.SKIPPED, sending.UNREADABLE)
@@ -229,14 +229,14 @@ def test_an_erased_memory_is_not_sent_and_no_row_contains_a_text(
     alice: Caller, bob: Caller, fact: MemoryRecord, receiver: Any
 ) -> None:
     subscribe(bob, receiver.url, with_texts=True)
-    services.mark_stale(caller=alice, record_id=fact.pk, reason="a column was removed")
+    services.mark_stale(alice, record_id=fact.pk, reason="a column was removed")
     receiver.status = 500
     send()
     for model in (Event, Delivery):
         rows = json.dumps(list(model._default_manager.values()), default=str)
         assert ("refunds" in rows, "column was" in rows) == (False, False)
     receiver.requests.clear()
-    erasure.erase(Erase(record_id=fact.pk, confirm=True), caller=alice)
+    erasure.erase(alice, Erase(record_id=fact.pk, confirm=True))
     let_pass(timedelta(hours=1))
     assert sent(receiver) == []
 
@@ -245,8 +245,8 @@ def test_a_forgotten_memory_of_others_is_sent_without_text(
     alice: Caller, bob: Caller, fact: MemoryRecord, receiver: Any
 ) -> None:
     subscribe(bob, receiver.url, "memory.stale", with_texts=True)
-    services.mark_stale(caller=alice, record_id=fact.pk, reason="a column was removed")
-    services.forget(Forget(record_id=fact.pk), caller=alice)
+    services.mark_stale(alice, record_id=fact.pk, reason="a column was removed")
+    services.forget(alice, Forget(record_id=fact.pk))
     ((_, data),) = sent(receiver)
     assert (data["memory_id"], data["status"], "content" in data) == (fact.pk.hex, "archived", False)
 
@@ -256,7 +256,7 @@ def test_a_correction_that_the_owner_may_not_read_is_not_named(
 ) -> None:
     subscribe(bob, receiver.url)
     operation = Supersede(record_id=fact.pk, content="Revenue includes refunds.", visibility="private")
-    services.supersede(operation, caller=alice)
+    services.supersede(alice, operation)
     ((kind, data),) = sent(receiver)
     assert (kind, "correction_id" in data) == ("memory.corrected", False)
 
@@ -265,8 +265,8 @@ def test_a_disabled_account_pauses_its_endpoints(
     alice: Caller, ada: Caller, bob: Caller, bob_user: User, fact: MemoryRecord, receiver: Any
 ) -> None:
     endpoint, _ = subscribe(bob, receiver.url)
-    people.deactivate(caller=ada, person=bob_user)
-    services.verify(Verify(record_id=fact.pk), caller=alice)
+    people.deactivate(ada, person=bob_user)
+    services.verify(alice, Verify(record_id=fact.pk))
     assert sent(receiver) == []
     endpoint.refresh_from_db()
     assert (endpoint.paused_at is not None, endpoint.pause_reason) == (True, "the owner's account is disabled")
@@ -276,16 +276,16 @@ def test_a_heir_confirms_the_url_before_anything_is_sent(
     alice: Caller, bob: Caller, ada: Caller, fact: MemoryRecord, receiver: Any
 ) -> None:
     endpoint, old_secret = subscribe(bob, receiver.url)
-    ownership.hand_over(caller=ada, old=bob.email, new=alice.email)
-    services.verify(Verify(record_id=fact.pk), caller=alice)
+    ownership.hand_over(ada, old=bob.email, new=alice.email)
+    services.verify(alice, Verify(record_id=fact.pk))
     assert sent(receiver) == []
     endpoint.refresh_from_db()
     assert (endpoint.owner, "handed over" in endpoint.pause_reason) == (alice.email, True)
     with pytest.raises(Forbidden, match="only its new owner"):
-        endpoints.resume_endpoint(caller=ada, endpoint_id=endpoint.pk)
-    _, secret = endpoints.rotate_secret(caller=alice, endpoint_id=endpoint.pk)
-    endpoints.resume_endpoint(caller=alice, endpoint_id=endpoint.pk)
-    services.verify(Verify(record_id=fact.pk), caller=alice)
+        endpoints.resume_endpoint(ada, endpoint_id=endpoint.pk)
+    _, secret = endpoints.rotate_secret(alice, endpoint_id=endpoint.pk)
+    endpoints.resume_endpoint(alice, endpoint_id=endpoint.pk)
+    services.verify(alice, Verify(record_id=fact.pk))
     send()
     (request,) = receiver.requests
     Webhook(secret).verify(request.body, request.headers)
@@ -295,10 +295,10 @@ def test_a_heir_confirms_the_url_before_anything_is_sent(
 
 def test_a_wipe_deletes_endpoints_and_deliveries(alice: Caller, fact: MemoryRecord, receiver: Any) -> None:
     subscribe(alice, receiver.url)
-    services.verify(Verify(record_id=fact.pk), caller=alice)
+    services.verify(alice, Verify(record_id=fact.pk))
     send()
     emit("import.finished", [uuid4()], owner=alice.email)
-    wipe.request_wipe(Wipe(user_id=alice.email, confirm=True), caller=replace(alice, rights=frozenset({WIPE})))
+    wipe.request_wipe(replace(alice, rights=frozenset({WIPE})), Wipe(user_id=alice.email, confirm=True))
     left = (Endpoint.objects.count(), Delivery.objects.count(), Event.objects.exclude(owner="").count())
     assert left == (0, 0, 0)
 
@@ -308,21 +308,21 @@ def test_a_wipe_deletes_endpoints_and_deliveries(alice: Caller, fact: MemoryReco
 
 def test_requests_are_signed_and_both_secrets_count_for_a_day(alice: Caller, receiver: Any) -> None:
     endpoint, secret = subscribe(alice, receiver.url)
-    endpoints.send_test_event(caller=alice, endpoint_id=endpoint.pk)
+    endpoints.send_test_event(alice, endpoint_id=endpoint.pk)
     send()
     first = receiver.requests.pop()
     assert Webhook(secret).verify(first.body, first.headers)["type"] == "webhook.test"
     with pytest.raises(WebhookVerificationError):
         Webhook(secret).verify(first.body.replace("webhook", "wehbook"), first.headers)
-    _, new_secret = endpoints.rotate_secret(caller=alice, endpoint_id=endpoint.pk)
-    endpoints.send_test_event(caller=alice, endpoint_id=endpoint.pk)
+    _, new_secret = endpoints.rotate_secret(alice, endpoint_id=endpoint.pk)
+    endpoints.send_test_event(alice, endpoint_id=endpoint.pk)
     send()
     second = receiver.requests.pop()
     assert Webhook(secret).verify(second.body, second.headers) == Webhook(new_secret).verify(
         second.body, second.headers
     )
     Endpoint.objects.update(rotated_at=timezone.now() - timedelta(hours=25))
-    endpoints.send_test_event(caller=alice, endpoint_id=endpoint.pk)
+    endpoints.send_test_event(alice, endpoint_id=endpoint.pk)
     send()
     third = receiver.requests.pop()
     Webhook(new_secret).verify(third.body, third.headers)
@@ -337,15 +337,15 @@ def test_no_secret_is_stored_and_a_changed_key_pauses_out_loud(
     rows = json.dumps(list(Endpoint.objects.values()), default=str)
     assert secret.removeprefix("whsec_") not in rows
     settings.SECRET_KEY = "another key"
-    endpoints.send_test_event(caller=alice, endpoint_id=endpoint.pk)
+    endpoints.send_test_event(alice, endpoint_id=endpoint.pk)
     assert sent(receiver) == []
     endpoint.refresh_from_db()
     assert "SECRET_KEY has changed" in endpoint.pause_reason
     assert Notification.objects.get(person=alice_user).kind == "webhook_paused"
     with pytest.raises(Conflict, match="rotate it first"):
-        endpoints.resume_endpoint(caller=alice, endpoint_id=endpoint.pk)
-    endpoints.rotate_secret(caller=alice, endpoint_id=endpoint.pk)
-    endpoints.resume_endpoint(caller=alice, endpoint_id=endpoint.pk)
+        endpoints.resume_endpoint(alice, endpoint_id=endpoint.pk)
+    endpoints.rotate_secret(alice, endpoint_id=endpoint.pk)
+    endpoints.resume_endpoint(alice, endpoint_id=endpoint.pk)
     assert kinds(receiver) == ["webhook.test"]
 
 
@@ -357,7 +357,7 @@ def test_a_delivery_is_tried_for_a_day_with_the_same_id_and_then_the_endpoint_is
 ) -> None:
     endpoint, _ = subscribe(alice, receiver.url)
     receiver.status = 503
-    services.verify(Verify(record_id=fact.pk), caller=alice)
+    services.verify(alice, Verify(record_id=fact.pk))
     for pause in [*sending.PAUSES, timedelta()]:
         send()
         send()  # nothing is due before the pause is over
@@ -405,7 +405,7 @@ def test_a_failing_endpoint_does_not_delay_others(
         closed.bind(("127.0.0.1", 0))
         subscribe(alice, f"http://127.0.0.1:{closed.getsockname()[1]}/")
         subscribe(bob, receiver.url)
-        services.verify(Verify(record_id=fact.pk), caller=alice)
+        services.verify(alice, Verify(record_id=fact.pk))
         assert kinds(receiver) == ["memory.verified"]
     failed = Delivery.objects.get(state=DeliveryState.WAITING)
     assert (failed.status_code, failed.attempts, failed.error.partition(":")[0]) == (None, 1, "ConnectError")
@@ -415,7 +415,7 @@ def test_a_response_that_drips_is_cut_off(alice: Caller, receiver: Any, monkeypa
     endpoint, _ = subscribe(alice, receiver.url)
     monkeypatch.setattr(posting, "TIMEOUT_S", 0.3)
     receiver.drips = True
-    endpoints.send_test_event(caller=alice, endpoint_id=endpoint.pk)
+    endpoints.send_test_event(alice, endpoint_id=endpoint.pk)
     send()
     assert Delivery.objects.get().error.startswith("no response within")
 
@@ -424,7 +424,7 @@ def test_a_response_that_drips_is_cut_off(alice: Caller, receiver: Any, monkeypa
 def test_a_redirect_is_a_failure(alice: Caller, receiver: Any, status: int) -> None:
     endpoint, _ = subscribe(alice, receiver.url)
     receiver.status = status
-    endpoints.send_test_event(caller=alice, endpoint_id=endpoint.pk)
+    endpoints.send_test_event(alice, endpoint_id=endpoint.pk)
     send()
     assert (len(receiver.requests), Delivery.objects.get().error) == (1, f"responded with status {status}")
 
@@ -432,19 +432,19 @@ def test_a_redirect_is_a_failure(alice: Caller, receiver: Any, status: int) -> N
 def test_a_receiver_that_is_gone_is_paused_at_once(alice: Caller, receiver: Any) -> None:
     endpoint, _ = subscribe(alice, receiver.url)
     receiver.status = 410
-    endpoints.send_test_event(caller=alice, endpoint_id=endpoint.pk)
+    endpoints.send_test_event(alice, endpoint_id=endpoint.pk)
     send()
     endpoint.refresh_from_db()
     assert "410" in endpoint.pause_reason
     with pytest.raises(Conflict, match="is paused"):
-        endpoints.repeat_delivery(caller=alice, delivery_id=Delivery.objects.get().pk)
+        endpoints.repeat_delivery(alice, delivery_id=Delivery.objects.get().pk)
 
 
 def test_a_delivery_can_be_repeated_and_keeps_its_id(alice: Caller, fact: MemoryRecord, receiver: Any) -> None:
     subscribe(alice, receiver.url)
-    services.verify(Verify(record_id=fact.pk), caller=alice)
+    services.verify(alice, Verify(record_id=fact.pk))
     send()
-    endpoints.repeat_delivery(caller=alice, delivery_id=Delivery.objects.get().pk)
+    endpoints.repeat_delivery(alice, delivery_id=Delivery.objects.get().pk)
     send()
     first, second = receiver.requests
     assert first.headers["webhook-id"] == second.headers["webhook-id"]
@@ -474,7 +474,7 @@ def test_a_name_with_a_private_address_gets_nothing_and_the_address_is_not_told(
     alice: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endpoint, _ = subscribe(alice, "https://hooks.example/x")
-    endpoints.send_test_event(caller=alice, endpoint_id=endpoint.pk)
+    endpoints.send_test_event(alice, endpoint_id=endpoint.pk)
     entries = [(0, 0, 0, "", ("93.184.216.34", 443)), (0, 0, 0, "", ("10.1.2.3", 443))]
     monkeypatch.setattr("socket.getaddrinfo", lambda *args, **kwargs: entries)
     send()
@@ -484,7 +484,7 @@ def test_a_name_with_a_private_address_gets_nothing_and_the_address_is_not_told(
 def test_a_host_that_is_no_longer_allowed_gets_nothing(alice: Caller, receiver: Any, settings: Any) -> None:
     endpoint, _ = subscribe(alice, receiver.url)
     settings.WEBHOOK_PRIVATE_HOSTS = []
-    endpoints.send_test_event(caller=alice, endpoint_id=endpoint.pk)
+    endpoints.send_test_event(alice, endpoint_id=endpoint.pk)
     assert sent(receiver) == []
     assert Delivery.objects.get().error.startswith("url:")
 
@@ -494,19 +494,19 @@ def test_a_host_that_is_no_longer_allowed_gets_nothing(alice: Caller, receiver: 
 
 def test_people_manage_their_own_endpoints_only(alice: Caller, bob: Caller, ada: Caller, receiver: Any) -> None:
     endpoint, _ = subscribe(alice, receiver.url)
-    endpoints.send_test_event(caller=alice, endpoint_id=endpoint.pk)
+    endpoints.send_test_event(alice, endpoint_id=endpoint.pk)
     delivery = Delivery.objects.get()
     for act in (
         endpoints.rotate_secret, endpoints.pause_endpoint, endpoints.resume_endpoint, endpoints.delete_endpoint,
         endpoints.send_test_event,
     ):  # fmt: skip
         with pytest.raises(NotFound):
-            act(caller=bob, endpoint_id=endpoint.pk)
+            act(bob, endpoint_id=endpoint.pk)
     with pytest.raises(NotFound):
-        endpoints.update_endpoint(UpdateEndpoint(endpoint_id=endpoint.pk, name="Mine"), caller=bob)
+        endpoints.update_endpoint(bob, UpdateEndpoint(endpoint_id=endpoint.pk, name="Mine"))
     with pytest.raises(NotFound):
-        endpoints.repeat_delivery(caller=bob, delivery_id=delivery.pk)
-    assert endpoints.pause_endpoint(caller=ada, endpoint_id=endpoint.pk).pause_reason == "paused by an admin"
+        endpoints.repeat_delivery(bob, delivery_id=delivery.pk)
+    assert endpoints.pause_endpoint(ada, endpoint_id=endpoint.pk).pause_reason == "paused by an admin"
 
 
 def test_operators_limit_who_gets_events(
@@ -517,7 +517,7 @@ def test_operators_limit_who_gets_events(
     with pytest.raises(Forbidden):
         subscribe(alice, receiver.url)
     subscribe(ada, receiver.url)
-    services.verify(Verify(record_id=fact.pk), caller=alice)
+    services.verify(alice, Verify(record_id=fact.pk))
     assert kinds(receiver) == ["memory.verified"]
     endpoint.refresh_from_db()
     assert "WEBHOOK_SUBSCRIBERS" in endpoint.pause_reason
@@ -577,14 +577,14 @@ def test_the_admin_shows_the_body_as_the_owner_may_read_it(
     alice: Caller, bob: Caller, ada_user: User, fact: MemoryRecord, receiver: Any
 ) -> None:
     endpoint, _ = subscribe(bob, receiver.url, with_texts=True)
-    services.verify(Verify(record_id=fact.pk), caller=alice)
+    services.verify(alice, Verify(record_id=fact.pk))
     send()
     client = Client()
     client.force_login(ada_user)
     delivery = Delivery.objects.get()
     address = reverse("admin:webhooks_delivery_change", args=[delivery.pk])
     assert "excludes refunds" in client.get(address).content.decode()
-    services.share(Share(record_id=fact.pk, visibility=Visibility.PRIVATE), caller=alice)
+    services.share(alice, Share(record_id=fact.pk, visibility=Visibility.PRIVATE))
     assert "excludes refunds" not in client.get(address).content.decode()
     page = client.get(reverse("admin:webhooks_endpoint_change", args=[endpoint.pk])).content.decode()
     assert (endpoint.nonce in page, endpoint.secret_digest in page) == (False, False)
@@ -602,7 +602,7 @@ def test_the_documented_example_verifies_a_request(alice: Caller, receiver: Any)
     example = re.search(r"<!-- example -->\n```python\n(.*?)```", text, re.DOTALL)
     assert example is not None
     endpoint, secret = subscribe(alice, receiver.url)
-    endpoints.send_test_event(caller=alice, endpoint_id=endpoint.pk)
+    endpoints.send_test_event(alice, endpoint_id=endpoint.pk)
     send()
     (request,) = receiver.requests
     seen: list[str] = []

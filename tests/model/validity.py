@@ -28,7 +28,7 @@ def end_of(row: dict[str, Any]) -> str:
 
 
 def perform(caller: Caller, record_id: Any) -> None:
-    validity.extend(Extend.read({"record_id": record_id, "by": "no_end"}), caller=caller)
+    validity.extend(caller, Extend.read({"record_id": record_id, "by": "no_end"}))
 
 
 def may_extend(e: Expected, person: Person, m: Memory) -> Refusals:

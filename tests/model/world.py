@@ -169,53 +169,53 @@ class World:
     # -- memories -------------------------------------------------------------------------------------------
 
     def remember(self, name: str, person: str, **fields: Any) -> None:
-        self.ids[name] = services.remember(Remember.read(fields), caller=self.callers[person]).record.pk
+        self.ids[name] = services.remember(self.callers[person], Remember.read(fields)).record.pk
 
     def revise(self, person: str, name: str, **fields: Any) -> None:
-        services.revise(Revise.read({"record_id": self.ids[name], **fields}), caller=self.callers[person])
+        services.revise(self.callers[person], Revise.read({"record_id": self.ids[name], **fields}))
 
     def correct(self, new: str, person: str, name: str, text: str) -> None:
         operation = Supersede.read({"record_id": self.ids[name], "content": text})
-        self.ids[new] = services.supersede(operation, caller=self.callers[person]).record.pk
+        self.ids[new] = services.supersede(self.callers[person], operation).record.pk
 
     def forget(self, person: str, name: str) -> None:
-        services.forget(Forget.read({"record_id": self.ids[name]}), caller=self.callers[person])
+        services.forget(self.callers[person], Forget.read({"record_id": self.ids[name]}))
 
     def restore(self, person: str, name: str) -> None:
-        services.restore(Restore.read({"record_id": self.ids[name]}), caller=self.callers[person])
+        services.restore(self.callers[person], Restore.read({"record_id": self.ids[name]}))
 
     def undo(self, person: str, name: str, change: str) -> None:
-        undo.undo(caller=self.callers[person], record_id=self.ids[name], change=change)
+        undo.undo(self.callers[person], record_id=self.ids[name], change=change)
 
     def verify(self, person: str, name: str) -> None:
-        services.verify(Verify.read({"record_id": self.ids[name]}), caller=self.callers[person])
+        services.verify(self.callers[person], Verify.read({"record_id": self.ids[name]}))
 
     def settle(self, person: str, name: str, entities: list[str]) -> None:
         operation = AssignEntities.read(
             {"record_id": self.ids[name], "entity_urns": [urn(entity) for entity in entities]}
         )
-        entity_assignment.assign_entities(operation, caller=self.callers[person])
+        entity_assignment.assign_entities(self.callers[person], operation)
 
     def mark_wrong(self, person: str, name: str) -> None:
         operation = MarkFeedback.read({"record_id": self.ids[name], "verdict": "wrong"})
-        feedback.mark(operation, caller=self.callers[person])
+        feedback.mark(self.callers[person], operation)
 
     def withdraw(self, person: str, name: str) -> None:
-        feedback.withdraw(caller=self.callers[person], record_id=self.ids[name])
+        feedback.withdraw(self.callers[person], record_id=self.ids[name])
 
     def extend(self, person: str, name: str) -> None:
         validity.perform(self.callers[person], self.ids[name])
 
     def share(self, person: str, name: str, visibility: str) -> None:
         operation = Share.read({"record_id": self.ids[name], "visibility": visibility})
-        services.share(operation, caller=self.callers[person])
+        services.share(self.callers[person], operation)
 
     def move(self, person: str, name: str, persona: str) -> None:
         operation = Reassign.read({"record_id": self.ids[name], "persona": persona})
-        services.reassign(operation, caller=self.callers[person])
+        services.reassign(self.callers[person], operation)
 
     def set_scope(self, person: str, name: str, scope: str) -> None:
-        rescope(Rescope.read({"record_id": self.ids[name], "scope": scope}), caller=self.callers[person])
+        rescope(self.callers[person], Rescope.read({"record_id": self.ids[name], "scope": scope}))
 
     def settle_pair(self, person: str, first: str, second: str, *scopes: str) -> None:
         """Two texts of a story don't contradict each other, so the worker's find is made up."""
@@ -223,44 +223,44 @@ class World:
         keys = {"first_key": one.content_key, "second_key": other.content_key, "reason": "made up"}
         pair, _ = Contradiction.objects.update_or_create(first=one, second=other, defaults=keys)
         given = {"contradiction_id": pair.pk, "verdict": "both", "first_scope": scopes[0], "second_scope": scopes[1]}
-        verdicts.give_verdict(GiveVerdict.read(given), caller=self.callers[person])
+        verdicts.give_verdict(self.callers[person], GiveVerdict.read(given))
 
     def choose_attachment(self, person: str, name: str, attachment: str) -> None:
         operation = ChooseAttachment.read({"record_id": self.ids[name], "attachment": attachment})
-        services.choose_attachment(operation, caller=self.callers[person])
+        services.choose_attachment(self.callers[person], operation)
 
     def waive_caveat(self, person: str, name: str) -> None:
         given = {"waives": self.ids[name], "entity_urns": [urn(DERIVED)], "insight_text": "It is right there."}
-        caveat_waivers.waive(Waive.read(given), caller=self.callers[person])
+        caveat_waivers.waive(self.callers[person], Waive.read(given))
 
     def reinstate_caveat(self, person: str, name: str) -> None:
         operation = Reinstate.read({"reinstates": self.ids[name], "entity_urns": [urn(DERIVED)]})
-        caveat_waivers.reinstate(operation, caller=self.callers[person])
+        caveat_waivers.reinstate(self.callers[person], operation)
 
     def hand_over(self, person: str, old: str, new: str) -> None:
-        ownership.hand_over(caller=self.callers[person], old=email(old), new=email(new))
+        ownership.hand_over(self.callers[person], old=email(old), new=email(new))
 
     def erase(self, person: str, name: str) -> None:
-        erasure.erase(Erase.read({"record_id": self.ids[name], "confirm": True}), caller=self.callers[person])
+        erasure.erase(self.callers[person], Erase.read({"record_id": self.ids[name], "confirm": True}))
 
     # -- checks ---------------------------------------------------------------------------------------------
 
     def add_check(self, person: str, name: str) -> None:
         self.holds[name] = True
         values = {"record_id": self.ids[name], "sql": name, "expects": "not_empty"}
-        checks.add_check(AddCheck.read(values), caller=self.callers[person])
+        checks.add_check(self.callers[person], AddCheck.read(values))
 
     def remove_check(self, person: str, name: str) -> None:
         for pk in MemoryCheck.objects.filter(record=self.ids[name]).values_list("pk", flat=True):
             operation = RemoveCheck.read({"record_id": self.ids[name], "check_id": pk})
-            checks.remove_check(operation, caller=self.callers[person])
+            checks.remove_check(self.callers[person], operation)
 
     def run_checks(self) -> None:
         """Run all checks that the schedule runs, an hour after their last failure."""
         MemoryCheck.objects.update(next_run_at=timezone.now(), failed_at=F("failed_at") - timedelta(hours=1))
         run_due_checks()
 
-    def _query(self, operation: QuerySql, **options: Any) -> QueryResult:
+    def _query(self, caller: Caller, operation: QuerySql, **options: Any) -> QueryResult:
         """Stand in for the warehouse. The statement is the name of the memory that it proves."""
         rows = [[1]] if self.holds[operation.sql] else []
         return QueryResult(WAREHOUSE, SqlResult(["n"], rows), 0.0)
@@ -272,13 +272,13 @@ class World:
 
     def cite(self, person: str, name: str) -> None:
         """A person's own document has their name as its address."""
-        citing.add_citations(person, [self.ids[name]], caller=self.callers[person])
+        citing.add_citations(self.callers[person], person, [self.ids[name]])
 
     def acknowledge(self, person: str) -> None:
         caller = self.callers[person]
         document = citations.documents(caller).get(address=person)
         until = citations.last_change(caller, document, citations.cited_by(caller, document))
-        citing.change(ChangeCiting(document_id=document.pk, acknowledged_until=until), caller=caller)
+        citing.change(caller, ChangeCiting(document_id=document.pk, acknowledged_until=until))
 
     def documents(self) -> dict[tuple[str, str], Any]:
         """Return erased memories, and reason and openness of each citation, by owner and address of the document."""
@@ -299,24 +299,24 @@ class World:
     def capture(self, name: str, person: str, replaces: str, **fields: Any) -> None:
         supersedes = {"supersedes": self.ids[replaces]} if replaces else {}
         operation = Capture.read({"category": "data_quality", **fields, **supersedes})
-        self.ids[name] = capture(operation, caller=self.callers[person]).insight.pk
+        self.ids[name] = capture(self.callers[person], operation).insight.pk
 
     def edit_insight(self, person: str, name: str, **fields: Any) -> None:
-        lifecycle.edit(Edit.read({"insight_id": self.ids[name], **fields}), caller=self.callers[person])
+        lifecycle.edit(self.callers[person], Edit.read({"insight_id": self.ids[name], **fields}))
 
     def approve(self, person: str, name: str) -> None:
-        decisions.approve(caller=self.callers[person], insight_id=self.ids[name])
+        decisions.approve(self.callers[person], insight_id=self.ids[name])
 
     def reject(self, person: str, name: str) -> None:
         """In a story, everybody knows what the others have decided."""
-        decisions.reject(caller=self.callers[person], insight_id=self.ids[name], override=True)
+        decisions.reject(self.callers[person], insight_id=self.ids[name], override=True)
 
     def undo_review(self, person: str, name: str) -> None:
-        decisions.undo_review(caller=self.callers[person], insight_id=self.ids[name], override=True)
+        decisions.undo_review(self.callers[person], insight_id=self.ids[name], override=True)
 
     def appeal(self, person: str, name: str) -> None:
         operation = Appeal.read({"insight_id": self.ids[name], "notes": "Please look again."})
-        decisions.appeal(operation, caller=self.callers[person])
+        decisions.appeal(self.callers[person], operation)
 
     # -- interviews -----------------------------------------------------------------------------------------
 
@@ -325,27 +325,27 @@ class World:
         with identity.service("worker"):
             computation.compute()
         operation = AskQuestions.read({"person": email(asked), "entity_urn": urn(entity)})
-        (question,) = interviews.ask(operation, caller=self.callers[person])
+        (question,) = interviews.ask(self.callers[person], operation)
         self.opened = next((known for known, pk in self.questions.items() if pk == question.pk), name)
         self.questions[self.opened] = question.pk
 
     def answer(self, question: str, name: str, person: str, text: str) -> None:
         operation = AnswerInterview.read({"question_id": self.questions[question], "content": text})
-        self.ids[name] = interviews.answer(operation, caller=self.callers[person]).insight.pk
+        self.ids[name] = interviews.answer(self.callers[person], operation).insight.pk
 
     def pass_over(self, question: str, person: str, because: str) -> None:
         operation = PassOver.read({"question_id": self.questions[question], "because": because})
-        interviews.pass_over(operation, caller=self.callers[person])
+        interviews.pass_over(self.callers[person], operation)
 
     def undo_answer(self, question: str, person: str) -> None:
-        interviews.undo(UndoAnswer(question_id=self.questions[question]), caller=self.callers[person])
+        interviews.undo(self.callers[person], UndoAnswer(question_id=self.questions[question]))
 
     # -- changesets -----------------------------------------------------------------------------------------
 
     def apply(self, changeset: str, person: str, name: str, entity: str, changes: list[dict[str, str]]) -> None:
         operation = Apply.read({"insight_ids": [self.ids[name]], "changes": changes, "entity_urn": urn(entity)})
         try:
-            self.changesets[changeset] = applying.apply(operation, caller=self.callers[person]).changeset.pk
+            self.changesets[changeset] = applying.apply(self.callers[person], operation).changeset.pk
         finally:
             self.writes_left = None
 
@@ -355,14 +355,14 @@ class World:
 
     def second(self, person: str, changeset: str, verdict: str) -> None:
         decide = approvals.approve if verdict == "approves" else approvals.decline
-        decide(caller=self.callers[person], changeset_id=self.changesets[changeset])
+        decide(self.callers[person], changeset_id=self.changesets[changeset])
 
     def resume(self, person: str, changeset: str) -> None:
-        applying.resume(caller=self.callers[person], changeset_id=self.changesets[changeset])
+        applying.resume(self.callers[person], changeset_id=self.changesets[changeset])
 
     def roll_back(self, person: str, changeset: str, skip_conflicts: bool) -> None:
         pk = self.changesets[changeset]
-        rollback.roll_back(caller=self.callers[person], changeset_id=pk, skip_conflicts=skip_conflicts)
+        rollback.roll_back(self.callers[person], changeset_id=pk, skip_conflicts=skip_conflicts)
 
     # -- the catalog, changed by others ---------------------------------------------------------------------
 
@@ -447,7 +447,7 @@ class World:
     def recalled(self, person: str, entities: list[str]) -> set[UUID]:
         urns = [urn(name) for name in entities]
         operation = RecallMemories.read({"strategy": "entity", "entity_urns": urns, "limit": 50})
-        return {hit.record.pk for hit in recall(operation, caller=self.callers[person]).hits}
+        return {hit.record.pk for hit in recall(self.callers[person], operation).hits}
 
 
 def put(catalog: LocalCatalog, entity: Entity) -> None:

@@ -166,7 +166,7 @@ from memory_project.accounts import tokens
 from memory_project.models import User
 from foundation.people.permissions import build_caller
 user = User.objects.create_superuser("ana@example.org", "a long password")
-print(tokens.create_token(caller=build_caller(user, channel="command"), user=user, name="test")[1])
+print(tokens.create_token(build_caller(user, channel="command"), user=user, name="test")[1])
 """
 
 

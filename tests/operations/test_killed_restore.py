@@ -29,9 +29,9 @@ from memories.writing import erasure
 from memory_project.models import User
 user = User.objects.create_user("alice@example.org", "a long password")
 caller = build_caller(user, channel="test")
-secret, _ = (services.remember(Remember(content=text), caller=caller).record.pk for text in ({SECRET!r}, {FACT!r}))
+secret, _ = (services.remember(caller, Remember(content=text)).record.pk for text in ({SECRET!r}, {FACT!r}))
 call_command("backup", BACKUP)
-erasure.erase(Erase(record_id=secret, confirm=True), caller=caller)
+erasure.erase(caller, Erase(record_id=secret, confirm=True))
 """
 # what each door answers, each tried for itself
 DOORS = """

@@ -42,7 +42,7 @@ Schedule.objects.update(repeats=0)
 person = User.objects.create_superuser("ana@example.org", "a long password")
 browser = Client()
 browser.force_login(person, "django.contrib.auth.backends.ModelBackend")
-token = create_token(caller=system_caller(), user=person, name="agent")[1]
+token = create_token(system_caller(), user=person, name="agent")[1]
 print(json.dumps({"session": browser.cookies["sessionid"].value, "token": token}))
 """
 # each script is a process of its own, and starting one takes seconds

@@ -55,7 +55,7 @@ class Duplicates:
         return [[rows[number] for number in group] for _, group in sorted(distinct.items())]
 
 
-def find_duplicates(operation: FindDuplicates, *, caller: Caller) -> Duplicates:
+def find_duplicates(caller: Caller, operation: FindDuplicates) -> Duplicates:
     entity = names.find_one(graphs.graph_of(caller), operation.entity_name)
     if entity is None:
         raise not_found(operation.entity_name)

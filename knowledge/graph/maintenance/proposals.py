@@ -26,7 +26,7 @@ from memories.writing.bulk_actions import BulkAction
 ENTITIES_AT_ONCE = 500
 
 
-def check_graph(*, caller: Caller, graph: Graph) -> int | None:
+def check_graph(caller: Caller, *, graph: Graph) -> int | None:
     """Check a whole graph now and return the number of new proposals, or queue a large graph and return None."""
     _require_admin(caller)
     if live(graph).count() > ENTITIES_AT_ONCE:
@@ -66,7 +66,7 @@ def _proposal(entity: Entity, pair: DuplicatePair) -> UpkeepProposal:
     return UpkeepProposal(entity=entity, kind=UpkeepKind.DUPLICATE, score=pair.score, ends=ends, stays=stays)
 
 
-def accept(*, caller: Caller, proposal_id: UUID) -> UpkeepProposal:
+def accept(caller: Caller, *, proposal_id: UUID) -> UpkeepProposal:
     with transaction.atomic():
         proposal = _lock_open_proposal(caller, proposal_id)
         if proposal.kind == UpkeepKind.SPLIT:
@@ -92,12 +92,12 @@ def _end(proposal: UpkeepProposal) -> None:
         pair.exclude(pk__in=[proposal.stays_id]).update(ended_at=timezone.now())
 
 
-def dismiss(*, caller: Caller, proposal_id: UUID) -> UpkeepProposal:
+def dismiss(caller: Caller, *, proposal_id: UUID) -> UpkeepProposal:
     with transaction.atomic():
         return _decide(_lock_open_proposal(caller, proposal_id), UpkeepState.DISMISSED, caller)
 
 
-def reopen(*, caller: Caller, proposal_id: UUID) -> UpkeepProposal:
+def reopen(caller: Caller, *, proposal_id: UUID) -> UpkeepProposal:
     """Undo a decision. An ended duplicate becomes active again.
 
     Raises Conflict if the proposal is open, or if its split was carried out.
@@ -145,17 +145,15 @@ def _require_admin(caller: Caller) -> None:
 PROPOSAL_ACTIONS = {
     "accept_upkeep": BulkAction(
         "Accepted",
-        lambda caller, pk, words: accept(caller=caller, proposal_id=pk),
+        lambda caller, pk, words: accept(caller, proposal_id=pk),
         inverse="reopen_upkeep",
         kind="upkeep",
     ),
     "dismiss_upkeep": BulkAction(
         "Dismissed",
-        lambda caller, pk, words: dismiss(caller=caller, proposal_id=pk),
+        lambda caller, pk, words: dismiss(caller, proposal_id=pk),
         inverse="reopen_upkeep",
         kind="upkeep",
     ),
-    "reopen_upkeep": BulkAction(
-        "Open again", lambda caller, pk, words: reopen(caller=caller, proposal_id=pk), kind="upkeep"
-    ),
+    "reopen_upkeep": BulkAction("Open again", lambda caller, pk, words: reopen(caller, proposal_id=pk), kind="upkeep"),
 }

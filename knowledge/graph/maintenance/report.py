@@ -35,7 +35,7 @@ class Findings:
     collisions: list[list[Entity]] = field(default_factory=list)  # entities with the same name in other spellings
 
 
-def report(operation: Report, *, caller: Caller) -> Findings:
+def report(caller: Caller, operation: Report) -> Findings:
     graph = graphs.graph_of(caller)
     if graph is None:
         return Findings()

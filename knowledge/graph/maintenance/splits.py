@@ -72,7 +72,7 @@ def threshold_of(entity_type: str) -> int:
     return int(limits.get(entity_type, limits["*"]))
 
 
-def analyze(operation: AnalyzeSplit, *, caller: Caller) -> Analysis:
+def analyze(caller: Caller, operation: AnalyzeSplit) -> Analysis:
     entity = names.find_one(graphs.graph_of(caller), operation.entity_name)
     if entity is None:
         raise not_found(operation.entity_name)
@@ -80,8 +80,8 @@ def analyze(operation: AnalyzeSplit, *, caller: Caller) -> Analysis:
     return analysis_of(entity)
 
 
-def propose(operation: ProposeSplit, *, caller: Caller) -> Analysis | None:
-    analysis = analyze(AnalyzeSplit(entity_name=operation.entity_name), caller=caller)
+def propose(caller: Caller, operation: ProposeSplit) -> Analysis | None:
+    analysis = analyze(caller, AnalyzeSplit(entity_name=operation.entity_name))
     return analysis if analysis.needs_split else None
 
 
@@ -98,7 +98,7 @@ def parts_of(analysis: Analysis) -> list[dict[str, Any]]:
     ]
 
 
-def candidates(operation: FindSplits, *, caller: Caller) -> list[Analysis]:
+def candidates(caller: Caller, operation: FindSplits) -> list[Analysis]:
     graph = graphs.graph_of(caller)
     return split_candidates(graph) if graph else []
 
@@ -125,7 +125,7 @@ def analysis_of(entity: Entity) -> Analysis:
     return Analysis(entity, len(observations), threshold, topics)
 
 
-def execute(operation: ExecuteSplit, *, caller: Caller) -> dict[str, Any]:
+def execute(caller: Caller, operation: ExecuteSplit) -> dict[str, Any]:
     """Move the approved observations to new entities, all or nothing.
 
     Raises NotFound if the entity or its new parent doesn't exist, Invalid for a text that the entity doesn't have, and

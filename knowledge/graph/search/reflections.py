@@ -32,7 +32,7 @@ class ReflectionMatch:
     score: float
 
 
-def add_reflection(operation: AddReflection, *, caller: Caller) -> Reflection:
+def add_reflection(caller: Caller, operation: AddReflection) -> Reflection:
     """Store a reflection. Its writer is the caller, who may name somebody else as the author of the words.
 
     Raises Invalid if the target type is unknown, or if the target doesn't fit its type. Raises NotFound if the target
@@ -57,7 +57,7 @@ def add_reflection(operation: AddReflection, *, caller: Caller) -> Reflection:
     return reflection
 
 
-def search_reflections(operation: SearchReflections, *, caller: Caller) -> tuple[list[ReflectionMatch], str]:
+def search_reflections(caller: Caller, operation: SearchReflections) -> tuple[list[ReflectionMatch], str]:
     """Search by meaning and words. Returns the best matches and a note on what is degraded."""
     if operation.target_type:
         check_choice("target_type", operation.target_type, TARGETS)

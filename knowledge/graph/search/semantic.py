@@ -41,7 +41,7 @@ class GraphSearchResult:
     note: str = ""
 
 
-def search_semantic(operation: SearchSemantic, *, caller: Caller) -> GraphSearchResult:
+def search_semantic(caller: Caller, operation: SearchSemantic) -> GraphSearchResult:
     """Return the best entities. If the embedder is unavailable, search by words only and add a note."""
     graph = graphs.graph_of(caller)
     if graph is None:

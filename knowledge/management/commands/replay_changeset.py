@@ -28,7 +28,7 @@ class Command(BaseCommand):
     def handle(self, *, id: str, export: Path | None, **options: Any) -> None:
         try:
             if export is None:
-                written_count, present_count = rollback.replay(caller=system_caller(), changeset_id=id)
+                written_count, present_count = rollback.replay(system_caller(), changeset_id=id)
                 self.stdout.write(f"{written_count} values written, {present_count} were already there")
                 return
             proposals = as_proposals(get_changeset(system_caller(), id).changes.filter(outcome="landed"))

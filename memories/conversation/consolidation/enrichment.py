@@ -72,7 +72,7 @@ def enrich_batch(worker: str) -> tuple[int, int]:
 
 
 def mentioned_entities(text: str) -> list[str]:
-    mentions = [mention for extension in extensions.registered() for mention in extension.entities_in([text])[0]]
+    mentions = [mention for extension in extensions.EXTENSIONS.all() for mention in extension.entities_in([text])[0]]
     return list(dict.fromkeys(mention.urn for mention in mentions))
 
 
@@ -116,9 +116,8 @@ def _save(record: MemoryRecord, result: TurnReading, urns: Sequence[str]) -> Non
     record.enrichment_status = COMPLETED
     fields = ["importance", "dimension", "summary", "tags", "entity_urns", "enrichment_status"]
     record.save(update_fields=[*fields, "detected_urns", "entities_detected_at"])
-    for extension in extensions.registered():
-        extension.record_saved(record, created=False)
-        extension.record_changed(record, "enrich", before)
+    extensions.record_saved(record, created=False)
+    extensions.record_changed(record, "enrich", before)
     if record.derived_from:
         MemoryRecord.objects.filter(pk=record.derived_from, tier=Tier.SHORT_TERM).update(importance=record.importance)
 

@@ -27,7 +27,7 @@ def waiting(caller: Caller) -> list[MergeProposal]:
     return list(rows.select_related("record", "target")[:50])
 
 
-def accept(*, caller: Caller, proposal_id: UUID) -> MergeProposal:
+def accept(caller: Caller, *, proposal_id: UUID) -> MergeProposal:
     """Replace the older memory by a correction with the merged text, and archive the newer one.
 
     The older memory is kept as it is if it already has the merged text. Both memories can be restored later.
@@ -37,14 +37,14 @@ def accept(*, caller: Caller, proposal_id: UUID) -> MergeProposal:
         text = proposal.text[:4_000]
         if text != proposal.target.content:
             merged = services.supersede(
-                Supersede.read({"record_id": proposal.target_id, "content": text, "reason": REASON}), caller=caller
+                caller, Supersede.read({"record_id": proposal.target_id, "content": text, "reason": REASON})
             )
             quotations.note([proposal.target_id, proposal.record_id], MEMORIES, merged.record.pk, whole=True)
-        services.forget(Forget(record_id=proposal.record_id, reason=REASON), caller=caller)
+        services.forget(caller, Forget(record_id=proposal.record_id, reason=REASON))
     return proposal
 
 
-def dismiss(*, caller: Caller, proposal_id: UUID) -> MergeProposal:
+def dismiss(caller: Caller, *, proposal_id: UUID) -> MergeProposal:
     """Keep both memories as they are. Their merge is not proposed again."""
     return _decide(_open_proposal(caller, proposal_id), MergeState.DISMISSED)
 

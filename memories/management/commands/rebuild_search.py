@@ -45,7 +45,7 @@ class Command(BaseCommand):
             f" detected the language of {detected} more memories"
         )
         self.stdout.write(f"the vector index: {vector_index.train()}")
-        for extension in extensions.registered():
+        for extension in extensions.EXTENSIONS.all():
             if line := extension.rebuild_search():
                 self.stdout.write(line)
 

@@ -23,12 +23,12 @@ class Command(BaseCommand):
         caller = system_caller()
         try:
             if undo:
-                taken = ownership.undo_hand_over(caller=caller, hand_over_id=self._last(old, new).pk)
+                taken = ownership.undo_hand_over(caller, hand_over_id=self._last(old, new).pk)
                 kept = taken.pop("kept")
                 note = f"; {kept} are gone or belong to someone else" if kept else ""
                 self.stdout.write(f"taken back by {old}: {ownership.describe(taken) or 'nothing'}{note}")
                 return
-            moved = ownership.hand_over(caller=caller, old=old, new=new)
+            moved = ownership.hand_over(caller, old=old, new=new)
         except DomainError as error:
             raise CommandError(error.message) from None
         stays = f"; {new} has these already, so they stay: {ownership.describe(moved.stays)}" if moved.stays else ""

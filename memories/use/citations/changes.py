@@ -131,8 +131,7 @@ def settle(document_ids: Iterable[UUID]) -> None:
     still_open = set(open_citations().filter(document__in=ids).values_list("document", flat=True))
     still_open |= set(CitingDocument.objects.filter(pk__in=ids, erased__gt=0).values_list("pk", flat=True))
     if settled := sorted(ids - still_open):
-        for extension in extensions.registered():
-            extension.citing_documents_settled(settled)
+        extensions.citing_documents_settled(settled)
 
 
 def open_citations() -> QuerySet[Citation]:
@@ -141,5 +140,4 @@ def open_citations() -> QuerySet[Citation]:
 
 def _tell(documents: Mapping[UUID, str], *, by: str) -> None:
     if documents:
-        for extension in extensions.registered():
-            extension.citing_documents_outdated(documents, by)
+        extensions.citing_documents_outdated(documents, by)

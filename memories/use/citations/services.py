@@ -38,7 +38,7 @@ class Registered:
     not_found: Sequence[UUID]
 
 
-def cite(operation: Cite, *, caller: Caller) -> Registered:
+def cite(caller: Caller, operation: Cite) -> Registered:
     """Register what a document cites. What the caller registered before for the same address is replaced.
 
     A citation that stays keeps its state. Raises Invalid if there are no addresses in the text or too many, NotFound if
@@ -60,7 +60,7 @@ def cite(operation: Cite, *, caller: Caller) -> Registered:
     return _register(caller, operation, ids, is_whole=True)
 
 
-def add_citations(address: str, record_ids: Sequence[UUID], *, caller: Caller) -> Registered:
+def add_citations(caller: Caller, address: str, record_ids: Sequence[UUID]) -> Registered:
     """Register that a document cites these memories, too. Raises errors like `cite`."""
     return _register(caller, Cite(address=address, memory_ids=list(record_ids)), list(record_ids), is_whole=False)
 
@@ -92,7 +92,7 @@ def _register(caller: Caller, operation: Cite, ids: Sequence[UUID], *, is_whole:
         )
 
 
-def change(operation: ChangeCiting, *, caller: Caller) -> CitingDocument:
+def change(caller: Caller, operation: ChangeCiting) -> CitingDocument:
     """Rename or share a document, or acknowledge that what it cites has changed until a time.
 
     The citation of a corrected memory moves on to the correction that was in force then, because the document says that
@@ -110,7 +110,7 @@ def change(operation: ChangeCiting, *, caller: Caller) -> CitingDocument:
     return document
 
 
-def remove(operation: RemoveCiting, *, caller: Caller) -> CitingDocument:
+def remove(caller: Caller, operation: RemoveCiting) -> CitingDocument:
     """Remove a document of the caller's with its citations."""
     with transaction.atomic():
         document = locked_document(caller, operation.document_id)

@@ -30,8 +30,7 @@ def choices(caller: Caller, of: MemoryRecord | None = None) -> dict[str, str]:
         personas = personas.filter(name__in=[*caller.personas, *([of.persona] if of else [])])
     found = {f"{PERSONA}:{persona.name}": str(persona) for persona in personas}
     found |= {f"{PURPOSE}:{purpose.name}": str(purpose) for purpose in Purpose.objects.all()}
-    for extension in extensions.registered():
-        found |= extension.scopes()
+    found |= extensions.scopes()
     return found
 
 
@@ -68,8 +67,7 @@ def labels(scopes: Iterable[str]) -> dict[str, str]:
     if PURPOSE in kinds:
         found |= {f"{PURPOSE}:{purpose.name}": str(purpose) for purpose in Purpose.objects.all()}
     if kinds - {PERSONA, PURPOSE}:
-        for extension in extensions.registered():
-            found |= extension.scopes()
+        found |= extensions.scopes()
     return {scope: found.get(scope) or _removed(scope) for scope in wanted}
 
 

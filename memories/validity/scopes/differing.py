@@ -37,4 +37,4 @@ def _belong_together(one: MemoryRecord, other: MemoryRecord) -> bool:
     about = {*one.entity_urns, *one.detected_urns}
     if not about.isdisjoint([*other.entity_urns, *other.detected_urns]):
         return True
-    return any(extension.contradiction(one.content, other.content) for extension in extensions.registered())
+    return extensions.contradict(one.content, other.content)

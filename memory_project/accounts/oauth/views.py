@@ -104,7 +104,7 @@ class ConsentPage(AuthorizationView):  # type: ignore[misc]  # untyped
 def _record(request: HttpRequest, tool: str, arguments: Any, started: float) -> None:
     names = ("client_id", "redirect_uri")
     audit.record(
-        caller=caller_from_request(request, channel="portal"),
+        caller_from_request(request, channel="portal"),
         tool=tool,
         outcome=AuditEvent.Outcome.OK if tool == "oauth.allow" else AuditEvent.Outcome.REFUSED,
         duration_ms=(time.perf_counter() - started) * 1000,

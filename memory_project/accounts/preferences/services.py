@@ -17,12 +17,12 @@ from memory_project.models import User
 MAX_VALUE = 4_000  # maximum number of characters of a value as JSON
 
 
-def load(*, caller: Caller, key: str) -> Any:
+def load(caller: Caller, *, key: str) -> Any:
     """Return the caller's value, or None."""
     return Preference.objects.filter(person__email=caller.email, key=key).values_list("value", flat=True).first()
 
 
-def save(*, caller: Caller, key: str, value: Any) -> None:
+def save(caller: Caller, *, key: str, value: Any) -> None:
     key = validate(Annotated[str, Text(1, 100)], key, "key")
     if len(json.dumps(value)) > MAX_VALUE:
         raise Invalid(
@@ -34,5 +34,5 @@ def save(*, caller: Caller, key: str, value: Any) -> None:
     Preference.objects.update_or_create(person=person, key=key, defaults={"value": value})
 
 
-def remove(*, caller: Caller, key: str) -> None:
+def remove(caller: Caller, *, key: str) -> None:
     Preference.objects.filter(person__email=caller.email, key=key).delete()

@@ -48,16 +48,16 @@ def index_action(request: HttpRequest) -> HttpResponse:
     kind, cause = request.POST.get("kind", ""), request.POST.get("cause", "")
     match request.POST.get("act", ""):
         case "retry":
-            count = index_status.retry(caller=caller, kind=kind, cause=cause)
+            count = index_status.retry(caller, kind=kind, cause=cause)
             async_task("memories.tasks.close_gaps")
             text = ngettext("%(n)s failed job is queued again.", "%(n)s failed jobs are queued again.", count)
             messages.success(request, text % {"n": count})
         case "dismiss":
-            count = index_status.dismiss(caller=caller, kind=kind, cause=cause)
+            count = index_status.dismiss(caller, kind=kind, cause=cause)
             text = ngettext("%(n)s failed job is dismissed.", "%(n)s failed jobs are dismissed.", count)
             messages.success(request, text % {"n": count})
         case "reindex":
-            index_status.check_reindex(caller=caller, kind=kind)
+            index_status.check_reindex(caller, kind=kind)
             async_task("memories.tasks.reindex", kind)
             messages.success(request, gettext("All rows are queued again. The bar below shows the progress."))
         case other:

@@ -66,7 +66,7 @@ def invite(request: HttpRequest) -> HttpResponse:
         "rights": request.POST.getlist("rights"),
     }
     try:
-        user, link, is_sent = people.invite(caller=caller, **entered)
+        user, link, is_sent = people.invite(caller, **entered)
     except DomainError as error:
         return _people(request, entered=entered, fault=message_with_label(error))
     invited = gettext("Invited %(person)s. The link was sent.") if is_sent else gettext("Invited %(person)s.")
@@ -108,7 +108,7 @@ def change_person(request: HttpRequest, person_id: int, act: str) -> HttpRespons
     caller, person = admin_of(request), _find(person_id)
     try:
         if act == "reset":
-            link, is_sent = people.reset(caller=caller, person=person)
+            link, is_sent = people.reset(caller, person=person)
             text = gettext("The link was sent.") if is_sent else gettext("Pass this link on. It works once.")
             messages.success(request, text)
             return _person(request, caller, person, "" if is_sent else link)
@@ -124,20 +124,20 @@ def change_person(request: HttpRequest, person_id: int, act: str) -> HttpRespons
 
 
 def _change(caller: Caller, person: User, form: QueryDict) -> str:
-    people.change(caller=caller, person=person, personas=form.getlist("personas"), rights=form.getlist("rights"))
+    people.change(caller, person=person, personas=form.getlist("personas"), rights=form.getlist("rights"))
     return gettext("Saved.")
 
 
 def _hand_over(caller: Caller, person: User, form: QueryDict) -> str:
     if form.get("confirm") != "yes":
         raise Invalid(gettext("is missing: tick the box to hand everything over"), field="confirm")
-    moved = people.offboard(caller=caller, person=person, to=form.get("to", ""))
+    moved = people.offboard(caller, person=person, to=form.get("to", ""))
     counts = ownership.describe(moved.counts) or gettext("nothing")
     return gettext("Handed over: %(counts)s. The account is disabled.") % {"counts": counts}
 
 
 def _take_back(caller: Caller, person: User, form: QueryDict) -> str:
-    counts = people.undo_offboarding(caller=caller, person=person, hand_over_id=form.get("hand_over", ""))
+    counts = people.undo_offboarding(caller, person=person, hand_over_id=form.get("hand_over", ""))
     kept = counts.pop("kept")
     lines = [gettext("Taken back: %(counts)s.") % {"counts": ownership.describe(counts) or gettext("nothing")}]
     if kept:
@@ -156,25 +156,25 @@ def _take_back(caller: Caller, person: User, form: QueryDict) -> str:
 
 
 def _end_access(caller: Caller, person: User, form: QueryDict) -> str:
-    people.end_sessions(caller=caller, person=person)
-    ended = tokens.revoke_all(caller=caller, user=person)
+    people.end_sessions(caller, person=person)
+    ended = tokens.revoke_all(caller, user=person)
     return ngettext(
         "Signed out everywhere. %(n)s token is revoked.", "Signed out everywhere. %(n)s tokens are revoked.", ended
     ) % {"n": ended}
 
 
 def _end_app(caller: Caller, person: User, form: QueryDict) -> str:
-    app = connected_apps.end(caller=caller, app_id=validate(UUID, form.get("app", ""), "app"))
+    app = connected_apps.end(caller, app_id=validate(UUID, form.get("app", ""), "app"))
     return gettext("Access ended: “%(app)s”.") % {"app": app.name or app.address}
 
 
 def _unlink(caller: Caller, person: User, form: QueryDict) -> str:
-    people.unlink_company_identity(caller=caller, person=person)
+    people.unlink_company_identity(caller, person=person)
     return gettext("The link is removed. The next sign-in links the account again.")
 
 
 def _reset_second_factor(caller: Caller, person: User, form: QueryDict) -> str:
-    is_sent = people.reset_second_factor(caller=caller, person=person)
+    is_sent = people.reset_second_factor(caller, person=person)
     if is_sent:
         text = gettext("The second factor is removed. %(person)s is signed out and was told by e-mail.")
     else:
@@ -183,12 +183,12 @@ def _reset_second_factor(caller: Caller, person: User, form: QueryDict) -> str:
 
 
 def _switch_off(caller: Caller, person: User, form: QueryDict) -> str:
-    people.deactivate(caller=caller, person=person)
+    people.deactivate(caller, person=person)
     return gettext("Account disabled. The person can’t sign in, and all tokens are revoked. Their memories stay.")
 
 
 def _switch_on(caller: Caller, person: User, form: QueryDict) -> str:
-    people.activate(caller=caller, person=person)
+    people.activate(caller, person=person)
     return gettext("Account enabled again. New tokens have to be created.")
 
 

@@ -60,7 +60,7 @@ def second_approval(request: HttpRequest) -> HttpResponse:
     form = ApprovalRuleForm(rule, request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
         try:
-            approvals.save_rule(form.operation(), caller=caller)
+            approvals.save_rule(caller, form.operation())
         except DomainError as error:
             form.add_error(error.field if error.field in form.fields else None, message_without_field(error))
         else:

@@ -95,7 +95,7 @@ def test_connection(request: HttpRequest) -> HttpResponse:
         match request.POST.get("kind", ""):
             case "source":
                 name = request.POST.get("name", "")
-                error = source_health.test(caller=caller, name=name)
+                error = source_health.test(caller, name=name)
             case "webhook":
                 webhook = (
                     Webhook.objects.select_related("persona").filter(persona__name=request.POST.get("name")).first()
@@ -105,7 +105,7 @@ def test_connection(request: HttpRequest) -> HttpResponse:
                 name, error = str(webhook), chat_channel.send(webhook)
             case "upstream":
                 name = request.POST.get("name", "")
-                error = trial.try_upstream(caller=caller, name=name).problem
+                error = trial.try_upstream(caller, name=name).problem
             case other:
                 raise NotFound(gettext("%(other)r can't be tested") % {"other": other[:40]})
     except DomainError as refusal:

@@ -38,13 +38,13 @@ STRANDED = timedelta(minutes=10)  # an export that has waited for so long may ha
 RUNS = 3  # how often an export is written again because a memory was erased meanwhile
 
 
-def start_export(*, caller: Caller, scope: str = "person", persona: str = "", format: str = "zip") -> Export:
+def start_export(caller: Caller, *, scope: str = "person", persona: str = "", format: str = "zip") -> Export:
     """Save an export, which a worker writes.
 
     Raises Forbidden as `scope_of`, Conflict if the same export is being written, and LimitReached if the caller has
     MAX_EXPORTS.
     """
-    chosen, wanted = scope_of(caller=caller, scope=scope, persona=persona), export_format(format)
+    chosen, wanted = scope_of(caller, scope=scope, persona=persona), export_format(format)
     mine = exports_of(caller)
     if mine.filter(scope=scope, persona=persona, format=wanted.name, state__in=UNFINISHED).exists():
         raise Conflict(gettext("the same export is being written already"), field="scope")
@@ -77,20 +77,20 @@ def exports_of(caller: Caller) -> QuerySet[Export]:
     return Export.objects.filter(created_by=caller.email, expires_at__gt=timezone.now())
 
 
-def get_export(*, caller: Caller, export_id: UUID | str) -> Export:
+def get_export(caller: Caller, *, export_id: UUID | str) -> Export:
     export = exports_of(caller).filter(pk=validate(Id, export_id, "export_id")).first()
     if export is None:
         raise NotFound(gettext("no such export of yours, or it has expired"), field="export_id")
     return export
 
 
-def open_export(*, caller: Caller, export_id: UUID | str) -> tuple[Export, IO[bytes]]:
+def open_export(caller: Caller, *, export_id: UUID | str) -> tuple[Export, IO[bytes]]:
     """Return the caller's own finished export and its file.
 
     Raises NotFound, Conflict if there is no file yet, and Forbidden if the caller could not start the export today.
     """
-    export = get_export(caller=caller, export_id=export_id)
-    scope_of(caller=caller, scope=export.scope, persona=export.persona)
+    export = get_export(caller, export_id=export_id)
+    scope_of(caller, scope=export.scope, persona=export.persona)
     if export.state != ExportState.DONE:
         raise Conflict(gettext("has no file, because it is %(state)s") % {"state": export.state}, field="export_id")
     try:
@@ -105,8 +105,8 @@ def open_export(*, caller: Caller, export_id: UUID | str) -> tuple[Export, IO[by
         ) from None
 
 
-def delete_export(*, caller: Caller, export_id: UUID | str) -> None:
-    export = get_export(caller=caller, export_id=export_id)
+def delete_export(caller: Caller, *, export_id: UUID | str) -> None:
+    export = get_export(caller, export_id=export_id)
     Export.objects.filter(pk=export.pk).delete()
     transaction.on_commit(partial(files.delete, export))
     if export.state in UNFINISHED:
@@ -185,7 +185,7 @@ def _write_file(export: Export) -> int:
     caller = build_caller(person, channel="worker")
     with identity.acting_as(caller), ExportProgress(export, caller) as progress, files.draft(export) as (out, noted):
         scope, wanted = (
-            scope_of(caller=caller, scope=export.scope, persona=export.persona),
+            scope_of(caller, scope=export.scope, persona=export.persona),
             export_format(export.format),
         )
         rows = export_rows(scope, names=wanted.kinds, progress=progress.report)

@@ -56,7 +56,7 @@ class ExportScope:
         return kind.rows(owner=owner, persona=self.persona)
 
 
-def scope_of(*, caller: Caller, scope: str, persona: str = "") -> ExportScope:
+def scope_of(caller: Caller, *, scope: str, persona: str = "") -> ExportScope:
     """Return what the caller exports. Raises Forbidden if they may not."""
     require_user(caller)
     if scope not in SCOPES:

@@ -12,4 +12,4 @@ class ImportsConfig(AppConfig):
     def ready(self) -> None:
         from memories import extensions  # noqa: PLC0415 - needs loaded models
 
-        extensions.register("memory_project.exchange.imports.memory_extension.ImportsMemoryExtension")
+        extensions.EXTENSIONS.register("memory_project.exchange.imports.memory_extension.ImportsMemoryExtension")

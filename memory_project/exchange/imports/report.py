@@ -71,8 +71,8 @@ def page(rows: QuerySet[ImportRow], after: int = 0) -> tuple[list[ImportRow], in
 
 
 def choose_rows(
-    *,
     caller: Caller,
+    *,
     import_id: UUID | str,
     chosen: bool,
     outcome: str = "",

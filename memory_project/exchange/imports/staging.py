@@ -65,7 +65,7 @@ def advance(staged: Import, **fields: Any) -> None:
         setattr(staged, name, value)
 
 
-def start(*, caller: Caller, file: BinaryIO, name: str, format: str = "") -> Import:
+def start(caller: Caller, *, file: BinaryIO, name: str, format: str = "") -> Import:
     """Store a file to be parsed by a worker.
 
     Raises Invalid if its format is not recognized, and LimitReached if IMPORTS_AT_ONCE of the caller's are running.

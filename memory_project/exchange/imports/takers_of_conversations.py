@@ -46,7 +46,7 @@ def take_turns(caller: Caller, rows: Sequence[Mapping[str, Any]]) -> list[TakeOv
     for conversation_id in sorted(conversations):  # in one order, so that parallel imports can't block each other
         numbers = conversations[conversation_id]
         turns = [_turn(rows[number]) for number in numbers]
-        results = import_turns(caller=caller, conversation_id=conversation_id, turns=turns)
+        results = import_turns(caller, conversation_id=conversation_id, turns=turns)
         for number, turn, (record, is_new) in zip(numbers, turns, results, strict=True):
             if is_new:
                 outcomes[number] = TakeOverOutcome("kept", reference=str(record.pk))

@@ -45,7 +45,7 @@ MEMORIES = ("memory", RESTORED_MEMORY, "turn")  # kinds of rows that became memo
 Taker = Callable[[Caller, Import, Sequence[ImportRow]], list[TakeOverOutcome]]
 
 
-def start(*, caller: Caller, import_id: UUID | str, visibility: str = "", applies_to_all: bool = False) -> Import:
+def start(caller: Caller, *, import_id: UUID | str, visibility: str = "", applies_to_all: bool = False) -> Import:
     """Start taking over the chosen rows.
 
     `visibility` holds for rows that name none, or for all rows; an empty text means private.
@@ -142,7 +142,7 @@ def _correct_one(caller: Caller, staged: Import, row: ImportRow) -> TakeOverOutc
     try:
         with transaction.atomic():
             operation = Supersede.read({"record_id": row.existing, **values, "reason": f"import of {staged.file_name}"})
-            record = services.supersede(operation, caller=caller).record
+            record = services.supersede(caller, operation).record
     except DomainError as error:
         return TakeOverOutcome("refused", error.message)
     return TakeOverOutcome("kept", reference=record.pk.hex)
@@ -167,7 +167,7 @@ TAKERS: dict[str, Taker] = {
 # -- cancel --------------------------------------------------------------------------------------------------
 
 
-def cancel(*, caller: Caller, import_id: UUID | str) -> Import:
+def cancel(caller: Caller, *, import_id: UUID | str) -> Import:
     """Stop an import for good. What it has stored so far stays, and can be undone.
 
     Its owner and operators may. Raises NotFound, and Conflict if it is finished, or being undone.
@@ -192,7 +192,7 @@ def cancel(*, caller: Caller, import_id: UUID | str) -> Import:
 # -- undo ----------------------------------------------------------------------------------------------------
 
 
-def start_undo(*, caller: Caller, import_id: UUID | str) -> Import:
+def start_undo(caller: Caller, *, import_id: UUID | str) -> Import:
     """Start to take back what an import has stored. What somebody has changed since stays, and is reported."""
     with transaction.atomic():
         staged = _locked(caller, import_id)
@@ -221,7 +221,7 @@ def undo(caller: Caller, staged: Import, *, until: float) -> None:
 
 def _take_back(caller: Caller, staged: Import, rows: Sequence[ImportRow]) -> None:
     memories = {row.pk: UUID(row.reference) for row in rows if row.kind in MEMORIES}
-    staying = take_back(caller=caller, record_ids=list(memories.values()), reason=UNDONE, since=staged.created_at)
+    staying = take_back(caller, record_ids=list(memories.values()), reason=UNDONE, since=staged.created_at)
     for row in rows:
         if row.pk not in memories:
             row.reason = f"{STAYS} an import of {row.kind} is not undone"
@@ -238,7 +238,7 @@ def _restore_earlier(caller: Caller, row: ImportRow) -> str:
         return ""
     try:
         with transaction.atomic():
-            services.restore(Restore.read({"record_id": row.existing, "reason": UNDONE}), caller=caller)
+            services.restore(caller, Restore.read({"record_id": row.existing, "reason": UNDONE}))
     except DomainError as error:
         return f"the earlier version could not be restored: {error.message}"[: staging.MAX_REASON]
     return ""

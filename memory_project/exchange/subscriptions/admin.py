@@ -113,10 +113,10 @@ class SubscriptionAdmin(ExportsList):
             changed = {name: values[name] for name in form.changed_data}
             if changed:
                 operation = operations.ChangeSubscription.read({"id": obj.pk.hex, **changed})
-                services.change(operation, caller=caller)
+                services.change(caller, operation)
             return
         given = {name: values[name] for name in ("name", *SET_ONCE, "interval_min")}
-        obj.pk = services.add(operations.AddSubscription.read(given), caller=caller).pk
+        obj.pk = services.add(caller, operations.AddSubscription.read(given)).pk
 
     def _each(self, request: HttpRequest, rows: QuerySet[Subscription], perform: Any, done: str) -> None:
         caller, count = admin_caller(request), 0
@@ -133,7 +133,7 @@ class SubscriptionAdmin(ExportsList):
         def start(row: Subscription, caller: Any) -> None:
             held = row.runs.filter(state=RunState.HELD).first() if options.get("confirms") else None
             values = {"id": row.pk.hex, "plan": options.get("plan"), "removals": held.missing_files if held else None}
-            services.start(operations.RunSubscription.read(values), caller=caller)
+            services.start(caller, operations.RunSubscription.read(values))
 
         self._each(request, rows, start, "queued; the result is under Runs")
 
@@ -160,7 +160,7 @@ class SubscriptionAdmin(ExportsList):
     def _set_paused(self, request: HttpRequest, rows: QuerySet[Subscription], is_paused: bool) -> None:
         def change(row: Subscription, caller: Any) -> None:
             values = {"id": row.pk.hex, "is_paused": is_paused}
-            services.change(operations.ChangeSubscription.read(values), caller=caller)
+            services.change(caller, operations.ChangeSubscription.read(values))
 
         self._each(request, rows, change, "paused" if is_paused else "resumed")
 
@@ -175,7 +175,7 @@ class SubscriptionAdmin(ExportsList):
     def _remove(self, request: HttpRequest, rows: QuerySet[Subscription], memories: str) -> None:
         def remove(row: Subscription, caller: Any) -> None:
             values = {"id": row.pk.hex, "memories": memories}
-            services.remove(operations.RemoveSubscription.read(values), caller=caller)
+            services.remove(caller, operations.RemoveSubscription.read(values))
 
         self._each(request, rows, remove, "removed")
 

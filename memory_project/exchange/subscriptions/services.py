@@ -42,7 +42,7 @@ def get(caller: Caller, subscription_id: UUID) -> Subscription:
     return row
 
 
-def add(operation: operations.AddSubscription, *, caller: Caller) -> Subscription:
+def add(caller: Caller, operation: operations.AddSubscription) -> Subscription:
     """Set up a subscription. Its memories belong to the caller. It runs for the first time when a worker is free.
 
     Raises Forbidden if the caller is no operator or does not hold the persona, and Invalid if the location may not be
@@ -64,7 +64,7 @@ def add(operation: operations.AddSubscription, *, caller: Caller) -> Subscriptio
     return Subscription.objects.create(created_by=caller.email, **values)
 
 
-def change(operation: operations.ChangeSubscription, *, caller: Caller) -> Subscription:
+def change(caller: Caller, operation: operations.ChangeSubscription) -> Subscription:
     values = operation.explicit_values("name", "interval_min", "is_paused")
     values = {name: value for name, value in values.items() if value is not None}
     if not values:
@@ -79,7 +79,7 @@ def change(operation: operations.ChangeSubscription, *, caller: Caller) -> Subsc
     return row
 
 
-def remove(operation: operations.RemoveSubscription, *, caller: Caller) -> int:
+def remove(caller: Caller, operation: operations.RemoveSubscription) -> int:
     """End a subscription. Return how many memories were forgotten; those that people have changed stay."""
     row = get(caller, operation.subscription_id)
     busy = Conflict("A run of this subscription is in progress: try again later", field="id")
@@ -90,15 +90,15 @@ def remove(operation: operations.RemoveSubscription, *, caller: Caller) -> int:
     return count
 
 
-def start(operation: operations.RunSubscription, *, caller: Caller) -> SubscriptionRun:
+def start(caller: Caller, operation: operations.RunSubscription) -> SubscriptionRun:
     """Queue a run for a worker, and return it. Raises Conflict if one is queued or running."""
     with transaction.atomic():
-        run = new_run(operation, caller=caller)
+        run = new_run(caller, operation)
         transaction.on_commit(partial(async_task, PERFORM, run.pk.hex))
     return run
 
 
-def new_run(operation: operations.RunSubscription, *, caller: Caller) -> SubscriptionRun:
+def new_run(caller: Caller, operation: operations.RunSubscription) -> SubscriptionRun:
     """Store a run that the caller carries out or queues."""
     row = get(caller, operation.subscription_id)
     open_runs = row.runs.filter(state__in=OPEN_RUNS, started_at__gt=timezone.now() - timedelta(hours=1))

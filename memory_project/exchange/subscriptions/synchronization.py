@@ -62,7 +62,7 @@ class SyncRun:
         return {"subscription": self.subscription.pk.hex, "path": text.path, "version": self.version_of(text)}
 
 
-def synchronize(*, caller: Caller, row: SubscriptionRun) -> SubscriptionRun:
+def synchronize(caller: Caller, *, row: SubscriptionRun) -> SubscriptionRun:
     """Carry out a queued run. Its outcome, also an error of the source, is stored in the row.
 
     Raises Conflict if another run of the subscription is in progress.
@@ -177,7 +177,7 @@ def _remember(run: SyncRun, steps: Sequence[SyncStep]) -> list[dict[str, str]]:
     pairs = [(step, step.text) for step in steps if step.text]
     facts = _facts(run, [text for _, text in pairs])
     try:
-        stored = remember_many(caller=run.caller, facts=facts)
+        stored = remember_many(run.caller, facts=facts)
     except DomainError as error:
         return [_line("refused", step, error.message) for step in steps]
     items = [
@@ -259,9 +259,7 @@ def _change(run: SyncRun, item: SubscriptionItem, text: SourceText) -> str:
     record = item.record
     if record is None or not item.is_ours or _others(item).exists():
         # The earlier text is also somebody's own, or another file's.
-        [(stored, existing)] = remember_many(
-            caller=run.caller, facts=_facts(run, [text], record if item.is_ours else None)
-        )
+        [(stored, existing)] = remember_many(run.caller, facts=_facts(run, [text], record if item.is_ours else None))
         if item.is_ours:
             _leave(item)
         _save(item, **_taken_over(run, text, stored, is_ours=not existing or _is_from(run.subscription, stored)))
@@ -273,7 +271,7 @@ def _change(run: SyncRun, item: SubscriptionItem, text: SourceText) -> str:
         new, pending = _revise(run, values)
     else:
         values["content"] = text.fields["content"]
-        correction = services.supersede(Supersede.read(values), caller=run.caller)
+        correction = services.supersede(run.caller, Supersede.read(values))
         new, pending = correction.record, "" if correction.record.supersedes_id else correction.note
     if pending:  # a curator has approved the memory, so the change waits for approval
         proposal = new.pk if new.pk != record.pk else None
@@ -286,7 +284,7 @@ def _change(run: SyncRun, item: SubscriptionItem, text: SourceText) -> str:
 
 
 def _revise(run: SyncRun, values: dict[str, Any]) -> tuple[MemoryRecord, str]:
-    revised = services.revise(Revise.read(values), caller=run.caller)
+    revised = services.revise(run.caller, Revise.read(values))
     return revised, revised.pending_message
 
 
@@ -313,7 +311,7 @@ def _forget(run: SyncRun, item: SubscriptionItem) -> None:
     with transaction.atomic():
         if item.record is not None and item.is_ours and not _leave(item):
             services.forget(
-                Forget(record_id=item.record.pk, reason=f"removed from the source ({item.path})"), caller=run.caller
+                run.caller, Forget(record_id=item.record.pk, reason=f"removed from the source ({item.path})")
             )
         item.delete()
 

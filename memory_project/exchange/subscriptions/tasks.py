@@ -27,6 +27,6 @@ def perform(run_id: str) -> str:
     try:
         caller = build_caller(owner, channel="subscription", persona=row.subscription.persona)
         with identity.acting_as(caller):
-            return str(synchronization.synchronize(caller=caller, row=row).state)
+            return str(synchronization.synchronize(caller, row=row).state)
     except DomainError as error:
         return services.fail(row, error.message).error

@@ -46,7 +46,7 @@ class Command(BaseCommand):
             )
         try:
             token, text = create_token(
-                caller=system_caller(),
+                system_caller(),
                 user=user,
                 name=name,
                 persona=persona,

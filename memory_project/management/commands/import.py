@@ -52,11 +52,11 @@ class Command(BaseCommand):
                 if options["installation"]:
                     self._restore(caller, content, file.name)
                     return
-                staged = staging.start(caller=caller, file=content, name=file.name, format=options["format"])
+                staged = staging.start(caller, file=content, name=file.name, format=options["format"])
                 self._work(staged, person, "rows read")
                 self._report(staged)
                 if options["yes"] and staged.state == "parsed":
-                    taking_over.start(caller=caller, import_id=staged.pk, visibility=options["visibility"])
+                    taking_over.start(caller, import_id=staged.pk, visibility=options["visibility"])
                     self._work(staged, person, "taken over")
                     self._report(staged)
         except (DomainError, OSError) as error:

@@ -100,5 +100,5 @@ class Command(BaseCommand):
         applied = Insight.objects.filter(of_memory, changeset__isnull=False).values_list("changeset", flat=True)
         for changeset_id in set(applied):
             # the catalog must not keep the text, and erase() refuses a memory that is applied to it
-            rollback.roll_back(caller=caller, changeset_id=changeset_id, skip_conflicts=True)
-        erasure.erase(Erase(record_id=record_id, confirm=True), caller=caller)
+            rollback.roll_back(caller, changeset_id=changeset_id, skip_conflicts=True)
+        erasure.erase(caller, Erase(record_id=record_id, confirm=True))

@@ -162,7 +162,7 @@ class DeclaredUpstreamAdmin(ExportsList):
         return super().delete_view(request, object_id, {"loss": loss, **(extra_context or {})})
 
     def test(self, request: HttpRequest, row: DeclaredUpstream, values: Mapping[str, Any]) -> TestAnswer:
-        answer = trial.try_declaration(caller=admin_caller(request), name=row.name, text=values["declaration"])
+        answer = trial.try_declaration(admin_caller(request), name=row.name, text=values["declaration"])
         if answer.problem:
             hint = gettext(
                 "A server declared here has to be on a public host, or on one in MCP_UPSTREAM_PRIVATE_HOSTS."
@@ -171,10 +171,10 @@ class DeclaredUpstreamAdmin(ExportsList):
         return TestAnswer(True, told(answer), lines_of(answer))
 
     def save_model(self, request: HttpRequest, obj: DeclaredUpstream, form: Any, change: bool) -> None:
-        declarations.save(caller=admin_caller(request), declared=obj)
+        declarations.save(admin_caller(request), declared=obj)
 
     def delete_model(self, request: HttpRequest, obj: DeclaredUpstream) -> None:
-        declarations.delete(caller=admin_caller(request), declared=obj)
+        declarations.delete(admin_caller(request), declared=obj)
 
 
 def told(answer: trial.UpstreamTrial) -> str:

@@ -12,7 +12,7 @@ from memory_project.models import AuditEvent
 def note(caller: Caller, action: str, **arguments: Any) -> None:
     """Record that the caller has done something, such as `accept`, inside the transaction of the change."""
     audit.record(
-        caller=caller,
+        caller,
         tool=f"upstream.{action}",
         outcome=AuditEvent.Outcome.OK,
         duration_ms=0,

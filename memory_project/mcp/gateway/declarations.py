@@ -49,7 +49,7 @@ def of_file() -> dict[str, Upstream]:
         return {}
 
 
-def save(*, caller: Caller, declared: DeclaredUpstream) -> DeclaredUpstream:
+def save(caller: Caller, *, declared: DeclaredUpstream) -> DeclaredUpstream:
     """Check and store a new or changed declaration. The upstream is listed within seconds.
 
     Raises Forbidden unless the caller is an operator, and Invalid.
@@ -70,7 +70,7 @@ def list_soon(name: str) -> None:
         UpstreamStatus.objects.filter(name=name).update(listed_at=None, failed_at=None, error="")
 
 
-def delete(*, caller: Caller, declared: DeclaredUpstream) -> None:
+def delete(caller: Caller, *, declared: DeclaredUpstream) -> None:
     """Delete a declaration. Agents lose the tools; their pins and the decisions about them stay."""
     require_operator(caller)
     with identity.service("gateway"), transaction.atomic():

@@ -33,7 +33,7 @@ class SignInAnswer:
     error: str = ""
 
 
-def start(*, caller: Caller, upstream: Upstream) -> tuple[str, str]:
+def start(caller: Caller, *, upstream: Upstream) -> tuple[str, str]:
     """Begin a sign-in. Return the address that the person opens, and the host of the authorization server."""
     owner = stored_credentials.owner_for(caller, upstream)
     if not upstream.wants_sign_in:
@@ -50,7 +50,7 @@ def start(*, caller: Caller, upstream: Upstream) -> tuple[str, str]:
     return address, server.metadata.authorization_endpoint.host or ""
 
 
-def finish(*, caller: Caller, answer: SignInAnswer) -> Upstream:
+def finish(caller: Caller, *, answer: SignInAnswer) -> Upstream:
     """Exchange the code for tokens and store them. Return the upstream.
 
     Raises Forbidden for a state that this person has not started within ten minutes, or that was used before.
@@ -76,7 +76,7 @@ def finish(*, caller: Caller, answer: SignInAnswer) -> Upstream:
         raise Invalid(gettext("is too long"), field="code")
     tokens = oauth.exchange_code(upstream, server, answer.code, values["verifier"], callback())
     stored = {"server": server.model_dump(mode="json"), "tokens": tokens.model_dump(mode="json")}
-    stored_credentials.save(caller=caller, upstream=upstream, owner=pending.owner, values=stored)
+    stored_credentials.save(caller, upstream=upstream, owner=pending.owner, values=stored)
     return upstream
 
 

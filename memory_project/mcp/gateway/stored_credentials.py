@@ -38,7 +38,7 @@ def owner_for(caller: Caller, upstream: Upstream) -> str:
     return SERVICE
 
 
-def save_secret(*, caller: Caller, upstream: Upstream, secret: str) -> StoredCredential:
+def save_secret(caller: Caller, *, upstream: Upstream, secret: str) -> StoredCredential:
     """Store a person's secret, which goes upstream in a header. Raises Invalid if it can't stand in one."""
     owner = owner_for(caller, upstream)
     if not upstream.wants_secret:
@@ -50,10 +50,10 @@ def save_secret(*, caller: Caller, upstream: Upstream, secret: str) -> StoredCre
             field="secret",
             allowed=gettext("1 to %(most)s printable ASCII characters") % {"most": MAX_SECRET},
         )
-    return save(caller=caller, upstream=upstream, owner=owner, values={"secret": secret})
+    return save(caller, upstream=upstream, owner=owner, values={"secret": secret})
 
 
-def save(*, caller: Caller, upstream: Upstream, owner: str, values: dict[str, Any]) -> StoredCredential:
+def save(caller: Caller, *, upstream: Upstream, owner: str, values: dict[str, Any]) -> StoredCredential:
     """Replace what is stored for an owner. Connections that use the former credential end at their next call."""
     fields = {
         "origin": upstream.origin,
@@ -68,7 +68,7 @@ def save(*, caller: Caller, upstream: Upstream, owner: str, values: dict[str, An
     return row
 
 
-def remove(*, caller: Caller, upstream: Upstream) -> None:
+def remove(caller: Caller, *, upstream: Upstream) -> None:
     """Delete the caller's credential. Raises NotFound if there is none."""
     owner = owner_for(caller, upstream)
     with acting_for(owner), transaction.atomic():

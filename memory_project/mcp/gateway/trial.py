@@ -37,7 +37,7 @@ class UpstreamTrial:
     milliseconds: int = 0
 
 
-def try_declaration(*, caller: Caller, name: str, text: str) -> UpstreamTrial:
+def try_declaration(caller: Caller, *, name: str, text: str) -> UpstreamTrial:
     """Connect by a declaration that need not be saved. Nothing is stored, and no tool is pinned.
 
     Raises Forbidden unless the caller is an operator, and Invalid for a declaration that is not valid.
@@ -46,7 +46,7 @@ def try_declaration(*, caller: Caller, name: str, text: str) -> UpstreamTrial:
     return _tried(caller, declarations.check(name, text))
 
 
-def try_upstream(*, caller: Caller, name: str) -> UpstreamTrial:
+def try_upstream(caller: Caller, *, name: str) -> UpstreamTrial:
     """Connect to an upstream that is declared and enabled. If it answers, it is listed within seconds.
 
     Raises NotFound if there is no upstream of that name.

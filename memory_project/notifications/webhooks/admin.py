@@ -65,17 +65,17 @@ class EndpointAdmin(AdminsOnly):
     @admin.action(description=gettext_lazy("Pause"))
     def pause(self, request: HttpRequest, rows: QuerySet[Endpoint]) -> None:
         caller = admin_caller(request)
-        for_each(self, request, rows, lambda row: endpoints.pause_endpoint(caller=caller, endpoint_id=row.pk))
+        for_each(self, request, rows, lambda row: endpoints.pause_endpoint(caller, endpoint_id=row.pk))
 
     @admin.action(description=gettext_lazy("Resume"))
     def resume(self, request: HttpRequest, rows: QuerySet[Endpoint]) -> None:
         caller = admin_caller(request)
-        for_each(self, request, rows, lambda row: endpoints.resume_endpoint(caller=caller, endpoint_id=row.pk))
+        for_each(self, request, rows, lambda row: endpoints.resume_endpoint(caller, endpoint_id=row.pk))
 
     @admin.action(description=gettext_lazy("Send a test event"))
     def send_test_event(self, request: HttpRequest, rows: QuerySet[Endpoint]) -> None:
         caller = admin_caller(request)
-        for_each(self, request, rows, lambda row: endpoints.send_test_event(caller=caller, endpoint_id=row.pk))
+        for_each(self, request, rows, lambda row: endpoints.send_test_event(caller, endpoint_id=row.pk))
 
 
 @admin.register(Delivery)
@@ -94,4 +94,4 @@ class DeliveryAdmin(AdminsOnly):
     @admin.action(description=gettext_lazy("Repeat"))
     def repeat(self, request: HttpRequest, rows: QuerySet[Delivery]) -> None:
         caller = admin_caller(request)
-        for_each(self, request, rows, lambda row: endpoints.repeat_delivery(caller=caller, delivery_id=row.pk))
+        for_each(self, request, rows, lambda row: endpoints.repeat_delivery(caller, delivery_id=row.pk))

@@ -15,8 +15,10 @@ class WebhooksConfig(AppConfig):
         from knowledge import extensions as knowledge_extensions  # noqa: PLC0415 - needs loaded models
         from memories import extensions as memory_extensions  # noqa: PLC0415 - needs loaded models
 
-        memory_extensions.register("memory_project.notifications.webhooks.memory_extension.WebhooksMemoryExtension")
-        knowledge_extensions.register(
+        memory_extensions.EXTENSIONS.register(
+            "memory_project.notifications.webhooks.memory_extension.WebhooksMemoryExtension"
+        )
+        knowledge_extensions.EXTENSIONS.register(
             "memory_project.notifications.webhooks.knowledge_extension.WebhooksKnowledgeExtension"
         )
         if apps.is_installed("django.contrib.admin"):  # not in a server over stdio

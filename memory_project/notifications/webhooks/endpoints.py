@@ -66,7 +66,7 @@ def get_endpoint(caller: Caller, endpoint_id: UUID | str) -> Endpoint:
     return endpoint
 
 
-def create_endpoint(operation: CreateEndpoint, *, caller: Caller) -> tuple[Endpoint, str]:
+def create_endpoint(caller: Caller, operation: CreateEndpoint) -> tuple[Endpoint, str]:
     """Create an endpoint of the caller. Returns it with its secret, which is not stored and can't be shown again."""
     require_user(caller)
     _require_subscriber(caller)
@@ -94,7 +94,7 @@ def create_endpoint(operation: CreateEndpoint, *, caller: Caller) -> tuple[Endpo
     return endpoint, secret
 
 
-def update_endpoint(operation: UpdateEndpoint, *, caller: Caller) -> Endpoint:
+def update_endpoint(caller: Caller, operation: UpdateEndpoint) -> Endpoint:
     """Change an endpoint. Deliveries that are waiting go to the new URL."""
     changes: dict[str, Any] = {
         name: value
@@ -112,7 +112,7 @@ def update_endpoint(operation: UpdateEndpoint, *, caller: Caller) -> Endpoint:
     return endpoint
 
 
-def rotate_secret(*, caller: Caller, endpoint_id: UUID | str) -> tuple[Endpoint, str]:
+def rotate_secret(caller: Caller, *, endpoint_id: UUID | str) -> tuple[Endpoint, str]:
     """Replace the secret. Returns the new one; requests are signed with both for a day.
 
     After a change of SECRET_KEY, or a hand-over, the previous secret is not used: it is unknown, or known to others.
@@ -128,7 +128,7 @@ def rotate_secret(*, caller: Caller, endpoint_id: UUID | str) -> tuple[Endpoint,
     return endpoint, secret
 
 
-def pause_endpoint(*, caller: Caller, endpoint_id: UUID | str) -> Endpoint:
+def pause_endpoint(caller: Caller, *, endpoint_id: UUID | str) -> Endpoint:
     """Pause an endpoint. Events that occur until it is resumed are not sent to it. Pausing again changes nothing."""
     endpoint = get_endpoint(caller, endpoint_id)
     reason = pause_reasons.BY_OWNER if caller.email == endpoint.owner else pause_reasons.BY_ADMIN
@@ -137,7 +137,7 @@ def pause_endpoint(*, caller: Caller, endpoint_id: UUID | str) -> Endpoint:
     return endpoint
 
 
-def resume_endpoint(*, caller: Caller, endpoint_id: UUID | str) -> Endpoint:
+def resume_endpoint(caller: Caller, *, endpoint_id: UUID | str) -> Endpoint:
     """Resume a paused endpoint. Deliveries that were waiting are sent at once.
 
     Raises Forbidden if anybody but the owner resumes an endpoint that was handed over: the owner confirms its URL.
@@ -160,14 +160,14 @@ def resume_endpoint(*, caller: Caller, endpoint_id: UUID | str) -> Endpoint:
     return endpoint
 
 
-def delete_endpoint(*, caller: Caller, endpoint_id: UUID | str) -> Endpoint:
+def delete_endpoint(caller: Caller, *, endpoint_id: UUID | str) -> Endpoint:
     """Delete an endpoint with its deliveries, including those that were not sent."""
     endpoint = get_endpoint(caller, endpoint_id)
     Endpoint.objects.filter(pk=endpoint.pk).delete()
     return endpoint
 
 
-def send_test_event(*, caller: Caller, endpoint_id: UUID | str) -> Delivery:
+def send_test_event(caller: Caller, *, endpoint_id: UUID | str) -> Delivery:
     """Queue an event of the kind TEST for one endpoint."""
     endpoint = _active(get_endpoint(caller, endpoint_id))
     with transaction.atomic():
@@ -176,7 +176,7 @@ def send_test_event(*, caller: Caller, endpoint_id: UUID | str) -> Delivery:
     return delivery
 
 
-def repeat_delivery(*, caller: Caller, delivery_id: UUID | str) -> Delivery:
+def repeat_delivery(caller: Caller, *, delivery_id: UUID | str) -> Delivery:
     """Send a delivery again, with the same webhook-id and what the owner of the endpoint may read now."""
     visible = Delivery.objects.filter(endpoint__in=endpoints_of(caller)).select_related("endpoint")
     delivery = visible.filter(pk=validate(Id, delivery_id, "delivery_id")).first()

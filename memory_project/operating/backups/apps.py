@@ -12,4 +12,4 @@ class BackupsConfig(AppConfig):
     def ready(self) -> None:
         from memories import extensions  # noqa: PLC0415 - needs loaded models
 
-        extensions.register("memory_project.operating.backups.memory_extension.BackupsMemoryExtension")
+        extensions.EXTENSIONS.register("memory_project.operating.backups.memory_extension.BackupsMemoryExtension")

@@ -121,6 +121,7 @@ def make_insights(people: dict[str, User]) -> int:
     curator, new = callers["priya"], 0
     for row in json.loads((FOLDER / "insights.json").read_text()):
         captured = capture(
+            callers[row["by"]],
             Capture.read(
                 {
                     "insight_text": row["text"],
@@ -131,17 +132,17 @@ def make_insights(people: dict[str, User]) -> int:
                     "suggested_actions": row.get("actions", []),
                 }
             ),
-            caller=callers[row["by"]],
         )
         if captured.existing:
             continue
         new += 1
         if row.get("state") == "rejected":
-            decisions.reject(caller=curator, insight_id=captured.insight.pk, notes=row["notes"])
+            decisions.reject(curator, insight_id=captured.insight.pk, notes=row["notes"])
         elif row.get("state") in ("approved", "applied"):
-            decisions.approve(caller=curator, insight_id=captured.insight.pk, notes=row.get("notes", ""))
+            decisions.approve(curator, insight_id=captured.insight.pk, notes=row.get("notes", ""))
         if row.get("state") == "applied":
             apply(
+                curator,
                 Apply.read(
                     {
                         "insight_ids": [captured.insight.pk.hex],
@@ -149,7 +150,6 @@ def make_insights(people: dict[str, User]) -> int:
                         "entity_urn": dataset(row["about"][0]),
                     }
                 ),
-                caller=curator,
             )
     return new
 
@@ -159,7 +159,7 @@ def mark_old_notifications_read(people: dict[str, User]) -> None:
     for user in people.values():
         caller = build_caller(user, channel="demo")
         for pk in user.notifications.order_by("-at", "-pk").values_list("pk", flat=True)[UNREAD_NOTIFICATIONS:]:
-            inbox.mark_read(caller=caller, notice_id=pk)
+            inbox.mark_read(caller, notice_id=pk)
 
 
 def make_analyses(people: dict[str, User]) -> int:
@@ -168,10 +168,8 @@ def make_analyses(people: dict[str, User]) -> int:
         caller = build_caller(people[login], channel="demo")
         if Session.objects.owned_by(caller).filter(analysis_id=ANALYSIS).exists():
             continue
-        ingest(IngestRecords(analysis_id=ANALYSIS, model="memory", ingest_all=True, per_page=100), caller=caller)
-        findings.store(
-            StoreFindings.read({"analysis_id": ANALYSIS, "findings": FINDINGS, "persistent": True}), caller=caller
-        )
+        ingest(caller, IngestRecords(analysis_id=ANALYSIS, model="memory", ingest_all=True, per_page=100))
+        findings.store(caller, StoreFindings.read({"analysis_id": ANALYSIS, "findings": FINDINGS, "persistent": True}))
         count += 1
     return count
 
@@ -194,16 +192,16 @@ def _write(caller: Caller, row: dict[str, Any], number: int, keyed_records: dict
     created_at = _moment(row["days_ago"], number)
     if corrected := row.get("corrects"):
         correction = Supersede.read({"record_id": keyed_records[corrected].pk, "reason": "we looked again", **fields})
-        record = services.supersede(correction, caller=caller, created_at=created_at).record
+        record = services.supersede(caller, correction, created_at=created_at).record
     else:
         fact = Remember.read({"source": row.get("source", "user"), **fields})
-        record = services.remember(fact, caller=caller, created_at=created_at).record
+        record = services.remember(caller, fact, created_at=created_at).record
     if reason := row.get("stale"):
-        services.mark_stale(caller=system_caller(), record_id=record.pk, reason=reason)
+        services.mark_stale(system_caller(), record_id=record.pk, reason=reason)
     if row.get("forgotten"):
-        services.forget(Forget(record_id=record.pk, reason="no longer of use"), caller=caller)
+        services.forget(caller, Forget(record_id=record.pk, reason="no longer of use"))
     if row.get("verified"):
-        services.verify(Verify(record_id=record.pk, note="checked against the ledger"), caller=caller)
+        services.verify(caller, Verify(record_id=record.pk, note="checked against the ledger"))
     return record
 
 

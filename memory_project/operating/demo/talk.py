@@ -31,11 +31,11 @@ def make_conversation(caller: Caller) -> None:
         return
     messages = [{"role": role, "content": text} for role, text in MESSAGES]
     store_messages(
+        caller,
         StoreMessages.read({"user_id": caller.email, "conversation_id": CONVERSATION, "messages": messages}),
-        caller=caller,
     )
     for currency in ("CHF", "EUR"):
-        store_decision(StoreDecision(user_id=caller.email, key="report_currency", value=currency), caller=caller)
+        store_decision(caller, StoreDecision(user_id=caller.email, key="report_currency", value=currency))
 
 
 def make_graph(caller: Caller, login: str = "maya") -> None:
@@ -43,8 +43,8 @@ def make_graph(caller: Caller, login: str = "maya") -> None:
     if Graph.objects.filter(created_by=caller.email).exists():
         return
     content = json.loads(GRAPHS.read_text())[login]
-    create_entities(CreateEntities.read({"entities": content["entities"]}), caller=caller)
+    create_entities(caller, CreateEntities.read({"entities": content["entities"]}))
     ends = [{"from": source, "to": target, "relationType": kind} for source, target, kind in content["relations"]]
-    create_relations(CreateRelations.read({"relations": ends}), caller=caller)
+    create_relations(caller, CreateRelations.read({"relations": ends}))
     graph = Graph.objects.get(created_by=caller.email)
-    graphs.share(caller=caller, graph_id=graph.pk, visibility=content["visibility"])
+    graphs.share(caller, graph_id=graph.pk, visibility=content["visibility"])

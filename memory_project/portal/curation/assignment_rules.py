@@ -65,7 +65,7 @@ class RuleForm(forms.Form):
         values = {name: value or None for name, value in self.cleaned_data.items()}
         try:
             operation = assignment.SaveRule.read({**values, "rule_id": self.rule.pk if self.rule else None})
-            return assignment.save_rule(operation, caller=caller)
+            return assignment.save_rule(caller, operation)
         except DomainError as error:
             name = error.field if error.field in self.fields else None
             self.add_error(name, message_without_field(error) if name else error.message)
@@ -119,6 +119,6 @@ def _saved(assigned: int) -> str:
 @require_POST
 @login_required
 def delete_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
-    assignment.delete_rule(caller=curator(request), rule_id=rule_id)
+    assignment.delete_rule(curator(request), rule_id=rule_id)
     messages.success(request, gettext("Rule deleted. Insights that it has assigned stay assigned."))
     return redirect("assignment-rules")

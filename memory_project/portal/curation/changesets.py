@@ -91,7 +91,7 @@ def roll_back(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
     if request.method == "POST":
         try:
             result = rollback.roll_back(
-                caller=caller, changeset_id=changeset_id, skip_conflicts="skip_conflicts" in request.POST
+                caller, changeset_id=changeset_id, skip_conflicts="skip_conflicts" in request.POST
             )
         except DomainError as error:
             messages.error(request, message_with_label(error))
@@ -101,7 +101,7 @@ def roll_back(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
         return redirect("changeset", changeset_id=changeset_id)
     error_text = ""
     try:
-        preview = rollback.roll_back_preview(caller=caller, changeset_id=changeset_id)
+        preview = rollback.roll_back_preview(caller, changeset_id=changeset_id)
     except DomainError as error:
         error_text = message_with_label(error)
         preview = rollback.RollBackPreview(get_changeset(caller, changeset_id), [], [])
@@ -147,7 +147,7 @@ def _rollback_report(result: rollback.RolledBack) -> Iterator[str]:
 def approve(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
     caller, notes = caller_from_request(request, channel="portal"), request.POST.get("notes", "")
     try:
-        applied = approvals.approve(caller=caller, changeset_id=changeset_id, notes=notes)
+        applied = approvals.approve(caller, changeset_id=changeset_id, notes=notes)
     except DomainError as error:
         messages.error(request, message_with_label(error))
         return redirect("changeset", changeset_id=changeset_id)
@@ -161,7 +161,7 @@ def approve(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
 def decline(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
     caller, notes = caller_from_request(request, channel="portal"), request.POST.get("notes", "")
     try:
-        approvals.decline(caller=caller, changeset_id=changeset_id, notes=notes)
+        approvals.decline(caller, changeset_id=changeset_id, notes=notes)
     except DomainError as error:
         messages.error(request, message_with_label(error))
     else:
@@ -172,7 +172,7 @@ def decline(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
 @require_POST
 @login_required
 def resume(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
-    resumed = resume_changeset(caller=caller_from_request(request, channel="portal"), changeset_id=changeset_id)
+    resumed = resume_changeset(caller_from_request(request, channel="portal"), changeset_id=changeset_id)
     text = gettext("The changeset is now: %(state)s.") % {"state": labels.label_of(resumed.changeset.state)}
     messages.info(request, text)
     return redirect("changeset", changeset_id=changeset_id)
@@ -182,7 +182,7 @@ def resume(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
 @login_required
 def replay(request: HttpRequest, changeset_id: UUID) -> HttpResponse:
     written_count, present_count = rollback.replay(
-        caller=caller_from_request(request, channel="portal"), changeset_id=changeset_id
+        caller_from_request(request, channel="portal"), changeset_id=changeset_id
     )
     written = ngettext("%(count)s value was written again.", "%(count)s values were written again.", written_count)
     present = ngettext("%(count)s value was present.", "%(count)s values were present.", present_count)

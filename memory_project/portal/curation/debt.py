@@ -80,7 +80,7 @@ def ask(request: HttpRequest) -> HttpResponse:
     person = request.POST.get("person", "")
     try:
         given = {"person": person, "entity_urn": request.POST.get("entity") or None}
-        asked = interviews.ask(AskQuestions.read(given), caller=caller)
+        asked = interviews.ask(caller, AskQuestions.read(given))
     except DomainError as error:
         messages.error(request, message_with_label(error))
     else:
@@ -110,7 +110,7 @@ def interview(request: HttpRequest) -> HttpResponse:
 def take_back(request: HttpRequest) -> HttpResponse:
     caller = curator(request)
     try:
-        interviews.undo(UndoAnswer.read({"question_id": request.POST.get("question")}), caller=caller)
+        interviews.undo(caller, UndoAnswer.read({"question_id": request.POST.get("question")}))
     except DomainError as error:
         messages.error(request, message_with_label(error))
     else:

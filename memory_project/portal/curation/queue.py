@@ -163,7 +163,7 @@ def bulk_decide(request: HttpRequest) -> HttpResponse:
         if sent_before := _sent_before(caller, name, ids, note, choice):
             return redirect("batch", batch_id=sent_before.pk)
         batch = bulk_actions.start(
-            caller=caller,
+            caller,
             act=name,
             unit_ids=ids,
             note=note,

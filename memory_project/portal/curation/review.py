@@ -210,31 +210,31 @@ Outcome = tuple[str, dict[str, str]]
 
 
 def _approve(caller: Caller, insight_id: UUID, note: str, seen: str, data: Mapping[str, str]) -> Outcome:
-    decisions.approve(caller=caller, insight_id=insight_id, notes=note, seen=seen)
+    decisions.approve(caller, insight_id=insight_id, notes=note, seen=seen)
     return gettext("Approved."), {"undo": "yes"}
 
 
 def _reject(caller: Caller, insight_id: UUID, note: str, seen: str, data: Mapping[str, str]) -> Outcome:
     if not note:
         raise Invalid(gettext("is missing: the author needs to know why"), field="reason")
-    decisions.reject(caller=caller, insight_id=insight_id, notes=note, seen=seen)
+    decisions.reject(caller, insight_id=insight_id, notes=note, seen=seen)
     return gettext("Rejected."), {"undo": "yes"}
 
 
 def _need_more(caller: Caller, insight_id: UUID, note: str, seen: str, data: Mapping[str, str]) -> Outcome:
-    clarifications.request_changes(caller=caller, insight_id=insight_id, notes=note, seen=seen)
+    clarifications.request_changes(caller, insight_id=insight_id, notes=note, seen=seen)
     return gettext("Sent back with your question."), {"undo": "yes"}
 
 
 def _hand_over(caller: Caller, insight_id: UUID, note: str, seen: str, data: Mapping[str, str]) -> Outcome:
     to = data.get("to", "")
-    insight = clarifications.reassign(caller=caller, insight_id=insight_id, to=to, notes=note, seen=seen)
+    insight = clarifications.reassign(caller, insight_id=insight_id, to=to, notes=note, seen=seen)
     return gettext("Handed over to %(name)s.") % {"name": name_of(insight.assignee)}, {"undo": "yes"}
 
 
 def _snooze(caller: Caller, insight_id: UUID, note: str, seen: str, data: Mapping[str, str]) -> Outcome:
     until = snooze_end(data)
-    snooze.snooze(caller=caller, insight_id=insight_id, until=until, notes=note, seen=seen)
+    snooze.snooze(caller, insight_id=insight_id, until=until, notes=note, seen=seen)
     return gettext("Snoozed until %(day)s.") % {"day": locale.day(until)}, {"undo": "yes"}
 
 
@@ -242,8 +242,8 @@ def _apply(caller: Caller, insight_id: UUID, note: str, seen: str, data: Mapping
     """Approve the insight if it is pending, then write the changes that it suggests to the catalog."""
     insight = queries.insight(caller, insight_id)
     if insight.state == InsightState.PENDING:
-        seen = version_of(decisions.approve(caller=caller, insight_id=insight_id, notes=note, seen=seen))
-    changeset = suggested.apply(caller=caller, insight_id=insight_id, seen=seen)
+        seen = version_of(decisions.approve(caller, insight_id=insight_id, notes=note, seen=seen))
+    changeset = suggested.apply(caller, insight_id=insight_id, seen=seen)
     is_waiting = changeset.state == ChangesetState.WAITING
     outcome = gettext("Waits for a second approval.") if is_waiting else gettext("Applied.")
     return outcome, {"changeset": str(changeset.pk)}
@@ -293,7 +293,7 @@ def _last(request: HttpRequest) -> Mapping[str, Any] | None:
 def set_replaced_memory(request: HttpRequest, insight_id: UUID) -> HttpResponse:
     caller = curator(request)
     try:
-        insight = set_replaced(caller=caller, insight_id=insight_id, record_id=request.POST.get("record") or None)
+        insight = set_replaced(caller, insight_id=insight_id, record_id=request.POST.get("record") or None)
     except DomainError as error:
         messages.error(request, message_with_label(error))
     else:
@@ -312,7 +312,7 @@ def undo(request: HttpRequest, insight_id: UUID) -> HttpResponse:
     last = request.session.get(LAST) or {}
     duplicates = last.get("also", []) if last.get("id") == str(insight_id) else []
     try:
-        decisions.undo_review(caller=caller, insight_id=insight_id, seen=_seen(request, insight_id))
+        decisions.undo_review(caller, insight_id=insight_id, seen=_seen(request, insight_id))
     except ChangedMeanwhile as error:
         return _show_conflict(request, caller, insight_id, "undo", error)
     except DomainError as error:
@@ -320,7 +320,7 @@ def undo(request: HttpRequest, insight_id: UUID) -> HttpResponse:
         return redirect(_address(insight_id, _queue(caller, request)))
     for pk in map(UUID, duplicates):
         try:
-            decisions.undo_review(caller=caller, insight_id=pk, seen=_seen(request, pk))
+            decisions.undo_review(caller, insight_id=pk, seen=_seen(request, pk))
         except DomainError as error:
             messages.error(request, message_with_label(error))
     request.session.pop(LAST, None)
@@ -348,7 +348,7 @@ def edit(request: HttpRequest, insight_id: UUID) -> HttpResponse:
     seen, conflict, steps = _seen(request, insight_id) or version_of(insight), "", []
     if request.method == "POST" and form.is_valid():
         try:
-            edited = edit_insight(Edit.read({"insight_id": insight_id, "seen": seen, **form.values()}), caller=caller)
+            edited = edit_insight(caller, Edit.read({"insight_id": insight_id, "seen": seen, **form.values()}))
             if "approve" in request.POST:
                 decided = request.POST.copy()
                 decided[f"seen-{insight_id.hex}"] = version_of(edited)

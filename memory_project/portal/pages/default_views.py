@@ -18,7 +18,7 @@ def default_view(caller: Caller, page: str) -> SavedView | None:
     return row.view if row else None
 
 
-def set_default(*, caller: Caller, view_id: int, is_default: bool) -> SavedView:
+def set_default(caller: Caller, *, view_id: int, is_default: bool) -> SavedView:
     """Open the view's list with it from now on, or no longer. Raises NotFound if the caller has no such view."""
     with transaction.atomic():
         view = SavedView.objects.select_for_update().filter(pk=view_id, person__email=caller.email).first()

@@ -127,7 +127,7 @@ def _personas(caller: Caller) -> list[str]:
 
 
 def _answer(agent: Caller, operation: RecallMemories) -> AskAnswer:
-    result = recall(operation, caller=agent)
+    result = recall(agent, operation)
     return AskAnswer(
         recall=result,
         memories=_found(agent, result),

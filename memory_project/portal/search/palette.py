@@ -76,7 +76,7 @@ def _memories(caller: Caller, text: str) -> list[RowMatch]:
         return []
     try:
         operation = RecallMemories.read({"query": text, "limit": MAX_MEMORIES})
-        hits = recall(operation, caller=caller, filters=Filters()).hits
+        hits = recall(caller, operation, filters=Filters()).hits
     except DomainError:
         return []  # without memories, the palette still shows everything else
     return [palette_rows.memory_match(hit.record, BEST_TEXT - TEXT_STEP * rank) for rank, hit in enumerate(hits)]

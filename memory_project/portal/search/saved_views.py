@@ -60,7 +60,7 @@ def save_view(request: HttpRequest) -> HttpResponse:
     try:
         name, page = request.POST.get("name", ""), request.POST.get("page", "")
         view = saved_views.save(
-            caller=caller_from_request(request, channel="portal"), name=name, page=page, query=back.partition("?")[2]
+            caller_from_request(request, channel="portal"), name=name, page=page, query=back.partition("?")[2]
         )
     except DomainError as error:
         messages.error(request, message_with_label(error))
@@ -73,7 +73,7 @@ def save_view(request: HttpRequest) -> HttpResponse:
 @login_required
 def remove_view(request: HttpRequest, view_id: int) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
-    if saved_views.remove(caller=caller, view_id=view_id):
+    if saved_views.remove(caller, view_id=view_id):
         messages.success(request, gettext("Saved view deleted. Its items are not affected."))
     return HttpResponseRedirect(local_page(request.POST.get("back_to", "")) or reverse("my-knowledge"))
 
@@ -91,7 +91,7 @@ def view_list(request: HttpRequest) -> HttpResponse:
 def rename_view(request: HttpRequest, view_id: int) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     try:
-        view = saved_views.rename(caller=caller, view_id=view_id, name=request.POST.get("name", ""))
+        view = saved_views.rename(caller, view_id=view_id, name=request.POST.get("name", ""))
     except (Invalid, Conflict) as error:
         messages.error(request, message_with_label(error))
     else:
@@ -103,7 +103,7 @@ def rename_view(request: HttpRequest, view_id: int) -> HttpResponse:
 @login_required
 def set_default_view(request: HttpRequest, view_id: int) -> HttpResponse:
     caller, is_default = caller_from_request(request, channel="portal"), request.POST.get("is_default") == "1"
-    view = default_views.set_default(caller=caller, view_id=view_id, is_default=is_default)
+    view = default_views.set_default(caller, view_id=view_id, is_default=is_default)
     if is_default:
         messages.success(request, gettext("My Knowledge now opens with “%(name)s”.") % {"name": view.name})
     else:

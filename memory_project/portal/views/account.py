@@ -148,7 +148,7 @@ def account(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         form.save()
         update_session_auth_hash(request, form.user)
-        ended = tokens.revoke_all(caller=caller, user=request.user) if "revoke_tokens" in request.POST else 0
+        ended = tokens.revoke_all(caller, user=request.user) if "revoke_tokens" in request.POST else 0
         messages.success(request, gettext("Your password was changed. All other browsers are signed out."))
         _report_revoked(request, ended)
         return redirect("account")
@@ -175,9 +175,9 @@ def _save_preferences(request: HttpRequest, caller: Caller) -> HttpResponse:
     ways = {kind: request.POST[f"way-{kind}"] for kind in (*kinds.KINDS, kinds.DIGEST) if f"way-{kind}" in request.POST}
     try:
         with transaction.atomic():
-            inbox.choose(caller=caller, ways=ways)
-            people.set_time_zone(caller=caller, name=request.POST.get("time_zone", ""))
-            people.set_language(caller=caller, code=request.POST.get("language", ""))
+            inbox.choose(caller, ways=ways)
+            people.set_time_zone(caller, name=request.POST.get("time_zone", ""))
+            people.set_language(caller, code=request.POST.get("language", ""))
     except DomainError as error:
         messages.error(request, message_with_label(error))
     else:
@@ -187,9 +187,9 @@ def _save_preferences(request: HttpRequest, caller: Caller) -> HttpResponse:
 
 
 def _end_access(request: HttpRequest, caller: Caller, user: User) -> HttpResponse:
-    people.end_sessions(caller=caller, person=user)
+    people.end_sessions(caller, person=user)
     update_session_auth_hash(request, user)
-    ended = tokens.revoke_all(caller=caller, user=user) if "revoke_tokens" in request.POST else 0
+    ended = tokens.revoke_all(caller, user=user) if "revoke_tokens" in request.POST else 0
     messages.success(request, gettext("All other browsers are signed out."))
     _report_revoked(request, ended)
     return redirect("account")

@@ -95,7 +95,7 @@ def _distributions(session: Session, model: str, records: int) -> list[tuple[str
 def clear_analysis(request: HttpRequest, key: int) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     session = _session(caller, key)
-    records, finding_count = sessions.clear(caller=caller, analysis_id=session.analysis_id)
+    records, finding_count = sessions.clear(caller, analysis_id=session.analysis_id)
     record_text = ngettext("%(count)s record", "%(count)s records", records) % {"count": locale.number(records)}
     finding_text = ngettext("%(count)s finding", "%(count)s findings", finding_count)
     messages.success(
@@ -128,7 +128,7 @@ def action_detail(request: HttpRequest, action_id: UUID) -> HttpResponse:
 @require_POST
 @login_required
 def resume_action(request: HttpRequest, action_id: UUID) -> HttpResponse:
-    bulk_action = actions.resume_later(caller=caller_from_request(request, channel="portal"), action_id=action_id)
+    bulk_action = actions.resume_later(caller_from_request(request, channel="portal"), action_id=action_id)
     messages.success(request, gettext("The action continues in the background. Reload this page to see its progress."))
     return redirect("analysis-action", action_id=bulk_action.pk)
 

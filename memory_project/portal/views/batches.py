@@ -73,7 +73,7 @@ def start_batch(request: HttpRequest) -> HttpResponse:
         messages.error(request, gettext("Enter a reason in the note: the authors need to know why."))
         return HttpResponseRedirect(back or reverse("review-list"))
     batch = bulk_actions.start(
-        caller=caller,
+        caller,
         act=request.POST.get("act", ""),
         unit_ids=ids,
         note=request.POST.get("note", ""),
@@ -87,9 +87,7 @@ def start_batch(request: HttpRequest) -> HttpResponse:
 @login_required
 def batch_detail(request: HttpRequest, batch_id: UUID) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
-    return render(
-        request, "portal/batch.html", _context(caller, bulk_actions.get_batch(caller=caller, batch_id=batch_id))
-    )
+    return render(request, "portal/batch.html", _context(caller, bulk_actions.get_batch(caller, batch_id=batch_id)))
 
 
 @require_POST
@@ -97,7 +95,7 @@ def batch_detail(request: HttpRequest, batch_id: UUID) -> HttpResponse:
 def resume_batch(request: HttpRequest, batch_id: UUID) -> HttpResponse:
     """Process the next slice of the bulk action. The page repeats this request until all rows are processed."""
     caller = caller_from_request(request, channel="portal")
-    batch = bulk_actions.resume(caller=caller, batch_id=batch_id)
+    batch = bulk_actions.resume(caller, batch_id=batch_id)
     if not request.htmx:  # type: ignore[attr-defined]
         return redirect("batch", batch_id=batch.pk)
     return render(request, "portal/_batch.html", _context(caller, batch))
@@ -108,13 +106,13 @@ def resume_batch(request: HttpRequest, batch_id: UUID) -> HttpResponse:
 def repeat_batch(request: HttpRequest, batch_id: UUID) -> HttpResponse:
     """Repeat the action on insights that had changed meanwhile, in the state in which the page showed them."""
     caller = caller_from_request(request, channel="portal")
-    batch = bulk_actions.get_batch(caller=caller, batch_id=batch_id)
+    batch = bulk_actions.get_batch(caller, batch_id=batch_id)
     ids = request.POST.getlist("ids")
     if not ids:
         messages.error(request, gettext("Select at least one item first."))
         return redirect("batch", batch_id=batch.pk)
     repeated = bulk_actions.start(
-        caller=caller,
+        caller,
         act=batch.act,
         unit_ids=ids,
         note=batch.note,
@@ -128,7 +126,7 @@ def repeat_batch(request: HttpRequest, batch_id: UUID) -> HttpResponse:
 @require_POST
 @login_required
 def undo_batch(request: HttpRequest, batch_id: UUID) -> HttpResponse:
-    batch = bulk_actions.undo(caller=caller_from_request(request, channel="portal"), batch_id=batch_id)
+    batch = bulk_actions.undo(caller_from_request(request, channel="portal"), batch_id=batch_id)
     return redirect("batch", batch_id=batch.pk)
 
 

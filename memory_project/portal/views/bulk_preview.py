@@ -70,7 +70,7 @@ def preview_batch(request: HttpRequest) -> HttpResponse:
     }  # fmt: skip
     if choice or not ACTS[name].choice:
         try:
-            result = preview(caller=caller, act=name, unit_ids=ids, note=context["note"], choice=choice)
+            result = preview(caller, act=name, unit_ids=ids, note=context["note"], choice=choice)
         except DomainError as error:
             context["error"] = message_with_label(error)
         else:

@@ -68,7 +68,7 @@ def waive(request: HttpRequest) -> HttpResponse:
     try:
         urns = [form.get("target", "")]
         given = {"waives": form.get("id", ""), "entity_urns": urns, "insight_text": form.get("reason", "").strip()}
-        caveat_waivers.waive(Waive.read(given), caller=caller)
+        caveat_waivers.waive(caller, Waive.read(given))
     except DomainError as error:
         messages.error(request, message_with_label(error))
     else:
@@ -82,7 +82,7 @@ def reinstate(request: HttpRequest) -> HttpResponse:
     caller, form = caller_from_request(request, channel="portal"), request.POST
     try:
         given = {"reinstates": form.get("id", ""), "entity_urns": [form.get("target", "")]}
-        caveat_waivers.reinstate(Reinstate.read(given), caller=caller)
+        caveat_waivers.reinstate(caller, Reinstate.read(given))
     except DomainError as error:
         messages.error(request, message_with_label(error))
     else:

@@ -52,7 +52,7 @@ def _form(request: HttpRequest, record_id: UUID, check: MemoryCheck | None) -> H
                 _save(caller, record_id, check, form)
                 messages.success(request, gettext("The check was saved."))
                 return redirect("memory", record_id=record_id)
-            tried = services.try_check(TryCheck.read(form.values()), caller=caller)
+            tried = services.try_check(caller, TryCheck.read(form.values()))
         except DomainError as error:
             form.refuse(error)
     context: dict[str, Any] = {"form": form, "record": record, "check": check, "sources": sources}
@@ -80,9 +80,9 @@ def _initial(check: MemoryCheck | None) -> dict[str, Any]:
 def _save(caller: Caller, record_id: UUID, check: MemoryCheck | None, form: CheckForm) -> None:
     values = {"record_id": record_id, **form.values()}
     if check is None:
-        services.add_check(AddCheck.read(values), caller=caller)
+        services.add_check(caller, AddCheck.read(values))
     else:
-        services.edit_check(EditCheck.read({**values, "check_id": check.pk}), caller=caller)
+        services.edit_check(caller, EditCheck.read({**values, "check_id": check.pk}))
 
 
 @require_POST
@@ -92,10 +92,10 @@ def change_check(request: HttpRequest, record_id: UUID, check_id: UUID, act: str
     place = {"record_id": record_id, "check_id": check_id}
     try:
         if act == "remove":
-            services.remove_check(RemoveCheck.read(place), caller=caller)
+            services.remove_check(caller, RemoveCheck.read(place))
             messages.success(request, gettext("The check was removed."))
         elif act == "run":
-            check = services.run_check(RunCheck.read(place), caller=caller)
+            check = services.run_check(caller, RunCheck.read(place))
             text = gettext("The check ran: %(result)s.") % {"result": TEXTS[check.last_run["code"]]}
             (messages.success if check.state == CheckState.PASSED else messages.warning)(request, text)
         else:

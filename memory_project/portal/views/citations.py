@@ -33,7 +33,7 @@ def citation_list(request: HttpRequest) -> HttpResponse:
     typed = {name: request.POST.get(name, "") for name in ("address", "title", "text")}
     try:
         operation = Cite.read({**typed, "text": typed["text"] or None, "is_shared": "is_shared" in request.POST})
-        registered = services.cite(operation, caller=caller)
+        registered = services.cite(caller, operation)
     except DomainError as error:
         messages.error(request, message_with_label(error))
         return _list(request, caller, typed, status=error.status)
@@ -90,24 +90,24 @@ def change_citing(request: HttpRequest, document_id: UUID, act: str) -> HttpResp
 
 def _acknowledge(caller: Caller, document_id: UUID, request: HttpRequest) -> str:
     values = {"document_id": document_id, "acknowledged_until": request.POST.get("until", "")}
-    services.change(ChangeCiting.read(values), caller=caller)
+    services.change(caller, ChangeCiting.read(values))
     return gettext("Noted. You are told of later changes.")
 
 
 def _share(caller: Caller, document_id: UUID, request: HttpRequest) -> str:
-    services.change(ChangeCiting(document_id=document_id, is_shared=True), caller=caller)
+    services.change(caller, ChangeCiting(document_id=document_id, is_shared=True))
     return gettext("Title and address are shown to people who can read the memories.")
 
 
 def _unshare(caller: Caller, document_id: UUID, request: HttpRequest) -> str:
-    services.change(ChangeCiting(document_id=document_id, is_shared=False), caller=caller)
+    services.change(caller, ChangeCiting(document_id=document_id, is_shared=False))
     return gettext("Title and address are shown to you only.")
 
 
 def _remove(caller: Caller, document_id: UUID, request: HttpRequest) -> str:
     if request.POST.get("confirm") != "yes":
         raise Invalid(gettext("is missing: tick the box to remove the document"), field="confirm")
-    services.remove(RemoveCiting(document_id=document_id), caller=caller)
+    services.remove(caller, RemoveCiting(document_id=document_id))
     return gettext("Removed.")
 
 

@@ -71,7 +71,7 @@ def _connect_page(request: HttpRequest, fresh: str = "") -> HttpResponse:
 def make_token(request: HttpRequest) -> HttpResponse:
     days = validate(Days, request.POST.get("days") or tokens.DEFAULT_DAYS, "days")
     _, text = tokens.create_token(
-        caller=caller_from_request(request, channel="portal"),
+        caller_from_request(request, channel="portal"),
         user=_user(request),
         name=request.POST.get("name", ""),
         persona=request.POST.get("persona", ""),
@@ -83,7 +83,7 @@ def make_token(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_required
 def revoke_token(request: HttpRequest, token_id: int) -> HttpResponse:
-    token = tokens.revoke_token(caller=caller_from_request(request, channel="portal"), token_id=token_id)
+    token = tokens.revoke_token(caller_from_request(request, channel="portal"), token_id=token_id)
     messages.success(request, gettext("“%(name)s” was revoked and no longer works.") % {"name": token.name})
     return redirect("connect")
 
@@ -91,7 +91,7 @@ def revoke_token(request: HttpRequest, token_id: int) -> HttpResponse:
 @require_POST
 @login_required
 def end_app(request: HttpRequest, app_id: UUID) -> HttpResponse:
-    app = connected_apps.end(caller=caller_from_request(request, channel="portal"), app_id=app_id)
+    app = connected_apps.end(caller_from_request(request, channel="portal"), app_id=app_id)
     messages.success(request, gettext("“%(name)s” has no access any more.") % {"name": app.name or app.address})
     return redirect("connect")
 

@@ -75,7 +75,7 @@ def settle(request: HttpRequest, contradiction_id: UUID) -> HttpResponse:
     if verdict == PairVerdict.BOTH:
         given |= {name: request.POST.get(name, "") for name in ("first_scope", "second_scope")}
     try:
-        settlement = verdicts.give_verdict(GiveVerdict.read(given), caller=caller)
+        settlement = verdicts.give_verdict(caller, GiveVerdict.read(given))
     except DomainError as error:
         messages.error(request, message_with_label(error))
     else:
@@ -93,7 +93,7 @@ def settle(request: HttpRequest, contradiction_id: UUID) -> HttpResponse:
 def undo(request: HttpRequest, settlement_id: UUID) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     try:
-        verdicts.undo(UndoSettlement.read({"settlement_id": settlement_id.hex}), caller=caller)
+        verdicts.undo(caller, UndoSettlement.read({"settlement_id": settlement_id.hex}))
     except DomainError as error:
         messages.error(request, message_with_label(error))
     else:

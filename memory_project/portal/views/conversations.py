@@ -64,7 +64,7 @@ def forget_turn(request: HttpRequest, record_id: UUID) -> HttpResponse:
     """Archive a turn or a long-term memory, together with its copies. Archived memories are purged later."""
     caller = caller_from_request(request, channel="portal")
     try:
-        deletion.delete_memories(DeleteMemories.read({"user_id": caller.email, "memory_id": record_id}), caller=caller)
+        deletion.delete_memories(caller, DeleteMemories.read({"user_id": caller.email, "memory_id": record_id}))
     except DomainError as error:
         messages.error(request, message_with_label(error))
     else:
@@ -86,12 +86,12 @@ def decide_merge(request: HttpRequest, proposal_id: UUID, act: str) -> HttpRespo
     caller = caller_from_request(request, channel="portal")
     try:
         if act == "accept":
-            merging.accept(caller=caller, proposal_id=proposal_id)
+            merging.accept(caller, proposal_id=proposal_id)
             messages.success(
                 request, gettext("Merged. The older memory now has the merged text. The newer memory is archived.")
             )
         else:
-            merging.dismiss(caller=caller, proposal_id=proposal_id)
+            merging.dismiss(caller, proposal_id=proposal_id)
             messages.success(request, gettext("Both memories are kept as they are."))
     except DomainError as error:
         messages.error(request, message_with_label(error))
@@ -125,9 +125,7 @@ def cached(request: HttpRequest) -> HttpResponseBase:
 @login_required
 def drop_cache(request: HttpRequest) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
-    count = cache.invalidate_cache(
-        InvalidateCache.read({"user_id": caller.email, "invalidate_all": True}), caller=caller
-    )
+    count = cache.invalidate_cache(caller, InvalidateCache.read({"user_id": caller.email, "invalidate_all": True}))
     text = ngettext("%(count)s cached answer was deleted.", "%(count)s cached answers were deleted.", count)
     messages.success(request, text % {"count": count})
     return redirect("cached-answers")
@@ -142,13 +140,13 @@ def confirm_wipe(request: HttpRequest, request_id: UUID) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     wipe_request = wipe.open_request(caller, request_id)
     if request.method == "POST" and "withdraw" in request.POST:
-        wipe.withdraw(caller=caller, request_id=request_id)
+        wipe.withdraw(caller, request_id=request_id)
         messages.success(request, gettext("Request canceled. Nothing was deleted."))
         return redirect("my-knowledge")
     error = ""
     if request.method == "POST":
         if request.POST.get("email", "").strip().lower() == caller.email:
-            outcome = wipe.confirm(caller=caller, request_id=request_id)
+            outcome = wipe.confirm(caller, request_id=request_id)
             return render(request, "conversations/wiped.html", {"counts": sorted(outcome.counts.items())})
         error = gettext("Type %(email)s to confirm.") % {"email": caller.email}
     context = {"waiting": wipe_request, "counts": sorted(wipe_request.counts.items()), "fault": error}

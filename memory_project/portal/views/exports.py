@@ -33,7 +33,7 @@ def exports(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         scope, _, persona = request.POST.get("scope", PERSON).partition(":")
         try:
-            services.start_export(caller=caller, scope=scope, persona=persona, format=request.POST.get("format", "zip"))
+            services.start_export(caller, scope=scope, persona=persona, format=request.POST.get("format", "zip"))
             return redirect("exports")
         except DomainError as refusal:
             error = message_with_label(refusal)
@@ -63,7 +63,7 @@ def _scopes(caller: Caller) -> list[tuple[str, str]]:
 @login_required
 def export_file(request: HttpRequest, export_id: UUID) -> HttpResponseBase:
     caller = caller_from_request(request, channel="portal")
-    export, file = services.open_export(caller=caller, export_id=export_id)
+    export, file = services.open_export(caller, export_id=export_id)
     format = export_format(export.format)
     name = "-".join(filter(None, ("commonplace", export.persona or export.scope, f"{timezone.now():%Y-%m-%d}")))
     response = streamed(
@@ -82,5 +82,5 @@ def _blocks(file: IO[bytes]) -> Iterator[bytes]:
 @require_POST
 @login_required
 def delete_export(request: HttpRequest, export_id: UUID) -> HttpResponse:
-    services.delete_export(caller=caller_from_request(request, channel="portal"), export_id=export_id)
+    services.delete_export(caller_from_request(request, channel="portal"), export_id=export_id)
     return redirect("exports")

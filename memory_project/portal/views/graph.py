@@ -229,7 +229,7 @@ def _target(choice: Choice, number: int, style: str) -> str:
 @login_required
 def share_graph(request: HttpRequest, graph_id: UUID) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
-    graphs.share(caller=caller, graph_id=graph_id, visibility=request.POST.get("visibility", ""))
+    graphs.share(caller, graph_id=graph_id, visibility=request.POST.get("visibility", ""))
     messages.success(request, gettext("Sharing settings saved."))
     return redirect(f"{reverse('graph')}?graph={graph_id.hex}")
 

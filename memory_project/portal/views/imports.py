@@ -51,7 +51,7 @@ def _start(caller: Caller, request: HttpRequest) -> Import:
     if file is None or file.name is None:
         raise Invalid(gettext("is missing: choose a file"), field="file")
     staged = staging.start(
-        caller=caller, file=cast(BinaryIO, file.file), name=file.name, format=request.POST.get("format", "")
+        caller, file=cast(BinaryIO, file.file), name=file.name, format=request.POST.get("format", "")
     )
     tasks.queue(staged)
     return staged
@@ -118,7 +118,7 @@ def choose_import_rows(request: HttpRequest, import_id: UUID) -> HttpResponse:
         return redirect("import", import_id=import_id)
     chosen = request.POST.get("chosen") == "1"
     count = report.choose_rows(
-        caller=caller,
+        caller,
         import_id=import_id,
         chosen=chosen,
         outcome=request.POST.get("outcome", ""),
@@ -139,7 +139,7 @@ def choose_import_rows(request: HttpRequest, import_id: UUID) -> HttpResponse:
 def take_import(request: HttpRequest, import_id: UUID) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     staged = taking_over.start(
-        caller=caller,
+        caller,
         import_id=import_id,
         visibility=request.POST.get("visibility", ""),
         applies_to_all="applies_to_all" in request.POST,
@@ -151,14 +151,14 @@ def take_import(request: HttpRequest, import_id: UUID) -> HttpResponse:
 @require_POST
 @login_required
 def cancel_import(request: HttpRequest, import_id: UUID) -> HttpResponse:
-    taking_over.cancel(caller=caller_from_request(request, channel="portal"), import_id=import_id)
+    taking_over.cancel(caller_from_request(request, channel="portal"), import_id=import_id)
     return redirect("import", import_id=import_id)
 
 
 @require_POST
 @login_required
 def undo_import(request: HttpRequest, import_id: UUID) -> HttpResponse:
-    staged = taking_over.start_undo(caller=caller_from_request(request, channel="portal"), import_id=import_id)
+    staged = taking_over.start_undo(caller_from_request(request, channel="portal"), import_id=import_id)
     tasks.queue(staged)
     return redirect("import", import_id=staged.pk)
 

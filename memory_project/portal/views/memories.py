@@ -171,7 +171,7 @@ def create_memory(request: HttpRequest) -> HttpResponse:
     form = MemoryForm(request.POST or None, initial=initial, scopes=choices(caller))
     if request.method == "POST" and form.is_valid():
         try:
-            result = services.remember(Remember.read({**form.values()}), caller=caller)
+            result = services.remember(caller, Remember.read({**form.values()}))
         except Invalid as error:
             form.refuse(error)
         else:
@@ -243,23 +243,23 @@ def change_memory(request: HttpRequest, record_id: UUID, act: str) -> HttpRespon
 
 
 def _forget(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    services.forget(Forget.read({"record_id": record_id, "reason": request.POST.get("reason", "")}), caller=caller)
+    services.forget(caller, Forget.read({"record_id": record_id, "reason": request.POST.get("reason", "")}))
     return gettext("Forgotten. The memory is kept, but it is no longer recalled.")
 
 
 def _restore(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    services.restore(Restore(record_id=record_id), caller=caller)
+    services.restore(caller, Restore(record_id=record_id))
     return gettext("Restored. The memory is recalled again.")
 
 
 def _verify(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    services.verify(Verify.read({"record_id": record_id, "note": request.POST.get("reason", "")}), caller=caller)
+    services.verify(caller, Verify.read({"record_id": record_id, "note": request.POST.get("reason", "")}))
     return gettext("Verified as still true.")
 
 
 def _share(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     record = services.share(
-        Share.read({"record_id": record_id, "visibility": request.POST.get("visibility", "")}), caller=caller
+        caller, Share.read({"record_id": record_id, "visibility": request.POST.get("visibility", "")})
     )
     if record.visibility == Visibility.PRIVATE:
         return gettext("The memory is now visible to its owner only.")
@@ -270,7 +270,7 @@ def _share(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
 
 def _reassign(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     record = services.reassign(
-        Reassign.read({"record_id": record_id, "persona": request.POST.get("persona", "")}), caller=caller
+        caller, Reassign.read({"record_id": record_id, "persona": request.POST.get("persona", "")})
     )
     return gettext("Moved to the persona %(persona)s.") % {"persona": record.persona}
 
@@ -285,7 +285,7 @@ def _other_personas(caller: Caller, record: MemoryRecord) -> list[Persona]:
 
 
 def _extend(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    record = validity.extend(Extend.read({"record_id": record_id, "by": request.POST.get("by", "")}), caller=caller)
+    record = validity.extend(caller, Extend.read({"record_id": record_id, "by": request.POST.get("by", "")}))
     if record.pending_message:
         return f"{record.pending_message[0].upper()}{record.pending_message[1:]}."
     if record.valid_until is None:
@@ -295,7 +295,7 @@ def _extend(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
 
 def _attach(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     record = services.choose_attachment(
-        ChooseAttachment.read({"record_id": record_id, "attachment": request.POST.get("attachment", "")}), caller=caller
+        caller, ChooseAttachment.read({"record_id": record_id, "attachment": request.POST.get("attachment", "")})
     )
     if record.attachment == Attachment.ALWAYS:
         return gettext("The memory is always attached from now on.")
@@ -305,9 +305,7 @@ def _attach(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
 
 
 def _dismiss_entity(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    services.dismiss_entity(
-        DismissEntity.read({"record_id": record_id, "urn": request.POST.get("urn", "")}), caller=caller
-    )
+    services.dismiss_entity(caller, DismissEntity.read({"record_id": record_id, "urn": request.POST.get("urn", "")}))
     return gettext("Removed. The entity is not detected in this memory again.")
 
 
@@ -322,7 +320,7 @@ def _settle(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     columns = [{"urn": urn, "column": column, "relevance": gettext("the text names it")}] if column else []
     entities = [] if urn == NOTHING else [urn] if urn else names
     operation = AssignEntities.read({"id": record_id, "entity_urns": entities, "related_columns": columns})
-    record = entity_assignment.assign_entities(operation, caller=caller)
+    record = entity_assignment.assign_entities(caller, operation)
     if record.pending_message:
         return gettext("Your answer waits for a curator, because the memory is approved.")
     if not record.entity_urns:
@@ -333,7 +331,7 @@ def _settle(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
 
 def _erase(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     erased = erasure.erase(
-        Erase.read({"record_id": record_id, "confirm": request.POST.get("confirm") == "erase"}), caller=caller
+        caller, Erase.read({"record_id": record_id, "confirm": request.POST.get("confirm") == "erase"})
     )
     sentences = [gettext("Permanently erased.")]
     if erased.removed:
@@ -348,14 +346,14 @@ def _erase(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
 
 
 def _useful(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    feedback.mark(MarkFeedback(record_id=record_id, verdict="useful"), caller=caller)
+    feedback.mark(caller, MarkFeedback(record_id=record_id, verdict="useful"))
     return gettext("Thank you. Marked as useful.")
 
 
 def _wrong(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     mark = feedback.mark(
+        caller,
         MarkFeedback.read({"record_id": record_id, "verdict": "wrong", "note": request.POST.get("reason", "")}),
-        caller=caller,
     )
     if not mark.counts:
         return gettext(
@@ -368,22 +366,22 @@ def _wrong(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
 
 
 def _withdraw(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    feedback.withdraw(caller=caller, record_id=record_id)
+    feedback.withdraw(caller, record_id=record_id)
     return gettext("Your feedback was withdrawn.")
 
 
 def _withdraw_reports(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    reports.report(ReportMemories(withdraw=[record_id]), caller=caller)
+    reports.report(caller, ReportMemories(withdraw=[record_id]))
     return gettext("Your agents’ reports were withdrawn.")
 
 
 def _undo(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    undo.undo(caller=caller, record_id=record_id, change=request.POST.get("change", ""))
+    undo.undo(caller, record_id=record_id, change=request.POST.get("change", ""))
     return gettext("Undone.")
 
 
 def _appeal(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    decisions.appeal(Appeal.read({"insight_id": record_id, "notes": request.POST.get("reason", "")}), caller=caller)
+    decisions.appeal(caller, Appeal.read({"insight_id": record_id, "notes": request.POST.get("reason", "")}))
     return gettext("Appealed. A curator will review it again, with your reason.")
 
 
@@ -426,7 +424,7 @@ def _save(caller: Caller, record: MemoryRecord, form: MemoryForm, correcting: bo
         del values["scope"]  # it may have been removed since; a correction inherits it
     if correcting:
         values["keep_checks"] = "keep_checks" in form.data
-        result = services.supersede(Supersede.read({"record_id": record.pk, **values}), caller=caller)
+        result = services.supersede(caller, Supersede.read({"record_id": record.pk, **values}))
         # A correction without a predecessor awaits review before it replaces the memory. Its note says so.
         result.record.pending_message = result.note if result.record.supersedes_id is None else ""
         return result.record
@@ -434,9 +432,7 @@ def _save(caller: Caller, record: MemoryRecord, form: MemoryForm, correcting: bo
     changed = {name: value for name, value in values.items() if value != getattr(record, name)}
     if not changed and record.status == Status.ACTIVE:
         return record
-    return services.revise(
-        Revise.read({"record_id": record.pk, "reason": reason, **(changed or values)}), caller=caller
-    )
+    return services.revise(caller, Revise.read({"record_id": record.pk, "reason": reason, **(changed or values)}))
 
 
 def _report(request: HttpRequest, result: services.Remembered) -> None:

@@ -55,7 +55,7 @@ def notification_group(request: HttpRequest, notice_id: int) -> HttpResponse:
 @login_required
 def open_notification(request: HttpRequest, notice_id: int) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
-    inbox.mark_read(caller=caller, notice_id=notice_id)
+    inbox.mark_read(caller, notice_id=notice_id)
     row = inbox.notifications_for(caller).filter(pk=notice_id).first()
     entries = lists.entries_for(caller, [row] if row else [])
     link = entries[0].link if entries else ""
@@ -71,9 +71,9 @@ def mark_all_read(request: HttpRequest) -> HttpResponse:
     if group:
         is_key = group.isascii() and group.isdecimal() and len(group) < 19
         members = lists.group_of(caller, int(group)) if is_key else None
-        count = inbox.mark_read(caller=caller, among=members) if members is not None else 0
+        count = inbox.mark_read(caller, among=members) if members is not None else 0
     else:
-        count = inbox.mark_read(caller=caller)
+        count = inbox.mark_read(caller)
     marked = ngettext("%(total)s notification marked as read.", "%(total)s notifications marked as read.", count)
     text = marked % {"total": locale.number(count)} if count else gettext("No notification was unread.")
     messages.success(request, text)

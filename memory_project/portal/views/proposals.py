@@ -66,7 +66,7 @@ def answer_question(request: HttpRequest, insight_id: UUID) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     try:
         clarifications.answer(
-            AnswerQuestion.read({"insight_id": insight_id, "notes": request.POST.get("answer", "")}), caller=caller
+            caller, AnswerQuestion.read({"insight_id": insight_id, "notes": request.POST.get("answer", "")})
         )
     except DomainError as error:
         messages.error(request, message_with_label(error))
@@ -87,7 +87,7 @@ def propose(request: HttpRequest) -> HttpResponse:
             text = values.pop("content")
             if source.get("finding_id"):
                 values |= {"finding_id": source["finding_id"], "source": "agent_discovery"}
-            captured = capture(Capture.read({"insight_text": text, **values}), caller=caller)
+            captured = capture(caller, Capture.read({"insight_text": text, **values}))
         except Invalid as error:
             form.refuse(error)
         except DomainError as error:

@@ -40,7 +40,7 @@ def question_list(request: HttpRequest) -> HttpResponse:
 def ask_me(request: HttpRequest) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     try:
-        asked = interviews.ask(AskQuestions(), caller=caller)
+        asked = interviews.ask(caller, AskQuestions())
     except DomainError as error:
         messages.error(request, message_with_label(error))
     else:
@@ -61,11 +61,11 @@ def decide(request: HttpRequest, question_id: UUID, act: str) -> HttpResponse:
         if act == "answer":
             message = _answer(caller, question_id, request)
         elif act == "undo":
-            interviews.undo(UndoAnswer(question_id=question_id), caller=caller)
+            interviews.undo(caller, UndoAnswer(question_id=question_id))
             message = gettext("The question is open again.")
         elif act in (SKIP, UNKNOWN, PASS):
             given = {"question_id": question_id.hex, "because": act, "to": request.POST.get("to", "")}
-            interviews.pass_over(PassOver.read(given), caller=caller)
+            interviews.pass_over(caller, PassOver.read(given))
             message = gettext("Noted. You can open the question again below.")
         else:
             raise Http404
@@ -78,5 +78,5 @@ def decide(request: HttpRequest, question_id: UUID, act: str) -> HttpResponse:
 
 def _answer(caller: Caller, question_id: UUID, request: HttpRequest) -> str:
     given = {"question_id": question_id.hex, "content": request.POST.get("content", "")}
-    captured = interviews.answer(AnswerInterview.read(given), caller=caller)
+    captured = interviews.answer(caller, AnswerInterview.read(given))
     return gettext("It was there already.") if captured.existing else gettext("Proposed. A curator will review it.")

@@ -77,7 +77,7 @@ def _propose(caller: Caller, request: HttpRequest) -> tuple[str, Sequence[Sugges
 def _kept(caller: Caller, request: HttpRequest, keep_as: str) -> tuple[str, Sequence[Suggestion], str]:
     given = {"suggestion_id": _ids(request)[0], "keep_as": keep_as}
     given |= {name: request.POST[name] for name in ("content", "visibility") if request.POST.get(name)}
-    kept = decisions.keep(Keep.read(given), caller=caller)
+    kept = decisions.keep(caller, Keep.read(given))
     if kept.existing:
         message = gettext("It was there already.")
     elif keep_as == INSIGHT:
@@ -88,13 +88,13 @@ def _kept(caller: Caller, request: HttpRequest, keep_as: str) -> tuple[str, Sequ
 
 
 def _discard(caller: Caller, request: HttpRequest) -> tuple[str, Sequence[Suggestion], str]:
-    rows = decisions.discard(Discard.read({"suggestion_ids": _ids(request)}), caller=caller)
+    rows = decisions.discard(caller, Discard.read({"suggestion_ids": _ids(request)}))
     text = ngettext("%(count)s suggestion discarded.", "%(count)s suggestions discarded.", len(rows))
     return text % {"count": locale.number(len(rows))}, rows, ""
 
 
 def _never(caller: Caller, request: HttpRequest) -> tuple[str, Sequence[Suggestion], str]:
-    rows = decisions.never_again(NeverAgain.read({"suggestion_ids": _ids(request)}), caller=caller)
+    rows = decisions.never_again(caller, NeverAgain.read({"suggestion_ids": _ids(request)}))
     text = ngettext(
         "%(count)s suggestion discarded. It and texts like it will not be suggested again.",
         "%(count)s suggestions discarded. They and texts like them will not be suggested again.",
@@ -127,7 +127,7 @@ def undo(request: HttpRequest) -> HttpResponse:
         messages.warning(request, gettext("There is no decision to undo."))
         return redirect("suggestions")
     try:
-        decisions.undo(UndoDecisions.read({"suggestion_ids": [UUID(pk).hex for pk in last["ids"]]}), caller=caller)
+        decisions.undo(caller, UndoDecisions.read({"suggestion_ids": [UUID(pk).hex for pk in last["ids"]]}))
     except DomainError as error:
         messages.error(request, message_with_label(error))
     else:

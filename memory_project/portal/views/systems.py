@@ -44,15 +44,15 @@ def change_system(request: HttpRequest, name: str, act: str) -> HttpResponse:
     upstream = _upstream(caller, name)
     match act:
         case "save":
-            stored_credentials.save_secret(caller=caller, upstream=upstream, secret=request.POST.get("secret", ""))
+            stored_credentials.save_secret(caller, upstream=upstream, secret=request.POST.get("secret", ""))
             _try(request, caller, upstream)
         case "try":
             _try(request, caller, upstream)
         case "sign-in":
-            address, host = sign_in.start(caller=caller, upstream=upstream)
+            address, host = sign_in.start(caller, upstream=upstream)
             return _page(request, signing_in=name, address=address, host=host)
         case "remove":
-            stored_credentials.remove(caller=caller, upstream=upstream)
+            stored_credentials.remove(caller, upstream=upstream)
             messages.success(request, gettext("Removed. %(system)s is no longer used in your name.") % {"system": name})
         case _:
             raise NotFound(gettext("no such action"))
@@ -69,14 +69,14 @@ def upstream_callback(request: HttpRequest) -> HttpResponse:
     answer = sign_in.SignInAnswer(**given, issuer=request.GET.get("iss"))
     name, failed = "", None
     try:
-        upstream = sign_in.finish(caller=caller, answer=answer)
+        upstream = sign_in.finish(caller, answer=answer)
         name = upstream.name
     except DomainError as error:
         failed = error
         raise
     finally:
         audit.record(
-            caller=caller,
+            caller,
             tool="portal.upstream-sign-in",
             outcome=AuditEvent.Outcome.REFUSED if failed else AuditEvent.Outcome.OK,
             code=failed.code if failed else "",

@@ -32,7 +32,7 @@ def webhooks(request: HttpRequest) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
     if request.method != "POST":
         return _page(request, caller)
-    endpoint, secret = endpoints.create_endpoint(CreateEndpoint.read(_fields(request)), caller=caller)
+    endpoint, secret = endpoints.create_endpoint(caller, CreateEndpoint.read(_fields(request)))
     return _page(request, caller, fresh=endpoint, secret=secret)
 
 
@@ -42,28 +42,28 @@ def change_webhook(request: HttpRequest, endpoint_id: UUID, act: str) -> HttpRes
     caller = caller_from_request(request, channel="portal")
     match act:
         case "rotate":
-            endpoint, secret = endpoints.rotate_secret(caller=caller, endpoint_id=endpoint_id)
+            endpoint, secret = endpoints.rotate_secret(caller, endpoint_id=endpoint_id)
             return _page(request, caller, fresh=endpoint, secret=secret)
         case "change":
             fields = {**_fields(request), "endpoint_id": endpoint_id}
-            endpoints.update_endpoint(UpdateEndpoint.read(fields), caller=caller)
+            endpoints.update_endpoint(caller, UpdateEndpoint.read(fields))
             message = gettext("Saved.")
         case "pause":
-            endpoints.pause_endpoint(caller=caller, endpoint_id=endpoint_id)
+            endpoints.pause_endpoint(caller, endpoint_id=endpoint_id)
             message = gettext("Paused. Events that occur now are not sent later.")
         case "resume":
-            endpoints.resume_endpoint(caller=caller, endpoint_id=endpoint_id)
+            endpoints.resume_endpoint(caller, endpoint_id=endpoint_id)
             message = gettext("Resumed.")
         case "test":
-            endpoints.send_test_event(caller=caller, endpoint_id=endpoint_id)
+            endpoints.send_test_event(caller, endpoint_id=endpoint_id)
             message = gettext("A test event is being sent. Reload the page to see the result.")
         case "repeat":
-            endpoints.repeat_delivery(caller=caller, delivery_id=request.POST.get("delivery", ""))
+            endpoints.repeat_delivery(caller, delivery_id=request.POST.get("delivery", ""))
             message = gettext("The delivery is being repeated. Reload the page to see the result.")
         case "delete":
             if request.POST.get("confirm") != "yes":
                 raise Invalid(gettext("is missing: tick the box to delete the webhook"), field="confirm")
-            endpoints.delete_endpoint(caller=caller, endpoint_id=endpoint_id)
+            endpoints.delete_endpoint(caller, endpoint_id=endpoint_id)
             message = gettext("Deleted.")
         case _:
             raise NotFound(gettext("no such action"))

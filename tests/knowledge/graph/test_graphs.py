@@ -59,13 +59,13 @@ def test_a_file_is_imported_once_and_exported(alice: Caller, tmp_path: Path) -> 
 def test_paths_are_accepted_only_over_stdio(alice: Caller) -> None:
     remote = replace(alice, channel="mcp-http")
     with pytest.raises(Invalid, match="over stdio only"):
-        jsonl.migrate(Migrate.read({"source_path": "/etc/passwd"}), caller=remote)
+        jsonl.migrate(remote, Migrate.read({"source_path": "/etc/passwd"}))
     text = "\n".join(json.dumps(line) for line in LINES)
-    assert jsonl.migrate(Migrate(jsonl=text), caller=remote).entities == 2
+    assert jsonl.migrate(remote, Migrate(jsonl=text)).entities == 2
     with pytest.raises(Invalid, match="source_path is required"):
         call(alice, "migrate")
     with pytest.raises(Invalid, match="jsonl is required"):
-        jsonl.migrate(Migrate.read({}), caller=remote)
+        jsonl.migrate(remote, Migrate.read({}))
 
 
 def test_each_person_has_a_graph_and_a_persona_may_share_one(alice: Caller, bob: Caller, olga: Caller) -> None:
@@ -99,11 +99,11 @@ def test_an_observation_becomes_an_insight(alice: Caller, bob: Caller) -> None:
     urn = "urn:li:dataset:(urn:li:dataPlatform:x,orders,PROD)"
     call(alice, "create_entities", entities=[{"name": "Orders", "urn": urn, "observations": ["One row an order."]}])
     number = Observation.objects.get().number
-    insight = capture(Capture(category="business_context", observation_id=number), caller=alice).insight
+    insight = capture(alice, Capture(category="business_context", observation_id=number)).insight
     assert (insight.record.content, insight.record.entity_urns) == ("Orders: One row an order.", [urn])
     assert insight.record.metadata == {"observation_id": number, "graph_entity": "Orders"}
     with pytest.raises(NotFound):
-        capture(Capture.read({"category": "business_context", "observation_id": number}), caller=bob)
+        capture(bob, Capture.read({"category": "business_context", "observation_id": number}))
 
 
 @pytest.mark.django_db(transaction=True)

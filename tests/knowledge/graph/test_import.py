@@ -35,7 +35,7 @@ def relation(start: str, end: str, kind: str = "knows") -> str:
 
 
 def import_text(caller: Caller, *lines: str) -> jsonl.Imported:
-    return jsonl.migrate(Migrate(jsonl="\n".join(lines)), caller=caller)
+    return jsonl.migrate(caller, Migrate(jsonl="\n".join(lines)))
 
 
 def export(caller: Caller) -> list[str]:

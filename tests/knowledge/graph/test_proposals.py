@@ -45,15 +45,15 @@ def test_accepting_a_duplicate_ends_it_and_reopening_restores_it(alice: Caller, 
     create_duplicates(alice)
     tasks.propose_maintenance()
     proposal = UpkeepProposal.objects.get()
-    proposals.accept(caller=ada, proposal_id=proposal.pk)
+    proposals.accept(ada, proposal_id=proposal.pk)
     assert current_texts() == [LONG, "Unrelated."]
     with pytest.raises(Conflict):
-        proposals.dismiss(caller=ada, proposal_id=proposal.pk)
-    proposals.reopen(caller=ada, proposal_id=proposal.pk)
+        proposals.dismiss(ada, proposal_id=proposal.pk)
+    proposals.reopen(ada, proposal_id=proposal.pk)
     assert current_texts() == [SHORT, LONG, "Unrelated."]
     call(alice, "delete_observations", name="P", observations=[LONG])
     with pytest.raises(Conflict):
-        proposals.accept(caller=ada, proposal_id=proposal.pk)
+        proposals.accept(ada, proposal_id=proposal.pk)
     assert current_texts() == [SHORT, "Unrelated."]
 
 
@@ -61,11 +61,11 @@ def test_accepting_a_split_moves_the_observations(alice: Caller, ada: Caller) ->
     texts = create_crowd(alice)
     tasks.propose_maintenance()
     proposal = UpkeepProposal.objects.get(kind=UpkeepKind.SPLIT)
-    proposals.accept(caller=ada, proposal_id=proposal.pk)
+    proposals.accept(ada, proposal_id=proposal.pk)
     children = Entity.objects.filter(name__startswith="Crowd - ")
     assert Observation.objects.filter(entity__in=children, ended_at=None).count() == len(texts)
     with pytest.raises(Conflict):
-        proposals.reopen(caller=ada, proposal_id=proposal.pk)
+        proposals.reopen(ada, proposal_id=proposal.pk)
 
 
 def test_the_tools_omit_dismissed_proposals(alice: Caller, ada: Caller) -> None:
@@ -73,7 +73,7 @@ def test_the_tools_omit_dismissed_proposals(alice: Caller, ada: Caller) -> None:
     create_duplicates(alice)
     tasks.propose_maintenance()
     for proposal in UpkeepProposal.objects.all():
-        proposals.dismiss(caller=ada, proposal_id=proposal.pk)
+        proposals.dismiss(ada, proposal_id=proposal.pk)
     assert call(alice, "find_split_candidates") == {"candidates": []}
     assert call(alice, "find_duplicate_observations", entity_name="P")["duplicate_pairs"] == []
     assert tasks.propose_maintenance() == 0
@@ -85,9 +85,9 @@ def test_only_admins_decide(alice: Caller, bob: Caller, ada: Caller) -> None:
     proposal = UpkeepProposal.objects.get()
     for outsider in (alice, bob):
         with pytest.raises(Forbidden):
-            proposals.accept(caller=outsider, proposal_id=proposal.pk)
+            proposals.accept(outsider, proposal_id=proposal.pk)
         with pytest.raises(Forbidden):
-            proposals.check_graph(caller=outsider, graph=proposal.entity.graph)
+            proposals.check_graph(outsider, graph=proposal.entity.graph)
     assert UpkeepProposal.objects.get().state == UpkeepState.OPEN
 
 
@@ -97,7 +97,7 @@ def test_a_worker_checks_a_large_graph(alice: Caller, ada: Caller, monkeypatch: 
     queue: list[tuple[str, ...]] = []
     monkeypatch.setattr(proposals, "ENTITIES_AT_ONCE", 0)
     monkeypatch.setattr(proposals, "async_task", lambda *arguments: queue.append(arguments))
-    assert proposals.check_graph(caller=ada, graph=graph) is None
+    assert proposals.check_graph(ada, graph=graph) is None
     ((task, graph_id),) = queue
     assert (task, tasks.propose_maintenance_of(graph_id)) == ("knowledge.graph.tasks.propose_maintenance_of", 1)
 

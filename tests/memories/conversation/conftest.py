@@ -27,7 +27,7 @@ def store_turns(
 ) -> list[MemoryRecord]:
     messages = [{"role": "human", "content": text, **extra} for text in texts]
     operation = {"user_id": user_id or caller.email, "conversation_id": conversation, "messages": messages}
-    return store_messages(StoreMessages.read(operation), caller=caller).turns
+    return store_messages(caller, StoreMessages.read(operation)).turns
 
 
 def long_term_memory(turn: MemoryRecord) -> MemoryRecord:

@@ -100,12 +100,12 @@ def test_a_merge_is_proposed_and_only_its_owner_decides(
     assert [entry.pk for entry in merging.waiting(alice)] == [proposal.pk]
     assert merging.waiting(bob) == []
     with pytest.raises(NotFound):
-        merging.accept(caller=bob, proposal_id=proposal.pk)
-    merging.accept(caller=alice, proposal_id=proposal.pk)
+        merging.accept(bob, proposal_id=proposal.pk)
+    merging.accept(alice, proposal_id=proposal.pk)
     texts = MemoryRecord.objects.filter(tier=Tier.LONG_TERM, status=Status.ACTIVE).values_list("content", flat=True)
     assert list(texts) == [proposal.text]
     with pytest.raises(Conflict):
-        merging.dismiss(caller=alice, proposal_id=proposal.pk)
+        merging.dismiss(alice, proposal_id=proposal.pk)
 
 
 @pytest.mark.parametrize("reinforce_cosine", [0.1, 1.0])

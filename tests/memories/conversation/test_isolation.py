@@ -102,7 +102,7 @@ def test_users_of_a_service_have_their_own_namespace(service: Caller, alice: Cal
     assert call(service, "recall_memory", query="heliotrope")["count"] == 0  # without naming the user
     assert call(service, "recall_memory", user_id=alice.email, query="heliotrope")["count"] == 1
     for person in (alice, bob, service):
-        assert not recall(RecallMemories(query="heliotrope vault"), caller=person).hits
+        assert not recall(person, RecallMemories(query="heliotrope vault")).hits
     other_service = replace(bob, rights=service.rights)
     assert call(other_service, "recall_memory", user_id=alice.email, query="heliotrope")["count"] == 0
 

@@ -151,7 +151,7 @@ def test_memory_recall_finds_long_term_memories_but_no_turns(alice: Caller) -> N
     from memories.retrieval.recall import recall
 
     (turn,) = store_turns(alice, LONG)
-    hits = recall(RecallMemories(query="dark theme dashboard"), caller=alice).hits
+    hits = recall(alice, RecallMemories(query="dark theme dashboard")).hits
     assert [hit.record.pk for hit in hits] == [long_term_memory(turn).pk]
 
 
@@ -164,7 +164,7 @@ def test_deletion_by_id_includes_the_derived_memory_and_needs_no_confirm(alice: 
     assert response == {"deleted_count": 1, "copies_deleted": 1, "dry_run": False}
     assert call(alice, "recall_memory", query="dark theme")["count"] == 0
     assert set(MemoryRecord.objects.values_list("status", flat=True)) == {Status.ARCHIVED}
-    services.restore(Restore(record_id=long_term_memory(turn).pk), caller=alice)  # possible until it is purged
+    services.restore(alice, Restore(record_id=long_term_memory(turn).pk))  # possible until it is purged
     assert call(alice, "recall_memory", query="dark theme")["count"] == 1
 
 
@@ -265,7 +265,7 @@ def test_a_changed_entity_invalidates_answers_about_it(alice: Caller) -> None:
 
     call(alice, "store_cache", query="Which columns has fernhill.sales.orders?", response="id, total")
     call(alice, "store_cache", query="Which day is it?", response="Monday")
-    for extension in extensions.registered():
+    for extension in extensions.EXTENSIONS.all():
         extension.catalog_changed(
             ["urn:li:dataset:(urn:li:dataPlatform:x,fernhill.sales.orders,PROD)"], ["fernhill.sales.orders"]
         )
@@ -329,7 +329,7 @@ def test_a_caller_without_identity_cannot_store_anything(alice: Caller) -> None:
 
 def test_a_corrected_message_stays_in_its_place_and_expires_like_it(alice: Caller) -> None:
     _, turn = store_turns(alice, "one", "The stand-up is at nine.", author="Melanie")
-    answer = services.supersede(Supersede(record_id=turn.pk, content="The stand-up is at ten."), caller=alice)
+    answer = services.supersede(alice, Supersede(record_id=turn.pk, content="The stand-up is at ten."))
     kept = ("tier", "conversation_id", "role", "author", "thread_position", "importance", "expires_at")
     assert {name: getattr(answer.record, name) for name in kept} == {name: getattr(turn, name) for name in kept}
 
@@ -344,9 +344,9 @@ def test_without_embedder_messages_and_long_term_memories_are_queued(alice: Call
 def test_a_restored_memory_is_not_purged(alice: Caller, settings: Any) -> None:
     settings.SOFT_DELETE_PURGE_DAYS = 0
     (turn,) = store_turns(alice, "The stand-up is at nine.")
-    services.supersede(Supersede(record_id=turn.pk, content="The stand-up is at ten."), caller=alice)
+    services.supersede(alice, Supersede(record_id=turn.pk, content="The stand-up is at ten."))
     call(alice, "delete_memory", memory_id=turn.pk.hex)
-    assert services.restore(Restore(record_id=turn.pk), caller=alice).status == Status.SUPERSEDED
+    assert services.restore(alice, Restore(record_id=turn.pk)).status == Status.SUPERSEDED
     assert deletion.delete_expired() == (0, 0)
     assert MemoryRecord.objects.filter(pk=turn.pk).exists()
 
@@ -362,7 +362,7 @@ def test_answers_of_another_embedding_model_are_not_compared(alice: Caller) -> N
 def test_a_cached_answer_goes_with_the_memory_that_it_names(alice: Caller, fact: MemoryRecord) -> None:
     call(alice, "store_cache", query="Is that so?", response="Yes.", memory_ids=[fact.pk.hex])
     call(alice, "store_cache", query="What did I read?", response=fact.content)
-    erased = erasure.erase(Erase(record_id=fact.pk, confirm=True), caller=alice)
+    erased = erasure.erase(alice, Erase(record_id=fact.pk, confirm=True))
     assert list(CachedAnswer.objects.values_list("response", flat=True)) == [fact.content]
     assert (erased.removed, erased.same_words) == ({"cached answers": 1}, {"cached answers": 1})
 
@@ -376,7 +376,7 @@ def test_a_turn_its_memory_and_its_summary_are_erased_together(alice: Caller, er
     summary = MemoryRecord.objects.get(tier=Tier.LONG_TERM, derived_from=None)
     assert "Ghent" in summary.content
     target = turn if erased == "turn" else long_term_memory(turn)
-    answer = erasure.erase(Erase(record_id=target.pk, confirm=True), caller=alice)
+    answer = erasure.erase(alice, Erase(record_id=target.pk, confirm=True))
     assert answer.removed["memories"] == 2
     assert not MemoryRecord.objects.filter(content__contains="Ghent").exists()
     assert MemoryRecord.objects.filter(pk__in=[other.pk for other in others]).count() == 3
@@ -396,8 +396,8 @@ def test_the_correction_of_a_long_term_memory_is_no_copy_of_the_turn(alice: Call
     (turn,) = store_turns(alice, "The depot in Ghent is closed on Fridays.")
     memory = long_term_memory(turn)
     text = "The depot in Ghent is closed on Mondays."
-    new = services.supersede(Supersede(record_id=memory.pk, content=text), caller=alice).record
-    erasure.erase(Erase(record_id=turn.pk, confirm=True), caller=alice)
+    new = services.supersede(alice, Supersede(record_id=memory.pk, content=text)).record
+    erasure.erase(alice, Erase(record_id=turn.pk, confirm=True))
     assert list(MemoryRecord.objects.values_list("pk", flat=True)) == [new.pk]
 
 
@@ -407,9 +407,9 @@ def test_a_merged_memory_is_erased_with_either_part(alice: Caller, part: str) ->
     record, target = long_term_memory(second), long_term_memory(first)
     text = f"{target.content} {record.content}"
     proposal = MergeProposal.objects.create(record=record, target=target, cosine=0.9, text=text)
-    merging.accept(caller=alice, proposal_id=proposal.pk)
+    merging.accept(alice, proposal_id=proposal.pk)
     merged = MemoryRecord.objects.get(content=text)
-    erasure.erase(Erase(record_id=getattr(proposal, f"{part}_id"), confirm=True), caller=alice)
+    erasure.erase(alice, Erase(record_id=getattr(proposal, f"{part}_id"), confirm=True))
     assert not MemoryRecord.objects.filter(pk=merged.pk).exists()
     other = target if part == "record" else record
     assert MemoryRecord.objects.get(pk=other.pk).status == Status.ARCHIVED

@@ -56,22 +56,18 @@ def create_data_everywhere(caller: Caller, colleague: Caller, admin: Caller) -> 
     call(caller, "check_cache", query="who am I?")
     call(caller, "store_decision", key="theme", value="dark")
     call(caller, "store_decision", key="theme", value="light")
-    fact = services.remember(Remember(content="Revenue of the wiped person excludes refunds."), caller=caller).record
-    services.supersede(
-        Supersede(record_id=fact.pk, content="Revenue of the wiped person includes refunds."), caller=caller
-    )
-    tills = services.remember(Remember(content="A colleague's fact about tills."), caller=colleague).record
-    feedback.mark(MarkFeedback(record_id=tills.pk, verdict="wrong", note="no"), caller=caller)
-    reports.report(ReportMemories(wrong=[tills.pk], note="no"), caller=caller)
+    fact = services.remember(caller, Remember(content="Revenue of the wiped person excludes refunds.")).record
+    services.supersede(caller, Supersede(record_id=fact.pk, content="Revenue of the wiped person includes refunds."))
+    tills = services.remember(colleague, Remember(content="A colleague's fact about tills.")).record
+    feedback.mark(caller, MarkFeedback(record_id=tills.pk, verdict="wrong", note="no"))
+    reports.report(caller, ReportMemories(wrong=[tills.pk], note="no"))
     captured = capture(
-        Capture(category="correction", insight_text="An insight of the wiped person about orders."), caller=caller
+        caller, Capture(category="correction", insight_text="An insight of the wiped person about orders.")
     )
-    decisions.reject(caller=admin, insight_id=captured.insight.pk, notes="no")
-    edited = services.remember(
-        Remember(content="Edited by the one who goes, an admin for a day."), caller=colleague
-    ).record
+    decisions.reject(admin, insight_id=captured.insight.pk, notes="no")
+    edited = services.remember(colleague, Remember(content="Edited by the one who goes, an admin for a day.")).record
     services.revise(
-        Revise(record_id=edited.pk, content="Edited for the last time now."), caller=replace(caller, is_admin=True)
+        replace(caller, is_admin=True), Revise(record_id=edited.pk, content="Edited for the last time now.")
     )
 
 
@@ -195,8 +191,8 @@ def test_the_wipe_covers_every_column_that_may_name_a_person() -> None:
 
 
 def test_a_wipe_removes_the_name_of_a_former_owner(alice: Caller, bob: Caller, ada: Caller) -> None:
-    record = services.remember(Remember(content="Orders close at ten at night."), caller=alice).record
-    ownership.hand_over(caller=ada, old=alice.email, new=bob.email)
+    record = services.remember(alice, Remember(content="Orders close at ten at night.")).record
+    ownership.hand_over(ada, old=alice.email, new=bob.email)
     call(replace(alice, rights=frozenset({WIPE})), "wipe_user_data", confirm=True)
     record.refresh_from_db()
     assert record.metadata["legacy_created_by"].startswith("wiped-")
@@ -204,11 +200,9 @@ def test_a_wipe_removes_the_name_of_a_former_owner(alice: Caller, bob: Caller, a
 
 
 def test_a_wipe_removes_the_name_of_a_former_editor(alice: Caller, ada: Caller) -> None:
-    record = services.remember(Remember(content="Orders close at ten at night."), caller=alice).record
-    corrected = services.supersede(
-        Supersede(record_id=record.pk, content="Orders close at nine at night."), caller=ada
-    ).record
-    services.revise(Revise(record_id=corrected.pk, metadata={"ticket": "A-1"}), caller=alice)
+    record = services.remember(alice, Remember(content="Orders close at ten at night.")).record
+    corrected = services.supersede(ada, Supersede(record_id=record.pk, content="Orders close at nine at night.")).record
+    services.revise(alice, Revise(record_id=corrected.pk, metadata={"ticket": "A-1"}))
     call(replace(ada, rights=frozenset({WIPE})), "wipe_user_data", confirm=True)
     assert tables_containing(ada.email) == set()
 
@@ -218,5 +212,5 @@ def test_a_request_that_has_expired_is_not_carried_out(alice: Caller) -> None:
     call(alice, "wipe_user_data", confirm=True)
     WipeRequest.objects.update(expires_at=timezone.now())
     with pytest.raises(NotFound, match="has expired"):
-        wipe.confirm(caller=alice, request_id=WipeRequest.objects.get().pk)
+        wipe.confirm(alice, request_id=WipeRequest.objects.get().pk)
     assert MemoryRecord.objects.filter(created_by=alice.email).count() == 2

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def test_tools_are_offered_called_audited_and_enriched(upstream: Declare, alice: Caller, small_catalog: None) -> None:
     upstream()
-    services.remember(Remember(content="Orders exclude test accounts.", entity_urns=[ORDERS]), caller=alice)
+    services.remember(alice, Remember(content="Orders exclude test accounts.", entity_urns=[ORDERS]))
     alice = replace(alice, connection="one")
 
     async def action(client: Any) -> Any:
@@ -241,7 +241,7 @@ def test_many_tools_are_found_instead_of_listed(upstream: Declare, alice: Caller
 
 def test_declared_places_of_entities_replace_guesses(upstream: Declare, alice: Caller, small_catalog: None) -> None:
     upstream('entities = { run_query = ["$.result.rows[*].sql"] }')
-    services.remember(Remember(content="Orders exclude test accounts.", entity_urns=[ORDERS]), caller=alice)
+    services.remember(alice, Remember(content="Orders exclude test accounts.", entity_urns=[ORDERS]))
 
     async def action(client: Any) -> Any:
         await listed(client)

@@ -133,7 +133,7 @@ def test_a_person_stores_a_secret_that_only_their_calls_use(
         assert not StoredCredential.objects.exists()
     for bad in ("", "two\nlines", "ü", "x" * 8_001):
         with pytest.raises(Invalid, match="secret"):
-            stored_credentials.save_secret(caller=alice, upstream=upstream, secret=bad)
+            stored_credentials.save_secret(alice, upstream=upstream, secret=bad)
 
 
 def test_a_replaced_or_removed_secret_ends_open_connections(
@@ -141,7 +141,7 @@ def test_a_replaced_or_removed_secret_ends_open_connections(
 ) -> None:
     upstream = crm('credentials = "person"', HEADER)
     server.tokens |= {SECRET: "Alice", "other": "the new Alice"}
-    stored_credentials.save_secret(caller=alice, upstream=upstream, secret=SECRET)
+    stored_credentials.save_secret(alice, upstream=upstream, secret=SECRET)
     trial.list_tools(upstream, alice)
 
     async def action(client: Any) -> Any:
@@ -151,10 +151,10 @@ def test_a_replaced_or_removed_secret_ends_open_connections(
         first = await client.call_tool("crm_who", {})
         del server.tokens[SECRET]
         refused = await client.call_tool("crm_who", {})
-        save = lambda: _in_session(stored_credentials.save_secret, caller=alice, upstream=upstream, secret="other")  # noqa: E731
+        save = lambda: _in_session(stored_credentials.save_secret, alice, upstream=upstream, secret="other")  # noqa: E731
         await to_thread.run_sync(save)
         second = await client.call_tool("crm_who", {})
-        await to_thread.run_sync(lambda: _in_session(stored_credentials.remove, caller=alice, upstream=upstream))
+        await to_thread.run_sync(lambda: _in_session(stored_credentials.remove, alice, upstream=upstream))
         return first, refused, second, await client.call_tool("crm_who", {})
 
     first, refused, second, gone = as_caller(replace(alice, connection="one"), action)
@@ -164,18 +164,18 @@ def test_a_replaced_or_removed_secret_ends_open_connections(
     assert "store your secret" in error_of(gone)
 
 
-def _in_session(work: Callable[..., Any], **arguments: Any) -> None:
+def _in_session(work: Callable[..., Any], caller: Caller, **arguments: Any) -> None:
     from foundation.database import connections as of_thread
 
     with of_thread.session():
-        work(**arguments)
+        work(caller, **arguments)
 
 
 def test_a_secret_goes_to_the_server_it_was_stored_for_and_needs_the_key(
     crm: Declare, server: OAuthUpstream, alice_user: User, alice: Caller, settings: Any
 ) -> None:
     upstream = crm('credentials = "person"', HEADER)
-    stored_credentials.save_secret(caller=alice, upstream=upstream, secret=SECRET)
+    stored_credentials.save_secret(alice, upstream=upstream, secret=SECRET)
     moved = crm('credentials = "person"', HEADER, host="localhost")  # an operator names another server
     with pytest.raises(Degraded, match="store your secret"):
         credentials.for_connection(moved, alice)
@@ -229,7 +229,9 @@ def test_one_of_many_refreshes_and_a_refused_refresh_asks_again(
     found: list[str] = []
 
     def refresh() -> None:
-        _in_session(lambda: found.append(stored_credentials.access_token(upstream, alice.email).access_token))
+        _in_session(
+            lambda caller: found.append(stored_credentials.access_token(upstream, caller.email).access_token), alice
+        )
         connections.close_all()
 
     threads = [threading.Thread(target=refresh) for _ in range(4)]
@@ -304,9 +306,9 @@ def test_credentials_go_with_the_person(
     crm: Declare, server: OAuthUpstream, alice_user: User, alice: Caller, bob: Caller, ada: Caller
 ) -> None:
     upstream = crm('credentials = "person"', HEADER)
-    stored_credentials.save_secret(caller=alice, upstream=upstream, secret=SECRET)
-    stored_credentials.save_secret(caller=bob, upstream=upstream, secret="of-bob")
-    people.deactivate(caller=ada, person=alice_user)
+    stored_credentials.save_secret(alice, upstream=upstream, secret=SECRET)
+    stored_credentials.save_secret(bob, upstream=upstream, secret="of-bob")
+    people.deactivate(ada, person=alice_user)
     with identity.service("gateway"):
         assert StoredCredential.objects.get().owner == bob.email
     with identity.service("wipe"):
@@ -333,6 +335,6 @@ def test_declarations_that_would_leak_or_cannot_work_are_refused(lines: dict[str
 def test_a_service_without_a_sign_in_takes_no_credential(crm: Declare, alice: Caller) -> None:
     upstream = crm()
     with pytest.raises(Conflict):
-        stored_credentials.save_secret(caller=alice, upstream=upstream, secret=SECRET)
+        stored_credentials.save_secret(alice, upstream=upstream, secret=SECRET)
     with pytest.raises(Forbidden):
-        sign_in.start(caller=alice, upstream=crm("oauth = {}"))
+        sign_in.start(alice, upstream=crm("oauth = {}"))

@@ -38,7 +38,7 @@ def folder(docs: Path, ada: Caller) -> Subscription:
 
 def subscribe(caller: Caller, kind: str, location: str, **values: Any) -> Subscription:
     operation = operations.AddSubscription.read({"name": "docs", "kind": kind, "location": location, **values})
-    return services.add(operation, caller=caller)
+    return services.add(caller, operation)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def sync(ada: Caller) -> Callable[..., SubscriptionRun]:
 
     def run(row: Subscription, **values: Any) -> SubscriptionRun:
         operation = operations.RunSubscription.read({"id": row.pk.hex, **values})
-        queued = services.new_run(operation, caller=ada)
+        queued = services.new_run(ada, operation)
         tasks.perform(queued.pk.hex)
         queued.refresh_from_db()
         return queued

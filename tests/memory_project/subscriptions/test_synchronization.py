@@ -79,19 +79,19 @@ def test_a_renamed_file_keeps_its_memory(folder: Subscription, docs: Path, sync:
 
 
 def edit(record: MemoryRecord, caller: Caller) -> None:
-    memories.revise(Revise(record_id=record.pk, content="Refunds are booked by hand."), caller=caller)
+    memories.revise(caller, Revise(record_id=record.pk, content="Refunds are booked by hand."))
 
 
 def correct(record: MemoryRecord, caller: Caller) -> None:
-    memories.supersede(Supersede(record_id=record.pk, content="Refunds are booked by hand."), caller=caller)
+    memories.supersede(caller, Supersede(record_id=record.pk, content="Refunds are booked by hand."))
 
 
 def forget(record: MemoryRecord, caller: Caller) -> None:
-    memories.forget(Forget(record_id=record.pk), caller=caller)
+    memories.forget(caller, Forget(record_id=record.pk))
 
 
 def remove(record: MemoryRecord, caller: Caller) -> None:
-    erase(Erase(record_id=record.pk, confirm=True), caller=caller)
+    erase(caller, Erase(record_id=record.pk, confirm=True))
 
 
 @pytest.mark.parametrize("act", [edit, correct, forget, remove])
@@ -131,7 +131,7 @@ def test_a_restored_memory_follows_its_file_again(folder: Subscription, docs: Pa
     forget(record, ada)
     (docs / "refunds.md").write_text(NEW_REFUNDS)
     assert sync(folder).counts["conflicting"] == 1
-    memories.restore(Restore(record_id=record.pk), caller=ada)
+    memories.restore(ada, Restore(record_id=record.pk))
     assert sync(folder).counts["changed"] == 1
     assert memory_of("refunds.md").content == NEW_REFUNDS
 
@@ -139,7 +139,7 @@ def test_a_restored_memory_follows_its_file_again(folder: Subscription, docs: Pa
 def test_tags_that_a_person_has_changed_stay(folder: Subscription, docs: Path, sync: Sync, ada: Caller) -> None:
     (docs / "refunds.md").write_text(f"---\ntags: [a]\ncategory: correction\n---\n{REFUNDS}")
     sync(folder)
-    memories.revise(Revise(record_id=memory_of("refunds.md").pk, tags=["mine"]), caller=ada)
+    memories.revise(ada, Revise(record_id=memory_of("refunds.md").pk, tags=["mine"]))
     (docs / "refunds.md").write_text(f"---\ntags: [b]\ncategory: general\n---\n{NEW_REFUNDS}")
     assert sync(folder).counts == {"changed": 1, "conflicting": 1, "unchanged": 2}
     record = memory_of("refunds.md")
@@ -175,7 +175,7 @@ def test_the_headings_of_an_erased_memory_are_not_kept(
 def test_a_text_that_a_person_had_stored_before_is_not_forgotten_with_its_file(
     folder: Subscription, docs: Path, sync: Sync, ada: Caller
 ) -> None:
-    own = memories.remember(Remember(content=REFUNDS), caller=ada).record
+    own = memories.remember(ada, Remember(content=REFUNDS)).record
     sync(folder)
     (docs / "refunds.md").unlink()
     sync(folder)
@@ -199,7 +199,7 @@ def test_a_memory_that_was_made_private_is_not_published_again(
 ) -> None:
     (docs / "copy.md").write_text(REFUNDS)
     sync(folder)
-    memories.share(Share(record_id=MemoryRecord.objects.get(content=REFUNDS).pk, visibility="private"), caller=ada)
+    memories.share(ada, Share(record_id=MemoryRecord.objects.get(content=REFUNDS).pk, visibility="private"))
     (docs / "third.md").write_text(REFUNDS)
     sync(folder)
     (docs / "copy.md").write_text(NEW_REFUNDS)  # the other files keep the earlier text
@@ -221,8 +221,8 @@ def test_the_earlier_text_of_a_private_memory_is_not_published(
 ) -> None:
     sync(folder)
     record = memory_of("refunds.md")
-    memories.share(Share(record_id=record.pk, visibility="private"), caller=ada)
-    memories.revise(Revise(record_id=record.pk, content="Refunds are booked by hand."), caller=ada)
+    memories.share(ada, Share(record_id=record.pk, visibility="private"))
+    memories.revise(ada, Revise(record_id=record.pk, content="Refunds are booked by hand."))
     (docs / "copy.md").write_text(REFUNDS)
     sync(folder)
     assert memory_of("copy.md").visibility == "private"
@@ -232,9 +232,9 @@ def test_a_private_memory_stays_private_under_another_subscription(
     folder: Subscription, docs: Path, sync: Sync, ada: Caller
 ) -> None:
     sync(folder)
-    memories.share(Share(record_id=memory_of("refunds.md").pk, visibility="private"), caller=ada)
+    memories.share(ada, Share(record_id=memory_of("refunds.md").pk, visibility="private"))
     operation = operations.RemoveSubscription.read({"id": folder.pk.hex, "memories": "forget"})
-    services.remove(operation, caller=ada)
+    services.remove(ada, operation)
     sync(subscribe(ada, "folder", str(docs)))
     assert memory_of("refunds.md").visibility == "private"
     assert memory_of("adr/orders.md").visibility == "persona"
@@ -333,7 +333,7 @@ def test_a_hand_over_moves_the_subscription(
     folder: Subscription, docs: Path, sync: Sync, ada: Caller, bob: Caller
 ) -> None:
     sync(folder)
-    ownership.hand_over(caller=ada, old=ada.email, new=bob.email)
+    ownership.hand_over(ada, old=ada.email, new=bob.email)
     folder.refresh_from_db()
     (docs / "refunds.md").write_text(NEW_REFUNDS)
     assert sync(folder).counts == {"changed": 1, "unchanged": 2}
@@ -346,7 +346,7 @@ def test_removing_a_subscription_keeps_or_forgets_its_memories(
 ) -> None:
     sync(folder)
     edit(memory_of("refunds.md"), ada)
-    services.remove(operations.RemoveSubscription.read({"id": folder.pk.hex, "memories": choice}), caller=ada)
+    services.remove(ada, operations.RemoveSubscription.read({"id": folder.pk.hex, "memories": choice}))
     rows = MemoryRecord.objects.order_by("status").values_list("content", "status")
     expected = {(ORDERS, status), (CLOSING, status), ("Refunds are booked by hand.", "active")}
     assert set(rows) == expected
@@ -360,8 +360,8 @@ def test_due_subscriptions_are_queued_once(folder: Subscription, monkeypatch: py
     tasks.perform(queued[0][1])
     assert SubscriptionRun.objects.get().state == RunState.DONE
     services.change(
+        Caller(email="ada@example.org", persona="", personas=frozenset(), is_admin=True),
         operations.ChangeSubscription.read({"id": folder.pk.hex, "is_paused": True}),
-        caller=Caller(email="ada@example.org", persona="", personas=frozenset(), is_admin=True),
     )
     Subscription.objects.update(next_run_at=folder.created_at)
     assert tasks.queue_due() == "0 queued"

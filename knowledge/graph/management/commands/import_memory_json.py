@@ -33,7 +33,7 @@ class Command(BaseCommand):
                 text = "\n".join(jsonl.export_lines(caller))
                 sys.stdout.write(text + "\n") if file == "-" else Path(file).write_text(text, "utf-8", newline="\n")
                 return
-            imported = jsonl.migrate(Migrate.read({"source_path": file}), caller=caller)
+            imported = jsonl.migrate(caller, Migrate.read({"source_path": file}))
         except DomainError as error:
             raise CommandError(error.message) from None
         for problem in imported.problems:

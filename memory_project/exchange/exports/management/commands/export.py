@@ -41,7 +41,7 @@ class Command(BaseCommand):
         try:
             caller = build_caller(person, channel="command")
             with identity.acting_as(caller):
-                scope = stream.scope_of(caller=caller, scope=name, persona=persona)
+                scope = stream.scope_of(caller, scope=name, persona=persona)
                 written = 0
                 with _opened(output) as out, tqdm(unit="rows", disable=verbosity < 1 or None, leave=False) as bar:
 

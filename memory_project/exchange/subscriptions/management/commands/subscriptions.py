@@ -70,12 +70,12 @@ class Command(BaseCommand):
         values = {name: options[name] for name in names} | {"location": location, "kind": kind.value}
         values |= {"interval_min": minutes, "name": name or location.rstrip("/").rpartition("/")[2][:80]}
         caller = build_caller(person, channel="command")
-        row = services.add(operations.AddSubscription.read(values), caller=caller)
+        row = services.add(caller, operations.AddSubscription.read(values))
         self.stdout.write(f"Added {row.name} ({row.pk.hex}). A worker reads it soon; `subscriptions sync` does it now.")
 
     def sync(self, *, subscription: str, plan: bool, removals: int, **options: Any) -> None:
         values = {"id": _find(subscription).pk.hex, "plan": plan, "removals": removals}
-        run = services.new_run(operations.RunSubscription.read(values), caller=system_caller())
+        run = services.new_run(system_caller(), operations.RunSubscription.read(values))
         tasks.perform(run.pk.hex)
         run.refresh_from_db()
         self.stdout.write(_summary(run))
@@ -89,11 +89,11 @@ class Command(BaseCommand):
 
     def change(self, *, subscription: str, action: str, **options: Any) -> None:
         values = {"id": _find(subscription).pk.hex, "is_paused": action == "pause"}
-        services.change(operations.ChangeSubscription.read(values), caller=system_caller())
+        services.change(system_caller(), operations.ChangeSubscription.read(values))
 
     def remove(self, *, subscription: str, forget: bool, **options: Any) -> None:
         values = {"id": _find(subscription).pk.hex, "memories": operations.FORGET if forget else operations.KEEP}
-        count = services.remove(operations.RemoveSubscription.read(values), caller=system_caller())
+        count = services.remove(system_caller(), operations.RemoveSubscription.read(values))
         self.stdout.write(f"Removed. {count:,} memories were forgotten.")
 
 
