@@ -133,8 +133,9 @@ def _restore_state(caller: Caller, record: MemoryRecord, last: MemoryRevision) -
             if name in last.details:
                 setattr(record, name, value_of(name, last.details[name]))
         check_restored(record, last.details)
-        if last.change == "forget" and record.status == Status.STALE and record.stale_at is None:
-            record.status = Status.ACTIVE  # the mark that made it stale was withdrawn while it was archived
+        was_out_of_use = last.change in ("forget", "supersede")
+        if was_out_of_use and record.status == Status.STALE and record.stale_at is None:
+            record.status = Status.ACTIVE  # the mark that made it stale was withdrawn meanwhile
         if record.status == Status.STALE and record.stale_at is None:
             record.stale_at = timezone.now()
         if record.status == Status.STALE and not record.stale_reason:

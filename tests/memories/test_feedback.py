@@ -10,7 +10,7 @@ from foundation.people.models import Persona
 from knowledge.freshness import stale_review
 from memories import services
 from memories.models import Feedback, MemoryRecord
-from memories.operations import Erase, Forget, MarkFeedback, RecallMemories, Restore, Share, Verify
+from memories.operations import Erase, Forget, MarkFeedback, RecallMemories, Restore, Share, Supersede, Verify
 from memories.retrieval.recall import recall
 from memories.writing import erasure, feedback, undo
 
@@ -130,6 +130,17 @@ def test_a_mark_withdrawn_from_a_forgotten_memory_leaves_no_reason(
     else:
         restored = undo.undo(alice, record_id=fact.pk, change="forget")
     assert (restored.status, restored.stale_reason) == ("active", "")
+
+
+def test_a_mark_withdrawn_from_a_corrected_memory_leaves_no_reason_if_the_correction_is_undone(
+    alice: Caller, fact: MemoryRecord
+) -> None:
+    feedback.mark(alice, MarkFeedback(record_id=fact.pk, verdict="wrong"))
+    correction = services.supersede(alice, Supersede(record_id=fact.pk, content="Revenue includes refunds now.")).record
+    assert correction.supersedes_id == fact.pk
+    feedback.withdraw(alice, record_id=fact.pk)
+    undone = undo.undo(alice, record_id=fact.pk, change="supersede")
+    assert (undone.status, undone.stale_reason) == ("active", "")
 
 
 def test_another_decisive_mark_is_the_reason_after_the_first_is_withdrawn(
