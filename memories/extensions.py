@@ -132,7 +132,7 @@ class MemoryExtension:
         """Called after a correction of the memory was stored, before the memory's status changes."""
 
     def correction_undone(self, record: MemoryRecord) -> None:
-        """Called when a memory that had been superseded is in force again, because its correction was undone."""
+        """Called when a memory that was superseded comes into force again, because its correction is undone."""
 
     def record_stale(self, record: MemoryRecord, caller: Caller) -> None:
         """Called after a memory became stale through a change by `caller`."""

@@ -71,6 +71,8 @@ def undo(caller: Caller, *, record_id: UUID | str, change: str) -> MemoryRecord:
             )
         if change == "supersede":
             _archive_correction(caller, record)
+            if last.status in (Status.ACTIVE, Status.STALE):
+                extensions.correction_undone(record)  # first, because a proposal is compared with proposals alone
         if change in ("forget", "reassign", "supersede"):
             _check_no_replacement(caller, record, last)
         if change in ("share", "reassign") and not caller.is_admin:
@@ -80,8 +82,6 @@ def undo(caller: Caller, *, record_id: UUID | str, change: str) -> MemoryRecord:
         if change == "verify":
             remove_verification(record, by=last.changed_by, at=record.last_verified_at)
         _restore_state(caller, record, last)
-        if change == "supersede" and record.status in (Status.ACTIVE, Status.STALE):
-            extensions.correction_undone(record)
         if change == "forget":
             _relink(caller, record, old)
         else:

@@ -18,7 +18,8 @@ from knowledge.review import decisions, suggested
 from memories import services
 from memories.mcp_tools import memory_recall
 from memories.models import MemoryRecord, Status
-from memories.operations import Forget, Remember, Restore
+from memories.operations import Forget, Remember, Restore, Supersede
+from memories.writing import undo
 from tests.conftest import REFUNDS
 from tests.knowledge.conftest import ORDERS
 
@@ -123,6 +124,17 @@ def test_the_memory_is_forgotten_and_restored_beside_the_proposal(
     services.forget(alice, Forget(record_id=fact.pk))
     assert services.restore(alice, Restore(record_id=fact.pk)).status == Status.ACTIVE
     assert Insight.objects.count() == 1
+
+
+def test_the_correction_of_the_proposal_is_undone_beside_the_memory(
+    small_catalog: None, alice: Caller, ada: Caller, fact: MemoryRecord
+) -> None:
+    insight = propose(alice).insight
+    services.supersede(ada, Supersede(record_id=insight.pk, content="Revenue includes refunds since the migration."))
+    undone = undo.undo(ada, record_id=insight.pk, change="supersede")
+    insight.refresh_from_db()
+    assert (undone.status, insight.state) == ("active", "pending")
+    assert MemoryRecord.objects.get(pk=fact.pk).status == "active"
 
 
 def test_automatic_context_contains_a_text_once(small_catalog: None, alice: Caller, bob: Caller, cora: Caller) -> None:
