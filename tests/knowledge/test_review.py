@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -110,6 +111,17 @@ def test_a_decision_opens_the_next_insight_and_can_be_undone(
     assert desk.post(reverse("review-undo", args=[first.pk]))["Location"] == reverse("review-one", args=[first.pk])
     first.refresh_from_db()
     assert (first.state, first.reviewed_by) == ("pending", "")
+
+
+def test_a_key_has_one_meaning_on_a_page(alice: Caller, desk: Client) -> None:
+    first = propose(alice)
+    second = propose(alice, "Refunds come a day late from the Danish stores.")
+    decide(desk, first, "approve")
+    decide(desk, second, "approve")
+    page = desk.get(reverse("review-one", args=[first.pk])).content.decode()  # can be returned; the other one, undone
+    keys = re.findall(r'data-key="(\w)"', page)
+    assert {"q", "u"} <= set(keys)
+    assert len(keys) == len(set(keys))
 
 
 def test_approve_and_apply_writes_the_catalog_and_links_the_changeset(alice: Caller, desk: Client) -> None:
