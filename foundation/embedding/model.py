@@ -23,7 +23,7 @@ from foundation.embedding.minilm import MiniLM
 from foundation.lazy_numpy import np
 from foundation.operations.normal_form import normal_form
 
-WAIT_S = 10.0  # for which a call waits for a model that is still loading
+WAIT_S = 10.0  # seconds for which a call waits for a model that is still loading
 
 RETRY_AFTER_S = 30.0  # seconds after a failed load before the next attempt
 

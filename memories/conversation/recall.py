@@ -35,9 +35,11 @@ from memories.retrieval.recall import Recall
 from memories.retrieval.scope import Filters
 
 DAY_S = 86_400
-# Weights of final_score, which sum to 1, and the time in which recency falls to 1/e (a half-life of 20.8 days).
-RECENCY, IMPORTANCE, RELEVANCE = 0.2, 0.3, 0.5
-DECAY_DAYS = 30.0
+# weights of final_score, which sum to 1
+RECENCY = 0.2
+IMPORTANCE = 0.3
+RELEVANCE = 0.5
+DECAY_DAYS = 30.0  # in which recency falls to 1/e, a half-life of 20.8 days
 ARM_WEIGHTS = {"auto": 1.0, "lexical": 0.7}  # of the rankings that hybrid_search fuses, by the strategy of recall
 
 

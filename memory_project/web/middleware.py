@@ -29,7 +29,7 @@ from memory_project.web.problems import MEDIA_TYPE, problem
 from memory_project.web.refusals import TITLES, is_for_programs
 from memory_project.web.typed_texts import page_of_form, typed_texts
 
-PAGE_TIMEOUT_S = 10.0  # for which a statement of a page may run
+PAGE_TIMEOUT_S = 10.0  # seconds for which a statement of a page may run
 
 # Pages show texts that agents wrote. The policy forbids inline scripts, and pages may load
 # content only from this host and send forms only to it.

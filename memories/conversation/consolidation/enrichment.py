@@ -31,7 +31,7 @@ from memories.retrieval import indexing
 from memories.texts.comparison import is_same_fact
 from memories.writing.entity_detection import detect_entities
 
-ATTEMPTS = 3  # of a language model, after which the heuristics are used
+ATTEMPTS = 3  # of a language model, after which a memory stays unclassified
 # A new long-term memory is compared with the most similar older one of the same owner. From REINFORCE_COSINE on, the
 # importance of the older memory is raised. From MERGE_COSINE on, a merge of the two is proposed if both share at least
 # MERGE_WORDS of the words of the text that has fewer. On the scale (1 + cosine) / 2 the cosines equal .85 and .70.
