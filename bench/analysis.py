@@ -106,6 +106,7 @@ def measure_files() -> None:
             report("commonplace", partial(ingest, model), describe_ingested, path)
             report("duckdb", with_duckdb, lambda database: database.execute("SUMMARIZE data").fetchall(), path)
             report("pandas", with_pandas, describe_frame, path)
+        settings.ANALYSIS_SOURCES = ""  # the folder goes, and queries read the declarations
 
 
 def report(tool: str, load: Callable[[Path], Any], describe: Callable[[Any], Any], path: Path) -> None:
