@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
@@ -96,6 +97,20 @@ def test_no_room_imports_a_door() -> None:
         if door in others and "." in room and room not in allowed and room != "memory_project.management"
     ]
     assert violations == []
+
+
+def test_no_module_assigns_a_name_twice() -> None:
+    """The second value of a constant would silently replace the first."""
+    twice = []
+    for file, tree in trees().items():
+        names: Counter[str] = Counter()
+        for statement in tree.body:
+            if isinstance(statement, ast.Assign):
+                names.update(target.id for target in statement.targets if isinstance(target, ast.Name))
+            elif isinstance(statement, ast.AnnAssign) and statement.value and isinstance(statement.target, ast.Name):
+                names[statement.target.id] += 1
+        twice += [f"{file}: {name}" for name, count in names.items() if count > 1]
+    assert not twice
 
 
 def test_the_caller_comes_before_what_is_asked_for() -> None:

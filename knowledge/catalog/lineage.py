@@ -10,16 +10,15 @@ from knowledge.catalog import lineage_edges
 from knowledge.catalog.current import copy_note, get_readable_catalog
 from knowledge.catalog.interface import LineageNode
 
-MAX_HOPS = 2  # steps of lineage that graph recall follows
-
 DIRECTIONS = ("upstream", "downstream")
 MAX_NODES = 200
 MAX_HOPS = 5
+RECALL_HOPS = 2  # steps that graph recall follows
 MAX_ADJACENT = 50  # maximum number of adjacent entities per direction that are searched for data jobs
 
 
 def neighbors(caller: Caller, urns: Sequence[str]) -> tuple[dict[str, int], str]:
-    """Return the distances of entities within MAX_HOPS steps upstream or downstream, by URN, and a note.
+    """Return the distances of entities within RECALL_HOPS steps upstream or downstream, by URN, and a note.
 
     The given entities have distance 0. The note is empty unless DataHub's copy was read. Raises CatalogUnavailable or
     CatalogRefused.
@@ -28,7 +27,7 @@ def neighbors(caller: Caller, urns: Sequence[str]) -> tuple[dict[str, int], str]
     distances = dict.fromkeys(urns, 0)
     for urn in urns:
         for direction in DIRECTIONS:
-            for node in catalog.lineage(urn, direction=direction, hops=MAX_HOPS, limit=MAX_NODES):
+            for node in catalog.lineage(urn, direction=direction, hops=RECALL_HOPS, limit=MAX_NODES):
                 distances[node.urn] = min(distances.get(node.urn, node.distance), node.distance)
     return distances, copy_note(catalog)
 

@@ -49,16 +49,16 @@ MORE_MEASURES = (
     ("eur", "pln"), ("eur", "cad"), ("eur", "aud"), ("eur", "mxn"), ("eur", "brl"),
     ("byte", "bit bits"),
 )  # fmt: skip
-# Spelling → dimension and unit. Two different units of one dimension can't both be the unit of a column.
-MEASURES: dict[str, tuple[str, str]] = {
+ALL_MEASURES: dict[str, tuple[str, str]] = {
     spelling: (DIMENSIONS.get(base, base), f"{base} {factor}") for spelling, (base, factor) in UNITS.items()
 } | {
     spelling: (DIMENSIONS.get(dimension, dimension), spellings)
     for dimension, spellings in MORE_MEASURES
     for spelling in spellings.split()
 }
-# A single letter is more often the name of a thing.
-MEASURES = {spelling: measure for spelling, measure in MEASURES.items() if len(spelling) > 1}
+# Spelling → dimension and unit. Two different units of one dimension can't both be the unit of a column. A single
+# letter is left out, because it is more often the name of a thing.
+MEASURES = {spelling: measure for spelling, measure in ALL_MEASURES.items() if len(spelling) > 1}
 
 
 def measure_of(word: str) -> tuple[str, str]:

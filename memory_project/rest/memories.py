@@ -233,7 +233,6 @@ UNDO = Endpoint("undo_change", _undo, "memory_manage", "update", version=MEMORY_
 REASSIGN = Endpoint("reassign_memory", _reassign, "memory_manage", "share", version=MEMORY_VERSION)
 EXTEND = Endpoint("extend_memory", _extend, "memory_manage", "update", version=MEMORY_VERSION)
 RESCOPE = Endpoint("rescope_memory", _rescope, "memory_manage", "update", version=MEMORY_VERSION)
-RESCOPE = Endpoint("rescope_memory", _rescope, "memory_manage", "update", version=MEMORY_VERSION)
 HISTORY = of_tool(memory_manage, "history", "memory_history")
 REPORTS = Endpoint("memory_reports", _reports, "memory_manage", "get")
 CHAIN = Endpoint("memory_chain", _chain, "memory_manage", "get")

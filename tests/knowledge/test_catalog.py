@@ -14,7 +14,8 @@ from django.db import connection, transaction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowledge.catalog import entity_view
+from foundation.people.caller import Caller
+from knowledge.catalog import entity_view, lineage
 from knowledge.catalog.datahub import DataHubCatalog
 from knowledge.catalog.embedded import LocalCatalog
 from knowledge.catalog.interface import Catalog, CatalogUnavailable, Write, WriteRun
@@ -175,6 +176,14 @@ def test_lineage_is_bounded_by_hops_in_both_directions(either_catalog: Catalog) 
     assert [(node.urn, node.distance) for node in down] == [(MART, 1), (far, 2)]
     assert [n.urn for n in either_catalog.lineage(ORDERS, direction="downstream", hops=1, limit=10)] == [MART]
     assert {n.urn for n in either_catalog.lineage(MART, direction="upstream", hops=1, limit=10)} == {ORDERS, REFUNDS}
+
+
+def test_graph_recall_follows_two_steps_of_lineage(small_catalog: None, alice: Caller) -> None:
+    farther = [f"urn:li:dataset:(urn:li:dataPlatform:snowflake,report_{number},PROD)" for number in range(2)]
+    for urn, source in zip(farther, [MART, farther[0]], strict=True):
+        put(urn, "upstreamLineage", {"upstreams": [upstream(source)]})
+    distances, _ = lineage.neighbors(alice, [ORDERS])
+    assert distances == {ORDERS: 0, MART: 1, farther[0]: 2}
 
 
 # -- a DataHub that fails ---------------------------------------------------------------------------------
