@@ -1,6 +1,6 @@
 """Write docs/settings.md from memory_project/settings.py: each variable, its default, its bounds and its meaning.
 
-The meaning of a variable is the comment above or beside the line that reads it. `--check` compares instead of writing.
+The meaning of a variable is the comment above or beside the line that reads it.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import json
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,7 +46,8 @@ def variables() -> Iterator[Variable]:
 
 
 def page() -> str:
-    parts, section = [INTRODUCTION], ""
+    parts = [INTRODUCTION]
+    section = ""
     for variable in variables():
         if variable.section != section:
             section = variable.section
@@ -60,19 +60,21 @@ def page() -> str:
 def _values(call: ast.Call) -> tuple[str, str, str]:
     """Return the name, the default and what is allowed, as a cell of the table shows them."""
     kind = ast.unparse(call.func).removeprefix("env.")
-    values: list[Any] = [_literal(argument) for argument in call.args]
-    name, default = str(values[0]), values[1] if len(values) > 1 else ""
+    values = [_literal(argument) for argument in call.args]
+    name = values[0]
+    default = values[1] if len(values) > 1 else ""
+    bounds = values[2:]
     if kind == "number":
-        return name, f"`{default}`", " to ".join(f"{bound:,}".removesuffix(".0") for bound in values[2:])
+        return name, f"`{default}`", " to ".join(f"{bound:,}".removesuffix(".0") for bound in bounds)
     if kind == "boolean":
         return name, f"`{str(default).lower()}`", "`true`, `false`"
     if isinstance(default, dict):
         default = json.dumps(default)
-    allowed = ", ".join(f"`{value}`" for value in values[2]) if len(values) > 2 else ""
-    return name, f"`{default}`" if default else "", allowed
+    shown = f"`{default}`" if default else ""
+    return name, shown, ", ".join(f"`{value}`" for choices in bounds for value in choices)
 
 
-def _literal(argument: ast.expr) -> object:
+def _literal(argument: ast.expr) -> Any:
     try:
         return ast.literal_eval(argument)
     except ValueError:
@@ -93,13 +95,5 @@ def _section(lines: list[str], number: int) -> str:
     return next(match[1] for line in reversed(lines[:number]) if (match := SECTION.match(line)))
 
 
-def main() -> None:
-    text = page()
-    if "--check" not in sys.argv:
-        PAGE.write_text(text)
-    elif text != PAGE.read_text():
-        sys.exit("docs/settings.md is not that of memory_project/settings.py: run make settings")
-
-
 if __name__ == "__main__":
-    main()
+    PAGE.write_text(page())

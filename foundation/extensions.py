@@ -38,7 +38,7 @@ class Extensions(Generic[Extension]):
         return tuple(self._by_path.values())
 
     def tell(self, hook: Callable[Concatenate[Extension, Given], None]) -> Callable[Given, None]:
-        """Call the hook of each extension. What one raises ends it."""
+        """Call the hook of each extension. An error that one raises ends the call."""
 
         def call(*args: Given.args, **options: Given.kwargs) -> None:
             for answer in self._bound(hook):

@@ -135,7 +135,9 @@ class MemoryChanges(Operation):
     scope: Scope | None = Field(None, description=HOLDS)
 
 
-FIELDS = tuple(MemoryFields.model_fields)
+MEMORY_FIELDS = tuple(MemoryFields.model_fields)
+# those with one value, which a table has in a cell
+MEMORY_CELLS = tuple(name for name in MEMORY_FIELDS if name not in ("entity_urns", "related_columns"))
 
 
 class Remember(MemoryFields):

@@ -32,7 +32,7 @@ from memories.models import (
     Visibility,
 )
 from memories.models.record import EDITED_BY
-from memories.operations import FIELDS, Scope
+from memories.operations import MEMORY_CELLS, Scope
 from memories.portability import IMPORTED, ExportKind, Parent, Values, of_record, parse_value, shared
 from memories.use.citations.operations import Address
 from memories.validity.rules import check_imported
@@ -137,8 +137,7 @@ def adapt_document(caller: Caller, values: Values, remarks: list[str]) -> None:
     validate(Address, values["address"], "address")
 
 
-# Fields of a memory that the first files did not have
-NEWER_FIELDS = tuple(name for name in FIELDS if name not in ("entity_urns", "related_columns"))
+UNSTATED = MemoryRecord()  # has the defaults of all columns
 
 MEMORY = ExportKind(
     name="memory",
@@ -149,11 +148,11 @@ MEMORY = ExportKind(
         "dismissed_urns", "metadata", "status", "stale_reason", "stale_at", "last_verified_at", "supersedes_id",
         "superseded_by", "superseded_at", "tier", "conversation_id", "role", "author", "thread_position",
         "derived_from", "importance", "access_count", "last_accessed_at", "enrichment_status", "attachment",
-        "expires_at", "purge_after", "condition_ended_at", *NEWER_FIELDS,
+        "expires_at", "purge_after", "condition_ended_at", *MEMORY_CELLS,
     ),
-    added={
-        name: getattr(MemoryRecord(), name)
-        for name in ("condition_ended_at", "attachment", *NEWER_FIELDS)
+    added={  # the first files had none of these
+        name: getattr(UNSTATED, name)
+        for name in ("condition_ended_at", "attachment", *MEMORY_CELLS)
     },
     owner="created_by",
     # A correction comes after the memory that it supersedes, and a long-term memory after its turn of the same time.
@@ -285,6 +284,6 @@ MEMORY_COLUMNS = {
     for name in (
         "id", "created_at", "updated_at", "created_by", "persona", "visibility", "status", "dimension", "category",
         "confidence", "source", "content", "summary", "tags", "entity_urns", "stale_reason", "last_verified_at",
-        *NEWER_FIELDS,
+        *MEMORY_CELLS,
     )
 }  # fmt: skip

@@ -18,7 +18,7 @@ from foundation.operations import schemas
 from foundation.operations.errors import Invalid
 from foundation.operations.fields import TEXT_MAX, ResultLimit, kind_of
 
-# Errors of values that JSON has no type for: a strict validator refuses their text unless it reads JSON.
+# Errors of fields whose type JSON lacks. A strict validator takes a text for them only when it reads JSON.
 WITHOUT_JSON_TYPE = frozenset({"date_type", "datetime_type", "time_type", "time_delta_type", "is_instance_of"})
 
 

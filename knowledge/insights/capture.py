@@ -22,7 +22,7 @@ from knowledge.models import Insight, InsightState
 from knowledge.operations import Capture
 from memories import services
 from memories.models import MemoryRecord, Visibility
-from memories.operations import FIELDS, Remember
+from memories.operations import MEMORY_FIELDS, Remember
 from memories.retrieval.near_duplicates import Similar
 from memories.writing.duplicates import lock_same_text
 
@@ -98,7 +98,7 @@ def _fact(operation: Capture, origin: Origin) -> Remember:
         return Remember.read(
             {
                 "content": operation.insight_text or origin.text or None,
-                **operation.values(*FIELDS, "category", "confidence", "source", "check"),
+                **operation.values(*MEMORY_FIELDS, "category", "confidence", "source", "check"),
                 "entity_urns": operation.entity_urns or origin.entity_urns,
                 "visibility": Visibility.PRIVATE,
                 "metadata": origin.provenance,

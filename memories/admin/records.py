@@ -39,7 +39,7 @@ from memories.admin.rows import Link, links_of
 from memories.history import chain
 from memories.models import Batch, Correction, MemoryRecord, StaleMemory, Status, Visibility
 from memories.models.validity import EXPIRED, NOT_YET
-from memories.operations import FIELDS
+from memories.operations import MEMORY_FIELDS
 from memories.retrieval.scope import RULES, WITHIN
 from memories.use.reports import Reports, reports_about
 
@@ -156,7 +156,7 @@ class ValidityFilter(ConditionFilter):
 STORED = ("id", "metadata", "related_columns", "entity_urns", "source", "tier", "importance", "access_count")
 SHOWN = (
     "content", "badge", "dimension", "category", "confidence", "visibility", "persona", "created_by", "created_at",
-    "tags", "stale_reason", "stale_at", *(name for name in FIELDS if name not in STORED),
+    "tags", "stale_reason", "stale_at", *(name for name in MEMORY_FIELDS if name not in STORED),
     "last_verified_at", "chain", "agent_reports",
 )  # fmt: skip
 

@@ -138,9 +138,9 @@ BONUS = """CASE WHEN entity_urns && %(urns{0})s::varchar[] OR detected_urns && %
 class RankedCandidate:
     """A memory found in the first stage.
 
-    The SQL statement scores and orders rows with the weights `SEED_…`, to choose seeds for the second
-    stage. The field `score` differs from that: it is computed without cues, with SEMANTIC_WEIGHT and
-    LEXICAL_WEIGHT, so that words count less.
+    The SQL statement scores and orders rows with the weights `SEED_…`, to choose seeds for the second stage. The field
+    `score` differs from that: it is computed without cues, with SEMANTIC_WEIGHT and LEXICAL_WEIGHT, so that words count
+    less.
     """
 
     id: UUID

@@ -31,9 +31,8 @@ def retag(caller: Caller, operation: Retag) -> MemoryRecord:
         tags = validate(Tags, [*kept, *(tag for tag in operation.add if tag not in kept)], "tags")
         if tags == record.tags:
             return record
-        if extensions.defer_edit(
-            caller, record, {"tags": tags}
-        ):  # the transaction is rolled back, and with it the proposed edit
+        if extensions.defer_edit(caller, record, {"tags": tags}):
+            # the transaction is rolled back, and with it the proposed edit
             raise Conflict(gettext("was approved by a curator: edit it on its page, and a curator decides"), field="id")
         with revised(caller, record, "retag", operation.reason):
             record.tags = tags

@@ -155,6 +155,7 @@ def pairs(name: str, default: str) -> dict[str, str]:
 
 
 def url(name: str, default: str) -> SplitResult:
+    """Read an http or https URL. If there is neither a value nor a default, its parts are empty."""
     raw = text(name, default).rstrip("/")
     if not raw:
         return urlsplit("")

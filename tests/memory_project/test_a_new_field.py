@@ -35,7 +35,7 @@ CHANGES = {
     "memories/operations.py": [
         ("from typing import", ["from datetime import date"]),
         ("class MemoryChanges(Operation):", [f"    {FIELD}", "", ""]),
-        ("FIELDS = tuple(", [f"    {FIELD}", "", ""]),
+        ("MEMORY_FIELDS = tuple(", [f"    {FIELD}", "", ""]),
     ],
     "memories/responses.py": [
         ("class Scores(TypedDict):", ["    review_by: NotRequired[str]", "", ""]),

@@ -15,7 +15,7 @@ from typing import IO
 from uuid import UUID
 
 from memories.models import MemoryRecord
-from memories.operations import FIELDS
+from memories.operations import MEMORY_FIELDS
 from memories.portability import Values
 
 FOLDER = "Commonplace"
@@ -27,7 +27,7 @@ FRONT_MATTER = (
     "id", "created_at", "updated_at", "created_by", "persona", "visibility", "dimension", "category", "confidence",
     "source", "summary", "language", "tags", "metadata", "status", "stale_reason",
     "stale_at", "last_verified_at", "superseded_at", "tier", "conversation_id", "role", "author", "importance",
-    "expires_at", *FIELDS,
+    "expires_at", *MEMORY_FIELDS,
 )  # fmt: skip
 LINKS = {"supersedes_id": "supersedes", "superseded_by": "superseded_by"}
 

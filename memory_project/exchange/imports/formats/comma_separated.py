@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from analysis.sources.text_format import SEPARATOR_LINE, delimiter_of
 from foundation.downloads.formulas import FORMULA
 from foundation.operations.errors import Invalid
-from memories.operations import FIELDS
+from memories.operations import MEMORY_CELLS
 from memory_project.exchange.imports.formats import own_export
 from memory_project.exchange.imports.formats.memory_rows import NO_VALUE, comma_list, memory_row, problem_row
 from memory_project.exchange.imports.rows import ImportedRow
@@ -21,9 +21,9 @@ from memory_project.exchange.imports.rows import ImportedRow
 # “id” names the row, so that a later version of it is recognized. The other columns are fields of a memory.
 COLUMNS = (
     "content", "summary", "dimension", "category", "confidence", "source", "visibility", "tags", "entities",
-    "created_at", "id", *(name for name in FIELDS if name not in ("entity_urns", "related_columns")),
+    "created_at", "id", *MEMORY_CELLS,
 )  # fmt: skip
-VERBATIM = {"content", "summary", "created_at", "id", *FIELDS}  # values whose case counts
+VERBATIM = {"content", "summary", "created_at", "id", *MEMORY_CELLS}  # values whose case counts
 DELIMITERS = ",;\t"
 JSON_COLUMNS = {"tags", "entity_urns", "related_columns", "metadata"}  # in an export of this program
 MAX_ROW = 200_000  # characters. A quote that is never closed would otherwise swallow the rest of the file.

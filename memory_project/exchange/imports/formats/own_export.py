@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from memories.models import Source, Status
-from memories.operations import FIELDS, RESERVED_METADATA
+from memories.operations import MEMORY_FIELDS, RESERVED_METADATA
 from memory_project.exchange.imports.formats.memory_rows import memory_row, problem_row
 from memory_project.exchange.imports.rows import ImportedRow
 
 KEYS = {"id", "dimension", "category", "status"}  # that each exported memory has
 KEPT = (
-    "summary", "dimension", "category", "confidence", "visibility", "tags", "created_at", *FIELDS,
+    "summary", "dimension", "category", "confidence", "visibility", "tags", "created_at", *MEMORY_FIELDS,
 )  # fmt: skip
 SOURCES = [source for source in Source.values if source != Source.NOTE]  # as in the operation Remember
 
