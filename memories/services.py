@@ -49,7 +49,7 @@ from memories.writing.correction_chains import (
     require_in_use,
     superseded_by,
 )
-from memories.writing.duplicates import find_duplicate, lock_duplicates, normalized_key
+from memories.writing.duplicates import find_duplicate, lock_duplicates, normalized_key, proposals, require_new_text
 from memories.writing.revision import locked, locked_to_verify, revised, save_new
 from memories.writing.staleness import require_unchanged, with_current_status
 from memories.writing.text_places import REASONS
@@ -158,7 +158,8 @@ def supersede(caller: Caller, operation: operations.Supersede, *, created_at: da
 
     EDITABLE fields that are not given are copied from the old record, except the summary. If the correction needs
     approval, it is stored as a private proposal, and the old record stays in force. Raises Conflict if the memory was
-    already corrected or is archived, and Invalid if the text is the same.
+    already corrected or is archived, or if its owner has another memory with the new text, and Invalid if the text is
+    the same.
     """
     language = operation.language or language_of(operation.content)
     prepared = prepare_check(caller, operation.check)
@@ -176,6 +177,8 @@ def supersede(caller: Caller, operation: operations.Supersede, *, created_at: da
                 gettext("is identical to the current text"), field="content", allowed=gettext("the corrected text")
             )
         pending = extensions.defer_correction(caller, old, fields) or ""
+        if not pending:
+            require_new_text(caller, old, fields["content"])
         new = MemoryRecord(
             **{**fields, "visibility": Visibility.PRIVATE if pending else fields["visibility"]},
             created_by=old.created_by,
@@ -228,7 +231,8 @@ def revise(caller: Caller, operation: operations.Revise) -> MemoryRecord:
     again after the transaction. An edit of a memory that a curator has approved may need approval. Then the record is
     returned unchanged, with a message in `pending_message`. `edit_note` tells if nothing has changed.
 
-    Raises Invalid if the operation names no fields, and Conflict if the memory is archived or superseded.
+    Raises Invalid if the operation names no fields, and Conflict if the memory is archived or superseded, or if its
+    owner has another memory with the new text.
     """
     changes = operation.explicit_values(*EDITABLE)
     language = operation.language or language_of(operation.content or "")
@@ -251,6 +255,8 @@ def revise(caller: Caller, operation: operations.Revise) -> MemoryRecord:
             return record
         updated_at = record.updated_at
         is_new_text = changes.get("content", record.content) != record.content
+        if is_new_text and not proposals([record.pk]):
+            require_new_text(caller, record, changes["content"])
         with revised(caller, record, "revise", operation.reason):
             for name, value in changes.items():
                 setattr(record, name, value)

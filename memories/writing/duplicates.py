@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from django.db.models import Value
+from django.utils.translation import gettext
+
 from foundation.database import prepared_statements
+from foundation.operations.errors import Conflict
 from foundation.people.caller import Caller
 from memories import extensions
 from memories.models import MemoryRecord, Status
@@ -57,12 +61,37 @@ def lock_same_text(caller: Caller, texts: Sequence[str]) -> list[MemoryRecord]:
     The oldest record of each text comes last. The texts stay locked until the end of the transaction, so that
     concurrent calls can't store the same text twice.
     """
-    # The statement takes the locks in the order of their hashes, which prevents deadlocks.
-    prepared_statements.rows(
-        LOCKS, {"turnstiles": sorted({f"{caller.email} {normalized_key(text)}" for text in texts})}, primary=True
-    )
+    _lock_texts(caller.email, texts)
     values = {"owner": caller.email, "persona": caller.persona, "texts": list(texts)}
     return list(prepared_statements.instances(MemoryRecord, DUPLICATES_SQL, values, defer=["search"]))
+
+
+def _lock_texts(owner: str, texts: Sequence[str]) -> None:
+    # The statement takes the locks in the order of their hashes, which prevents deadlocks.
+    turnstiles = sorted({f"{owner} {normalized_key(text)}" for text in texts})
+    prepared_statements.rows(LOCKS, {"turnstiles": turnstiles}, primary=True)
+
+
+def require_new_text(caller: Caller, record: MemoryRecord, text: str) -> None:
+    """Raise Conflict if the owner of a memory that is to get this text has another fact with it in the same persona.
+
+    Facts that the caller may not read don't count, because the refusal would tell that they exist, nor do proposals.
+    The text is locked as by `lock_same_text`.
+    """
+    if record.tier:  # conversation memories may have the same text
+        return
+    _lock_texts(record.created_by, [text])
+    rows = MemoryRecord.objects.facts().visible_to(caller).exclude(pk=record.pk)
+    rows = rows.filter(created_by=record.created_by, persona=record.persona, content_key=ContentKey(Value(text)))
+    same = list(
+        rows.filter(status__in=[Status.ACTIVE, Status.STALE]).order_by("created_at").values_list("pk", flat=True)
+    )
+    if same := [pk for pk in same if pk not in proposals(same)]:
+        raise Conflict(
+            gettext("the same text is remembered already, as %(duplicate)s: forget this memory and use that one")
+            % {"duplicate": same[0].hex},
+            field="content",
+        )
 
 
 def find_duplicate(record: MemoryRecord, persona: str = "") -> MemoryRecord | None:

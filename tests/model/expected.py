@@ -432,6 +432,12 @@ class Expected:
                 return other
         return None
 
+    def is_remembered(self, person: Person, memory: Memory, text: Text) -> bool:
+        """Return whether another plain memory of the owner, which the person sees, has the text."""
+        twins = [m for m in self.memories.values() if m.text == text and m.owner == memory.owner and m is not memory]
+        twins = [m for m in twins if m.persona == memory.persona and m.is_living and m.insight is None]
+        return any(self.sees(person, m) for m in twins)
+
     def has_rival(self, memory: Memory) -> bool:
         """Return whether another living insight has the same text. The rules don't say whether one may return then."""
         others = [m for m in self.memories.values() if m.insight and m.is_living and m is not memory]

@@ -150,6 +150,21 @@ class Stories(RuleBasedStateMachine):
         m = chosen(self.memories(), n)
         self.story.tell("correct", self.owner(m, who), m.name)
 
+    @precondition(lambda self: len(self.plain()) > 1)
+    @rule(n=anything, k=anything, who=anything, verb=st.sampled_from(("correct", "revise")))
+    def copy_text(self, n: int, k: int, who: int, verb: str) -> None:
+        m = chosen(self.plain(), n)
+        copied = chosen([other for other in self.plain() if other is not m], k)
+        if copied.text == m.text or self.twins(m):
+            return
+        if verb == "correct":
+            self.story.tell("correct", self.owner(m, who), m.name, copied.name)
+        else:
+            self.story.tell("revise", self.owner(m, who), m.name, text=copied.text)
+
+    def plain(self) -> list[Memory]:
+        return self.memories("living", insight=False)
+
     @precondition(lambda self: self.has())
     @rule(n=anything, who=anything)
     def forget(self, n: int, who: int) -> None:

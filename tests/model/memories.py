@@ -66,7 +66,8 @@ def remember(
 
 def may_revise(e: Expected, person: Person, m: Memory, changes: dict[str, Any]) -> Refusals:
     is_being_applied = m.is_in_force and m.insight is not None and m.insight.state == "approved" and m.insight.changeset
-    return may_change(e, person, m) | conflict_if(not m.is_living, bool(is_being_applied))
+    is_duplicate = "text" in changes and m.insight is None and e.is_remembered(person, m, changes["text"])
+    return may_change(e, person, m) | conflict_if(not m.is_living, bool(is_being_applied), is_duplicate)
 
 
 def revise(e: Expected, person: Person, m: Memory, changes: dict[str, Any]) -> None:
@@ -104,9 +105,11 @@ def edit(e: Expected, m: Memory, changes: dict[str, Any], by: str) -> None:
     m.changed()
 
 
-def may_correct(e: Expected, person: Person, m: Memory) -> Refusals:
+def may_correct(e: Expected, person: Person, m: Memory, text: Text) -> Refusals:
+    is_proposal = m.is_in_force and m.insight is not None
+    is_duplicate = not is_proposal and e.is_remembered(person, m, text)
     return may_change(e, person, m, deciding=True) | conflict_if(
-        e.nearest_correction(m) is not None, m.state == "archived"
+        e.nearest_correction(m) is not None, m.state == "archived", is_duplicate
     )
 
 

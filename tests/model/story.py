@@ -121,11 +121,13 @@ class Story:
             lambda: memories.revise(self.e, BY_NAME[who], m, changes),
         )
 
-    def correct(self, who: str, name: str) -> str:
-        m, new, text = self[name], f"m{self.e.written + 1}", self.e.new_text()
+    def correct(self, who: str, name: str, copied: str = "") -> str:
+        """Correct a memory, with a new text or with that of the memory `copied`."""
+        m, new = self[name], f"m{self.e.written + 1}"
+        text = self[copied].text if copied else self.e.new_text()
         done = self._step(
-            f"{who} corrects {name} with {new}",
-            memories.may_correct(self.e, BY_NAME[who], m),
+            f"{who} corrects {name} with {new}" + (f", which has the text of {copied}" if copied else ""),
+            memories.may_correct(self.e, BY_NAME[who], m, text),
             lambda: self.world.correct(new, who, name, str(text)),
             lambda: memories.correct(self.e, BY_NAME[who], m, text),
         )

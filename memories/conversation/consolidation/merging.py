@@ -34,13 +34,13 @@ def accept(caller: Caller, *, proposal_id: UUID) -> MergeProposal:
     """
     with transaction.atomic():
         proposal = _decide(_open_proposal(caller, proposal_id), MergeState.ACCEPTED)
+        services.forget(caller, Forget(record_id=proposal.record_id, reason=REASON))  # it may have the merged text
         text = proposal.text[:4_000]
         if text != proposal.target.content:
             merged = services.supersede(
                 caller, Supersede.read({"record_id": proposal.target_id, "content": text, "reason": REASON})
             )
             quotations.note([proposal.target_id, proposal.record_id], MEMORIES, merged.record.pk, whole=True)
-        services.forget(caller, Forget(record_id=proposal.record_id, reason=REASON))
     return proposal
 
 

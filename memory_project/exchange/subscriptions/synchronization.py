@@ -24,7 +24,7 @@ from memories.models import MemoryRecord, Status, Visibility
 from memories.models.fields import ContentKey
 from memories.operations import Forget, Revise, Supersede
 from memories.writing.bulk_import import remember_many
-from memories.writing.duplicates import normalized_key
+from memories.writing.duplicates import normalized_key, same_texts
 from memory_project.exchange.subscriptions import folders, git
 from memory_project.exchange.subscriptions.models import (
     OPEN_RUNS,
@@ -257,11 +257,10 @@ def _taken_over(
 def _change(run: SyncRun, item: SubscriptionItem, text: SourceText) -> str:
     """Return which changes of the source a person's changes prevent, or ""."""
     record = item.record
-    if record is None or not item.is_ours or _others(item).exists():
-        # The earlier text is also somebody's own, or another file's.
+    if record is None or not item.is_ours or _others(item).exists() or _is_remembered(run, text, record):
+        # The earlier or the new text is also somebody's own, or another file's.
         [(stored, existing)] = remember_many(run.caller, facts=_facts(run, [text], record if item.is_ours else None))
-        if item.is_ours:
-            _leave(item)
+        _give_up(run, item, f"the source has a text that is remembered already ({item.path})")
         _save(item, **_taken_over(run, text, stored, is_ours=not existing or _is_from(run.subscription, stored)))
         return ""
     changed = changed_fields(text, item)
@@ -281,6 +280,13 @@ def _change(run: SyncRun, item: SubscriptionItem, text: SourceText) -> str:
     _save(item, **_taken_over(run, text, new, unknown={name: getattr(record, name) for name in STAY_IF_UNKNOWN}))
     kept = sorted(changed.keys() - fields.keys())
     return f"a person has changed its {', '.join(kept)}" if kept else ""
+
+
+def _is_remembered(run: SyncRun, text: SourceText, record: MemoryRecord) -> bool:
+    """Return whether another memory of the owner has the new text of a memory."""
+    content = text.fields["content"]
+    existing = same_texts(run.caller, [content]).get(normalized_key(content))
+    return existing is not None and existing.pk != record.pk
 
 
 def _revise(run: SyncRun, values: dict[str, Any]) -> tuple[MemoryRecord, str]:
@@ -309,10 +315,7 @@ def _rename(run: SyncRun, item: SubscriptionItem, text: SourceText) -> None:
 
 def _forget(run: SyncRun, item: SubscriptionItem) -> None:
     with transaction.atomic():
-        if item.record is not None and item.is_ours and not _leave(item):
-            services.forget(
-                run.caller, Forget(record_id=item.record.pk, reason=f"removed from the source ({item.path})")
-            )
+        _give_up(run, item, f"removed from the source ({item.path})")
         item.delete()
 
 
@@ -328,12 +331,15 @@ def forget_all(caller: Caller, subscription: Subscription) -> int:
     return count
 
 
-def _leave(item: SubscriptionItem) -> bool:
-    """Hand the memory over to another item with the same memory. Return whether there is one."""
+def _give_up(run: SyncRun, item: SubscriptionItem, reason: str) -> None:
+    """Hand the memory that an item has made over to another item with the same memory, or forget it."""
+    if item.record is None or not item.is_ours:
+        return
     other = _others(item).first()
     if other is not None:
         _save(other, is_ours=True)
-    return other is not None
+    else:
+        services.forget(run.caller, Forget(record_id=item.record.pk, reason=reason))
 
 
 def _others(item: SubscriptionItem) -> Any:

@@ -114,6 +114,24 @@ def test_a_persons_version_wins(
     assert set(MemoryRecord.objects.values_list("pk", "status", "content")) == before
 
 
+def test_a_file_that_gets_a_text_of_its_owner_gives_up_its_memory(
+    folder: Subscription, docs: Path, sync: Sync, ada: Caller
+) -> None:
+    sync(folder)
+    before = memory_of("refunds.md")
+    own = memories.remember(ada, Remember(content=NEW_REFUNDS)).record
+    (docs / "refunds.md").write_text(NEW_REFUNDS)
+    assert sync(folder).counts == {"changed": 1, "unchanged": 2}
+    before.refresh_from_db()
+    assert before.status == "archived"
+    assert memory_of("refunds.md") == own
+    assert sync(folder).counts == {"unchanged": 3}
+    (docs / "refunds.md").unlink()
+    sync(folder)
+    own.refresh_from_db()
+    assert own.status == "active"
+
+
 def test_an_erased_text_does_not_come_back_under_another_name(
     folder: Subscription, docs: Path, sync: Sync, ada: Caller
 ) -> None:
