@@ -450,7 +450,7 @@ STATICFILES_DIRS = [BASE_DIR / "static"] if IS_CHECKOUT else []
 STATIC_ROOT = COMMONPLACE_HOME / "static" / __version__
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+    "staticfiles": {"BACKEND": "memory_project.web.hashed_files.HashedStaticFiles"},
 }
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"

@@ -1,6 +1,8 @@
 // Drafts: text typed into a form is kept in this browser until the form was carried out, and offered when the form is
 // opened again. A draft belongs to one person. It is deleted when the person signs out, when another person signs in,
 // and after AGE_MS. Texts of this file's notes are in the template #draft-texts.
+import { kept as storage } from "./storage.js";
+
 const PREFIX = "draft ";
 const AGE_MS = 7 * 24 * 3600 * 1000;
 const MAX_CHARS = 100_000; // of one draft
@@ -19,19 +21,19 @@ const newName = () => [...crypto.getRandomValues(new Uint8Array(10))].map((byte)
 
 function stored() {
   const drafts = [];
-  for (const key of Object.keys(localStorage).filter((name) => name.startsWith(PREFIX))) {
+  for (const key of storage.names().filter((name) => name.startsWith(PREFIX))) {
     try {
-      const draft = JSON.parse(localStorage.getItem(key));
+      const draft = JSON.parse(storage.get(key));
       if (!draft.name || !draft.values || Date.now() - draft.at > AGE_MS) throw new Error("expired");
       drafts.push(draft);
     } catch {
-      localStorage.removeItem(key);
+      storage.remove(key);
     }
   }
   return drafts.sort((a, b) => b.at - a.at);
 }
 
-const remove = (name) => localStorage.removeItem(PREFIX + name);
+const remove = (name) => storage.remove(PREFIX + name);
 
 // Returns whether the draft could be stored. The oldest drafts make room for it.
 function store(draft) {
@@ -40,14 +42,10 @@ function store(draft) {
   const others = stored().filter((other) => other.name !== draft.name);
   for (const other of others.splice(MAX_DRAFTS - 1)) remove(other.name);
   for (;;) {
-    try {
-      localStorage.setItem(PREFIX + draft.name, text);
-      return true;
-    } catch { // the browser's storage is full or switched off
-      const oldest = others.pop();
-      if (!oldest) return false;
-      remove(oldest.name);
-    }
+    if (storage.set(PREFIX + draft.name, text)) return true;
+    const oldest = others.pop();
+    if (!oldest) return false;
+    remove(oldest.name);
   }
 }
 
@@ -95,7 +93,7 @@ function keep(form) {
   function save() {
     clearTimeout(timer);
     timer = 0;
-    if (Number(localStorage.getItem(ENDED)) > opened) return;
+    if (Number(storage.get(ENDED)) > opened) return;
     const changed = fieldsOf(form).filter(([key, field]) => kept.has(key) || field.value !== initial(field));
     if (!changed.some(([, field]) => isText(field) && field.value.trim())) return remove(mark.value);
     const values = Object.fromEntries(changed.map(([key, field]) => [key, field.value]));
@@ -179,7 +177,7 @@ for (const draft of stored()) {
 }
 document.addEventListener("submit", (event) => {
   if (!("endsDrafts" in event.target.dataset)) return;
-  localStorage.setItem(ENDED, Date.now());
+  storage.set(ENDED, Date.now());
   for (const draft of stored()) remove(draft.name);
 });
 for (const form of document.forms) if (isKept(form)) keep(form);

@@ -1,6 +1,7 @@
-// Command palette (Ctrl-K), shortcut list (?), list navigation (j, k, Enter, x), and compact lists.
+// Command palette (Ctrl-K).
+import { kept } from "./storage.js";
+
 const palette = document.getElementById("palette");
-const sheet = document.getElementById("keys-sheet");
 const paletteField = document.getElementById("palette-q");
 
 // Keys of what the person chose, by the letters typed, and the latest keys. Only keys are stored: the server knows the
@@ -11,10 +12,10 @@ const MAX_CHOSEN = 3;
 const choicesName = `palette ${document.body.dataset.person}`;
 function readChoices() {
   try {
-    const stored = JSON.parse(localStorage.getItem(choicesName)) || {};
+    const stored = JSON.parse(kept.get(choicesName)) || {};
     return { recent: Array.isArray(stored.recent) ? stored.recent : [], letters: Array.isArray(stored.letters) ? stored.letters : [] };
   } catch {
-    return { recent: [], letters: [] }; // changed by hand, or storage is off
+    return { recent: [], letters: [] }; // changed by hand
   }
 }
 function rememberChoice(key) {
@@ -26,9 +27,7 @@ function rememberChoice(key) {
     recent: [key, ...recent.filter((entry) => entry !== key)].slice(0, MAX_RECENT),
     letters: (typed ? [[typed, key], ...others] : others).slice(0, MAX_LETTERS),
   };
-  try {
-    localStorage.setItem(choicesName, JSON.stringify(stored));
-  } catch { /* storage is full or off: the palette works without it */ }
+  kept.set(choicesName, JSON.stringify(stored));
 }
 const typedLetters = () => paletteField.value.trim().toLowerCase();
 
@@ -41,7 +40,7 @@ function openPalette() {
 
 document.addEventListener("click", (event) => {
   if (event.target.closest("[data-opens=palette]")) openPalette();
-  if (event.target === palette || event.target === sheet) event.target.close(); // a click on the backdrop
+  if (event.target.matches("#palette, #keys-sheet")) event.target.close(); // a click on the backdrop
 });
 
 document.addEventListener("keydown", (event) => {
@@ -121,62 +120,3 @@ palette?.addEventListener("htmx:afterSwap", () => {
 });
 paletteField?.addEventListener("input", () => { enterWaits = false; });
 palette?.addEventListener("close", () => { enterWaits = false; });
-
-// Visible rows of all lists on the page, in document order.
-function rows() {
-  return [...document.querySelectorAll("[data-rows] > li, [data-rows] > tbody > tr")].filter((row) => row.checkVisibility());
-}
-const linkOf = (row) => row.querySelector("a[href], .row-link");
-
-document.addEventListener("keydown", (event) => {
-  const typing = event.target.closest("input:not([type=checkbox], [type=radio], [type=range]), textarea, select, dialog");
-  const inPanel = event.target.closest("[data-panel]") || document.querySelector("[data-panel][open]");
-  if (typing || inPanel || event.ctrlKey || event.metaKey || event.altKey || document.documentElement.dataset.keys === "off") return;
-  if (event.key === "?") {
-    event.preventDefault();
-    return sheet?.showModal();
-  }
-  if (!["j", "k", "x"].includes(event.key) || document.querySelector(`[data-key="${event.key}"]`)) return;
-  const all = rows();
-  const at = all.findIndex((row) => row.contains(document.activeElement));
-  if (event.key === "x") {
-    all[at]?.querySelector("input[type=checkbox]")?.click();
-  } else if (all.length) {
-    const next = at < 0 ? 0 : Math.max(0, Math.min(all.length - 1, at + (event.key === "j" ? 1 : -1)));
-    event.preventDefault();
-    linkOf(all[next])?.focus();
-    all[next].scrollIntoView({ block: "nearest" });
-  }
-});
-
-// Selecting the first of a group of near-duplicates selects the whole group.
-document.addEventListener("change", (event) => {
-  if (!event.target.matches("[data-heads]")) return;
-  for (const box of document.querySelectorAll(`[data-group="${CSS.escape(event.target.dataset.group)}"]`)) box.checked = event.target.checked;
-});
-
-// Compact lists. The choice is stored in this browser.
-const compact = document.documentElement.dataset;
-compact.compact = localStorage.getItem("compact") || "off";
-function labelCompact() {
-  for (const toggle of document.querySelectorAll(".compact-toggle")) toggle.setAttribute("aria-pressed", compact.compact === "on");
-}
-document.addEventListener("click", (event) => {
-  if (!event.target.closest(".compact-toggle")) return;
-  compact.compact = compact.compact === "on" ? "off" : "on";
-  localStorage.setItem("compact", compact.compact);
-  labelCompact();
-});
-labelCompact();
-
-// Tell the server the browser's time zone. It is used unless the user has set one.
-const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
-if (zone && !document.cookie.includes(`zone=${encodeURIComponent(zone)}`)) {
-  document.cookie = `zone=${encodeURIComponent(zone)}; path=/; max-age=31536000; samesite=lax${location.protocol === "https:" ? "; secure" : ""}`;
-}
-
-// Save a view with the current address, because htmx changes the filters without reloading the page.
-document.addEventListener("submit", (event) => {
-  const here = event.target.querySelector(".here");
-  if (here) here.value = location.pathname + location.search;
-}, true);

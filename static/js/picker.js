@@ -1,6 +1,7 @@
 // Autocomplete for fields with data-pick (entity, column, person or tag). With data-many, a field holds several values,
 // separated by lines or commas and shown as chips. The original field stays in the form and works without JavaScript.
-const pickerTexts = document.getElementById("texts").dataset; // in the language of the page
+import { texts } from "./texts.js";
+
 const SEPARATORS = { line: "\n", comma: ", " };
 const WAIT_MS = 150;
 let pickers = 0;
@@ -24,13 +25,13 @@ function makePicker(field) {
   list.id = `options-${pickers}`;
   list.hidden = true;
   list.setAttribute("role", "listbox");
-  list.setAttribute("aria-label", pickerTexts.suggestions);
+  list.setAttribute("aria-label", texts.suggestions);
   field.before(box);
   if (separator) {
     chips.className = "chips";
     input.type = "text";
     input.id = `${field.id}-pick`;
-    input.placeholder = field.dataset.pick === "entity" ? pickerTexts.typeName : "";
+    input.placeholder = field.dataset.pick === "entity" ? texts.typeName : "";
     field.labels[0]?.setAttribute("for", input.id);
     field.hidden = true;
     box.append(chips, input, field, list);
@@ -61,7 +62,7 @@ function makePicker(field) {
       chip.title = value;
       remove.type = "button";
       remove.textContent = "×";
-      remove.setAttribute("aria-label", pickerTexts.remove.replace("{name}", label));
+      remove.setAttribute("aria-label", texts.remove.replace("{name}", label));
       remove.addEventListener("click", () => { setValues(values().filter((other) => other !== value)); input.focus(); });
       chip.append(label, " ", remove);
       return chip;
