@@ -10,12 +10,11 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path as File
 from typing import Any
 
 from django.db.models import Exists, OuterRef, Q
 
-from foundation.database import prepared_statements
+from foundation.database import prepared_statements, sql_files
 from foundation.database.queryset_sql import fragment
 from foundation.database.transaction_settings import planned_once
 from foundation.lazy_numpy import np
@@ -32,7 +31,7 @@ from memories.models.record import ATTACHED, about_any
 from memories.models.validity import is_over, outside
 from memories.retrieval.term_statistics import CANDIDATE_ROWS, READABLE, reader_values
 
-STATEMENT = File(__file__).with_suffix(".sql")
+SQL = sql_files.statements(__file__)
 FOR_ENTITY, FOR_MATCH, FOR_NEIGHBOR = 1, 2, 4  # what a word of the call is compared with; a sum of these
 ENTITY_ROWS = 30  # maximum number of memories about the requested entities
 MATCH_ROWS = 60  # maximum number of memories whose words are compared with the call one by one
@@ -198,4 +197,4 @@ def _statement(is_admin: bool, configuration: str) -> tuple[str, Callable[[Seque
         "hinted": f"({rule(Q(Exists(hints)))} OR {ARE_GONE})",
         "columns": columns,
     }
-    return STATEMENT.read_text(encoding="utf-8").format(**fragments), build
+    return SQL["memories_for_call"].format(**fragments), build

@@ -27,7 +27,7 @@ from knowledge.graph.operations import (
     DeleteEntities,
     DeleteObservations,
 )
-from knowledge.graph.search import rebuild, sql, vectors
+from knowledge.graph.search import graph_reading, rebuild, vectors
 from knowledge.graph.search.trigrams import folded, grams
 from memories.writing import quotations
 
@@ -284,7 +284,7 @@ def create_observations(
     The last new observation supersedes the one with the number `supersedes`, if that is given.
     """
     texts = {text for _, part in pairs for text in part}
-    stored_texts = sql.present({entity.pk for entity, _ in pairs}, texts)
+    stored_texts = graph_reading.present({entity.pk for entity, _ in pairs}, texts)
     parts = [_new_observations(graph, entity, part, stored_texts, kind) for entity, part in pairs]
     new_rows = [row for part in parts for row in part]
     if supersedes is not None and new_rows:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from knowledge.graph.models import Entity, Graph
-from knowledge.graph.search import sql
+from knowledge.graph.search import graph_reading
 
 MAX_QUOTED = 60  # maximum number of characters of a text that a message quotes
 Key = Callable[[str], str]  # two names are the same if their keys are equal
@@ -38,7 +38,7 @@ def find(
     An entity with exactly this name comes first, then the oldest one with the same key. Placeholders come last.
     """
     names = list(dict.fromkeys(names))
-    rows = sql.entities(graph, names=names, any_form=True, placeholders=placeholders, as_of=as_of)
+    rows = graph_reading.entities(graph, names=names, any_form=True, placeholders=placeholders, as_of=as_of)
     by_name = {entity.name: entity for entity in rows}
     by_key: dict[str, Entity] = {}
     for entity in sorted(rows, key=lambda entity: entity.is_placeholder):

@@ -17,7 +17,7 @@ from foundation.people.caller import Caller
 from knowledge.graph import graphs, names
 from knowledge.graph.models import Entity, Graph, Observation, Reflection, Relation
 from knowledge.graph.operations import OpenNodes, ReadGraph, SearchNodes
-from knowledge.graph.search import access_counts, sql
+from knowledge.graph.search import access_counts, graph_reading
 from knowledge.graph.search.trigrams import folded
 
 # Maximum number of observations, and of their characters, of an entity that responses to searches and writes contain as
@@ -69,7 +69,7 @@ def nodes_of(
     rows: Sequence[Entity], as_of: datetime | None = None, kinds: Sequence[str] = (), *, superseded: bool = False
 ) -> list[Node]:
     nodes = {entity.pk: Node(entity) for entity in rows}
-    for observation in sql.observations(list(nodes), as_of, kinds, superseded=superseded):
+    for observation in graph_reading.observations(list(nodes), as_of, kinds, superseded=superseded):
         nodes[observation.entity_id].observations.append(observation)
     return [nodes[entity.pk] for entity in rows]
 
@@ -88,7 +88,7 @@ def changed_nodes(rows: Sequence[Entity], new_texts: Mapping[str, Collection[str
 
 def relations_of(rows: Iterable[Entity], as_of: datetime | None = None, *, ended: bool = False) -> list[Relation]:
     """Return the relations that start or end at one of these entities. With `ended`, include those that ended."""
-    return sql.relations([entity.pk for entity in rows], as_of, ended=ended)
+    return graph_reading.relations([entity.pk for entity in rows], as_of, ended=ended)
 
 
 def read_graph(caller: Caller, operation: ReadGraph) -> GraphPage:
@@ -96,7 +96,9 @@ def read_graph(caller: Caller, operation: ReadGraph) -> GraphPage:
     graph = graphs.graph_of(caller)
     if graph is None:
         return GraphPage([], [])
-    rows = sql.entities(graph, as_of=operation.as_of, after=_entity_number(operation.cursor), limit=operation.limit + 1)
+    rows = graph_reading.entities(
+        graph, as_of=operation.as_of, after=_entity_number(operation.cursor), limit=operation.limit + 1
+    )
     page, rest = rows[: operation.limit], rows[operation.limit :]
     pks = {entity.pk for entity in page}
     # Only outgoing relations are returned, so that each relation is on exactly one page.
@@ -113,7 +115,7 @@ def search_nodes(caller: Caller, operation: SearchNodes) -> GraphPage:
     graph = graphs.graph_of(caller)
     if graph is None:
         return GraphPage([], [])
-    rows = sql.entities(
+    rows = graph_reading.entities(
         graph, holding=operation.query, after=_entity_number(operation.cursor), limit=operation.limit + 1
     )
     page, rest = rows[: operation.limit], rows[operation.limit :]

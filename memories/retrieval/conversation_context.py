@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from foundation.database import prepared_statements
+from foundation.database import prepared_statements, sql_files
 from foundation.database.queryset_sql import Condition
 from foundation.embedding import Tokens, Vectors
 from foundation.lazy_numpy import np
@@ -49,29 +49,11 @@ DATE_WEIGHT_WITHOUT_TOKENS = 0.4
 WHEN_WEIGHT = 0.05
 ASKS_WEIGHT = 0.02
 
+SQL = sql_files.statements(__file__)
 SEEDS = 40  # maximum number of candidates of the first stage that are seeds
 NEIGHBORS = 2  # number of turns fetched on either side of a seed
 BEFORE, AFTER = 5, 2  # number of earlier turns, and of later turns, whose evidence counts for a turn
 DECAY_BEFORE, DECAY_AFTER = 0.9, 0.7  # factors on the evidence of earlier and of later turns, per turn of distance
-
-# Selects the seeds and their neighbors. The ids of the neighbors are collected in an array, and OFFSET 0 makes
-# PostgreSQL look them up separately for each seed, because with a join the planner would scan the whole table.
-AROUND = """
-    SELECT memory_records.id, CASE WHEN conversation_id <> '' THEN created_by || ' ' || conversation_id ELSE '' END,
-           thread_position, created_at, lower(author), content,
-           {cosine}, ARRAY[{hits}]::boolean[],
-           ARRAY(SELECT token_bits FROM memory_passages p WHERE p.record_id = memory_records.id ORDER BY start)
-    FROM memory_records
-    WHERE id = ANY(%(seeds)s) OR (id = ANY(ARRAY(
-        SELECT near.id FROM unnest(%(threads)s::varchar[], %(positions)s::int[]) AS seed(thread, position)
-        CROSS JOIN LATERAL (
-            SELECT turn.id FROM memory_records turn
-            WHERE turn.conversation_id = seed.thread AND turn.conversation_id <> ''
-              AND turn.thread_position BETWEEN seed.position - %(reach)s AND seed.position + %(reach)s OFFSET 0
-        ) near
-    )) AND {scope})"""
-COSINE = """(SELECT 1 - min(p.vector <=> %(vector)s::vector) FROM memory_passages p
-    WHERE p.record_id = memory_records.id)"""
 
 
 @dataclass(frozen=True)
@@ -90,14 +72,17 @@ class ContextTurn:
     bits: bytes  # concatenated token bits of all passages of the turn
 
 
-def load_turns(scope: Condition, question: RecallQuestion, seeds: Sequence[RankedCandidate]) -> list[ContextTurn]:
-    """Return the seeds, and those of their neighbors that are in the scope."""
-    numbers = range(len(question.terms))
-    sql = AROUND.format(
-        cosine=COSINE if question.vector is not None else "NULL::float8",
-        hits=", ".join(f"search @@ %(term{n})s::tsquery" for n in numbers),
+def around(scope: Condition, question: RecallQuestion) -> str:
+    """Return the statement for the seeds and their neighbors in a scope."""
+    return SQL["around"].format(
+        cosine=SQL["cosine"] if question.vector is not None else "NULL::float8",
+        hits=", ".join(f"search @@ %(term{n})s::tsquery" for n in range(len(question.terms))),
         scope=scope.sql,
     )
+
+
+def load_turns(scope: Condition, question: RecallQuestion, seeds: Sequence[RankedCandidate]) -> list[ContextTurn]:
+    """Return the seeds, and those of their neighbors that are in the scope."""
     in_threads = [seed for seed in seeds if seed.conversation_id and seed.position is not None]
     values = {
         "seeds": [seed.id for seed in seeds],
@@ -105,12 +90,12 @@ def load_turns(scope: Condition, question: RecallQuestion, seeds: Sequence[Ranke
         "positions": [seed.position for seed in in_threads],
         "reach": NEIGHBORS,
         "vector": str(list(question.vector)) if question.vector is not None else None,
-        **{f"term{n}": question.terms[n].tsquery for n in numbers},
+        **{f"term{n}": term.tsquery for n, term in enumerate(question.terms)},
     }
     return [
         ContextTurn(pk, thread, position or 0, at, speaker, text, cosine, hits, b"".join(row for row in bits if row))
         for pk, thread, position, at, speaker, text, cosine, hits, bits in prepared_statements.rows(
-            sql, {**scope.params, **values}, binary=True
+            around(scope, question), {**scope.params, **values}, binary=True
         )
     ]
 

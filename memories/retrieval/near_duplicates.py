@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from uuid import UUID
 
-from foundation.database import prepared_statements
+from foundation.database import prepared_statements, sql_files
 from foundation.database.queryset_sql import Condition, condition
 from foundation.database.replica import connection_for_reading
 from foundation.embedding import Vectors
@@ -22,6 +22,7 @@ from memories.retrieval import vector_index
 from memories.retrieval.ranking import is_small
 from memories.texts.comparison import TextVerdict, compare, is_same_fact
 
+SQL = sql_files.statements(__file__)
 MAX_SIMILAR = 5  # maximum number of similar memories returned for a memory
 ROUNDING = 1e-4  # tolerance for the difference between cosines computed by PostgreSQL and by numpy
 MAX_RELATED = 1_000  # maximum number of records about an entity that are compared with others about it
@@ -46,34 +47,18 @@ def whole_cosine(first: Vectors, second: Vectors) -> float:
     return float(min(cosines.max(axis=1).mean(), cosines.max(axis=0).mean()))
 
 
-# The vectors in pgvector's binary format, because reading them as text takes five times as long.
-VECTORS_OF = """
-    SELECT record_id, vector_send(vector) FROM memory_passages
-    WHERE record_id = ANY(%s::uuid[]) ORDER BY record_id, start"""
 VECTOR_HEADER = 4  # bytes before the numbers: the number of dimensions, and two unused bytes
 
 
 def vectors_of(ids: Sequence[UUID]) -> dict[UUID, Vectors]:
     """Return the vectors of each record's passages, (passages, dimensions). Records without passages are missing."""
     by_record: dict[UUID, list[bytes]] = {}
-    for pk, vector in prepared_statements.rows(VECTORS_OF, [list(ids)], binary=True):
+    for pk, vector in prepared_statements.rows(SQL["vectors_of"], [list(ids)], binary=True):
         by_record.setdefault(pk, []).append(vector[VECTOR_HEADER:])
     return {
         pk: np.frombuffer(b"".join(vectors), ">f4").astype(np.float32).reshape(len(vectors), -1)
         for pk, vectors in by_record.items()
     }
-
-
-# Selects the records nearest to any of the vectors, nearest first.
-NEAREST = """
-    SELECT record_id, distance FROM (
-        SELECT p.record_id, min(p.vector <=> wanted.vector) AS distance
-        FROM unnest(%(vectors)s::text[]::vector[]) AS wanted(vector) CROSS JOIN LATERAL (
-            SELECT passage.record_id, passage.vector FROM memory_passages passage {join}
-            WHERE NOT passage.short_term AND passage.record_id <> ALL(%(besides)s) AND {scope}
-            ORDER BY {distance} LIMIT {looked_at}
-        ) p GROUP BY p.record_id
-    ) nearest ORDER BY distance, record_id LIMIT {looked_at}"""
 
 
 def nearest_records(
@@ -88,7 +73,7 @@ def nearest_records(
     is_exact = is_small(scope) if exact is None else exact
     distance = _distance("passage.vector", "wanted.vector", exact=is_exact)
     join, within = _in_scope(scope, "passage", exact=is_exact)
-    sql = NEAREST.format(join=join, scope=within, distance=distance, looked_at=LOOKED_AT)
+    sql = SQL["nearest"].format(join=join, scope=within, distance=distance, looked_at=LOOKED_AT)
     texts = [str(vector.tolist()) for vector in vectors]
     return dict(prepared_statements.rows(sql, {**scope.params, "vectors": texts, "besides": list(besides)}))
 
@@ -160,40 +145,6 @@ def _records(ids: Sequence[UUID]) -> dict[UUID, MemoryRecord]:
     return {row.pk: row for row in rows}
 
 
-# Selects, for each passage of the given records, the records of the two nearest passages in the scope.
-NEAREST_OF = """
-    SELECT subject.record_id, near.record_id
-    FROM memory_passages subject CROSS JOIN LATERAL (
-        SELECT p.record_id FROM memory_passages p {join}
-        WHERE NOT p.short_term AND {scope} AND p.record_id <> subject.record_id
-        ORDER BY {distance} LIMIT 2
-    ) near
-    WHERE subject.record_id = ANY(%(ids)s)"""
-# The same, among the passages of records that share an entity: the MAX_RELATED newest ones about each entity.
-NEAREST_ABOUT_THE_SAME = """
-    WITH subject AS MATERIALIZED (
-        SELECT p.id, p.record_id, p.vector, memory_records.entity_urns
-        FROM memory_passages p JOIN memory_records ON memory_records.id = p.record_id
-        WHERE p.record_id = ANY(%(ids)s)
-    ), about AS MATERIALIZED (
-        SELECT id, record_id, unnest(entity_urns) AS urn FROM subject
-    ), related AS MATERIALIZED (
-        SELECT wanted.urn, newest.id FROM (SELECT DISTINCT urn FROM about) AS wanted CROSS JOIN LATERAL (
-            SELECT id FROM memory_records WHERE {scope} AND entity_urns @> ARRAY[wanted.urn]::varchar[]
-            ORDER BY created_at DESC, id LIMIT {most}
-        ) AS newest
-    ), ranked AS (
-        SELECT subject.record_id AS subject_id, p.record_id,
-               row_number() OVER (PARTITION BY subject.id ORDER BY p.vector <=> subject.vector) AS place
-        FROM (
-            SELECT DISTINCT about.id AS passage_id, related.id AS other_id
-            FROM about JOIN related USING (urn) WHERE related.id <> about.record_id
-        ) AS pair JOIN subject ON subject.id = pair.passage_id
-        JOIN memory_passages p ON p.record_id = pair.other_id AND NOT p.short_term
-    )
-    SELECT subject_id, record_id FROM ranked WHERE place <= 2"""
-
-
 def nearest_of(
     scope: Condition, ids: Sequence[UUID], *, threshold: float, same_entities: bool = False
 ) -> dict[UUID, Similar]:
@@ -204,11 +155,11 @@ def nearest_of(
     are, so that few distances are computed.
     """
     if same_entities:
-        sql = NEAREST_ABOUT_THE_SAME.format(scope=scope.sql, most=MAX_RELATED)
+        sql = SQL["nearest_about_the_same"].format(scope=scope.sql, most=MAX_RELATED)
     else:
         is_exact = is_small(scope)
         join, within = _in_scope(scope, "p", exact=is_exact)
-        sql = NEAREST_OF.format(
+        sql = SQL["nearest_of"].format(
             join=join, scope=within, distance=_distance("p.vector", "subject.vector", exact=is_exact)
         )
     with connection_for_reading().cursor() as cursor:

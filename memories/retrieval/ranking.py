@@ -26,13 +26,14 @@ from uuid import UUID
 from django.conf import settings
 from django.core.cache import caches
 
-from foundation.database import prepared_statements
+from foundation.database import prepared_statements, sql_files
 from foundation.database.queryset_sql import Condition
 from foundation.database.replica import connection_for_reading
 from foundation.lazy_numpy import np
 from memories.retrieval import term_statistics, vector_index
 from memories.retrieval.question_features import Cues
 
+SQL = sql_files.statements(__file__)
 SEMANTIC_WEIGHT = 0.6  # of the cosine in the score of recall
 LEXICAL_WEIGHT = 0.3  # of the share of the query's words that a memory contains
 # Weights for choosing the seeds of context ranking, beside those of the cues (question_features.py)
@@ -56,82 +57,6 @@ class RecallQuestion:
     distances: dict[str, int] = field(default_factory=dict)  # URN of a named or related entity → distance in steps
     cues: Cues = field(default_factory=Cues)
     turns: bool = False  # the scope may have short-term turns, which are not in the vector index, so it is scanned
-
-
-# scope: the rows to search, with a bit mask of the question's words in each row. Of a small scope these are all rows.
-#   Of a large scope they are the rows that the index finds by the rarest words.
-# masks: the number of rows with each combination of words.
-# counts: the number of all rows, and the number of rows with each word.
-# weights: the idf of each word.
-# shares: the idf of each word, divided by the sum of all.
-# coverages: the sum of the shares of the words in each combination.
-SCOPE = """
-    scope AS MATERIALIZED (SELECT id, {mask} AS mask FROM memory_records WHERE {scope}{found}),
-    masks AS MATERIALIZED (SELECT mask, count(*) AS rows FROM scope GROUP BY mask),
-    counts AS (SELECT {total}::float8 AS total, {counts} FROM masks),
-    weights AS (SELECT {idfs} FROM counts),
-    shares AS MATERIALIZED (SELECT *, {shares} FROM weights),
-    coverages AS MATERIALIZED (SELECT mask, rows, {coverage} AS coverage FROM masks, shares),"""
-MASK = "CASE WHEN search @@ %(words)s::tsquery THEN {bits} ELSE 0::bigint END"
-COVERAGE = "CASE WHEN mask & {bit} <> 0 THEN s{n} ELSE 0 END"
-COUNT = "coalesce(sum(rows) FILTER (WHERE mask & {bit} <> 0), 0)"
-# The limit matters if all words of a question are frequent: then many rows match, and any 2,000 of them are enough.
-FOUND = " AND search @@ %(selective)s::tsquery LIMIT 2000"
-FOUND_TOTAL = "greatest(%(rows)s, sum(rows))"
-# The frequency of a word that was not used to find rows, estimated by its share of the rows found (Laplace's rule of
-# succession).
-FOUND_COUNT = "%(rows)s * (" + COUNT + " + 1) / (coalesce(sum(rows), 0) + 2)"
-GIVEN_IDF = "%(idf{n})s::float8 AS i{n}"
-IDF = "ln(1 + (total - n{n} + 0.5) / (n{n} + 0.5)) AS i{n}"  # the formula of term_statistics.idf
-# The arms: SEMANTIC_… by nearest vectors, LEXICAL by coverage, NEAR by named and related entities.
-SEMANTIC_SCANNED = """
-    SELECT record_id FROM (
-        SELECT p.record_id, p.vector <=> (SELECT vector FROM question) AS distance
-        FROM memory_passages p JOIN scope ON scope.id = p.record_id ORDER BY distance LIMIT %(passages)s
-    ) nearest GROUP BY record_id ORDER BY min(distance) LIMIT %(candidates)s"""
-# Takes combinations of words in order of falling coverage until they have enough rows, so that few rows are sorted.
-LEXICAL = """
-    SELECT id FROM (
-        SELECT id FROM scope JOIN coverages USING (mask) WHERE mask = ANY(ARRAY(
-            SELECT mask FROM (
-                SELECT mask, coalesce(sum(rows) OVER (
-                    ORDER BY coverage DESC RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW EXCLUDE GROUP
-                ), 0) AS rows_before FROM coverages WHERE mask <> 0
-            ) best WHERE rows_before < %(candidates)s
-        )) ORDER BY coverage DESC, id LIMIT %(candidates)s
-    ) covering"""
-# With a join in place of EXISTS, or without OFFSET 0, the planner would read the whole scope and then its vectors. It
-# takes the scope for a few rows, because the policies of row-level security repeat the scope's conditions.
-SEMANTIC_INDEXED = """
-    SELECT record_id FROM (
-        SELECT p.record_id, {distance} AS distance
-        FROM memory_passages p WHERE NOT p.short_term AND EXISTS (
-            SELECT FROM memory_records WHERE memory_records.id = p.record_id AND {scope} OFFSET 0
-        ) ORDER BY distance LIMIT %(passages)s
-    ) nearest GROUP BY record_id ORDER BY min(distance) LIMIT %(candidates)s"""
-NEAR = """
-    SELECT id FROM (
-        SELECT id FROM memory_records
-        WHERE {scope} AND (entity_urns && %(urns)s::varchar[] OR detected_urns && %(urns)s::varchar[])
-        ORDER BY created_at DESC, id LIMIT %(candidates)s
-    ) near"""
-COSINE = """(SELECT 1 - min(p.vector <=> (SELECT vector FROM question)) FROM memory_passages p
-    WHERE p.record_id = memory_records.id)"""
-# Scores the candidates of all arms. Their ids are an array, because with a join the planner would scan the whole table.
-RANKED = """
-    WITH question AS MATERIALIZED (SELECT %(vector)s::vector AS vector),{tables}
-    candidates AS MATERIALIZED (SELECT DISTINCT record_id AS id FROM ({arms}) arms(record_id)),
-    scored AS MATERIALIZED (
-        SELECT id, created_at, conversation_id, thread_position,
-               {cosine} AS cosine, {bonus} AS bonus{cues}{mask}
-        FROM memory_records WHERE id = ANY(ARRAY(SELECT id FROM candidates))
-    )
-    SELECT scored.id, scored.created_at, conversation_id, thread_position, cosine, {coverage} AS coverage, bonus,
-           %(w_semantic)s * coalesce(cosine, 0) + %(w_lexical)s * {coverage} + bonus + {cue} AS score, {idf_list}
-    FROM scored {joins} ORDER BY score DESC, created_at DESC, scored.id LIMIT %(limit)s"""
-ROWS_UP_TO = "SELECT count(*) FROM (SELECT FROM memory_records WHERE {scope} LIMIT %(limit)s) AS counted"
-BONUS = """CASE WHEN entity_urns && %(urns{0})s::varchar[] OR detected_urns && %(urns{0})s::varchar[]
-    THEN %(bonus{0})s ELSE """
 
 
 @dataclass(frozen=True)
@@ -213,7 +138,8 @@ def _rows_up_to(scope: Condition, limit: int) -> int:
     key = f"{ROWS_KEY}-{limit}-{hashlib.blake2b(repr(scope).encode(), digest_size=16).hexdigest()}"
     count = caches["process"].get(key)
     if count is None:
-        ((count,),) = prepared_statements.rows(ROWS_UP_TO.format(scope=scope.sql), {**scope.params, "limit": limit + 1})
+        sql = SQL["rows_up_to"].format(scope=scope.sql)
+        ((count,),) = prepared_statements.rows(sql, {**scope.params, "limit": limit + 1})
         caches["process"].set(key, count, ROWS_KEPT_S)
     return int(count)
 
@@ -243,12 +169,14 @@ def statement(scope: Condition, question: RecallQuestion, limit: int, *, exact: 
     """
     parts = _parts(question, scope.sql, exact=exact)
     bonus, bonuses = _bonus_sql(question.distances)
-    arms = [*parts.arms, *([NEAR.format(scope=scope.sql)] if question.distances else [])]
+    arms = list(parts.arms)
+    if question.distances:
+        arms.append(SQL["near"].format(scope=scope.sql))
     cue, cue_columns, cues = question.cues.sql()
-    sql = RANKED.format(
+    sql = SQL["ranked"].format(
         tables=parts.tables,
         arms=" UNION ALL ".join(f"({arm})" for arm in arms) or "SELECT NULL::uuid WHERE false",
-        cosine=COSINE if question.vector is not None else "NULL::float8",
+        cosine=SQL["cosine"] if question.vector is not None else "NULL::float8",
         coverage=parts.coverage,
         mask=parts.mask,
         bonus=bonus,
@@ -284,7 +212,7 @@ class _Parts:
 
 def _parts(question: RecallQuestion, scope_sql: str, *, exact: bool) -> _Parts:
     distance = vector_index.distance("p.vector", "(SELECT vector FROM question)")
-    semantic = SEMANTIC_SCANNED if exact else SEMANTIC_INDEXED.format(scope=scope_sql, distance=distance)
+    semantic = SQL["semantic_scanned"] if exact else SQL["semantic_indexed"].format(scope=scope_sql, distance=distance)
     arms = [semantic] if question.vector is not None else []
     terms, numbers = question.terms, range(len(question.terms))
     if not terms:
@@ -292,17 +220,21 @@ def _parts(question: RecallQuestion, scope_sql: str, *, exact: bool) -> _Parts:
         return _Parts(arms, tables=scope if exact else "")
     selection = None if exact else term_statistics.selective(terms)
     bits = " + ".join(f"CASE WHEN search @@ %(term{n})s::tsquery THEN {1 << n} ELSE 0 END" for n in numbers)
-    mask = MASK.format(bits=bits)
-    coverage = f"({' + '.join(COVERAGE.format(bit=1 << n, n=n) for n in numbers)})::float8"
-    is_whole = [selection is None or n < selection.terms for n in numbers]  # whether all rows with the word are found
-    tables = SCOPE.format(
+    mask = SQL["mask"].format(bits=bits)
+    coverages = [SQL["coverage"].format(bit=1 << n, n=n) for n in numbers]
+    coverage = f"({' + '.join(coverages)})::float8"
+    complete = selection.terms if selection else len(terms)  # all rows with one of the first so many words are found
+    counts = [SQL["count" if n < complete else "found_count"].format(bit=1 << n) for n in numbers]
+    idf = SQL["given_idf" if selection and not selection.terms else "idf"]
+    sum_of_idfs = " + ".join(f"i{n}" for n in numbers)
+    tables = SQL["tables"].format(
         scope=scope_sql,
         mask=f"({bits})::bigint" if selection else mask,
-        found=FOUND if selection else "",
-        total=FOUND_TOTAL if selection else "sum(rows)",
-        counts=", ".join(f"{(COUNT if is_whole[n] else FOUND_COUNT).format(bit=1 << n)} AS n{n}" for n in numbers),
-        idfs=", ".join((GIVEN_IDF if selection and not selection.terms else IDF).format(n=n) for n in numbers),
-        shares=", ".join(f"i{n} / ({' + '.join(f'i{m}' for m in numbers)}) AS s{n}" for n in numbers),
+        found=SQL["found"] if selection else "",
+        total=SQL["found_total"] if selection else "sum(rows)",
+        counts=", ".join(f"{count} AS n{n}" for n, count in enumerate(counts)),
+        idfs=", ".join(idf.format(n=n) for n in numbers),
+        shares=", ".join(f"i{n} / ({sum_of_idfs}) AS s{n}" for n in numbers),
         coverage=coverage,
     )
     params: dict[str, Any] = {"words": term_statistics.any_of(terms)} | {f"term{n}": terms[n].tsquery for n in numbers}
@@ -311,7 +243,7 @@ def _parts(question: RecallQuestion, scope_sql: str, *, exact: bool) -> _Parts:
             f"idf{n}": terms[n].idf for n in numbers
         }
     return _Parts(
-        arms=[*arms, LEXICAL],
+        arms=[*arms, SQL["lexical"]],
         coverage=coverage,
         mask=f", {mask} AS mask",
         idf_list=f"ARRAY[{', '.join(f'i{n}' for n in numbers)}]::float8[]",
@@ -324,9 +256,9 @@ def _parts(question: RecallQuestion, scope_sql: str, *, exact: bool) -> _Parts:
 def _bonus_sql(distances: dict[str, int]) -> tuple[str, dict[str, Any]]:
     """Return SQL for the bonus of a record, which depends on the least distance of its entities, and its parameters."""
     params: dict[str, Any] = {}
-    cases = ""
+    cases = []
     for distance in sorted(set(distances.values())):
-        cases += BONUS.format(distance)
+        cases.append(SQL["bonus"].format(distance))
         params[f"urns{distance}"] = [urn for urn, steps in distances.items() if steps == distance]
         params[f"bonus{distance}"] = ENTITY_BONUS / (1 + distance)
-    return f"({cases}0{' END' * len(set(distances.values()))})::float8", params
+    return f"({' '.join(cases)} 0{' END' * len(cases)})::float8", params

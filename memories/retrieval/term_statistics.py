@@ -22,82 +22,23 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from foundation.database import prepared_statements
+from foundation.database import prepared_statements, sql_files
 from foundation.operations.normal_form import normal_form
 from foundation.people.caller import Caller
 from memories.models.fields import search_vector_sql, text_search_config
 from memories.texts.language import configuration_of, language_of
 
+SQL = sql_files.statements(__file__)
+READABLE = SQL["readable"]
 MIN_TYPO = 5  # minimum number of letters of a word in which typos are corrected
 MAX_TYPOS = 4  # maximum number of words of a query in which typos are corrected
 MAX_ALTERNATIVES = 5  # maximum number of corrections of a word
 LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzäöüßéèàçñ")
 IDENTIFIER = re.compile(r"(?<![^\W_])[^\W_]++(?:[._][^\W_]++)+")
 MAX_IDENTIFIERS = 5  # maximum number of identifiers of a query that are also searched as a whole
-PHRASES = """
-    SELECT name, phraseto_tsquery(config, words)::text, tsvector_to_array(to_tsvector(config, words))
-    FROM unnest(%s::text[]) AS name, regexp_replace(name, '[._]+', ' ', 'g') AS words,
-    (SELECT %s::regconfig AS config) AS installation"""
-# The counts to add up: the rough ones, or those of the memories that a caller may read. Admins may read all.
-READABLE = """rough = %(rough)s AND (
-    %(all)s OR (owner = '' AND persona = '') OR owner = nullif(%(email)s, '') OR persona = ANY(%(personas)s::text[]))"""
-KNOWN_LEXEMES = f"""
-    SELECT lexeme, sum(documents)::int FROM memory_lexemes
-    WHERE lexeme = ANY(string_to_array(%(lexemes)s, ' ')) AND {READABLE} GROUP BY lexeme"""  # noqa: S608 - no values
 MAX_TERMS = 32  # maximum number of terms of a query; a longer query is cut to its rarest terms
 CANDIDATE_ROWS = 1_000  # approximate maximum number of rows that the words of a query find in a large scope
 MIN_OWNERS = 3  # minimum number of people who use a lexeme before its frequency is shared
-
-# The rows of the lexeme '' hold the numbers of all memories; no lexeme of a text is empty.
-QUERY_TERMS = """
-    WITH total AS (SELECT sum(documents)::int AS documents FROM memory_lexemes WHERE lexeme = '' AND {readable})
-    SELECT term.lexeme, coalesce(known.documents, 0) + {documents}, coalesce(known.documents, 0), total.documents, likes
-    FROM (SELECT %(query)s::text AS words) AS query, unnest({vector}) AS term
-    CROSS JOIN LATERAL (SELECT {likes} AS likes) AS alike
-    CROSS JOIN LATERAL (
-        SELECT sum(documents)::int AS documents FROM memory_lexemes WHERE lexeme = term.lexeme AND {readable}) AS known
-    CROSS JOIN total
-"""
-# Selects the other lexemes at the same position of the query: those by the installation's configuration and the
-# unstemmed words.
-SAME_PLACE = """ARRAY(
-    SELECT DISTINCT other.lexeme FROM (
-        SELECT (unnest({installation})).* UNION ALL SELECT (unnest({simple})).*
-    ) AS other WHERE other.positions && term.positions AND other.lexeme <> term.lexeme)"""
-OF_ALTERNATIVES = f"""
-    coalesce((SELECT sum(documents) FROM memory_lexemes WHERE lexeme = ANY(likes) AND {READABLE}), 0)::int"""  # noqa: S608
-
-# counted: the new counts. Only rows whose counts have changed are written, because most stay as they are.
-# included: changes that wait to be counted. The new counts include those that the statement sees.
-REFRESH = """
-    WITH memories AS (
-        SELECT created_by, visibility, search,
-               CASE visibility WHEN 'private' THEN created_by ELSE '' END AS owner,
-               CASE visibility WHEN 'persona' THEN persona ELSE '' END AS persona
-        FROM memory_records WHERE status <> 'archived'
-    ), counted (lexeme, owner, persona, rough, documents, people) AS MATERIALIZED (
-        SELECT lexeme, owner, persona, false, count(*), NULL::int
-        FROM memories, unnest(tsvector_to_array(search)) AS lexeme GROUP BY lexeme, owner, persona
-        UNION ALL
-        SELECT lexeme, '', '', true, (2 ^ round(log(2.0, count(*)::numeric)))::int, count(DISTINCT created_by)
-        FROM memories, unnest(tsvector_to_array(search)) AS lexeme WHERE visibility <> 'private'
-        GROUP BY lexeme HAVING count(DISTINCT created_by) >= %s
-        UNION ALL
-        SELECT '', owner, persona, false, count(*), NULL FROM memories GROUP BY owner, persona
-        UNION ALL
-        SELECT '', '', '', true, count(*) FILTER (WHERE visibility <> 'private'), 0 FROM memories
-    ), included AS (
-        DELETE FROM memory_lexeme_changes
-    ), gone AS (
-        DELETE FROM memory_lexemes AS old WHERE NOT EXISTS (
-            SELECT FROM counted WHERE counted.lexeme = old.lexeme AND counted.owner = old.owner
-            AND counted.persona = old.persona AND counted.rough = old.rough)
-    )
-    INSERT INTO memory_lexemes AS old (lexeme, owner, persona, rough, documents, people)
-    SELECT * FROM counted ORDER BY lexeme, owner, persona, rough
-    ON CONFLICT (lexeme, owner, persona, rough) DO UPDATE SET documents = EXCLUDED.documents, people = EXCLUDED.people
-    WHERE (old.documents, old.people) IS DISTINCT FROM (EXCLUDED.documents, EXCLUDED.people)
-"""
 
 
 @dataclass(frozen=True)
@@ -138,7 +79,7 @@ def query_terms(query: str, caller: Caller | None = None) -> list[Term]:
     names = list(dict.fromkeys(IDENTIFIER.findall(query)))[:MAX_IDENTIFIERS]
     statements: list[tuple[str, Any]] = [(_query_terms_sql(language_of(query)), {**reader, "query": query})]
     if names:
-        statements.append((PHRASES, [names, text_search_config()]))
+        statements.append((SQL["phrases"], [names, text_search_config()]))
     rows, *phrases = prepared_statements.rows_of_each(*statements)
     terms = [
         Term(lexeme, documents, idf(known, total or known), tuple(sorted(alternatives)))
@@ -153,7 +94,7 @@ def query_terms(query: str, caller: Caller | None = None) -> list[Term]:
 
 
 def reader_values(caller: Caller | None) -> dict[str, Any]:
-    """Return the parameters of READABLE."""
+    """Return the parameters of the condition `readable`."""
     if caller is None:
         return {"rough": True, "all": True, "email": "", "personas": []}
     personas = sorted(caller.personas)
@@ -170,10 +111,10 @@ def _query_terms_sql(language: str) -> str:
     alternatives, documents = "ARRAY[]::text[]", "0"
     if name != text_search_config():
         simple = search_vector_sql("words", "simple")
-        alternatives = SAME_PLACE.format(installation=search_vector_sql("words"), simple=simple)
-        documents = OF_ALTERNATIVES
+        alternatives = SQL["same_place"].format(installation=search_vector_sql("words"), simple=simple)
+        documents = SQL["of_alternatives"].format(readable=READABLE)
     vector = search_vector_sql("words", name)
-    return QUERY_TERMS.format(vector=vector, likes=alternatives, documents=documents, readable=READABLE)
+    return SQL["query_terms"].format(vector=vector, likes=alternatives, documents=documents, readable=READABLE)
 
 
 def _with_corrected_typos(terms: Sequence[Term], reader: Mapping[str, Any]) -> list[Term]:
@@ -188,7 +129,8 @@ def _with_corrected_typos(terms: Sequence[Term], reader: Mapping[str, Any]) -> l
     edits = {term.lexeme: one_edit_away(term.lexeme) for term in unknown[:MAX_TYPOS]}
     # One string, because psycopg takes long to send a list of some thousand. No lexeme of a text contains a space.
     lexemes = " ".join(sorted(set().union(*edits.values())))
-    documents = dict(prepared_statements.rows(KNOWN_LEXEMES, {**reader, "lexemes": lexemes}))
+    known = SQL["known_lexemes"].format(readable=READABLE)
+    documents = dict(prepared_statements.rows(known, {**reader, "lexemes": lexemes}))
     alternatives = {lexeme: tuple(sorted(edits[lexeme] & documents.keys()))[:MAX_ALTERNATIVES] for lexeme in edits}
     return [_with_alternatives(term, alternatives.get(term.lexeme, ()), documents) for term in terms]
 
@@ -214,7 +156,7 @@ def one_edit_away(word: str) -> set[str]:
 def _identifiers(phrases: Sequence[tuple[str, str, list[str]]], terms: Sequence[Term]) -> list[Term]:
     """Return terms for whole identifiers like `sales.orders`, so that memories with the whole name rank higher.
 
-    `phrases` are the rows of PHRASES.
+    `phrases` are the rows of the statement `phrases`.
     """
     wholes = []
     for name, phrase, lexemes in phrases:
@@ -228,14 +170,10 @@ def _identifiers(phrases: Sequence[tuple[str, str, list[str]]], terms: Sequence[
     return wholes
 
 
-WORD_LEXEMES = """
-    SELECT word, lexeme FROM unnest(%s::text[]) AS word, unnest(tsvector_to_array({vector})) AS lexeme"""
-
-
 def idf_of_words(words: Sequence[str], idf_of: Mapping[str, float]) -> dict[str, float]:
     """Return the idf of each word of a query. Words without a lexeme in `idf_of` are missing."""
     name = configuration_of(language_of(" ".join(words)))
-    statement = WORD_LEXEMES.format(vector=search_vector_sql("word", name))
+    statement = SQL["word_lexemes"].format(vector=search_vector_sql("word", name))
     rows = prepared_statements.rows(statement, [sorted(set(words))], public=True)
     return {word: idf_of[lexeme] for word, lexeme in rows if lexeme in idf_of}
 
@@ -308,6 +246,6 @@ def refresh() -> int:
     """
     with transaction.atomic(), connection.cursor() as cursor:
         lock(cursor)
-        cursor.execute(REFRESH, [MIN_OWNERS])
+        cursor.execute(SQL["refresh"], [MIN_OWNERS])
         cursor.execute("SELECT count(*) FROM memory_lexemes")
         return int(cursor.fetchone()[0])

@@ -349,7 +349,8 @@ def test_in_a_large_scope_common_words_do_not_hide_a_rare_one(
     language.
     """
     monkeypatch.setattr(term_statistics, "CANDIDATE_ROWS", 10)
-    monkeypatch.setattr(ranking, "FOUND", ranking.FOUND.replace("2000", "5"))
+    found = ranking.SQL["found"].replace("2000", "5")
+    monkeypatch.setattr(ranking, "SQL", {**ranking.SQL, "found": found})
     settings.RECALL_EXACT_SCAN_ROWS = 0
     for n in range(20):
         services.remember(alice, Remember(content=f"sales.orders has the load {n} of shipments."))

@@ -15,18 +15,12 @@ from django.db.models import Count, F
 from django.utils import timezone
 from django_q.tasks import async_task
 
+from foundation.database import sql_files
 from foundation.database.connections import async_commit
 from knowledge.graph.models import AccessDay, Entity
 
+SQL = sql_files.statements(__file__)
 MAX_COUNTED = 50  # maximum number of entities of one response that are counted
-COUNT_DAY = """
-    INSERT INTO graph_access_days (entity_id, day, count) SELECT id, %s, 1 FROM unnest(%s::uuid[]) AS id
-    ON CONFLICT (entity_id, day) DO UPDATE SET count = graph_access_days.count + 1"""
-COUNT_PAIRS = """
-    INSERT INTO graph_co_occurrences (first_id, second_id, count, last_at)
-    SELECT a, b, 1, %s FROM unnest(%s::uuid[], %s::uuid[]) AS pair(a, b)
-    ON CONFLICT (first_id, second_id)
-    DO UPDATE SET count = graph_co_occurrences.count + 1, last_at = EXCLUDED.last_at"""
 
 
 def queue_count(pks: Sequence[UUID]) -> None:
@@ -44,9 +38,9 @@ def count(pks: Sequence[UUID]) -> None:
     with transaction.atomic(), connection.cursor() as cursor:
         # Lock the rows in a fixed order, so that two workers can't deadlock.
         list(Entity.objects.filter(pk__in=ids).order_by("pk").select_for_update().values_list("pk"))
-        cursor.execute(COUNT_DAY, [now.date(), ids])
+        cursor.execute(SQL["count_day"], [now.date(), ids])
         if pairs:
-            cursor.execute(COUNT_PAIRS, [now, [a for a, _ in pairs], [b for _, b in pairs]])
+            cursor.execute(SQL["count_pairs"], [now, [a for a, _ in pairs], [b for _, b in pairs]])
         access_days = dict(AccessDay.objects.filter(entity__in=ids).values_list("entity").annotate(days=Count("pk")))
         Entity.objects.filter(pk__in=ids).update(access_count=F("access_count") + 1, last_access=now)
         for pk, days in access_days.items():

@@ -24,7 +24,7 @@ from knowledge.catalog import neighbors
 from knowledge.graph import drawing, graphs, queries
 from knowledge.graph.drawing import Contents, Structure
 from knowledge.graph.models import Entity, Graph, Relation
-from knowledge.graph.search import sql
+from knowledge.graph.search import graph_reading
 from knowledge.news import timeline
 from memory_project.portal import graph_scene
 from memory_project.portal.graph_picture import Picture, add_scene
@@ -126,7 +126,7 @@ def _matches(choice: Choice, as_of: datetime | None) -> list[Entity]:
     """Return the entities that the search finds, those with the best matching names first."""
     if not choice.q:
         return []
-    found = sql.entities(choice.graph, holding=choice.q, as_of=as_of, limit=MAX_MATCHES)
+    found = graph_reading.entities(choice.graph, holding=choice.q, as_of=as_of, limit=MAX_MATCHES)
     return sorted(found, key=lambda entity: -score(entity.name, choice.q))
 
 
