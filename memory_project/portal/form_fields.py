@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from django import forms
+from django.http import HttpRequest
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 
@@ -15,6 +16,7 @@ from knowledge.catalog.name_resolution import urn_of
 from memories.validity.scopes.choices import labels
 from memory_project.web.error_labels import message_without_field
 
+AnyOperation = TypeVar("AnyOperation", bound=Operation)
 READERS: Mapping[str, str | Promise] = {
     "persona": gettext_lazy("My persona"),
     "private": gettext_lazy("Only me"),
@@ -82,6 +84,14 @@ def form_field(
     attrs |= {"autofocus": True} if autofocus else {}
     widget = forms.Textarea(attrs={**attrs, "rows": rows}) if rows else forms.TextInput(attrs=attrs)
     return forms.CharField(widget=widget, **options)
+
+
+def posted(operation: type[AnyOperation], request: HttpRequest, *names: str, **known: Any) -> AnyOperation:
+    """Read an operation from these fields of a form that was sent, and from values that the view knows.
+
+    A field that the form lacks keeps its default. Raises Invalid, which names the field.
+    """
+    return operation.read({**{name: request.POST[name] for name in names if name in request.POST}, **known})
 
 
 def scope_groups(scopes: Mapping[str, str], present: str = "") -> list[tuple[str, list[tuple[str, str]]]]:

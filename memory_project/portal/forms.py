@@ -1,15 +1,17 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time
 from typing import Any
 
 from django import forms
 from django.utils import timezone
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext, gettext_lazy
 
 from foundation.operations.errors import Invalid
-from memories.operations import Remember, Revise
+from foundation.people.models import Persona
+from memories.models import MemoryRecord
+from memories.operations import Remember, Revise, Share
 from memory_project.portal.form_fields import READERS, EntitiesField, form_field, scope_field, tags_field
 from memory_project.web.error_labels import message_without_field
 
@@ -94,3 +96,26 @@ class MemoryForm(forms.Form):
         """Show an error at the field that it names, or above the form if the form has no such field."""
         field = error.field.split("[")[0]
         self.add_error(field if field in self.fields else None, message_without_field(error))
+
+
+class ShareForm(forms.Form):
+    """Who may read a memory."""
+
+    def __init__(self, record: MemoryRecord) -> None:
+        super().__init__(initial={"visibility": record.visibility}, auto_id="%s", label_suffix="")
+        readers = {
+            "private": gettext("Only the owner"),
+            "persona": gettext("Persona %(persona)s") % {"persona": record.persona},
+            "everyone": gettext("Everyone with an account"),
+        }
+        self.fields["visibility"] = form_field(Share, "visibility", label=gettext("Who may read it"), labels=readers)
+
+
+class MoveForm(forms.Form):
+    """The persona that a memory belongs to from now on. Without other personas, the form has no field."""
+
+    def __init__(self, personas: Sequence[Persona]) -> None:
+        super().__init__(auto_id="%s", label_suffix="")
+        if personas:
+            choices = [(persona.name, str(persona)) for persona in personas]
+            self.fields["persona"] = forms.ChoiceField(label=gettext("Move to another persona"), choices=choices)

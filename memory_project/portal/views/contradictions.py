@@ -21,7 +21,7 @@ from knowledge.contradictions.operations import GiveVerdict, UndoSettlement
 from knowledge.models import PairVerdict, SettlementState
 from memories.validity.scopes.choices import choices
 from memories.validity.scopes.names import PERSONA
-from memory_project.portal.form_fields import scope_groups
+from memory_project.portal.form_fields import posted, scope_groups
 from memory_project.web.error_labels import message_with_label
 
 VERDICTS_SHOWN = 5  # of the person's own verdicts, each of which the page offers to undo
@@ -70,12 +70,12 @@ def _shown(caller: Caller, case: queries.Case, known: dict[str, str]) -> dict[st
 @login_required
 def settle(request: HttpRequest, contradiction_id: UUID) -> HttpResponse:
     caller = caller_from_request(request, channel="portal")
-    verdict = request.POST.get("verdict", "")
-    given = {"contradiction_id": contradiction_id.hex, "verdict": verdict, "note": request.POST.get("note", "")}
-    if verdict == PairVerdict.BOTH:
-        given |= {name: request.POST.get(name, "") for name in ("first_scope", "second_scope")}
+    names = ["verdict", "note"]
+    if request.POST.get("verdict") == PairVerdict.BOTH:
+        names += ["first_scope", "second_scope"]
     try:
-        settlement = verdicts.give_verdict(caller, GiveVerdict.read(given))
+        operation = posted(GiveVerdict, request, *names, contradiction_id=contradiction_id)
+        settlement = verdicts.give_verdict(caller, operation)
     except DomainError as error:
         messages.error(request, message_with_label(error))
     else:

@@ -56,7 +56,8 @@ from memories.writing.revision import can_review, last_revision, may_verify
 from memories.writing.seen import memory_versions, unchanged, version_after
 from memories.writing.verification import last_verifications
 from memory_project.portal import onboarding
-from memory_project.portal.forms import MemoryForm
+from memory_project.portal.form_fields import posted
+from memory_project.portal.forms import MemoryForm, MoveForm, ShareForm
 from memory_project.portal.memory_list import Browse
 from memory_project.portal.pages.default_views import default_view
 from memory_project.portal.redirects import local_page
@@ -144,7 +145,8 @@ def memory(request: HttpRequest, record_id: UUID) -> HttpResponse:
         "holds_for": labels([record.scope]).get(record.scope, ""),
         "checks": check_views(caller, record),
         "may_check": may_change_checks(caller, record, is_approved=is_approved),
-        "personas": _other_personas(caller, record),
+        "share_form": ShareForm(record),
+        "move_form": MoveForm(_other_personas(caller, record)),
         "can_review": may_review,
         "may_verify": not may_review and record.status == Status.ACTIVE and may_verify(caller, record),
         "successor": next((version for version in versions if record.superseded_by == version.pk), None),
@@ -243,7 +245,7 @@ def change_memory(request: HttpRequest, record_id: UUID, act: str) -> HttpRespon
 
 
 def _forget(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    services.forget(caller, Forget.read({"record_id": record_id, "reason": request.POST.get("reason", "")}))
+    services.forget(caller, posted(Forget, request, "reason", record_id=record_id))
     return gettext("Forgotten. The memory is kept, but it is no longer recalled.")
 
 
@@ -253,14 +255,12 @@ def _restore(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
 
 
 def _verify(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    services.verify(caller, Verify.read({"record_id": record_id, "note": request.POST.get("reason", "")}))
+    services.verify(caller, posted(Verify, request, "reason", record_id=record_id))
     return gettext("Verified as still true.")
 
 
 def _share(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    record = services.share(
-        caller, Share.read({"record_id": record_id, "visibility": request.POST.get("visibility", "")})
-    )
+    record = services.share(caller, posted(Share, request, "visibility", record_id=record_id))
     if record.visibility == Visibility.PRIVATE:
         return gettext("The memory is now visible to its owner only.")
     if record.visibility == Visibility.EVERYONE:
@@ -269,9 +269,7 @@ def _share(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
 
 
 def _reassign(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    record = services.reassign(
-        caller, Reassign.read({"record_id": record_id, "persona": request.POST.get("persona", "")})
-    )
+    record = services.reassign(caller, posted(Reassign, request, "persona", record_id=record_id))
     return gettext("Moved to the persona %(persona)s.") % {"persona": record.persona}
 
 
@@ -285,7 +283,7 @@ def _other_personas(caller: Caller, record: MemoryRecord) -> list[Persona]:
 
 
 def _extend(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    record = validity.extend(caller, Extend.read({"record_id": record_id, "by": request.POST.get("by", "")}))
+    record = validity.extend(caller, posted(Extend, request, "by", record_id=record_id))
     if record.pending_message:
         return f"{record.pending_message[0].upper()}{record.pending_message[1:]}."
     if record.valid_until is None:
@@ -294,9 +292,7 @@ def _extend(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
 
 
 def _attach(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    record = services.choose_attachment(
-        caller, ChooseAttachment.read({"record_id": record_id, "attachment": request.POST.get("attachment", "")})
-    )
+    record = services.choose_attachment(caller, posted(ChooseAttachment, request, "attachment", record_id=record_id))
     if record.attachment == Attachment.ALWAYS:
         return gettext("The memory is always attached from now on.")
     if record.attachment == Attachment.NEVER:
@@ -305,7 +301,7 @@ def _attach(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
 
 
 def _dismiss_entity(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    services.dismiss_entity(caller, DismissEntity.read({"record_id": record_id, "urn": request.POST.get("urn", "")}))
+    services.dismiss_entity(caller, posted(DismissEntity, request, "urn", record_id=record_id))
     return gettext("Removed. The entity is not detected in this memory again.")
 
 
@@ -330,9 +326,8 @@ def _settle(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
 
 
 def _erase(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    erased = erasure.erase(
-        caller, Erase.read({"record_id": record_id, "confirm": request.POST.get("confirm") == "erase"})
-    )
+    is_confirmed = request.POST.get("confirm") == "erase"
+    erased = erasure.erase(caller, Erase(record_id=record_id, confirm=is_confirmed))
     sentences = [gettext("Permanently erased.")]
     if erased.removed:
         sentences.append(gettext("Removed with it: %(list)s.") % {"list": ownership.describe(erased.removed)})
@@ -351,10 +346,7 @@ def _useful(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
 
 
 def _wrong(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
-    mark = feedback.mark(
-        caller,
-        MarkFeedback.read({"record_id": record_id, "verdict": "wrong", "note": request.POST.get("reason", "")}),
-    )
+    mark = feedback.mark(caller, posted(MarkFeedback, request, "reason", record_id=record_id, verdict="wrong"))
     if not mark.counts:
         return gettext(
             "Marked as wrong. The memory is no longer recalled for you. Nothing changes for its other readers."

@@ -16,6 +16,7 @@ from foundation.people.caller import Caller
 from foundation.people.permissions import caller_from_request
 from knowledge.debt import interviews, questions
 from knowledge.debt.operations import PASS, SKIP, UNKNOWN, AnswerInterview, AskQuestions, PassOver, UndoAnswer
+from memory_project.portal.form_fields import posted
 from memory_project.web import locale
 from memory_project.web.error_labels import message_with_label
 
@@ -64,8 +65,7 @@ def decide(request: HttpRequest, question_id: UUID, act: str) -> HttpResponse:
             interviews.undo(caller, UndoAnswer(question_id=question_id))
             message = gettext("The question is open again.")
         elif act in (SKIP, UNKNOWN, PASS):
-            given = {"question_id": question_id.hex, "because": act, "to": request.POST.get("to", "")}
-            interviews.pass_over(caller, PassOver.read(given))
+            interviews.pass_over(caller, posted(PassOver, request, "to", question_id=question_id, because=act))
             message = gettext("Noted. You can open the question again below.")
         else:
             raise Http404
@@ -77,6 +77,5 @@ def decide(request: HttpRequest, question_id: UUID, act: str) -> HttpResponse:
 
 
 def _answer(caller: Caller, question_id: UUID, request: HttpRequest) -> str:
-    given = {"question_id": question_id.hex, "content": request.POST.get("content", "")}
-    captured = interviews.answer(caller, AnswerInterview.read(given))
+    captured = interviews.answer(caller, posted(AnswerInterview, request, "content", question_id=question_id))
     return gettext("It was there already.") if captured.existing else gettext("Proposed. A curator will review it.")
