@@ -18,7 +18,7 @@ from foundation.people.caller import Caller
 from knowledge.graph import graphs, queries
 from knowledge.graph.models import Entity, Graph, Observation, ObservationPassage
 from knowledge.graph.operations import SearchSemantic
-from knowledge.graph.search import access_counts, limbic
+from knowledge.graph.search import access_counts, access_ranking
 from knowledge.graph.search.trigrams import GRAM, query_grams, words_of
 from memories.retrieval.rank_fusion import fuse
 
@@ -30,7 +30,7 @@ PASSAGES = 4  # number of nearest passages read per candidate, because one entit
 @dataclass(frozen=True)
 class EntityMatch:
     node: queries.Node
-    score: limbic.Limbic
+    score: access_ranking.Limbic
     distance: float | None  # cosine distance; None if the entity was found by words only
     rrf: float | None  # None unless both lists have entries
 
@@ -54,7 +54,7 @@ def search_semantic(caller: Caller, operation: SearchSemantic) -> GraphSearchRes
     entities = list(Entity.objects.filter(pk__in=list(fused)).defer("folded", "grams"))
     best = max(fused.values(), default=0.0) or 1.0
     bases = {pk: max(0.0, 1 - distances[pk]) if pk in distances else 0.2 + 0.6 * fused[pk] / best for pk in fused}
-    scores = limbic.scores(bases, entities)
+    scores = access_ranking.scores(bases, entities)
     entities.sort(key=lambda entity: (-scores[entity.pk].score, entity.number))
     nodes = queries.nodes_of(entities[: operation.limit])
     _select_matches(nodes, vector, words_of(operation.query))

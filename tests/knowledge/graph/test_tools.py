@@ -12,7 +12,7 @@ from foundation.operations.errors import Invalid, NotFound
 from foundation.people.caller import Caller
 from knowledge.graph import tasks
 from knowledge.graph.models import CoOccurrence, Entity, Observation, Relation
-from knowledge.graph.search import access_counts, limbic
+from knowledge.graph.search import access_counts, access_ranking
 from tests.knowledge.graph.calls import SPACE, call, create_space, names, plain
 
 pytestmark = pytest.mark.django_db
@@ -282,7 +282,7 @@ def test_the_limbic_formula(alice: Caller) -> None:
     a, b = sorted((first, second), key=lambda entity: entity.pk)
     CoOccurrence.objects.create(first=a, second=b, count=3, last_at=now)
     entities = list(Entity.objects.order_by("number"))
-    scores = limbic.scores({entity.pk: 0.5 for entity in entities}, entities)
+    scores = access_ranking.scores({entity.pk: 0.5 for entity in entities}, entities)
     expected = 0.5 * (1 + 0.5 * 1 * 1 * 1.2) * 1.0 * (1 + 0.01 * 2)
     assert scores[first.pk].score == pytest.approx(expected, rel=1e-3)
     importance = (1 / 3) * (1 + 0.2 * (1 / 2))
