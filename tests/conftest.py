@@ -1,4 +1,13 @@
-"""Shared fixtures: Alice owns the memories, Bob is her colleague, Olga is an outsider, Ada is an admin."""
+"""Shared fixtures: Alice owns the memories, Bob is her colleague, Olga is an outsider, Ada is an admin.
+
+Every test differs from an installation in these ways, without asking for it:
+
+- Each function with a parameter `caller` that a test calls runs under the database identity of that caller, as it would
+  behind a channel (tests/acting_callers.py). So row-level security applies to services that are called directly.
+- A row of a domain table that is written by anything but a service fails the test (tests/write_guard.py).
+- The embedding model is a deterministic stand-in (tests/settings.py), and no process-wide state outlives a test.
+- No memory has a check until the test adds one, and a bulk action ends in its first slice.
+"""
 
 from __future__ import annotations
 
@@ -66,6 +75,7 @@ def no_checks_yet() -> None:
 
 @pytest.fixture(autouse=True)
 def no_marked_days() -> None:
+    """Forget which keys have called today, because another test may have counted them in a database that is gone."""
     rate_limits._marked_days.clear()
 
 
@@ -78,6 +88,7 @@ def own_identity() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def services_alone() -> Iterator[None]:
+    """Fail the test if something other than a service writes a row of a domain table."""
     with services_alone_write():
         yield
 
