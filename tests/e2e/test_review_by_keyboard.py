@@ -238,6 +238,7 @@ def test_keys_move_through_lists(sign_in: SignIn) -> None:
     page.reload()
     heights = page.eval_on_selector_all("tbody tr", "rows => rows.map(r => r.getBoundingClientRect().height)")
     assert max(heights) <= 40
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_an_unfinished_memory_can_be_restored_as_draft(sign_in: SignIn) -> None:
