@@ -83,13 +83,14 @@ def require_new_text(caller: Caller, record: MemoryRecord, text: str) -> None:
     _lock_texts(record.created_by, [text])
     rows = MemoryRecord.objects.facts().visible_to(caller).exclude(pk=record.pk)
     rows = rows.filter(created_by=record.created_by, persona=record.persona, content_key=ContentKey(Value(text)))
-    same = list(
-        rows.filter(status__in=[Status.ACTIVE, Status.STALE]).order_by("created_at").values_list("pk", flat=True)
-    )
-    if same := [pk for pk in same if pk not in proposals(same)]:
+    rows = rows.filter(status__in=[Status.ACTIVE, Status.STALE]).order_by("created_at")
+    found = list(rows.values_list("pk", flat=True))
+    proposed = proposals(found)
+    plain = [pk for pk in found if pk not in proposed]
+    if plain:
         raise Conflict(
             gettext("the same text is remembered already, as %(duplicate)s: forget this memory and use that one")
-            % {"duplicate": same[0].hex},
+            % {"duplicate": plain[0].hex},
             field="content",
         )
 

@@ -24,7 +24,7 @@ from memories.models import MemoryRecord, Status, Visibility
 from memories.models.fields import ContentKey
 from memories.operations import Forget, Revise, Supersede
 from memories.writing.bulk_import import remember_many
-from memories.writing.duplicates import normalized_key, same_texts
+from memories.writing.duplicates import lock_duplicates, normalized_key
 from memory_project.exchange.subscriptions import folders, git
 from memory_project.exchange.subscriptions.models import (
     OPEN_RUNS,
@@ -283,9 +283,12 @@ def _change(run: SyncRun, item: SubscriptionItem, text: SourceText) -> str:
 
 
 def _is_remembered(run: SyncRun, text: SourceText, record: MemoryRecord) -> bool:
-    """Return whether another memory of the owner has the new text of a memory."""
+    """Return whether another memory of the owner has the text that a memory is to get."""
     content = text.fields["content"]
-    existing = same_texts(run.caller, [content]).get(normalized_key(content))
+    if normalized_key(record.content) == normalized_key(content):
+        return False
+    with transaction.atomic():
+        existing = lock_duplicates(run.caller, [content]).get(normalized_key(content))
     return existing is not None and existing.pk != record.pk
 
 

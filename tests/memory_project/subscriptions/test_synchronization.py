@@ -14,7 +14,9 @@ from django.utils import timezone
 
 from foundation.operations.errors import Forbidden, Invalid
 from foundation.people.caller import Caller
+from knowledge.insights.capture import capture
 from knowledge.models import Insight
+from knowledge.operations import Capture
 from memories import services as memories
 from memories.models import MemoryRecord, Status
 from memories.operations import Erase, Forget, Remember, Restore, Revise, Share, Supersede
@@ -130,6 +132,18 @@ def test_a_file_that_gets_a_text_of_its_owner_gives_up_its_memory(
     sync(folder)
     own.refresh_from_db()
     assert own.status == "active"
+
+
+def test_a_proposal_that_waits_with_the_new_text_leaves_the_file_its_memory(
+    folder: Subscription, docs: Path, sync: Sync, ada: Caller
+) -> None:
+    sync(folder)
+    before = memory_of("refunds.md")
+    capture(ada, Capture.read({"insight_text": NEW_REFUNDS, "category": "correction"}))
+    (docs / "refunds.md").write_text(NEW_REFUNDS)
+    assert sync(folder).counts == {"changed": 1, "unchanged": 2}
+    before.refresh_from_db()
+    assert (before.status, before.superseded_by) == ("superseded", memory_of("refunds.md").pk)
 
 
 def test_an_erased_text_does_not_come_back_under_another_name(
