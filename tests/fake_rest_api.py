@@ -47,7 +47,7 @@ class Api:
     retry_after: str = "0.01"  # header of every failure in fail_pages and fail_writes
     drop_after_write: set[str] = field(default_factory=set)  # ids whose write is stored before the connection closes
     delay_s: float = 0.0
-    gzip_of: int = 0  # spaces before the body, which gzip compresses to almost nothing
+    padding: bytes = b""  # compressed spaces before the body, which is compressed then, too
     requests: list[tuple[str, str]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     on_write: Callable[[str], None] | None = None
@@ -86,8 +86,8 @@ class Handler(BaseHTTPRequestHandler):
         with self.api.lock:
             self.api.at_once -= 1
         data = json.dumps(body).encode()
-        if self.api.gzip_of:
-            data, headers = gzip.compress(b" " * self.api.gzip_of + data), {"Content-Encoding": "gzip"}
+        if self.api.padding:
+            data, headers = self.api.padding + gzip.compress(data), {"Content-Encoding": "gzip"}
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))

@@ -153,14 +153,19 @@ class Stories(RuleBasedStateMachine):
     @precondition(lambda self: len(self.plain()) > 1)
     @rule(n=anything, k=anything, who=anything, verb=st.sampled_from(("correct", "revise")))
     def copy_text(self, n: int, k: int, who: int, verb: str) -> None:
+        """Give a memory the text of another one of its owner, which is refused."""
         m = chosen(self.plain(), n)
-        copied = chosen([other for other in self.plain() if other is not m], k)
-        if copied.text == m.text or self.twins(m):
+        name = self.owner(m, who)
+        person = next(person for person in PEOPLE if person.name == name)
+        others = [other for other in self.plain() if (other.owner, other.persona) == (m.owner, m.persona)]
+        others = [other for other in others if other.text != m.text and self.story.e.sees(person, other)]
+        if not others:
             return
+        copied = chosen(others, k)
         if verb == "correct":
-            self.story.tell("correct", self.owner(m, who), m.name, copied.name)
+            self.story.tell("correct", name, m.name, copied.name)
         else:
-            self.story.tell("revise", self.owner(m, who), m.name, text=copied.text)
+            self.story.tell("revise", name, m.name, text=copied.text)
 
     def plain(self) -> list[Memory]:
         return self.memories("living", insight=False)
