@@ -39,6 +39,19 @@ def test_the_product_agrees_with_the_model_in_random_stories(
     run(seed=None, examples=EXAMPLES, steps=30)
 
 
+# -- texts that are remembered already --------------------------------------------------------------------------
+
+
+def test_no_correction_or_edit_makes_a_second_memory_with_a_text(story: Story) -> None:
+    first = story.remember("alice", ["orders"])
+    second = story.remember("alice", ["orders"])
+    assert not story.correct("alice", second, first)
+    assert not story.revise("alice", second, text=story[first].text)
+    story.forget("alice", first)
+    assert story.correct("alice", second, first)
+    assert not story.restore("alice", first)
+
+
 # -- baselines: each of these stories once ended with another status ---------------------------------------------
 
 
