@@ -165,17 +165,13 @@ def supersede(caller: Caller, operation: operations.Supersede, *, created_at: da
     prepared = prepare_check(caller, operation.check)
     with transaction.atomic():
         old = locked(caller, operation.record_id, deciding=True)
-        _require_correctable(caller, old)
+        _require_correctable(caller, old, operation.content)
         moment = created_at or timezone.now()  # the time is read after locking, so that no state ends before it begins
         inherited = {name: getattr(old, name) for name in EDITABLE} | {"summary": ""}
         fields = {**inherited, **operation.explicit_values(*EDITABLE), "language": language or old.language}
         bounds, note = rules.inherited_validity(old, operation.explicit_values(*VALIDITY_FIELDS))
         fields |= bounds
         fields["scope"] = scope_for(caller, fields["scope"], of=old)
-        if fields["content"] == old.content:
-            raise Invalid(
-                gettext("is identical to the current text"), field="content", allowed=gettext("the corrected text")
-            )
         pending = extensions.defer_correction(caller, old, fields) or ""
         if not pending:
             require_new_text(caller, old, fields["content"])
@@ -207,11 +203,15 @@ def supersede(caller: Caller, operation: operations.Supersede, *, created_at: da
     return replace(remembered, note="; ".join(filter(None, notes)))
 
 
-def _require_correctable(caller: Caller, old: MemoryRecord) -> None:
+def _require_correctable(caller: Caller, old: MemoryRecord, text: str) -> None:
     if successor := active_correction(old):
         raise superseded_by(caller, successor)
     if old.status == Status.ARCHIVED:
         require_in_use(caller, old)
+    if text == old.content:
+        raise Invalid(
+            gettext("is identical to the current text"), field="content", allowed=gettext("the corrected text")
+        )
 
 
 def _note_quoting_reason(old: MemoryRecord, new: MemoryRecord, reason: str) -> None:
@@ -264,9 +264,7 @@ def revise(caller: Caller, operation: operations.Revise) -> MemoryRecord:
             if operation.metadata is not None:
                 record.metadata = validate(JsonObject, record.metadata | operation.metadata, "metadata")
             if is_new_text:
-                record.metadata = with_editor(caller, record, record.metadata)
-            if is_new_text and record.status == Status.STALE:
-                activate(record)
+                _settle_new_text(caller, record)
         checked = prepared(record) if prepared else ""
         text_changed = record.embedding_text_hash is None
     if record.updated_at == updated_at and not checked:
@@ -276,6 +274,13 @@ def revise(caller: Caller, operation: operations.Revise) -> MemoryRecord:
     if text_changed:
         index_now(caller, record)
     return with_current_status(record)
+
+
+def _settle_new_text(caller: Caller, record: MemoryRecord) -> None:
+    """Note who has edited the text. A new text settles the doubts of a stale memory."""
+    record.metadata = with_editor(caller, record, record.metadata)
+    if record.status == Status.STALE:
+        activate(record)
 
 
 def _note_of_edit(record: MemoryRecord, changes: Mapping[str, Any], checked: str) -> str:

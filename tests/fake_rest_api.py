@@ -47,7 +47,7 @@ class Api:
     retry_after: str = "0.01"  # header of every failure in fail_pages and fail_writes
     drop_after_write: set[str] = field(default_factory=set)  # ids whose write is stored before the connection closes
     delay_s: float = 0.0
-    padding: bytes = b""  # compressed spaces before the body, which is compressed then, too
+    padding: bytes = b""  # compressed with gzip and sent before the body, which is compressed, too
     requests: list[tuple[str, str]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     on_write: Callable[[str], None] | None = None

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from memories.models import MemoryRecord
+from memory_project.web.hashed_files import IMPORT
 from tests.write_guard import is_service
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -97,6 +98,13 @@ def test_no_room_imports_a_door() -> None:
         if door in others and "." in room and room not in allowed and room != "memory_project.management"
     ]
     assert violations == []
+
+
+def test_imports_of_scripts_are_written_so_that_their_names_are_hashed() -> None:
+    imports = [line for file in (ROOT / "static/js").glob("*.js") for line in file.read_text().splitlines()]
+    imports = [line for line in imports if line.startswith("import ")]
+    assert len(imports) > 5
+    assert [line for line in imports if not re.search(IMPORT, line)] == []
 
 
 def test_no_module_assigns_a_name_twice() -> None:

@@ -327,7 +327,7 @@ def _settle(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
 
 def _erase(caller: Caller, record_id: UUID, request: HttpRequest) -> str:
     is_confirmed = request.POST.get("confirm") == "erase"
-    erased = erasure.erase(caller, Erase(record_id=record_id, confirm=is_confirmed))
+    erased = erasure.erase(caller, Erase.read({"record_id": record_id, "confirm": is_confirmed}))
     sentences = [gettext("Permanently erased.")]
     if erased.removed:
         sentences.append(gettext("Removed with it: %(list)s.") % {"list": ownership.describe(erased.removed)})
