@@ -22,7 +22,7 @@ impersonation_header = "X-On-Behalf-Of"
 rate_per_s = 5000
 read_personas = ["sales", "supply"]
 act_personas = ["sales"]
-timeout_s = 5
+timeout_s = 60
 
 [models.book]
 endpoint = "books"

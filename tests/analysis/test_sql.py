@@ -232,7 +232,7 @@ def postgresql(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[psycopg.Co
     dsn = " ".join(f"{key}={given[key]}" for key in ("host", "port", "user", "dbname") if given.get(key))
     monkeypatch.setenv("SOURCE_PG", dsn)
     declaration = (
-        'kind = "sql"\nengine = "postgresql"\ndsn_env = "SOURCE_PG"\ntimeout_s = 5\nread_personas = ["sales"]\n'
+        'kind = "sql"\nengine = "postgresql"\ndsn_env = "SOURCE_PG"\ntimeout_s = 60\nread_personas = ["sales"]\n'
     )
     DeclaredSource.objects.create(name="pg", declaration=declaration)
     monkeypatch.setattr(postgresql_role, "_checked", {})
