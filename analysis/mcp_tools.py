@@ -29,6 +29,7 @@ from analysis.responses import (
 from analysis.sql import execute
 from analysis.sql.engines import DIALECTS
 from foundation.links import url_for
+from foundation.operations.responses import response_of
 from foundation.people.caller import Caller
 from foundation.tools.budget import fit_items
 from foundation.tools.confirmation import ConfirmationQuestion, quoted
@@ -41,17 +42,8 @@ def _ingest(caller: Caller, operation: operations.IngestRecords) -> ToolResponse
 
 def _ingest_children(caller: Caller, operation: operations.IngestChildren) -> ToolResponse[NestedResponse]:
     result = child_ingest.ingest(caller, operation)
-    response: NestedResponse = {
-        "analysis_id": result.analysis_id,
-        "model": result.model,
-        "records": result.records,
-        "repeated": result.repeated,
-        "skipped": result.skipped,
-        "complete": result.complete,
-        "parents": result.parents,
-        "failed_parents": dict(list(result.failed.items())[: rendering.FAILED_SHOWN]),
-        "notes": result.notes,
-    }
+    failed_parents = dict(list(result.failed.items())[: rendering.FAILED_SHOWN])
+    response = response_of(NestedResponse, result, failed_parents=failed_parents)
     all_failed = bool(result.failed) and len(result.failed) == result.parents
     return ToolResponse(response, rendering.nested_text(result), rendering.CONSUMED, is_error=all_failed)
 

@@ -22,6 +22,7 @@ from analysis.responses import (
     SemanticResponse,
 )
 from analysis.sources.declaration import Resource
+from foundation.operations.responses import response_of
 from foundation.people.caller import Caller
 from foundation.tools.budget import fit_items
 from foundation.tools.declaration import ToolResponse
@@ -36,20 +37,7 @@ TRANSIENT_FROM = 5  # a response with at least this many rows may be dropped fro
 
 
 def ingest_answer(result: IngestResult) -> ToolResponse[IngestResponse]:
-    response: IngestResponse = {
-        "analysis_id": result.analysis_id,
-        "model": result.model,
-        "records": result.records,
-        "repeated": result.repeated,
-        "skipped": result.skipped,
-        "complete": result.complete,
-        "pages": result.pages,
-        "total_pages": result.total_pages,
-        "capped": result.capped,
-        "resumed_from": result.resumed_from,
-        "error": result.error or result.shortfall,
-        "notes": result.notes,
-    }
+    response = response_of(IngestResponse, result, error=result.error or result.shortfall)
     return ToolResponse(response, ingest_text(result), CONSUMED)
 
 

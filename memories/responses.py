@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any, NotRequired
-from uuid import UUID
 
 from django.db.models import QuerySet
 from typing_extensions import TypedDict
 
+from foundation.operations.responses import response_of
 from foundation.people.caller import Caller
 from foundation.tools.budget import fit_items
 from memories.extensions import EntityCandidate
@@ -242,86 +241,48 @@ def memory_responses(records: Sequence[MemoryRecord]) -> list[MemoryResponse]:
 
 def _memory_response(record: MemoryRecord, verification: LastVerification | None) -> MemoryResponse:
     mirrored = {"superseded_by": record.superseded_by.hex} if record.superseded_by else {}
-    response: MemoryResponse = {
-        "id": record.pk.hex,
-        "content": record.content,
-        "summary": record.summary,
-        "dimension": record.dimension,
-        "category": record.category,
-        "confidence": record.confidence,
-        "source": record.source,
-        "status": record.status,
-        "visibility": record.visibility,
-        "created_by": record.created_by,
-        "persona": record.persona,
-        "created_at": record.created_at.isoformat(),
-        "updated_at": record.updated_at.isoformat(),
-        "last_verified": _iso(record.last_verified_at),
-        "stale_reason": record.stale_reason,
-        "stale_at": _iso(record.stale_at),
-        "tags": record.tags,
-        "entity_urns": record.entity_urns,
-        "detected_urns": record.detected_urns,
-        "related_columns": record.related_columns,
-        "supersedes": record.supersedes_id.hex if record.supersedes_id else None,
-        "metadata": {**record.metadata, **mirrored},
-    }
-    if record.scope:
-        response["scope"] = record.scope
-    if record.unsettled:
-        response["unsettled"] = True
-    if record.edited_by:
-        response["edited_by"] = record.edited_by
-    response.update(validity_response(record))  # type: ignore[typeddict-item]
-    if record.is_quiet or record.attachment != Attachment.AUTOMATIC:
-        response["attachment"] = "quiet" if record.is_quiet else record.attachment
+    unusual_attachment = "" if record.attachment == Attachment.AUTOMATIC else record.attachment
+    response = response_of(
+        MemoryResponse,
+        record,
+        last_verified=record.last_verified_at,
+        verified_by=verification.by if verification else "",
+        changed_since_verified=None,
+        attachment="quiet" if record.is_quiet else unusual_attachment,
+        supersedes=record.supersedes_id,
+        metadata={**record.metadata, **mirrored},
+    )
     if verification:
-        response["verified_by"] = verification.by
         response["changed_since_verified"] = not verification.is_current
     return response
 
 
 def hit_response(
-    hit: RecallHit,
-    hint: str = "",
-    verification: LastVerification | None = None,
-    *,
-    explain: bool = False,
-    holds_for: str = "",
+    recall: Recall, hit: RecallHit, verification: LastVerification | None = None, *, explain: bool = False
 ) -> HitResponse:
     record = hit.record
     is_present_text = hit.content == record.content  # otherwise the text is that of an earlier time
-    response: HitResponse = {
-        "id": record.pk.hex,
-        "content": hit.quotation,
-        "created_by": record.created_by,
-        "created_at": record.created_at.isoformat(),
-        "dimension": record.dimension,
-        "category": record.category,
-    }
-    if hit.passage:
-        response["cut"] = True
-    unusual: dict[str, Any] = {
-        "confidence": record.confidence if record.confidence != Confidence.MEDIUM else "",
-        "status": hit.status if hit.status != Status.ACTIVE else "",
-        "stale_reason": record.stale_reason,
-        "visibility": record.visibility if record.visibility == Visibility.PRIVATE else "",
-        "edited_by": record.edited_by if is_present_text else "",
-        "last_verified": _iso(record.last_verified_at),
-        "verified_by": verification.by if verification else "",
-        "changed_since_verified": bool(verification and not verification.is_current),
-        "supersedes": record.supersedes_id.hex if record.supersedes_id else "",
-        "superseded_by": record.superseded_by.hex if record.superseded_by else "",
-        "tags": record.tags,
-        "entity_urns": record.entity_urns,
-        "detected_urns": record.detected_urns,
-        "conversation_id": record.conversation_id,
-        "to_verify": hint,
-        "scope": record.scope,
-        "holds_for": holds_for,
-    }
-    response.update({name: value for name, value in unusual.items() if value})  # type: ignore[typeddict-item]
-    response.update(validity_response(record))  # type: ignore[typeddict-item]
+    check = recall.checks.get(record.pk)
+    response = response_of(
+        HitResponse,
+        record,
+        content=hit.quotation,
+        cut=bool(hit.passage),
+        edited_by=record.edited_by if is_present_text else "",
+        confidence="" if record.confidence == Confidence.MEDIUM else record.confidence,
+        status="" if hit.status == Status.ACTIVE else hit.status,
+        visibility=record.visibility if record.visibility == Visibility.PRIVATE else "",
+        last_verified=record.last_verified_at,
+        verified_by=verification.by if verification else "",
+        changed_since_verified=verification is not None and not verification.is_current,
+        supersedes=record.supersedes_id,
+        to_verify=recall.hints.get(record.pk),
+        holds_for=recall.scopes.get(record.scope),
+        check=check.text if check else "",
+        match="distant" if hit.is_distant else "",
+        score=None,
+        scores=None,
+    )
     if explain:
         response["score"] = round(hit.score, 4)
         response["scores"] = {
@@ -333,36 +294,10 @@ def hit_response(
     return response
 
 
-def validity_response(record: MemoryRecord) -> dict[str, str]:
-    """Return the bounds that a memory has, and as `validity` why it is left out now: expired or not_yet_valid."""
-    bounds = {
-        "validity": record.validity,
-        "valid_from": _iso(record.valid_from),
-        "valid_until": _iso(record.valid_until),
-        "valid_while": record.valid_while,
-        "condition_ended_at": _iso(record.condition_ended_at),
-    }
-    return {name: value for name, value in bounds.items() if value}
-
-
 def recall_response(recall: Recall, *, explain: bool = False) -> RecallResponse:
     verified = [hit.record.pk for hit in recall.hits if hit.record.last_verified_at]
     verifications = last_verifications(verified) if verified else {}
-    hits = [
-        hit_response(
-            hit,
-            recall.hints.get(hit.record.pk, ""),
-            verifications.get(hit.record.pk),
-            explain=explain,
-            holds_for=recall.scopes.get(hit.record.scope, ""),
-        )
-        for hit in recall.hits
-    ]
-    for hit, response_of_hit in zip(recall.hits, hits, strict=True):
-        if hit.is_distant:
-            response_of_hit["match"] = "distant"
-        if check := recall.checks.get(UUID(response_of_hit["id"])):
-            response_of_hit["check"] = check.text
+    hits = [hit_response(recall, hit, verifications.get(hit.record.pk), explain=explain) for hit in recall.hits]
     memories, omitted = fit_items(hits)
     response: RecallResponse = {
         "memories": memories,
@@ -408,18 +343,13 @@ def page_response(rows: QuerySet[MemoryRecord], limit: int, offset: int) -> Page
 
 def similar_response(similar: Similar) -> SimilarResponse:
     text = similar.record.content
-    response: SimilarResponse = {
-        "id": similar.record.pk.hex,
-        "content": text if len(text) <= PREVIEW else f"{text[: PREVIEW - 1]}…",
-        "score": round(similar.cosine, 4),
-        "created_by": similar.record.created_by,
-        "status": similar.record.status,
-    }
-    if similar.record.edited_by:
-        response["edited_by"] = similar.record.edited_by
-    if similar.differs:
-        response["differs"] = similar.differs
-    return response
+    return response_of(
+        SimilarResponse,
+        similar.record,
+        content=text if len(text) <= PREVIEW else f"{text[: PREVIEW - 1]}…",
+        score=round(similar.cosine, 4),
+        differs=similar.differs,
+    )
 
 
 def unsettled_response(caller: Caller, record: MemoryRecord) -> UnsettledResponse:
@@ -449,18 +379,12 @@ def detected_response(record: MemoryRecord) -> list[DetectedResponse]:
 
 
 def change_response(change: HistoryEntry) -> ChangeResponse:
-    return {
-        "id": change.record_id.hex,
-        "at": change.at.isoformat(),
-        "change": change.change,
-        "by": change.by,
-        "reason": change.reason,
-        "content_before": change.before.content if change.before else None,
-        "content": change.after.content,
-        "status": change.after.status,
-        "visibility": change.after.visibility,
-    }
-
-
-def _iso(value: datetime | None) -> str | None:
-    return value.isoformat() if value else None
+    return response_of(
+        ChangeResponse,
+        change,
+        id=change.record_id,
+        content_before=change.before.content if change.before else None,
+        content=change.after.content,
+        status=change.after.status,
+        visibility=change.after.visibility,
+    )

@@ -8,6 +8,7 @@ from typing import NotRequired
 from typing_extensions import TypedDict
 
 from foundation.operations.display import show_invisible
+from foundation.operations.responses import response_of
 from foundation.people.caller import Caller
 from knowledge.debt import experts, interviews, questions
 from knowledge.debt.computation import computed_at
@@ -89,40 +90,31 @@ def list_debts(caller: Caller, operation: ListDebts) -> DebtListResponse:
 
 
 def debt_response(row: Debt, people: Sequence[experts.Expert]) -> DebtResponse:
-    same = (
-        "urn", "entity_type", "domain", "calls", "recalled", "unanswered", "memories", "stale", "contested",
-        "questions", "answers",
-    )  # fmt: skip
-    return {
-        **{name: getattr(row, name) for name in same},  # type: ignore[typeddict-item]
-        "name": show_invisible(row.name),
-        "score": round(row.score, 3),
-        "stale_since": row.stale_since.isoformat() if row.stale_since else None,
-        "has_description": not row.no_description,
-        "experts": [{"email": expert.email, "why": expert.why} for expert in people],
-    }
+    return response_of(
+        DebtResponse,
+        row,
+        name=show_invisible(row.name),
+        score=round(row.score, 3),
+        has_description=not row.no_description,
+        experts=[{"email": expert.email, "why": expert.why} for expert in people],
+    )
 
 
 def question_response(shown: ShownQuestion) -> InterviewQuestionResponse:
     row = shown.question
-    response: InterviewQuestionResponse = {
-        "question_id": row.pk.hex,
-        "person": row.owner,
-        "entity_urn": row.urn,
-        "entity": show_invisible(shown.name),
-        "reason": row.reason,
-        "question": show_invisible(shown.text),
-        "memory_ids": [record.pk.hex for record in shown.records],
-        "asked_by": row.asked_by,
-        "asked_at": row.created_at.isoformat(),
-        "state": row.state,
-        "decided_at": row.decided_at.isoformat() if row.decided_at else None,
-    }
-    if row.record_id:
-        response["insight_id"] = row.record_id.hex
-    if shown.is_answered_by_others:
-        response["answered_by_others"] = True
-    return response
+    return response_of(
+        InterviewQuestionResponse,
+        row,
+        question_id=row.pk,
+        person=row.owner,
+        entity_urn=row.urn,
+        entity=show_invisible(shown.name),
+        question=show_invisible(shown.text),
+        memory_ids=[record.pk.hex for record in shown.records],
+        asked_at=row.created_at,
+        insight_id=row.record_id,
+        answered_by_others=shown.is_answered_by_others,
+    )
 
 
 def question_items(caller: Caller, rows: Sequence[InterviewQuestion]) -> list[InterviewQuestionResponse]:

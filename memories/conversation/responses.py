@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NotRequired
 
 from typing_extensions import TypedDict
 
+from foundation.operations.responses import response_of
 from foundation.tools.budget import fit_items
 
 if TYPE_CHECKING:
@@ -149,27 +150,16 @@ def results_response(user_id: str, result: RecallResult, score_key: str) -> Resu
 
 
 def turn_response(user_id: str, record: MemoryRecord) -> TurnResponse:
-    response: TurnResponse = {
-        "_id": record.pk.hex,
-        "user_id": user_id,
-        "tier": record.tier,
-        "content": record.content,
-        "importance": round(record.importance, 3),
-        "access_count": record.access_count,
-        "created_at": record.created_at.isoformat(),
-        "conversation_id": record.conversation_id,
-    }
-    optional = {
-        "role": record.role,
-        "author": record.author,
-        "summary": record.summary,
-        "tags": record.tags,
-        "memory_type": record.dimension,
-        "derived_from": record.derived_from.hex if record.derived_from else "",
-        "expires_at": record.expires_at.isoformat() if record.expires_at else "",
-    }
-    present = {name: value for name, value in optional.items() if value}
-    return {**response, **present}  # type: ignore[typeddict-item]  # the optional keys
+    return response_of(
+        TurnResponse,
+        record,
+        _id=record.pk,
+        user_id=user_id,
+        importance=round(record.importance, 3),
+        memory_type=record.dimension,
+        final_score=None,
+        rrf_score=None,
+    )
 
 
 def near_response(near: NearQuestion) -> NearResponse:
@@ -183,13 +173,4 @@ def near_response(near: NearQuestion) -> NearResponse:
 
 
 def decision_response(user_id: str, decision: UserDecision) -> DecisionResponse:
-    response: DecisionResponse = {
-        "key": decision.key,
-        "value": decision.value,
-        "user_id": user_id,
-        "created_at": decision.created_at.isoformat(),
-        "updated_at": decision.updated_at.isoformat(),
-    }
-    if decision.expires_at:
-        response["expires_at"] = decision.expires_at.isoformat()
-    return response
+    return response_of(DecisionResponse, decision, user_id=user_id)

@@ -6,6 +6,7 @@ from typing import NotRequired
 
 from typing_extensions import TypedDict
 
+from foundation.operations.responses import response_of
 from memories.models import MemoryRecord
 from memories.use.citations.responses import RegisteredResponse, registered_response
 from memories.use.reports import Reported, Reports
@@ -56,21 +57,5 @@ def reported_response(reported: Reported) -> ReportedResponse:
 
 
 def reports_response(record: MemoryRecord, reports: Reports) -> ReportsResponse:
-    return {
-        "id": record.pk.hex,
-        "sees_all": reports.sees_all,
-        "used": reports.used,
-        "used_by": reports.used_by,
-        "wrong": reports.wrong,
-        "outdated": reports.outdated,
-        "doubts": [
-            {
-                "verdict": report.verdict,
-                "by": report.by,
-                "at": report.at.isoformat(),
-                "note": report.note,
-                "is_settled": report.is_settled,
-            }
-            for report in reports.doubts
-        ],
-    }
+    doubts = [response_of(ReportResponse, report) for report in reports.doubts]
+    return response_of(ReportsResponse, reports, id=record.pk, doubts=doubts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any
 
 import django_filters
@@ -13,6 +14,7 @@ from typing_extensions import TypedDict
 from foundation.operations.errors import Forbidden
 from foundation.operations.fields import Text
 from foundation.operations.operation import Operation
+from foundation.operations.responses import response_of
 from foundation.people.caller import Caller
 from memories.models import IndexJob
 from memories.models.index_job import JobStatus
@@ -20,7 +22,7 @@ from memories.retrieval import index_status
 from memory_project.models import AuditEvent
 from memory_project.rest.access import Access
 from memory_project.rest.endpoints import Endpoint, route
-from memory_project.rest.lists import Listing
+from memory_project.rest.lists import Listing, each
 
 TAG = "administration"
 ADMINISTRATION: dict[str, Any] = {"access": Access.ADMINISTRATION}
@@ -99,34 +101,13 @@ def _events(caller: Caller) -> QuerySet[AuditEvent]:
     return AuditEvent.objects.all() if caller.is_admin else AuditEvent.objects.filter(email=caller.email)
 
 
-def _event_items(caller: Caller, rows: Sequence[AuditEvent]) -> list[AuditResponse]:
-    names = set(AuditResponse.__annotations__) - {"id", "at"}
-    return [
-        {"id": row.pk.hex, "at": row.at.isoformat(), **{name: getattr(row, name) for name in names}}  # type: ignore[typeddict-item]
-        for row in rows
-    ]
-
-
 def _jobs(caller: Caller) -> QuerySet[IndexJob]:
     _require_operator(caller)
     return IndexJob.objects.all()
 
 
 def _job_items(caller: Caller, rows: Sequence[IndexJob]) -> list[JobResponse]:
-    return [
-        {
-            "id": row.pk.hex,
-            "kind": row.source_kind,
-            "source_id": row.source_id.hex,
-            "trigger": row.trigger_kind,
-            "status": row.status,
-            "attempts": row.attempts,
-            "last_error": row.last_error,
-            "created_at": row.created_at.isoformat(),
-            "completed_at": row.completed_at.isoformat() if row.completed_at else None,
-        }
-        for row in rows
-    ]
+    return [response_of(JobResponse, row, kind=row.source_kind, trigger=row.trigger_kind) for row in rows]
 
 
 class ShowIndex(Operation):
@@ -155,17 +136,7 @@ def _index(caller: Caller, operation: ShowIndex) -> IndexResponse:
     model = index_status.model()
     return {
         "model": model,
-        "coverage": [
-            {
-                "kind": row.kind,
-                "state": row.verdict,
-                "expected": row.expected,
-                "indexed": row.indexed,
-                "open_jobs": row.open_jobs,
-                "failures": row.failures,
-            }
-            for row in index_status.coverage(model)
-        ],
+        "coverage": [response_of(CoverageResponse, row, state=row.verdict) for row in index_status.coverage(model)],
         "failures": [
             {"kind": row["source_kind"], "cause": row["last_error"], "count": row["n"]} for row in index_status.causes()
         ],
@@ -192,7 +163,7 @@ def _require_operator(caller: Caller) -> None:
 AUDIT = Listing(
     "list_audit_events",
     _events,
-    _event_items,
+    each(partial(response_of, AuditResponse)),
     AuditResponse,
     AuditFilter,
     by="at",

@@ -21,6 +21,7 @@ from analysis.mcp_tools import (
 from analysis.models import Finding, Session
 from analysis.sessions import count_contents
 from foundation.operations.errors import NotFound
+from foundation.operations.responses import response_of
 from foundation.people.caller import Caller
 from foundation.tools.declaration import Tool
 from memory_project.rest.endpoints import of_tool, route
@@ -68,16 +69,7 @@ def _sessions(caller: Caller) -> QuerySet[Session]:
 
 def _session_items(caller: Caller, rows: Sequence[Session]) -> list[AnalysisResponse]:
     contents = count_contents(rows)
-    return [
-        {
-            "analysis_id": row.analysis_id,
-            "persona": row.persona,
-            "created_at": row.created_at.isoformat(),
-            "last_used_at": row.last_used_at.isoformat(),
-            "contents": contents.get(row.pk, {}),
-        }
-        for row in rows
-    ]
+    return [response_of(AnalysisResponse, row, contents=contents.get(row.pk, {})) for row in rows]
 
 
 def _findings(caller: Caller) -> QuerySet[Finding]:
@@ -86,20 +78,7 @@ def _findings(caller: Caller) -> QuerySet[Finding]:
 
 
 def _finding_items(caller: Caller, rows: Sequence[Finding]) -> list[FindingResponse]:
-    return [
-        {
-            "id": row.pk.hex,
-            "analysis_id": row.session.analysis_id,
-            "model": row.model,
-            "finding": row.finding,
-            "category": row.category,
-            "metadata": row.metadata,
-            "persistent": row.persistent,
-            "created_at": row.created_at.isoformat(),
-            "expires_at": row.expires_at.isoformat() if row.expires_at else None,
-        }
-        for row in rows
-    ]
+    return [response_of(FindingResponse, row, analysis_id=row.session.analysis_id) for row in rows]
 
 
 def _enabled() -> bool:

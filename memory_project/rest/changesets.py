@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import django_filters
 from django.db.models import Q
 
@@ -18,7 +16,7 @@ from knowledge.models import Changeset, ChangesetState
 from knowledge.models.changeset import ChangesetQuerySet
 from knowledge.responses import ChangesetResponse
 from memory_project.rest.endpoints import Endpoint, of_tool, route
-from memory_project.rest.lists import EntityFilter, Listing
+from memory_project.rest.lists import EntityFilter, Listing, each
 
 TAG = "changesets"
 HIDDEN = ("confirm", "dry_run")  # planning and writing have addresses of their own
@@ -45,10 +43,6 @@ def _rows(caller: Caller) -> ChangesetQuerySet:
     return Changeset.objects.visible_to(caller)
 
 
-def _items(caller: Caller, rows: Sequence[Changeset]) -> list[ChangesetResponse]:
-    return [responses.changeset_response(row) for row in rows]
-
-
 def _show(caller: Caller, operation: ShowChangeset) -> ChangesetResponse:
     require_curator(caller)
     changeset = get_changeset(caller, operation.changeset_id)
@@ -58,7 +52,7 @@ def _show(caller: Caller, operation: ShowChangeset) -> ChangesetResponse:
 LIST = Listing(
     "list_changesets",
     _rows,
-    _items,
+    each(responses.changeset_response),
     ChangesetResponse,
     ChangesetFilter,
     "apply_knowledge",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from django.db.models import Q, QuerySet
 from django_filters import FilterSet
 from typing_extensions import TypedDict
@@ -22,7 +20,7 @@ from memories.use.citations.responses import (
     registered_response,
 )
 from memory_project.rest.endpoints import Endpoint, route
-from memory_project.rest.lists import FlagFilter, Listing
+from memory_project.rest.lists import FlagFilter, Listing, each
 
 TAG = "citations"
 
@@ -36,10 +34,6 @@ class CitingFilter(FilterSet):
 
     def changed(self, rows: QuerySet[CitingDocument], name: str, value: bool) -> QuerySet[CitingDocument]:
         return rows.filter(Q(changed__gt=0) if value else Q(changed=0))
-
-
-def _items(caller: Caller, rows: Sequence[CitingDocument]) -> list[CitingDocumentResponse]:
-    return [document_response(row) for row in rows]
 
 
 def _cite(caller: Caller, operation: Cite) -> RegisteredResponse:
@@ -64,7 +58,7 @@ def _remove(caller: Caller, operation: RemoveCiting) -> RemovedDocumentResponse:
 LIST = Listing(
     "list_citing_documents",
     queries.documents,
-    _items,
+    each(document_response),
     CitingDocumentResponse,
     CitingFilter,
     tool=memory_feedback.name,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing_extensions import TypedDict
 
 from foundation.operations.errors import NotFound
+from foundation.operations.responses import response_of
 from foundation.people.caller import Caller
 from knowledge.contradictions import queries, verdicts
 from knowledge.contradictions.operations import GiveVerdict, ShowContradiction, UndoSettlement
@@ -53,21 +54,7 @@ class SettledResponse(TypedDict):
 
 
 def _settlement(row: Settlement) -> SettlementResponse:
-    return {
-        "id": row.pk.hex,
-        "first_id": row.first_id.hex,
-        "second_id": row.second_id.hex if row.second_id else None,
-        "entity_urn": row.urn,
-        "column": row.column,
-        "verdict": row.verdict,
-        "state": row.state,
-        "by": row.by,
-        "at": row.at.isoformat(),
-        "note": row.note,
-        "first_scope": row.first_scope,
-        "second_scope": row.second_scope,
-        "undone_at": row.undone_at.isoformat() if row.undone_at else None,
-    }
+    return response_of(SettlementResponse, row, entity_urn=row.urn)
 
 
 def _items(caller: Caller, rows: Sequence[Contradiction]) -> list[ContradictionResponse]:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import django_filters
 from django.db.models import QuerySet
 from typing_extensions import TypedDict
 
+from foundation.operations.responses import response_of
 from foundation.people.caller import Caller
 from memories import responses
 from memories.conversation import mcp_tools as tools
 from memories.conversation import queries
-from memories.conversation.models import CachedAnswer, UserDecision
 from memories.conversation.statistics import living
 from memories.models import MemoryRecord, Tier
 from memories.responses import MemoryResponse
 from memory_project.rest.endpoints import of_tool, route
-from memory_project.rest.lists import Listing
+from memory_project.rest.lists import Listing, each
 
 TAG = "conversations"
 
@@ -78,34 +79,6 @@ def _turn_items(caller: Caller, rows: Sequence[MemoryRecord]) -> list[TurnRespon
     return items
 
 
-def _decision_items(caller: Caller, rows: Sequence[UserDecision]) -> list[DecisionResponse]:
-    return [
-        {
-            "key": row.key,
-            "value": row.value,
-            "created_at": row.created_at.isoformat(),
-            "updated_at": row.updated_at.isoformat(),
-            "expires_at": row.expires_at.isoformat() if row.expires_at else None,
-        }
-        for row in rows
-    ]
-
-
-def _cache_items(caller: Caller, rows: Sequence[CachedAnswer]) -> list[CachedAnswerResponse]:
-    return [
-        {
-            "id": row.pk.hex,
-            "query": row.query,
-            "response": row.response,
-            "entity_urns": row.entity_urns,
-            "hits": row.hits,
-            "created_at": row.created_at.isoformat(),
-            "expires_at": row.expires_at.isoformat(),
-        }
-        for row in rows
-    ]
-
-
 TURNS = Listing(
     "list_turns",
     _turns,
@@ -118,7 +91,7 @@ TURNS = Listing(
 DECISIONS = Listing(
     "list_decisions",
     queries.decisions,
-    _decision_items,
+    each(partial(response_of, DecisionResponse)),
     DecisionResponse,
     DecisionFilter,
     tool="recall_decision",
@@ -127,7 +100,7 @@ DECISIONS = Listing(
 CACHE = Listing(
     "list_cached_answers",
     queries.cached_answers,
-    _cache_items,
+    each(partial(response_of, CachedAnswerResponse)),
     CachedAnswerResponse,
     tool="check_cache",
     summary="List your cached answers",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
@@ -21,6 +21,7 @@ from typing_extensions import TypedDict
 from foundation.downloads.streaming import streamed
 from foundation.operations.fields import Id, OneOf, Text
 from foundation.operations.operation import Operation
+from foundation.operations.responses import response_of
 from foundation.people.caller import Caller
 from memory_project.exchange.exports import services
 from memory_project.exchange.exports.formats import FORMATS, export_format
@@ -28,7 +29,7 @@ from memory_project.exchange.exports.models import Export, ExportState
 from memory_project.exchange.exports.stream import INSTALLATION, PERSON, PERSONA
 from memory_project.rest.access import Access, caller_for_tool
 from memory_project.rest.endpoints import Endpoint, route
-from memory_project.rest.lists import Listing
+from memory_project.rest.lists import Listing, each
 from memory_project.rest.schema import ERRORS, problems
 
 TAG = "exports"
@@ -79,27 +80,11 @@ class DeleteExport(ShowExport):
 
 
 def _response(export: Export) -> ExportResponse:
-    return {
-        "id": export.pk.hex,
-        "scope": export.scope,
-        "persona": export.persona,
-        "format": export.format,
-        "state": export.state,
-        "rows_done": export.rows_done,
-        "rows_total": export.rows_total,
-        "size": export.size,
-        "error": export.error,
-        "created_at": export.created_at.isoformat(),
-        "expires_at": export.expires_at.isoformat(),
-    }
+    return response_of(ExportResponse, export)
 
 
 def _rows(caller: Caller) -> QuerySet[Export]:
     return services.exports_of(caller)
-
-
-def _items(caller: Caller, rows: Sequence[Export]) -> list[ExportResponse]:
-    return [_response(row) for row in rows]
 
 
 def _start(caller: Caller, operation: StartExport) -> ExportResponse:
@@ -141,7 +126,9 @@ class ExportDownload:
         return decorated
 
 
-LIST = Listing("list_exports", _rows, _items, ExportResponse, ExportFilter, *PERMISSION, summary="List exports")
+LIST = Listing(
+    "list_exports", _rows, each(_response), ExportResponse, ExportFilter, *PERMISSION, summary="List exports"
+)
 ONE = "exports/<id:export_id>/"
 
 urlpatterns = [

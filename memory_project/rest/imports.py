@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, BinaryIO, cast
 
@@ -19,6 +19,7 @@ from typing_extensions import TypedDict
 from foundation.operations.errors import Invalid
 from foundation.operations.fields import Id, OneOf, Text
 from foundation.operations.operation import Operation
+from foundation.operations.responses import response_of
 from foundation.people.caller import Caller
 from memories.operations import VisibilityName
 from memory_project.exchange.imports import report, staging, taking_over, tasks
@@ -27,7 +28,7 @@ from memory_project.exchange.imports.models import Import, ImportState, RowOutco
 from memory_project.rest.access import Access, caller_for_tool
 from memory_project.rest.endpoints import Endpoint, route
 from memory_project.rest.idempotency import answer_once
-from memory_project.rest.lists import Listing
+from memory_project.rest.lists import Listing, each
 from memory_project.rest.schema import ERRORS, HEADERS, responses
 
 TAG = "imports"
@@ -123,24 +124,11 @@ class CancelImport(ShowImport):
 
 
 def _response(staged: Import) -> ImportResponse:
-    return {
-        "id": staged.pk.hex,
-        "file_name": staged.file_name,
-        "format": staged.format,
-        "state": staged.state,
-        "rows_read": staged.rows_read,
-        "error": staged.error,
-        "created_at": staged.created_at.isoformat(),
-        "finished_at": staged.finished_at.isoformat() if staged.finished_at else None,
-    }
+    return response_of(ImportResponse, staged)
 
 
 def _rows(caller: Caller) -> QuerySet[Import]:
     return Import.objects.filter(created_by=caller.email)
-
-
-def _items(caller: Caller, rows: Sequence[Import]) -> list[ImportResponse]:
-    return [_response(row) for row in rows]
 
 
 def _show(caller: Caller, operation: ShowImport) -> ImportReportResponse:
@@ -255,7 +243,7 @@ def _endpoint(operation_id: str, perform: Any, **options: Any) -> Endpoint:
 LIST = Listing(
     "list_imports",
     _rows,
-    _items,
+    each(_response),
     ImportResponse,
     ImportFilter,
     "memory_manage",

@@ -45,6 +45,11 @@ class Paging(Operation):
     order: Annotated[str, OneOf(("newest", "oldest"))] = "newest"
 
 
+def each(response: Callable[[Any], Any]) -> Callable[[Caller, Sequence[Any]], Sequence[Any]]:
+    """Return the items of a list whose rows are shown one by one by `response`."""
+    return lambda caller, rows: [response(row) for row in rows]
+
+
 @dataclass(frozen=True)
 class Listing:
     """A list: its rows that a caller may see, how they are filtered, and how they are shown."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Annotated, NotRequired
 
@@ -14,12 +13,13 @@ from typing_extensions import TypedDict
 from foundation.operations.errors import NotFound
 from foundation.operations.fields import OneOf, Text
 from foundation.operations.operation import Operation
+from foundation.operations.responses import response_of
 from foundation.people.caller import Caller
 from memory_project.accounts import saved_views, tokens
 from memory_project.models import ApiToken, SavedView, User
 from memory_project.rest.access import Access
 from memory_project.rest.endpoints import Endpoint, route
-from memory_project.rest.lists import Listing
+from memory_project.rest.lists import Listing, each
 
 TAG = "account"
 MAX_DAYS = 3_650
@@ -95,35 +95,15 @@ class RemovedResponse(TypedDict):
 
 
 def _account(caller: Caller, operation: ShowAccount) -> AccountResponse:
-    return {
-        "email": caller.email,
-        "persona": caller.persona,
-        "personas": sorted(caller.personas),
-        "rights": sorted(caller.rights),
-        "is_admin": caller.is_admin,
-    }
+    return response_of(AccountResponse, caller, personas=sorted(caller.personas), rights=sorted(caller.rights))
 
 
-def token_response(token: ApiToken) -> TokenResponse:
-    times = {name: getattr(token, name) for name in ("expires_at", "last_used_at", "revoked_at")}
-    return {
-        "id": token.pk,
-        "name": token.name,
-        "prefix": token.prefix,
-        "person": token.user.email,
-        "persona": token.persona,
-        "rights": token.rights,
-        "created_at": token.created_at.isoformat(),
-        **{name: value.isoformat() if value else None for name, value in times.items()},  # type: ignore[typeddict-item]
-    }
+def token_response(token: ApiToken, text: str = "") -> TokenResponse:
+    return response_of(TokenResponse, token, person=token.user.email, token=text)
 
 
 def _tokens(caller: Caller) -> QuerySet[ApiToken]:
     return ApiToken.objects.filter(user__email=caller.email).select_related("user")
-
-
-def _token_items(caller: Caller, rows: Sequence[ApiToken]) -> list[TokenResponse]:
-    return [token_response(row) for row in rows]
 
 
 def _create_token(caller: Caller, operation: CreateToken) -> TokenResponse:
@@ -134,7 +114,7 @@ def _create_token(caller: Caller, operation: CreateToken) -> TokenResponse:
         expires_at=timezone.now() + timedelta(days=operation.days),
         **operation.values("name", "persona", "rights", "calls_per_minute", "writes_per_day"),
     )
-    return {**token_response(token), "token": text}
+    return token_response(token, text)
 
 
 def _revoke_token(caller: Caller, operation: RevokeToken) -> TokenResponse:
@@ -145,18 +125,8 @@ def _views(caller: Caller) -> QuerySet[SavedView]:
     return SavedView.objects.filter(person__email=caller.email)
 
 
-def _view_items(caller: Caller, rows: Sequence[SavedView]) -> list[SavedViewResponse]:
-    return [_view_response(row) for row in rows]
-
-
 def _view_response(row: SavedView) -> SavedViewResponse:
-    return {
-        "id": row.pk,
-        "name": row.name,
-        "page": row.page,
-        "query": row.query,
-        "created_at": row.created_at.isoformat(),
-    }
+    return response_of(SavedViewResponse, row)
 
 
 def _save_view(caller: Caller, operation: SaveView) -> SavedViewResponse:
@@ -169,8 +139,8 @@ def _remove_view(caller: Caller, operation: RemoveView) -> RemovedResponse:
     return {"removed": True}
 
 
-TOKENS = Listing("list_tokens", _tokens, _token_items, TokenResponse, summary="List your tokens")
-VIEWS = Listing("list_views", _views, _view_items, SavedViewResponse, summary="List your saved views")
+TOKENS = Listing("list_tokens", _tokens, each(token_response), TokenResponse, summary="List your tokens")
+VIEWS = Listing("list_views", _views, each(_view_response), SavedViewResponse, summary="List your saved views")
 CREATE_TOKEN = Endpoint("create_token", _create_token, status=201, access=Access.ADMINISTRATION, is_secret=True)
 REVOKE_TOKEN = Endpoint("revoke_token", _revoke_token, access=Access.ADMINISTRATION)
 

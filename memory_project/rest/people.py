@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any, NotRequired
 
 import django_filters
@@ -13,6 +12,7 @@ from typing_extensions import TypedDict
 from foundation.operations.errors import Forbidden, NotFound
 from foundation.operations.fields import OneOf, Text
 from foundation.operations.operation import Operation
+from foundation.operations.responses import response_of
 from foundation.people import personas
 from foundation.people.caller import Caller
 from foundation.people.models import Persona
@@ -21,7 +21,7 @@ from memory_project.accounts import people as accounts
 from memory_project.models import User
 from memory_project.rest.access import Access
 from memory_project.rest.endpoints import Endpoint, route
-from memory_project.rest.lists import FlagFilter, Listing
+from memory_project.rest.lists import FlagFilter, Listing, each
 
 TAG = "administration"
 ADMINISTRATION: dict[str, Any] = {"access": Access.ADMINISTRATION}
@@ -105,21 +105,17 @@ def _people(caller: Caller) -> QuerySet[User]:
     return User.objects.prefetch_related("groups", "personas")
 
 
-def _person_items(caller: Caller, rows: Sequence[User]) -> list[PersonResponse]:
-    return [_person_response(row) for row in rows]
-
-
 def _person_response(person: User) -> PersonResponse:
-    return {
-        "id": person.pk,
-        "email": person.email,
-        "name": person.name,
-        "is_active": person.is_active,
-        "is_admin": person.is_superuser,
-        "personas": sorted(persona.name for persona in person.personas.all()),
-        "rights": accounts.rights_of(person),
-        "joined_at": person.date_joined.isoformat(),
-    }
+    return response_of(
+        PersonResponse,
+        person,
+        is_admin=person.is_superuser,
+        personas=sorted(persona.name for persona in person.personas.all()),
+        rights=accounts.rights_of(person),
+        joined_at=person.date_joined,
+        link=None,
+        link_sent=None,
+    )
 
 
 def _person(caller: Caller, person_id: int) -> User:
@@ -170,9 +166,8 @@ def _change_persona(caller: Caller, operation: ChangePersona) -> PersonaResponse
 
 
 def _persona_response(persona: Persona) -> PersonaResponse:
-    names = set(PersonaResponse.__annotations__) - {"members"}
     members = sorted(str(person.email) for person in persona.members.all())
-    return {**{name: getattr(persona, name) for name in names}, "members": members}  # type: ignore[typeddict-item]
+    return response_of(PersonaResponse, persona, members=members)
 
 
 def _require_admin(caller: Caller) -> None:
@@ -183,7 +178,7 @@ def _require_admin(caller: Caller) -> None:
 PEOPLE = Listing(
     "list_people",
     _people,
-    _person_items,
+    each(_person_response),
     PersonResponse,
     PersonFilter,
     by="date_joined",

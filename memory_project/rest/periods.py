@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import django_filters
 from django.db.models import QuerySet
 from typing_extensions import TypedDict
 
+from foundation.operations.responses import response_of
 from foundation.people.caller import Caller
 from memories.models import Period
 from memories.operations import EndPeriod, OpenPeriod, ReopenPeriod
 from memories.writing import periods
 from memory_project.rest.access import Access
 from memory_project.rest.endpoints import Endpoint, route
-from memory_project.rest.lists import Listing
+from memory_project.rest.lists import Listing, each
 
 TAG = "memories"
 
@@ -44,19 +43,8 @@ def _rows(caller: Caller) -> QuerySet[Period]:
     return Period.objects.all()
 
 
-def _items(caller: Caller, rows: Sequence[Period]) -> list[PeriodResponse]:
-    return [_response(row) for row in rows]
-
-
 def _response(row: Period) -> PeriodResponse:
-    return {
-        "name": row.name,
-        "note": row.note,
-        "opened_at": row.opened_at.isoformat(),
-        "opened_by": row.opened_by,
-        "ended_at": row.ended_at.isoformat() if row.ended_at else None,
-        "ended_by": row.ended_by,
-    }
+    return response_of(PeriodResponse, row)
 
 
 def _open(caller: Caller, operation: OpenPeriod) -> PeriodResponse:
@@ -73,7 +61,9 @@ def _reopen(caller: Caller, operation: ReopenPeriod) -> ChangedPeriodResponse:
     return {"period": _response(period), "memories": count}
 
 
-LIST = Listing("list_periods", _rows, _items, PeriodResponse, PeriodFilter, by="opened_at", summary="List periods")
+LIST = Listing(
+    "list_periods", _rows, each(_response), PeriodResponse, PeriodFilter, by="opened_at", summary="List periods"
+)
 urlpatterns = [
     route(TAG, "periods/", get=LIST, post=Endpoint("open_period", _open, status=201, access=Access.ADMINISTRATION)),
     route(TAG, "periods/end/", post=Endpoint("end_period", _end, access=Access.ADMINISTRATION)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -11,6 +10,7 @@ from typing_extensions import TypedDict
 
 from foundation.operations.fields import Id
 from foundation.operations.operation import Operation
+from foundation.operations.responses import response_of
 from foundation.people.caller import Caller
 from memory_project.exchange.subscriptions import services
 from memory_project.exchange.subscriptions.models import Subscription, SubscriptionRun
@@ -22,7 +22,7 @@ from memory_project.exchange.subscriptions.operations import (
 )
 from memory_project.rest.access import Access
 from memory_project.rest.endpoints import Endpoint, route
-from memory_project.rest.lists import Listing
+from memory_project.rest.lists import Listing, each
 
 TAG = "subscriptions"
 ADMINISTRATION: dict[str, Any] = {"access": Access.ADMINISTRATION}
@@ -71,35 +71,15 @@ class ShowSubscription(Operation):
 
 
 def _response(row: Subscription) -> SubscriptionResponse:
-    names = set(SubscriptionResponse.__annotations__) - {"id", "created_at", "next_run_at"}
-    return {
-        "id": row.pk.hex,
-        "created_at": row.created_at.isoformat(),
-        "next_run_at": row.next_run_at.isoformat(),
-        **{name: getattr(row, name) for name in names},  # type: ignore[typeddict-item]
-    }
-
-
-def _items(caller: Caller, rows: Sequence[Subscription]) -> list[SubscriptionResponse]:
-    return [_response(row) for row in rows]
+    return response_of(SubscriptionResponse, row)
 
 
 def _run_response(run: SubscriptionRun) -> RunResponse:
-    names = set(RunResponse.__annotations__) - {"id", "started_at", "finished_at"}
-    return {
-        "id": run.pk.hex,
-        "started_at": run.started_at.isoformat(),
-        "finished_at": run.finished_at.isoformat() if run.finished_at else None,
-        **{name: getattr(run, name) for name in names},  # type: ignore[typeddict-item]
-    }
+    return response_of(RunResponse, run)
 
 
 def _runs(caller: Caller, subscription_id: UUID) -> QuerySet[SubscriptionRun]:
     return SubscriptionRun.objects.filter(subscription=services.get(caller, subscription_id))
-
-
-def _run_items(caller: Caller, rows: Sequence[SubscriptionRun]) -> list[RunResponse]:
-    return [_run_response(row) for row in rows]
 
 
 def _show(caller: Caller, operation: ShowSubscription) -> SubscriptionResponse:
@@ -125,7 +105,7 @@ def _remove(caller: Caller, operation: RemoveSubscription) -> RemovedResponse:
 LIST = Listing(
     "list_subscriptions",
     services.visible_to,
-    _items,
+    each(_response),
     SubscriptionResponse,
     summary="List subscriptions",
     **ADMINISTRATION,
@@ -133,7 +113,7 @@ LIST = Listing(
 RUNS = Listing(
     "list_runs",
     _runs,
-    _run_items,
+    each(_run_response),
     RunResponse,
     by="started_at",
     summary="List the runs of a subscription",

@@ -8,6 +8,7 @@ import django_filters
 from typing_extensions import TypedDict
 
 from foundation.operations.errors import Forbidden
+from foundation.operations.responses import response_of
 from foundation.people.caller import Caller
 from knowledge.mcp_tools.capture import capture_insight
 from knowledge.models import Suggestion, SuggestionKind, SuggestionState
@@ -24,7 +25,7 @@ from knowledge.suggestions.operations import (
 from memories.mcp_tools import memory_manage
 from memory_project.rest.endpoints import Endpoint, route
 from memory_project.rest.hooks import TAG as HOOKS
-from memory_project.rest.lists import Listing
+from memory_project.rest.lists import Listing, each
 
 TAG = "suggestions"
 
@@ -69,19 +70,7 @@ class SuggestionFilter(django_filters.FilterSet):
 
 
 def _response(row: Suggestion) -> SuggestionResponse:
-    same = ("kind", "text", "evidence", "entities", "source", "program", "repository", "times_seen", "state")
-    return {
-        "id": row.pk.hex,
-        **{name: getattr(row, name) for name in same},  # type: ignore[typeddict-item]
-        "created_at": row.created_at.isoformat(),
-        "decided_at": row.decided_at.isoformat() if row.decided_at else None,
-        "expires_at": row.expires_at.isoformat() if row.expires_at else None,
-        "memory_id": row.record_id.hex if row.record_id else None,
-    }
-
-
-def _items(caller: Caller, rows: Sequence[Suggestion]) -> list[SuggestionResponse]:
-    return [_response(row) for row in rows]
+    return response_of(SuggestionResponse, row, memory_id=row.record_id)
 
 
 def _show(caller: Caller, operation: ShowSuggestion) -> SuggestionResponse:
@@ -122,7 +111,7 @@ def _undo(caller: Caller, operation: UndoDecisions) -> DecidedResponse:
 LIST = Listing(
     "list_suggestions",
     queries.suggestions,
-    _items,
+    each(_response),
     SuggestionResponse,
     SuggestionFilter,
     summary="List your suggestions",

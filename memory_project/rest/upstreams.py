@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 
 from foundation.operations.fields import Text
 from foundation.operations.operation import Operation
+from foundation.operations.responses import response_of
 from foundation.people.caller import Caller
 from memory_project.mcp.gateway import pins, tool_queue
 from memory_project.mcp.gateway.models import PinDecision, PinnedTool, PinState
@@ -73,33 +74,11 @@ def _rows(caller: Caller) -> QuerySet[PinnedTool]:
 
 
 def _items(caller: Caller, rows: Sequence[PinnedTool]) -> list[UpstreamToolResponse]:
-    return [
-        {
-            "id": row.pk,
-            "name": offered_name(row.upstream, row.tool),
-            "upstream": row.upstream,
-            "tool": row.tool,
-            "state": row.state,
-            "flags": row.flags,
-            "approved": row.approved,
-            "offered": row.offered,
-            "offered_hash": row.offered_hash,
-            "changed_at": row.changed_at.isoformat(),
-        }
-        for row in rows
-    ]
+    return [response_of(UpstreamToolResponse, row, name=offered_name(row.upstream, row.tool)) for row in rows]
 
 
 def _response(decision: PinDecision) -> DecisionResponse:
-    return {
-        "id": decision.pk,
-        "tool_id": decision.pin_id,
-        "accepted": decision.accepted,
-        "decided_by": decision.decided_by,
-        "decided_at": decision.decided_at.isoformat(),
-        "note": decision.note,
-        "state": decision.pin.state,
-    }
+    return response_of(DecisionResponse, decision, tool_id=decision.pin_id, state=decision.pin.state)
 
 
 def _decide(caller: Caller, operation: DecideTool) -> DecisionResponse:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NotRequired
 from uuid import UUID
 
@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 
 from foundation.operations.fields import Id
 from foundation.operations.operation import Operation
+from foundation.operations.responses import response_of
 from foundation.people.caller import Caller
 from memory_project.notifications.webhooks import endpoints
 from memory_project.notifications.webhooks.models import Delivery, DeliveryState, Endpoint
@@ -19,7 +20,7 @@ from memory_project.notifications.webhooks.operations import CreateEndpoint, Upd
 from memory_project.rest.access import Access
 from memory_project.rest.endpoints import Endpoint as RestEndpoint
 from memory_project.rest.endpoints import route
-from memory_project.rest.lists import Listing
+from memory_project.rest.lists import Listing, each
 
 TAG = "webhooks"
 # A token for an agent must not be able to send what its owner may read to an address of the agent's choice.
@@ -94,45 +95,15 @@ class RepeatDelivery(Operation):
 
 
 def _response(endpoint: Endpoint, secret: str = "") -> WebhookResponse:
-    response: WebhookResponse = {
-        "id": endpoint.pk.hex,
-        "owner": endpoint.owner,
-        "name": endpoint.name,
-        "url": endpoint.url,
-        "kinds": endpoint.kinds,
-        "with_texts": endpoint.with_texts,
-        "created_at": endpoint.created_at.isoformat(),
-        "failing_since": endpoint.failing_since.isoformat() if endpoint.failing_since else None,
-        "paused_at": endpoint.paused_at.isoformat() if endpoint.paused_at else None,
-        "pause_reason": endpoint.pause_reason,
-    }
-    return {**response, "secret": secret} if secret else response
-
-
-def _items(caller: Caller, rows: Sequence[Endpoint]) -> list[WebhookResponse]:
-    return [_response(row) for row in rows]
+    return response_of(WebhookResponse, endpoint, secret=secret)
 
 
 def _delivery(row: Delivery) -> DeliveryResponse:
-    return {
-        "id": row.pk.hex,
-        "kind": row.kind,
-        "record_id": row.record_id.hex if row.record_id else None,
-        "state": row.state,
-        "attempts": row.attempts,
-        "status_code": row.status_code,
-        "error": row.error,
-        "created_at": row.created_at.isoformat(),
-        "next_try_at": row.next_try_at.isoformat() if row.next_try_at else None,
-    }
+    return response_of(DeliveryResponse, row)
 
 
 def _deliveries(caller: Caller, endpoint_id: UUID) -> QuerySet[Delivery]:
     return endpoints.deliveries_of(caller, endpoint_id)
-
-
-def _delivery_items(caller: Caller, rows: Sequence[Delivery]) -> list[DeliveryResponse]:
-    return [_delivery(row) for row in rows]
 
 
 def _create(caller: Caller, operation: CreateEndpoint) -> WebhookResponse:
@@ -177,12 +148,12 @@ def _endpoint(operation_id: str, perform: Callable[..., Any], **options: Any) ->
 
 
 ENDPOINTS = Listing(
-    "list_webhooks", endpoints.endpoints_of, _items, WebhookResponse, summary="List webhooks", **ADMINISTRATION
+    "list_webhooks", endpoints.endpoints_of, each(_response), WebhookResponse, summary="List webhooks", **ADMINISTRATION
 )
 DELIVERIES = Listing(
     "list_deliveries",
     _deliveries,
-    _delivery_items,
+    each(_delivery),
     DeliveryResponse,
     DeliveryFilter,
     summary="List the deliveries to an endpoint",

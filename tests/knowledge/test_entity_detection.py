@@ -200,7 +200,7 @@ def test_detected_entities_serve_search_and_context(alice: Caller, bob: Caller) 
     for strategy in ("auto", "entity", "graph"):
         found = recall(bob, RecallMemories.read({"entity_urns": [ORDERS], "strategy": strategy}))
         assert found.hits[0].record == record
-    assert hit_response(found.hits[0])["detected_urns"] == [ORDERS]
+    assert hit_response(found, found.hits[0])["detected_urns"] == [ORDERS]
     filters = Filters(entity=ORDERS)
     assert list(in_scope(bob, filters)) == [record]
     assert facets.counts(bob, Filters())["entity"] == [(MART, 1), (ORDERS, 1)]

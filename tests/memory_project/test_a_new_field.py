@@ -39,10 +39,6 @@ CHANGES = {
     ],
     "memories/responses.py": [
         ("class Scores(TypedDict):", ["    review_by: NotRequired[str]", "", ""]),
-        (
-            "    if record.scope:",
-            ["    if record.review_by:", '        response["review_by"] = record.review_by.isoformat()'],
-        ),
     ],
 }
 # Runs in the copy. Prints what each door answers.

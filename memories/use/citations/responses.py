@@ -7,6 +7,7 @@ from typing import NotRequired
 
 from typing_extensions import TypedDict
 
+from foundation.operations.responses import response_of
 from memories.models import CitingDocument
 from memories.responses import QUOTED
 from memories.use.citations.queries import Cited
@@ -70,16 +71,7 @@ def registered_response(registered: Registered) -> RegisteredResponse:
 
 def document_response(document: CitingDocument) -> CitingDocumentResponse:
     """Return the response about a document that was loaded by queries.documents."""
-    return {
-        "id": document.pk.hex,
-        "title": document.title,
-        "address": document.address,
-        "is_shared": document.is_shared,
-        "registered_at": document.registered_at.isoformat(),
-        "cited": document.cited,  # type: ignore[attr-defined]  # annotated
-        "changed": document.changed,  # type: ignore[attr-defined]  # annotated
-        "erased": document.erased,
-    }
+    return response_of(CitingDocumentResponse, document)
 
 
 def detail_response(document: CitingDocument, rows: Sequence[Cited]) -> CitingDetailResponse:
